@@ -1,0 +1,95 @@
+# Everything here needs python3 (3.11 or later) and make. What is installed goes into folders of
+# this project, and only when the file it depends on has changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+ORACLE := .venv-oracle
+# Twice quiet: warnings are silent, errors are printed and stop make.
+INSTALL := -m pip --quiet --quiet --disable-pip-version-check install
+
+export CONFIDE_ORACLE_PYTHON ?= $(CURDIR)/$(ORACLE)/bin/python
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check format format-check lint types layers bench oracle tree lock clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+demo: .venv/core  ## ask a small invented table a few questions
+	@$(BIN)/confide demo
+
+test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
+	$(BIN)/python -m pytest
+
+check: format-check lint types layers test  ## what CI runs
+
+format-check: .venv/dev  ## complain about code that `make format` would change
+	$(BIN)/ruff format --check .
+
+lint: .venv/dev  ## look for likely mistakes
+	$(BIN)/ruff check .
+
+types: .venv/dev  ## check types strictly
+	$(BIN)/mypy
+
+layers: .venv/dev  ## check that imports go towards the ground only
+	$(BIN)/lint-imports --no-cache
+
+format: .venv/dev  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
+	$(BIN)/python bench/__main__.py
+
+oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
+
+tree:  ## print the layers, ground first
+	@$(PYTHON) tools/tree.py
+
+clean:  ## remove what the other targets made
+	rm -rf .venv $(ORACLE) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps. `core` is what users get; `dev` adds what tests need, pinned and with hashes.
+
+.venv/core: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("confide needs Python 3.11 or later")'
+	@echo "installing confide into .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(INSTALL) --editable .
+	@touch $@
+
+.venv/dev: pyproject.toml requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("confide needs Python 3.11 or later")'
+	@echo "installing confide and what its tests need into .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(INSTALL) --require-hashes --requirement requirements-dev.txt
+	@$(BIN)/python $(INSTALL) --no-deps --editable .
+	@touch .venv/core $@
+
+# The oracles have requirements that clash with ours, so they live apart and tests call them there.
+$(ORACLE)/ready: requirements-oracle.txt
+	@echo "installing the oracles into $(ORACLE)"
+	@$(PYTHON) -m venv $(ORACLE)
+	@$(ORACLE)/bin/python $(INSTALL) --require-hashes --requirement requirements-oracle.txt
+	@touch $@
+
+# Both files of requirements are written here and nowhere else: names, versions, hashes, no
+# addresses. uv.lock is a by-product and not kept.
+UV := .venv-lock/bin/uv
+ORACLES := opendp==0.16.* dp-accounting==0.6.* numpy>=2.4
+
+$(UV):
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python $(INSTALL) uv
+
+lock: $(UV)  ## renew the pinned requirements of tests and oracles
+	$(UV) lock --quiet --upgrade
+	$(UV) export --quiet --frozen --extra dev --no-emit-project --no-header \
+		--output-file requirements-dev.txt
+	printf '%s\n' $(foreach oracle,$(ORACLES),'$(oracle)') | $(UV) pip compile --quiet --universal \
+		--python-version 3.11 --generate-hashes --no-header --no-annotate --upgrade \
+		--output-file requirements-oracle.txt -
+	! grep --extended-regexp '://|--(extra-)?index-url|--find-links' requirements-*.txt

@@ -1,0 +1,75 @@
+"""Pages keep their word: their examples run, and their links lead somewhere."""
+
+import doctest
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.tree import ROOT, documents
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)")
+# Its examples show how code reads; they name parts of a system, not a program.
+FRAGMENTS = {ROOT / "docs" / "style.md"}
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def with_examples() -> list[Path]:
+    pages = (path for path in documents() if path not in FRAGMENTS)
+    return [path for path in pages if BLOCK.search(path.read_text(encoding="utf-8"))]
+
+
+def run_block(block: str, names: dict[str, Any], page: str, line: int) -> str:
+    """Run one example with the names of those before it; return what went wrong, or nothing."""
+    if ">>>" not in block:
+        exec(compile(block, page, "exec"), names)
+        return ""
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    found = doctest.DocTestParser().get_doctest(block, names, page, page, line)
+    complaints: list[str] = []
+    runner.run(found, out=complaints.append, clear_globs=False)
+    names.update(found.globs)
+    return "".join(complaints)
+
+
+@pytest.mark.parametrize("path", with_examples(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_run(path: Path) -> None:
+    """Every Python example on the page runs, in order, and prints what the page says."""
+    text = path.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "__page__"}
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1))
+
+        assert "" == run_block(block[1], names, path.name, line)
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every link to a file of the project finds it."""
+    links = LINK.findall(path.read_text(encoding="utf-8"))
+
+    assert [] == [link for link in links if not (path.parent / link).exists()]
+
+
+def test_a_wrong_example_is_noticed() -> None:
+    """The runner above complains when a page prints something else."""
+    assert "" == run_block(">>> 1 + 1\n2\n", {}, "page", 0)
+    assert "Expected" in run_block(">>> 1 + 1\n3\n", {}, "page", 0)
+
+
+def test_the_changelog_opens_with_privacy() -> None:
+    """The first heading under each version is *Privacy*."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+
+    assert versions
+    assert {"Privacy"} == {re.findall(r"^### (.+)$", part, re.MULTILINE)[0] for part in versions}
+
+
+def test_limits_are_on_the_first_screen() -> None:
+    """README links LIMITS.md within its first 40 lines."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
+
+    assert any("(LIMITS.md)" in line for line in lines)

@@ -1,0 +1,55 @@
+"""No line under src/ can make noise foreseeable."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.tree import ROOT, SOURCES
+
+BANNED = {"random", "default_rng", "RandomState", "getrandbits", "Philox", "PCG64", "MT19937"}
+
+
+def words(node: ast.AST) -> Iterator[str]:
+    """Yield the names that one node of a program binds, reads or imports."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            yield name
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.alias(name=name):
+            yield from name.split(".")
+        case ast.ImportFrom(module=str(name)):
+            yield from name.split(".")
+        case ast.keyword(arg=str(name)):
+            yield name
+        case _:
+            return
+
+
+def suspects(program: str) -> list[str]:
+    """Return the names in a program that speak of seeds or of insecure generators."""
+    found = [name for node in ast.walk(ast.parse(program)) for name in words(node)]
+    return [name for name in found if name in BANNED or "seed" in name.lower()]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_is_seeded(path: Path) -> None:
+    """The file names no seed and no generator other than the operating system's and ours."""
+    assert [] == suspects(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import random",
+        "from random import Random",
+        "import numpy as np\nx = np.random.normal()",
+        "from numpy.random import default_rng",
+        "def draw(seed): ...",
+        "draw(seed=3)",
+        "self._seed = 3",
+    ],
+)
+def test_a_seed_is_noticed(program: str) -> None:
+    """The check above sees every usual way to make noise foreseeable."""
+    assert suspects(program)

@@ -1,0 +1,43 @@
+"""What is installed for tests is pinned, hashed and named without an address."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from support.tree import ROOT, project
+
+PINNED = [ROOT / "requirements-dev.txt", ROOT / "requirements-oracle.txt"]
+
+
+def entries(path: Path) -> list[str]:
+    """Return one text for each requirement, with its hashes."""
+    text = re.sub(r"^\s*#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [entry for entry in re.split(r"\n(?=\S)", text) if entry.strip()]
+
+
+@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+def test_requirements_are_pinned_and_hashed(path: Path) -> None:
+    """Each requirement has one version and at least one hash."""
+    loose = [text for text in entries(path) if "==" not in text or "--hash=sha256:" not in text]
+
+    assert entries(path)
+    assert [] == loose
+
+
+@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+def test_requirements_hold_no_address(path: Path) -> None:
+    """No registry, index or file is named: where things come from is the machine's business."""
+    text = path.read_text(encoding="utf-8")
+
+    assert [] == re.findall(r"\S*(?:://|index-url|find-links|trusted-host)\S*", text)
+
+
+def test_everything_declared_is_pinned() -> None:
+    """Each requirement of confide and of its tests is in the pinned file."""
+    declared = project()["project"]
+    wanted = declared["dependencies"] + declared["optional-dependencies"]["dev"]
+    names = {re.split(r"[<>=\[ ]", text)[0] for text in wanted}
+    pinned = {text.split("==")[0].split("[")[0] for text in entries(PINNED[0])}
+
+    assert set() == names - pinned

@@ -1,0 +1,1 @@
+"""What several test files share: seeded entropy, tests of laws, the oracles, the documents."""
