@@ -1,0 +1,29 @@
+"""Exact random integers from secure bits; knows nothing of privacy."""
+
+from confide.noise.entropy import SYSTEM, Entropy, SystemEntropy
+from confide.noise.gaussian import RoundedGaussian
+from confide.noise.joint import BoxNoise, ConeNoise
+from confide.noise.laplace import DiscreteLaplace
+from confide.noise.quantile import LARGEST_NOISE, Integers, Law, half_width
+from confide.noise.selection import EXPONENTIAL, GUMBEL, greatest
+from confide.noise.uniform import bernoulli, categorical, uniform_below
+
+__all__ = [
+    "EXPONENTIAL",
+    "GUMBEL",
+    "LARGEST_NOISE",
+    "SYSTEM",
+    "BoxNoise",
+    "ConeNoise",
+    "DiscreteLaplace",
+    "Entropy",
+    "Integers",
+    "Law",
+    "RoundedGaussian",
+    "SystemEntropy",
+    "bernoulli",
+    "categorical",
+    "greatest",
+    "half_width",
+    "uniform_below",
+]

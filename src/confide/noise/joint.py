@@ -1,0 +1,156 @@
+"""Joint noise for several numbers at once, shaped like a body, rounded to the grid exactly.
+
+The real noise has density proportional to exp(-|z|_K / scale), where |z|_K tells by how much the
+body K must be blown up to reach z. It is a product or a sum of a few exponential and uniform
+numbers, whose digits are revealed lazily as in quantile.py: doubles enclose every coordinate,
+and coordinates whose rounding they leave in doubt are settled in ball arithmetic, from more
+digits of the same numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from confide.exact import ball
+from confide.noise.entropy import Entropy
+from confide.noise.quantile import LARGEST_NOISE, Floats, Integers
+from confide.noise.uniform import Uniform, categorical
+
+__all__ = ["BoxNoise", "ConeNoise"]
+
+BITS: Final = 63
+HALF: Final = arb(0.5)
+DOUBLE_LIMIT: Final = 2.0**60
+SLACK: Final = 2.0**-44
+"""Allowed error of -ln U in doubles for U >= 2**-64, where it is at most 44.4: 8 units in the
+last place there, of which NumPy's logarithm was seen to take one; elsewhere, relative error."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxNoise:
+    """Noise whose level sets are boxes with the given half-widths, in grid steps.
+
+    Law:     the real noise has density proportional to exp(-max_i |z_i| / h_i) on R^d; each
+             coordinate is then rounded to the nearest integer.
+    Why:     a point of the body K, drawn uniformly, times R with a Gamma(d + 1) law has density
+             proportional to exp(-|z|_K): given z, the radius runs over [|z|_K, inf) and its
+             density r^d e^-r / d! meets the density r^-d of the uniform point of r K, which
+             integrates to e^-|z|_K up to a constant. R is a sum of d + 1 exponentials, and a box
+             is a product of intervals.
+    Source:  [HT10].
+    Checked: tests/noise/test_joint.py.
+    """
+
+    half_widths: tuple[Fraction, ...]
+
+    def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
+        """Return ``count`` independent vectors, one a row."""
+        size = len(self.half_widths)
+        words = entropy.words(count * (2 * size + 1)).reshape(count, 2 * size + 1)
+        signs = 1 - 2 * (words[:, size + 1 :] & np.uint64(1)).view(np.int64)
+        prefixes = words >> np.uint64(64 - bits)
+        parts, doubts = _exponentials(prefixes[:, : size + 1], bits)
+        radius = parts.sum(axis=1, keepdims=True)
+        doubt = doubts.sum(axis=1, keepdims=True) + SLACK * size * radius
+        place = signs * _centre(prefixes[:, size + 1 :], bits)
+        widths = _floats(self.half_widths)
+        value = widths * (radius * place)
+        margin = widths * (doubt + radius * (2.0**-bits + SLACK))
+        drawn, settled = _rounded(value, margin)
+        for row in np.flatnonzero(~settled.all(axis=1)):
+            numbers = [Uniform(entropy, int(prefix), bits) for prefix in prefixes[row]]
+            for column in np.flatnonzero(~settled[row]):
+                width = int(signs[row, column]) * self.half_widths[column]
+                involved = [*numbers[: size + 1], numbers[size + 1 + column]]
+                drawn[row, column] = _settle(involved, partial(_box_value, width))
+        return drawn
+
+
+def _box_value(width: Fraction, numbers: list[arb]) -> arb:
+    *parts, place = numbers
+    return -ball(width) * place * sum((part.log() for part in parts), arb(0))
+
+
+@dataclass(frozen=True, slots=True)
+class ConeNoise:
+    """Noise whose level sets are copies of a polytope, given by its triangulated surface.
+
+    Law:     the real noise has density proportional to exp(-|z|_K) on R^d, where K is the union
+             of the simplices spanned by the origin and each tuple of ``facets``, which must meet
+             only along their borders and surround the origin; each coordinate is then rounded.
+    Why:     choose a facet with corners v_1..v_d with probability proportional to
+             |det(v_1..v_d)| and add up E_j v_j with independent standard exponentials E_j. In
+             the cone of that facet |z|_K is the sum of the E_j, so the density of z there is
+             e^-|z|_K / |det|, times the chance of the facet: the same constant in every cone.
+    Source:  [HT10] for the law; the sampler is the argument above.
+    Checked: tests/noise/test_joint.py.
+    """
+
+    facets: tuple[tuple[tuple[Fraction, ...], ...], ...]
+    weights: tuple[int, ...]
+
+    def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
+        """Return ``count`` independent vectors, one a row."""
+        size = len(self.facets[0])
+        chosen = categorical(self.weights, count, entropy)
+        prefixes = entropy.words(count * size).reshape(count, size) >> np.uint64(64 - bits)
+        parts, doubts = _exponentials(prefixes, bits)
+        corners = np.array([[_floats(corner) for corner in facet] for facet in self.facets])[chosen]
+        value = np.einsum("rj,rjc->rc", parts, corners)
+        margin = np.einsum("rj,rjc->rc", doubts + size * SLACK * parts, np.abs(corners))
+        drawn, settled = _rounded(value, margin)
+        for row in np.flatnonzero(~settled.all(axis=1)):
+            numbers = [Uniform(entropy, int(prefix), bits) for prefix in prefixes[row]]
+            facet = self.facets[chosen[row]]
+            for column in np.flatnonzero(~settled[row]):
+                steps = [corner[column] for corner in facet]
+                drawn[row, column] = _settle(numbers, partial(_cone_value, steps))
+        return drawn
+
+
+def _cone_value(steps: list[Fraction], numbers: list[arb]) -> arb:
+    terms = (ball(step) * number.log() for step, number in zip(steps, numbers, strict=True))
+    return -sum(terms, arb(0))
+
+
+def _floats(values: tuple[Fraction, ...]) -> Floats:
+    return np.array([float(value) for value in values], dtype=np.float64)
+
+
+def _centre(prefixes: NDArray[np.uint64], bits: int) -> Floats:
+    return (prefixes.astype(np.float64) + 0.5) * 2.0**-bits
+
+
+def _exponentials(prefixes: NDArray[np.uint64], bits: int) -> tuple[Floats, Floats]:
+    """Return -ln U at the centre of each cell and how far the truth may be from it.
+
+    Why: for a prefix v >= 1 the logarithm moves by at most 1 / (2v) <= 1 / (v + 1/2) across half
+    a cell; for v = 0 it is unbounded.
+    """
+    centre = _centre(prefixes, bits)
+    spread = np.where(prefixes > 0, 2.0**-bits / centre, np.inf)
+    return -np.log(centre), spread + SLACK
+
+
+def _rounded(value: Floats, margin: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the nearest integers, and which of them the margins leave without doubt."""
+    low, high = np.floor(value - margin + 0.5), np.floor(value + margin + 0.5)
+    settled = (low == high) & (np.abs(value) < DOUBLE_LIMIT)
+    return np.where(settled, low, 0.0).astype(np.int64), settled
+
+
+def _settle(numbers: list[Uniform], value: Callable[[list[arb]], arb]) -> int:
+    """Reveal digits of all the numbers until the value they give rounds to one integer."""
+    while True:
+        for number in numbers:
+            number.reveal()
+        with ctx.workprec(2 * numbers[0].bits + 64):
+            nearest = (value([number.ball() for number in numbers]) + HALF).floor().unique_fmpz()
+        if nearest is not None:
+            return max(-LARGEST_NOISE, min(int(nearest), LARGEST_NOISE))

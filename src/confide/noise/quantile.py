@@ -1,0 +1,190 @@
+"""The one sampler: integers by inverse distribution function, from lazily revealed bits.
+
+A draw is the sign and the magnitude of an integer whose law is symmetric about zero. The
+magnitude is the greatest k with U < P(|Z| >= k), for U uniform. Doubles enclose it for a whole
+array at once; a draw that they leave in doubt is settled by revealing more digits of the same U
+and comparing it with the tail in ball arithmetic. So the law is exact: doubles decide nothing
+that they cannot know, and no digit of U is ever drawn twice.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final, Protocol, overload
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from confide.errors import BadDeclaration
+from confide.exact import float_above, is_above, least
+from confide.noise.entropy import Entropy, Words
+from confide.noise.uniform import Uniform
+
+__all__ = [
+    "LARGEST_NOISE",
+    "LARGEST_SCALE",
+    "Floats",
+    "Integers",
+    "Law",
+    "check_scale",
+    "draw",
+    "draw_one",
+    "enclose",
+    "half_width",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Reals = Any
+"""One double or an array of doubles; NumPy computes with either."""
+
+LARGEST_SCALE: Final = 10**15
+LARGEST_NOISE: Final = 2**62
+WORD: Final = 64
+BLOCK: Final = 4096
+CHUNK: Final = 16 * BLOCK
+
+
+class Law(Protocol):
+    """An integer law that is symmetric about zero.
+
+    For U = e^-t the real number ``scale * magnitude(U) + shift`` has the drawn |Z| as its floor.
+    ``magnitude`` moves by at most 1 when t moves by 1 (by at most 1.26 for the normal law, which
+    the factor 2 in ``margin`` covers), and its value in doubles is within ``slack`` of the truth
+    over [2**-64, 1], rounding of ``scale``, of the final product and of the sums in ``enclose``
+    included. (Adding ``shift`` may cost more than that where ``scale * magnitude`` is small, but
+    then the sum is far from the next integer and no floor depends on it.)
+    """
+
+    @property
+    def scale(self) -> float:
+        """The factor of the magnitude."""
+        ...
+
+    @property
+    def shift(self) -> float:
+        """What is added before the floor is taken: 0, or 1/2 to round."""
+        ...
+
+    @property
+    def slack(self) -> float:
+        """How far doubles may be from the true magnitude."""
+        ...
+
+    def magnitude(self, uniform: Reals) -> Reals:
+        """Return the real magnitude of an array of doubles, or of one."""
+        ...
+
+    def tail(self, magnitude: int) -> arb:
+        """Enclose P(|Z| >= magnitude) at the current precision; exactly 1 at zero."""
+        ...
+
+    def draw(self, count: int, entropy: Entropy) -> Integers:
+        """Return ``count`` independent draws."""
+        ...
+
+    def draw_one(self, entropy: Entropy) -> int:
+        """Return one draw."""
+        ...
+
+
+def check_scale(name: str, scale: Fraction, *, largest: int = LARGEST_SCALE) -> None:
+    """Refuse a scale whose noise would not fit a 64-bit integer."""
+    if scale > largest:
+        raise BadDeclaration(
+            f"{name} must be at most {largest:.0e} in grid steps, got {float_above(scale):.3g}; "
+            "take a coarser grid"
+        )
+
+
+def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD) -> int:
+    """Return one integer, of any size: what ``draw`` gives from the same word, but quicker."""
+    word = int(entropy.words(1)[0])
+    prefix = word >> (WORD + 1 - bits)
+    settled, guess = enclose(law, prefix, bits - 1)
+    magnitude = int(guess)
+    if not settled:
+        magnitude = _settle(law, Uniform(entropy, prefix, bits - 1), magnitude)
+    return -magnitude if word & 1 else magnitude
+
+
+def draw(law: Law, count: int, entropy: Entropy, *, bits: int = WORD) -> Integers:
+    """Return ``count`` independent integers that follow ``law`` exactly.
+
+    ``bits`` is how many random bits the doubles get to see; fewer only send more draws through
+    refinement, which the tests use. A magnitude beyond 2**62 is returned as 2**62 (at the largest
+    scale that has probability below exp(-4600)); callers add it to values within 2**61 and
+    saturate the sum there, which is what the unbounded draw would give.
+    """
+    drawn = np.empty(count, dtype=np.int64)
+    for start in range(0, count, CHUNK):
+        words = entropy.words(min(CHUNK, count - start))
+        for offset in range(0, len(words), BLOCK):
+            block = words[offset : offset + BLOCK]
+            drawn[start + offset : start + offset + len(block)] = _draw(law, block, entropy, bits)
+    return drawn
+
+
+def _draw(law: Law, words: Words, entropy: Entropy, bits: int) -> Integers:
+    """Turn each word into one draw: its lowest bit is the sign, its top bits open U."""
+    prefixes = (words >> np.uint64(WORD + 1 - bits)).view(np.int64)
+    settled, guesses = enclose(law, prefixes, bits - 1)
+    magnitudes = guesses.astype(np.int64)
+    for index in np.flatnonzero(~settled):
+        number = Uniform(entropy, int(prefixes[index]), bits - 1)
+        magnitudes[index] = min(_settle(law, number, int(guesses[index])), LARGEST_NOISE)
+    signs = -(words & np.uint64(1)).view(np.int64)
+    return (magnitudes ^ signs) - signs
+
+
+@overload
+def enclose(law: Law, prefixes: int, bits: int) -> tuple[np.bool_, np.float64]: ...
+@overload
+def enclose(law: Law, prefixes: Integers, bits: int) -> tuple[NDArray[np.bool_], Floats]: ...
+def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
+    """Return which magnitudes are settled by the first ``bits`` digits of U, and their values.
+
+    Why: with v = prefix, U lies in [v, v + 1] / 2**bits, so for v >= 1 its logarithm is within
+    1 / (2v) <= 1 / (v + 1/2) of that of the centre; hence the real magnitude is within
+    scale * (slack + 2 / (v + 1/2)) of its value at the centre. Where both ends of this interval
+    have the same floor, no later digit can change it. Nothing is claimed for v = 0, where the
+    logarithm is unbounded.
+    """
+    centre = (prefixes + 0.5) * 2.0**-bits
+    value = law.scale * law.magnitude(centre) + law.shift
+    margin = law.scale * (law.slack + 2.0 ** (1 - bits) / centre)
+    low = np.floor(np.maximum(value - margin, 0.0))
+    return (low == np.floor(value + margin)) & (prefixes > 0), low
+
+
+def _settle(law: Law, number: Uniform, guess: int) -> int:
+    """Return the greatest k with U < P(|Z| >= k)."""
+    return _greatest(lambda k: number.is_below(lambda: law.tail(k)), guess)
+
+
+def half_width(law: Law, miss: Fraction) -> int:
+    """Return the least w with P(|Z| > w) <= miss, exactly.
+
+    Why: P(|Z| > w) = P(|Z| >= w + 1), which falls as w grows.
+    """
+    return least(lambda width: not is_above(lambda: law.tail(width + 1), miss), start=0)
+
+
+def _greatest(reaches: Callable[[int], bool], guess: int) -> int:
+    """Return the greatest k that ``reaches`` accepts, at most 2**62, searching from ``guess``.
+
+    Every k <= 0 is accepted, and whatever is accepted, all below it is.
+    """
+    low, step = guess, 1
+    while low > 0 and not reaches(low):
+        low, step = low - step, 2 * step
+    high, step = max(low, guess) + 1, 1
+    while high <= LARGEST_NOISE and reaches(high):
+        low, high, step = high, high + step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        if middle <= 0 or reaches(middle):
+            low = middle
+        else:
+            high = middle
+    return min(max(low, 0), LARGEST_NOISE)
