@@ -1,0 +1,127 @@
+"""Group keys that nobody declared: a key is named only if enough units share it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, fraction_above, is_above, least, positive, probability, whole
+from confide.loss import ApproximateLoss, GaussianLoss, PureLoss
+from confide.mechanisms.grid import LARGEST_VALUE, read_whole
+from confide.mechanisms.neighbours import Neighbours, histogram_sensitivity
+from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Integers, RoundedGaussian
+
+__all__ = ["KeySelection"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class KeySelection:
+    """Release the keys whose number of units, plus noise, reaches a threshold.
+
+    ``keys_per_unit`` is the most keys under which one unit is counted, once under each. The noise
+    is given by ``epsilon`` (Laplace) or by ``mu`` (Gaussian); ``delta`` bounds the chance that a
+    key of one single unit is named.
+
+    Law:     a key with n units has count n + Z, and is named, with that count, when n + Z >= t.
+    Claim:   epsilon-DP (or mu-Gaussian DP) except with probability d = 1 - (1 - p)^L, where
+             p = P(1 + Z >= t) and L = keys_per_unit; t is the least that makes d <= delta. The
+             same d holds under add-remove and replace neighbours.
+    Why:     keys that both neighbours hold are a histogram with noise. Let one neighbour hold k
+             keys of its own and the other k', each with one unit, k and k' at most L. With
+             probability (1 - p)^k, or (1 - p)^k', none of its own keys is named, independently
+             of the rest, and the output is then that of the histogram. Both are at least 1 - d,
+             so each output law is the histogram's with weight 1 - d and some other law with
+             weight d: a mixture whose main parts keep the histogram's promise.
+    Source:  [KKMN09], [DVGM22]; the bound for L > 1 is argued above.
+    Checked: tests/mechanisms/test_key_selection.py (law, delta in full for small cases),
+             tests/audit/test_claims.py (claim).
+
+    >>> KeySelection(keys_per_unit=1, epsilon=1, delta=1e-6).threshold
+    15
+    """
+
+    keys_per_unit: int
+    neighbours: Neighbours
+    inner: PureLoss | GaussianLoss
+    threshold: int
+    noise: DiscreteLaplace | RoundedGaussian = field(repr=False, compare=False)
+
+    def __init__(
+        self,
+        keys_per_unit: int = 1,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        *,
+        mu: Number | None = None,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    ) -> None:
+        count = whole("keys_per_unit", keys_per_unit, low=1, high=LARGEST_VALUE)
+        allowed = probability("delta", delta, zero=False)
+        relation = Neighbours.of(neighbours)
+        inner, noise = _inner(count, epsilon, mu, relation)
+        names = ("keys_per_unit", "neighbours", "inner", "noise", "threshold")
+        threshold = _threshold(noise, count, allowed)
+        for name, value in zip(names, (count, relation, inner, noise, threshold), strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def loss(self) -> ApproximateLoss:
+        """What one release costs, with the delta that the whole threshold really gives."""
+        with ctx.workprec(128):
+            chance = _chance_of_naming(self.noise, self.threshold, self.keys_per_unit)
+        return ApproximateLoss(inner=self.inner, failure=fraction_above(chance))
+
+    def release(
+        self, counts: NDArray[np.int64] | list[int], *, entropy: Entropy = SYSTEM
+    ) -> tuple[NDArray[np.bool_], Integers]:
+        """Return which keys are named, and the noisy counts, zero where they are not."""
+        units = read_whole("counts", counts).reshape(-1)
+        if (units < 1).any():
+            raise BadDeclaration(
+                "counts must be at least 1: a key without a unit is not in the data"
+            )
+        noisy = np.clip(units + self.noise.draw(units.size, entropy), -LARGEST_VALUE, LARGEST_VALUE)
+        named = noisy >= self.threshold
+        # Privacy: the noisy count of a key that is not named stays here.
+        return named, np.where(named, noisy, 0)
+
+    def release_keys(
+        self, counts: Mapping[str, int], *, entropy: Entropy = SYSTEM
+    ) -> dict[str, int]:
+        """Return the named keys with their noisy counts, in the order of the keys themselves."""
+        keys = sorted(counts)
+        if not keys:
+            return {}
+        named, noisy = self.release([counts[key] for key in keys], entropy=entropy)
+        return {key: int(noisy[i]) for i, key in enumerate(keys) if named[i]}
+
+
+def _inner(
+    keys: int, epsilon: Number | None, mu: Number | None, neighbours: Neighbours
+) -> tuple[PureLoss | GaussianLoss, DiscreteLaplace | RoundedGaussian]:
+    moves = histogram_sensitivity(neighbours, cells=keys)
+    if (epsilon is None) == (mu is None):
+        raise BadDeclaration("key selection needs epsilon or mu: one of the two")
+    if epsilon is not None:
+        exact = positive("epsilon", epsilon)
+        return PureLoss(epsilon=exact), DiscreteLaplace(moves.l1 / exact)
+    mu_squared = positive("mu", mu) ** 2
+    return GaussianLoss(mu_squared=mu_squared), RoundedGaussian(moves.l2_squared / mu_squared)
+
+
+def _chance_of_naming(noise: DiscreteLaplace | RoundedGaussian, threshold: int, keys: int) -> arb:
+    """Enclose 1 - (1 - P(1 + Z >= threshold))^keys, for a threshold of at least 2."""
+    alone = noise.tail(threshold - 1) / 2
+    return -((-alone).log1p() * keys).expm1()
+
+
+def _threshold(noise: DiscreteLaplace | RoundedGaussian, keys: int, delta: Fraction) -> int:
+    """Return the least threshold, of at least 2, whose chance of naming is at most delta."""
+    return least(
+        lambda threshold: not is_above(lambda: _chance_of_naming(noise, threshold, keys), delta),
+        start=2,
+    )

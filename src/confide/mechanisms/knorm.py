@@ -1,0 +1,213 @@
+"""Joint noise for several statistics, shaped like what one unit can change in all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import comb
+from typing import Final, Protocol
+
+import numpy as np
+from flint import arb
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, ball, fraction, is_above, least, positive, probability
+from confide.loss import PureLoss
+from confide.mechanisms.grid import LARGEST_VALUE, Values, read_whole
+from confide.mechanisms.polytope import Surface, triangulate
+from confide.noise import SYSTEM, BoxNoise, ConeNoise, Entropy, Integers
+
+__all__ = ["Body", "Box", "KNorm", "Polytope"]
+
+LARGEST_CHOICES: Final = 200_000
+APART: Final = Fraction(1, 10**12)
+
+
+class Body(Protocol):
+    """A symmetric convex body that holds every change one unit can make."""
+
+    @property
+    def size(self) -> int:
+        """The number of statistics."""
+        ...
+
+    def noise(self, epsilon: Fraction) -> BoxNoise | ConeNoise:
+        """Return noise with density proportional to exp(-epsilon |z|_K)."""
+        ...
+
+    def tail(self, index: int, reach: Fraction) -> arb:
+        """Enclose P(|z_index| >= reach) for that noise at epsilon 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Box:
+    """All vectors with |z_i| <= half_width_i.
+
+    The l-infinity ball has equal half-widths (k counts, each moved by at most 1). What one row
+    with a value within h of the centre does to (count, sum of centred values) is (1, v) or
+    (-1, -v) with |v| <= h, whose hull is the box with half-widths 1 and h.
+
+    Claim:   P(|z_i| >= t h_i) = Q(d + 1, t) - t Q(d, t) / d at epsilon 1, with Q the regularised
+             upper gamma function.
+    Why:     |z_i| = h_i R u with R of law Gamma(d + 1) and u uniform; P(R u >= t) is the mean of
+             1 - t / R over R >= t, and r^d / r = r^(d-1) lowers the order by one.
+    Checked: tests/mechanisms/test_knorm.py.
+    """
+
+    half_widths: tuple[Fraction, ...]
+
+    def __init__(self, half_widths: Sequence[Number]) -> None:
+        widths = tuple(positive("half_widths", width) for width in half_widths)
+        if not widths:
+            raise BadDeclaration("half_widths must hold at least one number, got none")
+        object.__setattr__(self, "half_widths", widths)
+
+    @property
+    def size(self) -> int:
+        """The number of statistics."""
+        return len(self.half_widths)
+
+    def noise(self, epsilon: Fraction) -> BoxNoise:
+        """Return noise whose level sets are such boxes."""
+        return BoxNoise(tuple(width / epsilon for width in self.half_widths))
+
+    def tail(self, index: int, reach: Fraction) -> arb:
+        """Enclose P(|z_index| >= reach) at epsilon 1."""
+        far, size = ball(reach / self.half_widths[index]), self.size
+        return far.gamma_upper(size + 1, 1) - far * far.gamma_upper(size, 1) / size
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Polytope:
+    """The hull of the given corners and of their negatives.
+
+    Claim:   P(|z_i| >= t) at epsilon 1 is at most what ``tail`` encloses, and above it by less
+             than one part in 10^9.
+    Why:     in the cone of a facet z_i = X - Y, where X and Y are sums of independent exponentials
+             with the facet's positive and negative i-th coordinates as means. For distinct means
+             a_j the tail of X is the sum of w_j exp(-t / a_j) with w_j = prod a_j / (a_j - a_k),
+             so P(X - Y > t) is that sum with each term times E exp(-Y / a_j) = prod 1 / (1 + b_k
+             / a_j). Raising means only raises the tail, so equal ones are pulled apart upwards.
+    Source:  [HT10] for the law.
+    Checked: tests/mechanisms/test_knorm.py.
+    """
+
+    corners: tuple[tuple[Fraction, ...], ...]
+    surface: Surface = field(repr=False, compare=False)
+
+    def __init__(self, corners: Sequence[Sequence[Number]]) -> None:
+        points = tuple(
+            tuple(fraction("corners", x, "finite numbers") for x in corner) for corner in corners
+        )
+        if not points or not points[0] or len({len(point) for point in points}) != 1:
+            raise BadDeclaration(
+                "corners must be vectors of one common length, at least one of them"
+            )
+        if comb(2 * len(points), len(points[0])) > LARGEST_CHOICES:
+            raise BadDeclaration(
+                f"corners must be few enough to search ({LARGEST_CHOICES} choices of "
+                f"{len(points[0])} among them and their negatives), got {len(points)}"
+            )
+        object.__setattr__(self, "corners", points)
+        object.__setattr__(self, "surface", triangulate(points))
+
+    @property
+    def size(self) -> int:
+        """The number of statistics."""
+        return len(self.corners[0])
+
+    def noise(self, epsilon: Fraction) -> ConeNoise:
+        """Return noise whose level sets are copies of this polytope."""
+        facets = tuple(
+            tuple(tuple(x / epsilon for x in corner) for corner in facet)
+            for facet in self.surface.facets
+        )
+        return ConeNoise(facets, self.surface.weights)
+
+    def tail(self, index: int, reach: Fraction) -> arb:
+        """Enclose P(|z_index| >= reach) at epsilon 1, or a little more."""
+        total = arb(0)
+        for facet, weight in zip(self.surface.facets, self.surface.weights, strict=True):
+            ups = [corner[index] for corner in facet if corner[index] > 0]
+            downs = [-corner[index] for corner in facet if corner[index] < 0]
+            total += weight * (_excess(ups, downs, reach) + _excess(downs, ups, reach))
+        return total / sum(self.surface.weights)
+
+
+def _excess(ups: list[Fraction], downs: list[Fraction], reach: Fraction) -> arb:
+    """Enclose a number just above P(X - Y > reach), for sums X and Y of exponentials."""
+    means = [ball(mean * (1 + APART * place)) for place, mean in enumerate(sorted(ups))]
+    total = arb(0)
+    for mean in means:
+        term = (-ball(reach) / mean).exp()
+        for other in means:
+            term *= 1 if other is mean else mean / (mean - other)
+        for down in downs:
+            term /= 1 + ball(down) / mean
+        total += term
+    return total
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class KNorm:
+    """Release a vector of whole numbers with noise that follows the shape of a body.
+
+    ``body`` must hold every vector by which one unit can change the released vector. Several
+    vectors at once, one a row, need that one unit changes one row only.
+
+    Law:     x + round(z), where z has density proportional to exp(-epsilon |z|_K) on R^d.
+    Claim:   epsilon-DP.
+    Why:     moving x by a vector of the body moves |y - x|_K by at most 1, by the triangle
+             inequality, so densities differ by a factor of at most exp(epsilon); on integers
+             x + round(z) = round(x + z), which is post-processing, as is saturating.
+    Source:  [HT10]; drawn exactly, see noise/joint.py.
+    Checked: tests/mechanisms/test_knorm.py (law), tests/audit/test_claims.py (claim).
+
+    >>> mechanism = KNorm(Box([1, 500]), epsilon=1)
+    >>> mechanism.loss
+    PureLoss(epsilon=Fraction(1, 1))
+    >>> mechanism.release([10_000, 250_000]).shape
+    (2,)
+    """
+
+    body: Body
+    epsilon: Fraction
+    noise: BoxNoise | ConeNoise = field(repr=False, compare=False)
+
+    def __init__(self, body: Body, epsilon: Number = 1) -> None:
+        exact = positive("epsilon", epsilon)
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "epsilon", exact)
+        object.__setattr__(self, "noise", body.noise(exact))
+
+    @property
+    def loss(self) -> PureLoss:
+        """What one release costs."""
+        return PureLoss(epsilon=self.epsilon)
+
+    def release(self, x: Values, *, entropy: Entropy = SYSTEM) -> Integers:
+        """Return the vector, or each row, plus joint noise."""
+        values = read_whole("x", x)
+        if values.ndim not in (1, 2) or values.shape[-1] != self.body.size:
+            raise BadDeclaration(
+                f"x must be a vector of {self.body.size} numbers, or rows of that length, "
+                f"got an array of shape {values.shape}"
+            )
+        rows = values.reshape(-1, self.body.size)
+        noisy: Integers = np.clip(
+            rows + self.noise.draw(len(rows), entropy), -LARGEST_VALUE, LARGEST_VALUE
+        )
+        return noisy.reshape(values.shape)
+
+    def interval(self, confidence: Number = 0.95) -> list[tuple[int, int]]:
+        """Return for each coordinate the narrowest symmetric range that holds its noise."""
+        miss = 1 - probability("confidence", confidence, zero=False)
+        widths = [self._half_width(index, miss) for index in range(self.body.size)]
+        return [(-width, width) for width in widths]
+
+    def _half_width(self, index: int, miss: Fraction) -> int:
+        def passes(width: int) -> bool:
+            reach = (width + Fraction(1, 2)) * self.epsilon
+            return is_above(lambda: self.body.tail(index, reach), miss)
+
+        return least(lambda width: not passes(width), start=0)

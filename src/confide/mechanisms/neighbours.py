@@ -1,0 +1,77 @@
+"""What "one unit more or less" means, and how far common statistics move under it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, fraction, whole
+
+__all__ = ["Neighbours", "Sensitivity", "histogram_sensitivity", "sum_sensitivity"]
+
+
+class Neighbours(StrEnum):
+    """Which pairs of databases must look alike; every guarantee is for one of these."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+    @classmethod
+    def of(cls, value: "Neighbours | str") -> "Neighbours":
+        """Return the named relation, or refuse the name."""
+        try:
+            return cls(value)
+        except ValueError:
+            allowed = " or ".join(repr(str(member)) for member in cls)
+            raise BadDeclaration(f"neighbours must be {allowed}, got {value!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far a vector of statistics moves between neighbours, in the usual lengths."""
+
+    l0: int
+    l1: Fraction
+    l2_squared: Fraction
+    largest: Fraction
+
+
+def histogram_sensitivity(
+    neighbours: Neighbours | str, *, cells: int = 1, rows: int = 1
+) -> Sensitivity:
+    """Return how far counts move when a unit has at most ``rows`` rows in each of ``cells`` cells.
+
+    Claim:   l1 is cells * rows under add-remove and twice that under replace; the squared l2
+             likewise cells * rows^2; no single count moves by more than ``rows``.
+    Why:     adding a unit raises each of its cells by at most ``rows``; replacing one removes
+             such a unit and adds another, and the two can touch different cells. In one cell
+             both act against each other, so its count still moves by at most ``rows``.
+    Checked: tests/mechanisms/test_neighbours.py (all small databases).
+
+    >>> histogram_sensitivity("add-remove").l1, histogram_sensitivity("replace").l1
+    (Fraction(1, 1), Fraction(2, 1))
+    """
+    count = whole("cells", cells, low=1, high=2**61)
+    most = whole("rows", rows, low=1, high=2**61)
+    touched = count * (2 if Neighbours.of(neighbours) is Neighbours.REPLACE else 1)
+    return Sensitivity(
+        touched, Fraction(touched * most), Fraction(touched * most**2), Fraction(most)
+    )
+
+
+def sum_sensitivity(neighbours: Neighbours | str, low: Number, high: Number) -> Fraction:
+    """Return how far a sum of values in [low, high], one a unit, moves.
+
+    Claim:   max(|low|, |high|) under add-remove, high - low under replace.
+    Why:     a unit that comes or goes changes the sum by its value; one that is replaced, by the
+             difference of two values.
+
+    >>> sum_sensitivity("add-remove", 0, 120), sum_sensitivity("replace", 100, 120)
+    (Fraction(120, 1), Fraction(20, 1))
+    """
+    least, most = fraction("low", low, "a finite number"), fraction("high", high, "a finite number")
+    if least > most:
+        raise BadDeclaration(f"bounds need low <= high, got low={low}, high={high}")
+    if Neighbours.of(neighbours) is Neighbours.REPLACE:
+        return most - least
+    return max(abs(least), abs(most))

@@ -1,0 +1,77 @@
+"""Randomised response: privacy before the data leaves its owner's hands."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, ball, positive, whole
+from confide.loss import PureLoss
+from confide.mechanisms.grid import read_whole
+from confide.noise import SYSTEM, Entropy, bernoulli, categorical
+
+__all__ = ["RandomisedResponse"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RandomisedResponse:
+    """Report a category truthfully with some probability, else one of the others.
+
+    Law:     the truth with probability e^epsilon / (e^epsilon + k - 1), each other category with
+             probability 1 / (e^epsilon + k - 1), for k categories.
+    Claim:   epsilon-DP for each report on its own (the local model).
+    Why:     for any report, two true categories give probabilities that are equal or differ by
+             exactly the factor e^epsilon.
+    Source:  [War65], [KLNRS11].
+    Checked: tests/mechanisms/test_randomised_response.py (law, estimate),
+             tests/audit/test_claims.py (claim).
+
+    >>> RandomisedResponse(epsilon=50, categories=3).release(2)
+    2
+    """
+
+    epsilon: Fraction
+    categories: int
+
+    def __init__(self, epsilon: Number = 1, categories: int = 2) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+        object.__setattr__(self, "categories", whole("categories", categories, low=2, high=2**20))
+
+    @property
+    def loss(self) -> PureLoss:
+        """What one report costs the unit that makes it."""
+        return PureLoss(epsilon=self.epsilon)
+
+    def chance_of_truth(self) -> arb:
+        """Enclose the probability of a truthful report."""
+        return 1 / (1 + (self.categories - 1) * (-ball(self.epsilon)).exp())
+
+    def release(
+        self, x: int | NDArray[np.int64] | list[int], *, entropy: Entropy = SYSTEM
+    ) -> int | list[int] | NDArray[np.int64]:
+        """Return a report for each true category in ``x`` (0, 1, ..., categories - 1)."""
+        truth = read_whole("x", x)
+        if (truth < 0).any() or (truth >= self.categories).any():
+            raise BadDeclaration(f"x must hold categories from 0 to {self.categories - 1}")
+        flat = truth.reshape(-1)
+        honest = bernoulli(self.chance_of_truth, flat.size, entropy)
+        shift = 1 + categorical([1] * (self.categories - 1), flat.size, entropy)
+        # Privacy: both draws are made for every report, so that the time tells nothing.
+        reports = np.where(honest, flat, (flat + shift) % self.categories).reshape(truth.shape)
+        return reports if isinstance(x, np.ndarray) else reports.tolist()
+
+    def estimate(self, reports: NDArray[np.int64] | list[int]) -> tuple[list[float], list[float]]:
+        """Return the share of each category among the true values, and its standard error.
+
+        Why: with p the chance of truth and r = (1 - p) / (k - 1), a category with share f is
+             reported with probability f p + (1 - f) r; solving for f is unbiased.
+        """
+        seen = read_whole("reports", reports)
+        truth = float(self.chance_of_truth())
+        other = (1 - truth) / (self.categories - 1)
+        share = np.bincount(seen.reshape(-1), minlength=self.categories) / seen.size
+        error = np.sqrt(share * (1 - share) / seen.size) / (truth - other)
+        return ((share - other) / (truth - other)).tolist(), error.tolist()

@@ -1,0 +1,69 @@
+"""What every choice among scored candidates shares: reading scores, and how good the choice is."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, ball, float_above, positive, probability, whole
+from confide.mechanisms.grid import LARGEST_VALUE, read_whole
+
+__all__ = ["Selector", "read_scores"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Selector:
+    """A choice among scored candidates, with what one unit can do to the scores.
+
+    ``sensitivity`` is the most that one unit can change any candidate's score. ``monotone=True``
+    says that one unit moves all scores the same way (counts, which only grow when a unit is
+    added, under add-remove neighbours); the same epsilon then buys twice the accuracy.
+    """
+
+    sensitivity: Fraction
+    epsilon: Fraction
+    monotone: bool
+
+    def __init__(
+        self, sensitivity: Number = 1, epsilon: Number = 1, *, monotone: bool = False
+    ) -> None:
+        object.__setattr__(self, "sensitivity", positive("sensitivity", sensitivity))
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+        object.__setattr__(self, "monotone", bool(monotone))
+
+    @property
+    def rate(self) -> Fraction:
+        """The factor between a score and noise of unit scale."""
+        return self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
+
+    def regret(self, candidates: int, confidence: Number = 0.95) -> float:
+        """Return (ln d + ln(1 / (1 - confidence))) / rate, rounded up.
+
+        Claim:  of d candidates without weights, the chosen score falls short of the best by less
+                than this, with at least this confidence.
+        Why:    for either noise law, a candidate with a gap g wins only if its noise exceeds that
+                of the best by rate * g, which has probability at most exp(-rate * g); there are
+                at most d such candidates.
+        Source: [MT07]; Theorem 6 of [Smi17], with its factor 4 lowered to the 2 that suffices.
+        """
+        count = whole("candidates", candidates, low=1, high=LARGEST_VALUE)
+        miss = 1 - probability("confidence", confidence, zero=False)
+        return float_above((ball(count) / ball(miss)).log() / ball(self.rate))
+
+
+def read_scores(scores: object) -> NDArray[Any]:
+    """Return scores as an array of integers or of finite doubles, or refuse them."""
+    array = np.asarray(scores)
+    if array.ndim != 1 or array.size == 0:
+        raise BadDeclaration("scores must be a list of at least one number, one a candidate")
+    if array.dtype.kind != "f":
+        return read_whole("scores", scores)
+    doubles = array.astype(np.float64)
+    if not (np.abs(doubles) <= LARGEST_VALUE).all():
+        raise BadDeclaration(
+            "scores must be finite and within 2**61 of zero, got NaN or a larger one"
+        )
+    return doubles
