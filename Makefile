@@ -11,7 +11,7 @@ export CONFIDE_ORACLE_PYTHON ?= $(CURDIR)/$(ORACLE)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format format-check lint types layers bench oracle tree lock clean
+.PHONY: help demo test check format format-check lint types layers bench oracle pictures tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 	$(BIN)/python bench/__main__.py
 
 oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
+
+pictures: .venv/dev  ## draw the pictures of the documents again
+	$(BIN)/python tools/draw_pictures.py
 
 tree:  ## print the layers, ground first
 	@$(PYTHON) tools/tree.py

@@ -6,6 +6,7 @@ world as a float or fraction that is rounded in a stated direction.
 """
 
 import math
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -166,17 +167,21 @@ def _dyadic(end: arb) -> Fraction:
 
 
 def float_above(value: arb | Fraction) -> float:
-    """Return a float that is at least ``value``: how a loss is shown."""
+    """Return a float that is at least ``value``, as is the decimal that prints it: a loss shown."""
     exact = fraction_above(value) if isinstance(value, arb) else value
-    near = _nearest(exact)
-    return near if near >= exact else math.nextafter(near, math.inf)
+    near = max(_nearest(exact), -sys.float_info.max)
+    while math.isfinite(near) and min(Fraction(near), Fraction(repr(near))) < exact:
+        near = math.nextafter(near, math.inf)
+    return near
 
 
 def float_below(value: arb | Fraction) -> float:
-    """Return a float that is at most ``value``: how a remaining budget is shown."""
+    """Return a float that is at most ``value``, as is the decimal that prints it: a budget left."""
     exact = fraction_below(value) if isinstance(value, arb) else value
-    near = _nearest(exact)
-    return near if near <= exact else math.nextafter(near, -math.inf)
+    near = min(_nearest(exact), sys.float_info.max)
+    while math.isfinite(near) and max(Fraction(near), Fraction(repr(near))) > exact:
+        near = math.nextafter(near, -math.inf)
+    return near
 
 
 def _nearest(exact: Fraction) -> float:

@@ -8,9 +8,17 @@ from numpy.typing import NDArray
 
 from confide.noise import Law
 
-__all__ = ["at_least", "cells", "point", "sort_into_cells"]
+__all__ = ["at_least", "cells", "floor", "point", "sort_into_cells"]
 
 PRECISION = 160
+
+
+def floor(real: arb) -> int:
+    """Return the integer below a real number that its ball leaves no doubt about."""
+    whole = real.floor().unique_fmpz()
+    if whole is None:
+        raise ValueError(f"{real} has more than one floor; raise the precision")
+    return int(whole)
 
 
 def at_least(law: Law, value: int) -> arb:

@@ -39,6 +39,7 @@ BOTTOM: Final = (
 )  # fmt: skip
 COEFFICIENTS: Final = np.array([TOP, BOTTOM])
 POWERS: Final = len(TOP)
+EXPONENTS: Final = np.arange(POWERS, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,9 @@ class RoundedGaussian:
 
 
 def _powers(base: Reals) -> Floats:
-    """Return the powers 0 to 15 of ``base``, one a row, by doubling."""
+    """Return the powers 0 to 15 of ``base``, one a row; one number costs one call."""
+    if not np.ndim(base):
+        return np.power(base, EXPONENTS)
     rows = np.empty((POWERS, *np.shape(base)))
     rows[0] = 1.0
     rows[1] = base

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate
+from math import ceil, floor
 
 import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from confide.exact import ball
+from confide.exact import ball, fraction_above, fraction_below
 from confide.noise.entropy import Entropy
 
 __all__ = ["Real", "Uniform", "bernoulli", "categorical", "uniform_below"]
@@ -68,8 +69,7 @@ def bernoulli(chance: Real, count: int, entropy: Entropy) -> NDArray[np.bool_]:
     """
     with ctx.workprec(2 * STEP):
         scaled = chance() * 2**STEP
-        low = int(scaled.lower().floor().unique_fmpz())
-        high = int(scaled.upper().ceil().unique_fmpz())
+        low, high = floor(fraction_below(scaled)), ceil(fraction_above(scaled))
     words = entropy.words(count)
     coins = words < np.uint64(min(max(low, 0), 2**STEP - 1))
     doubtful = ~coins & (words < np.uint64(min(high, 2**STEP - 1)))

@@ -1,0 +1,50 @@
+"""How fast filters grant: 10**6 requests, one after the other, and whether the time stays flat."""
+
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+
+from confide.loss import Filter, GaussianLoss, PureLoss, Share, auto_filter
+
+REQUESTS = 10**6
+PRICED = 10**5
+MOST_GROWTH = 2.0
+
+
+def grant_all(start: Filter, share: Share, times: int) -> Filter:
+    """Grant one share many times over."""
+    for _ in range(times):
+        start = start.grant(share)
+    return start
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long some work takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def measure(accounting: str) -> float:
+    """Print the speed of one filter and return how much slower the last tenth is than the first."""
+    start = auto_filter(1, "1e-6", accounting)
+    share, tenth = Share.floor(Fraction(1, REQUESTS)), REQUESTS // 10
+    times = []
+    for _ in range(10):
+        begin = time.perf_counter()
+        start = grant_all(start, share, tenth)
+        times.append(time.perf_counter() - begin)
+    loss = PureLoss("1e-9") if accounting == "pure" else GaussianLoss("1e-9")
+    priced = seconds(lambda: [start.price(loss) for _ in range(PRICED)]) / PRICED
+    print(
+        f"{accounting:9} {REQUESTS:,} grants {sum(times):5.2f} s, last tenth / first tenth "
+        f"{times[-1] / times[0]:4.2f}, one price {priced * 1e6:5.1f} us"
+    )
+    return times[-1] / times[0]
+
+
+if __name__ == "__main__":
+    growth = [measure(accounting) for accounting in ("pure", "gaussian", "renyi")]
+    if max(growth) > MOST_GROWTH:
+        sys.exit("the cost of a grant grows with the number of grants before it")

@@ -1,0 +1,46 @@
+"""What a use of a mechanism costs, and what may still be granted."""
+
+from confide.loss.composition import ComposedLoss, compose, repeat
+from confide.loss.filters import (
+    Filter,
+    GaussianFilter,
+    PureFilter,
+    RenyiFilter,
+    auto_filter,
+)
+from confide.loss.gaussian import mu_squared_for
+from confide.loss.groups import group
+from confide.loss.kinds import (
+    ApproximateLoss,
+    BoundedRangeLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    PureLoss,
+    RenyiLoss,
+)
+from confide.loss.protocol import Loss
+from confide.loss.refusals import Unpriceable
+from confide.loss.shares import UNITS, Share
+
+__all__ = [
+    "UNITS",
+    "ApproximateLoss",
+    "BoundedRangeLoss",
+    "ComposedLoss",
+    "Filter",
+    "GaussianFilter",
+    "GaussianLoss",
+    "LaplaceLoss",
+    "Loss",
+    "PureFilter",
+    "PureLoss",
+    "RenyiFilter",
+    "RenyiLoss",
+    "Share",
+    "Unpriceable",
+    "auto_filter",
+    "compose",
+    "group",
+    "mu_squared_for",
+    "repeat",
+]

@@ -1,0 +1,166 @@
+"""The loss of several uses together.
+
+The uses may be chosen one after the other, each mechanism in view of earlier answers, as long as
+the losses themselves are fixed beforehand. Losses that are chosen on the way need a filter.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from confide.exact import whole
+from confide.loss import batch, gaussian, geometric
+from confide.loss.conversion import ORDERS, delta_from_renyi, epsilon_from_renyi
+from confide.loss.kinds import ApproximateLoss, GaussianLoss, PureLoss, RenyiLoss
+from confide.loss.protocol import Bound, Loss, read_loss
+
+__all__ = ["ComposedLoss", "compose", "repeat"]
+
+_MOST_TIMES = (1 << 63) - 1
+
+
+def compose(losses: Iterable[Loss]) -> Loss:
+    """Return the loss of all these uses together, in whatever order they happen.
+
+    Nothing is lost by asking at once: ``compose([x] * n) == repeat(x, n)``, losses inside a
+    composed loss count one by one, and no loss at all is the zero loss.
+
+    >>> from confide.loss.kinds import PureLoss
+    >>> compose([PureLoss(1), PureLoss(2)]).epsilon
+    Fraction(3, 1)
+    """
+    return _gather((read_loss("losses", loss), 1) for loss in losses)
+
+
+def repeat(loss: Loss, times: int) -> Loss:
+    """Return the loss of ``times`` uses that have ``loss`` each."""
+    count = whole("times", times, low=0, high=_MOST_TIMES)
+    return _gather([(read_loss("loss", loss), count)])
+
+
+def _gather(uses: Iterable[tuple[Loss, int]]) -> Loss:
+    counts: Counter[Loss] = Counter()
+    failure = Fraction(0)
+    for loss, times in uses:
+        failure += times * loss.failure
+        for part, each in _parts(loss.core):
+            counts[part] += times * each
+    parts = _merge(counts)
+    if failure == 0 and len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    if 0 < failure < 1 and len(parts) == 1 and parts[0][1] == 1:
+        return ApproximateLoss(parts[0][0], failure)
+    return ComposedLoss(parts, min(failure, Fraction(1)))
+
+
+def _parts(core: Loss) -> tuple[tuple[Loss, int], ...]:
+    return core.parts if isinstance(core, ComposedLoss) else ((core, 1),)
+
+
+def _merge(counts: Counter[Loss]) -> tuple[tuple[Loss, int], ...]:
+    """Add up what adds up exactly: Gaussian parts, and Renyi parts of one order."""
+    mu_squared = Fraction(0)
+    renyi: dict[Fraction, Fraction] = {}
+    merged: list[tuple[Loss, int]] = []
+    for loss, times in counts.items():
+        match loss:
+            case GaussianLoss():
+                mu_squared += times * loss.mu_squared
+            case RenyiLoss():
+                renyi[loss.order] = renyi.get(loss.order, Fraction(0)) + times * loss.divergence
+            case _:
+                merged.append((loss, times))
+    merged += [(GaussianLoss(mu_squared), 1)] if mu_squared else []
+    merged += [(RenyiLoss(order, total), 1) for order, total in renyi.items() if total]
+    return tuple(sorted((use for use in merged if use[1]), key=_place))
+
+
+def _place(use: tuple[Loss, int]) -> tuple[str, str]:
+    return type(use[0]).__name__, repr(use[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedLoss(Loss):
+    """Several losses at once; made by `compose` and `repeat`, which keep ``parts`` in one order.
+
+    ``parts`` holds each loss with the number of its uses; ``failure`` is the sum of all failures.
+    `mu`, like `renyi`, is infinite where a failure is present.
+
+    Claim:   epsilons, squares of mu and Renyi divergences of the parts add up; delta at epsilon,
+             and epsilon at delta, are the least that follows from these three sums or from the
+             batch of `confide.loss.batch`; failures add up.
+    Why:     each bound holds on its own, so the least one does; the union of the failing events
+             has at most the sum of their probabilities.
+    Source:  [DMNS06] for epsilon, [DRS22] for mu, [Mir17] for Renyi, [ZDW22] for the batch.
+    Checked: tests/loss/test_composition.py, tests/loss/test_batch.py.
+    """
+
+    parts: tuple[tuple[Loss, int], ...]
+    failure: Fraction = field(default=Fraction(0))
+
+    @property
+    def epsilon(self) -> Bound:
+        return math.inf if self.failure else self._sum_epsilon()
+
+    @property
+    def mu_squared(self) -> Bound:
+        return math.inf if self.failure else self._sum_mu_squared()
+
+    @property
+    def core(self) -> Loss:
+        return _gather(self.parts)
+
+    def renyi_above(self, order: Fraction) -> Bound:
+        return math.inf if self.failure else self._sum_renyi(order)
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        found = min(self._deltas(epsilon)) if self.parts else Fraction(0)
+        return self.failure + (1 - self.failure) * found
+
+    def epsilon_above(self, delta: Fraction) -> Bound:
+        if delta < self.failure:
+            return math.inf
+        rest = (delta - self.failure) / (1 - self.failure)
+        if not rest or not self.parts:
+            return self._sum_epsilon()
+        return min(self._epsilons(rest))
+
+    def _deltas(self, epsilon: Fraction) -> Iterable[Fraction]:
+        total, mu_squared = self._sum_epsilon(), self._sum_mu_squared()
+        if isinstance(total, Fraction):
+            yield geometric.delta_at(total, 1, epsilon)
+            if epsilon >= total:
+                return
+        if isinstance(mu_squared, Fraction):
+            yield gaussian.delta_at(mu_squared, epsilon)
+        for order, divergence in self._curve():
+            yield delta_from_renyi(order, divergence, epsilon)
+        yield batch.delta_above(self.parts, epsilon)
+
+    def _epsilons(self, delta: Fraction) -> Iterable[Bound]:
+        total, mu_squared = self._sum_epsilon(), self._sum_mu_squared()
+        if isinstance(total, Fraction):
+            yield PureLoss(total).epsilon_above(delta)
+        if isinstance(mu_squared, Fraction):
+            yield gaussian.epsilon_at(mu_squared, delta)
+        for order, divergence in self._curve():
+            yield epsilon_from_renyi(order, divergence, delta)
+        yield batch.epsilon_above(self.parts, delta)
+
+    def _curve(self) -> Iterable[tuple[Fraction, Fraction]]:
+        own = {loss.order for loss, _ in self.parts if isinstance(loss, RenyiLoss)}
+        for order in (*ORDERS, *sorted(own)):
+            divergence = self._sum_renyi(order)
+            if isinstance(divergence, Fraction):
+                yield order, divergence
+
+    def _sum_epsilon(self) -> Bound:
+        return sum((times * loss.epsilon for loss, times in self.parts), Fraction(0))
+
+    def _sum_mu_squared(self) -> Bound:
+        return sum((times * loss.mu_squared for loss, times in self.parts), Fraction(0))
+
+    def _sum_renyi(self, order: Fraction) -> Bound:
+        return sum((times * loss.renyi_above(order) for loss, times in self.parts), Fraction(0))

@@ -1,0 +1,289 @@
+"""Privacy filters: what may still be granted when each request depends on earlier answers.
+
+A filter is a value. Granting returns another one; a refusal raises and leaves everything as it
+was. A budget is counted in shares, so that no rounding ever adds up.
+"""
+
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import ClassVar, TypeVar
+
+from confide.errors import BadDeclaration, BudgetExceeded
+from confide.exact import positive, probability
+from confide.loss import gaussian
+from confide.loss.composition import compose
+from confide.loss.conversion import best_order, renyi_for
+from confide.loss.kinds import GaussianLoss, PureLoss, RenyiLoss
+from confide.loss.protocol import Bound, Loss, read_loss, read_order
+from confide.loss.refusals import Unpriceable
+from confide.loss.shares import UNITS, Share
+
+__all__ = [
+    "UNITS",
+    "Filter",
+    "GaussianFilter",
+    "PureFilter",
+    "RenyiFilter",
+    "Share",
+    "auto_filter",
+]
+
+F = TypeVar("F", bound="Filter")
+_NOTHING = Share(0)
+_UP, _DOWN = Context(prec=6, rounding=ROUND_CEILING), Context(prec=6, rounding=ROUND_FLOOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the three filters have in common: a guarantee, and what is spent of it.
+
+    ``total`` is the whole budget in the filter's own currency: an epsilon, a mu^2 or a Renyi
+    divergence. ``delta_pot`` is the part of delta that failures of single answers are paid from.
+    ``TERMS`` names the fields that no grant changes.
+    """
+
+    TERMS: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "total", "delta_pot")
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    spent: Share = field(default=_NOTHING, kw_only=True)
+    delta_spent: Fraction = field(default=Fraction(0), kw_only=True)
+    total: Fraction = field(init=False, repr=False, compare=False)
+    delta_pot: Fraction = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=positive("epsilon", self.epsilon))
+        self._set(delta=probability("delta", self.delta))
+        self._open()
+        self._set(delta_spent=probability("delta_spent", self.delta_spent))
+        if _read_share("spent", self.spent).units > UNITS:
+            raise BadDeclaration(f"spent must be a share of at most 1, got {self.spent!r}")
+        if self.delta_spent > self.delta_pot:
+            raise BadDeclaration(
+                f"delta_spent must be at most {self.delta_pot}, got {self.delta_spent}"
+            )
+
+    def _open(self) -> None:
+        """Check the arguments of this kind of filter and set ``total`` and ``delta_pot``."""
+        raise NotImplementedError
+
+    def _loss(self, amount: Fraction) -> Loss:
+        raise NotImplementedError
+
+    def _amount(self, core: Loss) -> Bound:
+        raise NotImplementedError
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def left(self) -> Share:
+        """The share that may still be granted."""
+        return Share(UNITS - self.spent.units)
+
+    @property
+    def delta_left(self) -> Fraction:
+        """The delta that may still be granted to failures."""
+        return self.delta_pot - self.delta_spent
+
+    def loss_of(self, share: Share) -> Loss:
+        """Return the loss that a granted share allows, in the filter's own currency."""
+        amount = _read_share("share", share).fraction * self.total
+        return self._loss(amount) if amount else compose([])
+
+    def price(self, loss: Loss) -> tuple[Share, Fraction]:
+        """Return what a loss costs: a share, rounded up, and the delta of its failure.
+
+        Raises:
+            Unpriceable: this filter cannot bound the loss.
+        """
+        amount = self._amount(read_loss("loss", loss).core)
+        if not isinstance(amount, Fraction):
+            raise Unpriceable(
+                f"a {type(self).__name__} cannot pay for {loss!r}; "
+                "use another mechanism or another accounting"
+            )
+        return Share.ceil(amount / self.total), loss.failure
+
+    def grant(self: F, share: Share, delta: object = 0) -> F:
+        """Return the filter after granting ``share``, and ``delta`` for a failure.
+
+        Raises:
+            BudgetExceeded: more than is left was asked for; this filter is unchanged.
+        """
+        units = self.spent.units + _read_share("share", share).units
+        # Privacy: both comparisons are between exact numbers, before anything is granted.
+        if units > UNITS:
+            raise _too_much("the budget", share.fraction, self.left.fraction)
+        return self._moved(Share(units), self._charge(delta) if delta else self.delta_spent)
+
+    def _charge(self, delta: object) -> Fraction:
+        asked = probability("delta", delta)
+        if asked > self.delta_left:
+            raise _too_much("the delta set aside", asked, self.delta_left)
+        return self.delta_spent + asked
+
+    def _moved(self: F, spent: Share, delta_spent: Fraction) -> F:
+        """Return a copy with other spendings, without working the totals out again."""
+        moved = object.__new__(type(self))
+        place = object.__setattr__
+        for name in self.TERMS:
+            place(moved, name, getattr(self, name))
+        place(moved, "spent", spent)
+        place(moved, "delta_spent", delta_spent)
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class PureFilter(Filter):
+    """Grants epsilons that sum up to at most epsilon, and failures up to delta.
+
+    Claim:   whatever is granted, in whatever way requests depend on answers, the whole
+             interaction is (epsilon, delta)-DP; epsilon-DP when delta is 0.
+    Why:     the epsilon_i granted sum up to at most epsilon on every path, so every log-ratio of
+             a whole transcript does; failures are added in docs/proofs/loss-filters.md.
+    Source:  [RRUV16].
+    Checked: tests/loss/test_filters.py.
+
+    >>> PureFilter(1).grant(Share.floor(0.25)).left.fraction
+    Fraction(3, 4)
+    """
+
+    def _open(self) -> None:
+        self._set(total=self.epsilon, delta_pot=self.delta)
+
+    def _loss(self, amount: Fraction) -> Loss:
+        return PureLoss(amount)
+
+    def _amount(self, core: Loss) -> Bound:
+        return core.epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianFilter(Filter):
+    """Grants squares of mu that sum up to at most what (epsilon, delta) allows.
+
+    Claim:   whatever is granted, in whatever way requests depend on answers, the whole
+             interaction is (epsilon, delta)-DP.
+    Why:     mu_i^2 that sum up to at most mu^2 on every path make the interaction mu-Gaussian-DP,
+             and mu was taken for delta - delta_aside; failures use up delta_aside at most, see
+             docs/proofs/loss-filters.md.
+    Source:  [ST22]; [BW18] Theorem 8 for the exact mu.
+    Checked: tests/loss/test_filters.py.
+    """
+
+    TERMS: ClassVar[tuple[str, ...]] = (*Filter.TERMS, "delta_aside")
+
+    delta_aside: Fraction = Fraction(0)
+
+    def _open(self) -> None:
+        rest = _set_aside(self.delta, self.delta_aside)
+        self._set(delta_aside=self.delta - rest, delta_pot=self.delta - rest)
+        self._set(total=gaussian.mu_squared_for(self.epsilon, rest))
+
+    def _loss(self, amount: Fraction) -> Loss:
+        return GaussianLoss(amount)
+
+    def _amount(self, core: Loss) -> Bound:
+        return core.mu_squared
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiFilter(Filter):
+    """Grants Renyi divergences of one order that sum up to at most what (epsilon, delta) allows.
+
+    Left out, the order is the one at which most Gaussian answers fit.
+
+    Claim:   whatever is granted, in whatever way requests depend on answers, the whole
+             interaction is (epsilon, delta)-DP.
+    Why:     divergences r_i at one order that sum up to at most r on every path bound that of the
+             interaction by r, and r was taken for delta - delta_aside; failures use up
+             delta_aside at most, see docs/proofs/loss-filters.md.
+    Source:  [FZ21]; [CKS20] Proposition 12 for r.
+    Checked: tests/loss/test_filters.py.
+    """
+
+    TERMS: ClassVar[tuple[str, ...]] = (*Filter.TERMS, "order", "delta_aside")
+
+    order: Fraction | None = None
+    delta_aside: Fraction = Fraction(0)
+
+    @property
+    def alpha(self) -> Fraction:
+        """The order in use."""
+        assert self.order is not None  # noqa: S101 - the order is set at birth
+        return self.order
+
+    def _open(self) -> None:
+        rest = _set_aside(self.delta, self.delta_aside)
+        order = (
+            best_order(self.epsilon, rest)
+            if self.order is None
+            else read_order("order", self.order)
+        )
+        total = renyi_for(order, self.epsilon, rest)
+        if not total:
+            raise BadDeclaration(f"order leaves nothing to grant at this delta, got {order}")
+        self._set(delta_aside=self.delta - rest, delta_pot=self.delta - rest)
+        self._set(order=order, total=total)
+
+    def _loss(self, amount: Fraction) -> Loss:
+        return RenyiLoss(self.alpha, amount)
+
+    def _amount(self, core: Loss) -> Bound:
+        return core.renyi_above(self.alpha)
+
+
+def auto_filter(
+    epsilon: object, delta: object = 0, accounting: str = "auto", *, delta_aside: object = 0
+) -> Filter:
+    """Return the filter for a budget: pure where delta is 0, else Gaussian, or the one named.
+
+    >>> type(auto_filter(1, 1e-6)).__name__
+    'GaussianFilter'
+    """
+    total = positive("epsilon", epsilon)
+    chance, aside = probability("delta", delta), probability("delta_aside", delta_aside)
+    match accounting:
+        case "auto" if chance:
+            return GaussianFilter(total, chance, aside)
+        case "auto" | "pure":
+            return PureFilter(total, chance)
+        case "gaussian":
+            return GaussianFilter(total, chance, aside)
+        case "renyi":
+            return RenyiFilter(total, chance, delta_aside=aside)
+        case _:
+            raise BadDeclaration(
+                f"accounting must be auto, pure, gaussian or renyi, got {accounting!r}"
+            )
+
+
+def _set_aside(delta: Fraction, delta_aside: object) -> Fraction:
+    aside = probability("delta_aside", delta_aside)
+    if not delta:
+        raise BadDeclaration("delta must be a number in (0, 1) for this accounting, got 0")
+    if aside >= delta:
+        raise BadDeclaration(f"delta_aside must be below delta = {delta}, got {delta_aside!r}")
+    return delta - aside
+
+
+def _read_share(name: str, value: Share) -> Share:
+    if not isinstance(value, Share):
+        raise BadDeclaration(f"{name} must be a Share such as Share.floor(0.1), got {value!r}")
+    return value
+
+
+def _too_much(what: str, cost: Fraction, left: Fraction) -> BudgetExceeded:
+    message = (
+        f"this answer costs {_text(cost, _UP)} of {what} but only {_text(left, _DOWN)} is left; "
+        "ask for less, for fewer groups, or accept a larger error"
+    )
+    return BudgetExceeded(message, cost=cost, left=left)
+
+
+def _text(value: Fraction, context: Context) -> str:
+    """Write six digits, rounded the way of ``context``: costs up, what is left down."""
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))

@@ -1,0 +1,232 @@
+"""The kinds of loss that one use of a mechanism can have."""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from flint import arb
+
+from confide.exact import Number, ball, positive, probability, whole
+from confide.loss import gaussian, geometric
+from confide.loss.conversion import delta_from_renyi, epsilon_from_renyi
+from confide.loss.enclosure import chance_above
+from confide.loss.protocol import Bound, Loss, read_loss, read_order
+
+__all__ = [
+    "ApproximateLoss",
+    "BoundedRangeLoss",
+    "GaussianLoss",
+    "LaplaceLoss",
+    "PureLoss",
+    "RenyiLoss",
+]
+
+_MOST_STEPS = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PureLoss(Loss):
+    """epsilon-DP and nothing more is known.
+
+    Law:     the worst pair is randomised response, P = (p, 1 - p) and Q = (1 - p, p) with
+             p = exp(epsilon) / (1 + exp(epsilon)).
+    Claim:   every epsilon-DP mechanism has at most the delta, Renyi divergence and mu of this pair;
+             mu = 2 Phi^-1(p).
+    Why:     any epsilon-DP pair is this one, processed further; and the trade-off curve of this
+             one has a single inner corner (1 - p, 1 - p), where the curve of mu passes through.
+    Source:  [KOV17] for the reduction, [DRS22] for mu.
+    Checked: tests/loss/test_kinds.py, docs/proofs/loss-laplace.md.
+
+    >>> PureLoss(1).delta(0.5)
+    0.28764...
+    """
+
+    epsilon: Fraction = field()
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+
+    @property
+    def mu_squared(self) -> Fraction:
+        return geometric.mu_squared_of(self.epsilon, 1)
+
+    def renyi_above(self, order: Fraction) -> Fraction:
+        return geometric.renyi_at(self.epsilon, 1, order)
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        return geometric.delta_at(self.epsilon, 1, epsilon)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class LaplaceLoss(Loss):
+    """One integer with discrete Laplace noise, moved by at most ``steps`` in all.
+
+    Only for a single coordinate: noise on several coordinates that one unit moves at once has
+    the `PureLoss` of their sum, unless another argument is at hand.
+
+    Law:     P(Z = z) is proportional to exp(-|z| / b) over the integers, b = steps / epsilon; the
+             input moves by a whole number of at most ``steps``.
+    Claim:   the curves of Z against Z + steps bound those of every smaller move.
+    Why:     the law is log-concave, so thresholds are the best tests, and a threshold finds a
+             larger move at least as often as a smaller one.
+    Source:  [GRS12] for the law, [DRS22] for mu; docs/proofs/loss-laplace.md.
+    Checked: tests/loss/test_kinds.py, tests/loss/test_geometric.py.
+
+    >>> LaplaceLoss(1, 1000).mu < PureLoss(1).mu
+    True
+    """
+
+    epsilon: Fraction = field()
+    steps: int
+
+    def __init__(self, epsilon: Number, steps: int) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+        object.__setattr__(self, "steps", whole("steps", steps, low=1, high=_MOST_STEPS))
+
+    @property
+    def mu_squared(self) -> Fraction:
+        return geometric.mu_squared_of(self.epsilon, self.steps)
+
+    def renyi_above(self, order: Fraction) -> Fraction:
+        return geometric.renyi_at(self.epsilon, self.steps, order)
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        return geometric.delta_at(self.epsilon, self.steps, epsilon)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class BoundedRangeLoss(Loss):
+    """Log-ratios of probabilities lie within some interval of length epsilon: selection.
+
+    Law:     the exponential mechanism that is epsilon-DP by the usual count.
+    Claim:   mu = 2 Phi^-1(1 / (1 + exp(-epsilon / 2))); Renyi divergence at most
+             order epsilon^2 / 8; delta(x) = (1 - exp((x - epsilon) / 2))^2 / (1 - exp(-epsilon)).
+    Why:     the log-ratio may be spread to the two ends of its interval [t - epsilon, t], which
+             only helps a test; the delta of that two-point pair is greatest at
+             t = (x + epsilon) / 2, its mu at t = epsilon / 2; Renyi by Hoeffding's lemma.
+    Source:  [DDR20] for two-point pairs, [CR21] for Renyi; docs/proofs/loss-bounded-range.md.
+    Checked: tests/loss/test_bounded_range.py.
+    """
+
+    epsilon: Fraction = field()
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+
+    @property
+    def mu_squared(self) -> Fraction:
+        return geometric.mu_squared_of(self.epsilon / 2, 1)
+
+    def renyi_above(self, order: Fraction) -> Fraction:
+        spread = order * self.epsilon**2 / 8
+        return min(spread, geometric.renyi_at(self.epsilon, 1, order))
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        if epsilon >= self.epsilon:
+            return Fraction(0)
+
+        def curve() -> arb:
+            rise = ball((epsilon - self.epsilon) / 2).expm1()
+            return rise * rise / -(-ball(self.epsilon)).expm1()
+
+        return chance_above(curve)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class GaussianLoss(Loss):
+    """Gaussian noise of deviation sensitivity / mu.
+
+    Law:     the worst pair is N(0, 1) against N(mu, 1).
+    Claim:   Renyi divergence order mu^2 / 2; the delta of `confide.loss.gaussian.delta_at`.
+    Why:     both are exact for this pair, and rounding or any other processing only loses.
+    Source:  [BW18] Theorem 8, [Mir17] Proposition 7, [DRS22].
+    Checked: tests/loss/test_kinds.py, tests/loss/test_gaussian.py.
+    """
+
+    mu_squared: Fraction = field()
+
+    def __init__(self, mu_squared: Number) -> None:
+        object.__setattr__(self, "mu_squared", positive("mu_squared", mu_squared))
+
+    def renyi_above(self, order: Fraction) -> Fraction:
+        return order * self.mu_squared / 2
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        return gaussian.delta_at(self.mu_squared, epsilon)
+
+    def epsilon_above(self, delta: Fraction) -> Fraction:
+        return gaussian.epsilon_at(self.mu_squared, delta)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RenyiLoss(Loss):
+    """A Renyi divergence that is known at one order only.
+
+    Claim:   at a smaller order the divergence is no larger; at a larger one nothing is known.
+    Why:     Renyi divergence never falls as its order grows.
+    Source:  [Mir17] Proposition 9; [CKS20] Proposition 12 for delta.
+    Checked: tests/loss/test_kinds.py.
+    """
+
+    order: Fraction
+    divergence: Fraction
+
+    def __init__(self, order: Number, divergence: Number) -> None:
+        object.__setattr__(self, "order", read_order("order", order))
+        object.__setattr__(self, "divergence", positive("divergence", divergence))
+
+    def renyi_above(self, order: Fraction) -> Bound:
+        return self.divergence if order <= self.order else math.inf
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        return delta_from_renyi(self.order, self.divergence, epsilon)
+
+    def epsilon_above(self, delta: Fraction) -> Fraction:
+        return epsilon_from_renyi(self.order, self.divergence, delta)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ApproximateLoss(Loss):
+    """The promise of ``inner``, except with probability ``failure`` (the delta of a key rule).
+
+    An inner loss that may fail itself is unfolded: the two failures are put together.
+
+    Claim:   delta(epsilon) is at most failure + (1 - failure) times that of ``inner``.
+    Why:     P and Q are mixtures, with the same weight failure, of a pair that keeps the promise
+             and one that keeps nothing; the hockey-stick divergence is jointly convex and at
+             most 1.
+    Source:  [KOV17]: an (epsilon, delta)-DP pair is such a mixture of a pure one.
+    Checked: tests/loss/test_kinds.py.
+    """
+
+    inner: Loss
+    failure: Fraction = field()
+
+    def __init__(self, inner: Loss, failure: Number) -> None:
+        kept = 1 - probability("failure", failure)
+        object.__setattr__(self, "inner", read_loss("inner", inner).core)
+        object.__setattr__(self, "failure", 1 - kept * (1 - inner.failure))
+
+    @property
+    def epsilon(self) -> Bound:
+        return math.inf if self.failure else self.inner.epsilon
+
+    @property
+    def mu_squared(self) -> Bound:
+        return math.inf if self.failure else self.inner.mu_squared
+
+    @property
+    def core(self) -> Loss:
+        return self.inner
+
+    def renyi_above(self, order: Fraction) -> Bound:
+        return math.inf if self.failure else self.inner.renyi_above(order)
+
+    def delta_above(self, epsilon: Fraction) -> Fraction:
+        return self.failure + (1 - self.failure) * self.inner.delta_above(epsilon)
+
+    def epsilon_above(self, delta: Fraction) -> Bound:
+        if delta < self.failure:
+            return math.inf
+        rest = (delta - self.failure) / (1 - self.failure)
+        return self.inner.epsilon_above(rest) if rest else self.inner.epsilon

@@ -1,0 +1,156 @@
+import math
+import time
+from fractions import Fraction
+
+import pytest
+from flint import arb, ctx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confide.exact import ball, fraction_below
+from confide.loss import (
+    BoundedRangeLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    RenyiLoss,
+    batch,
+)
+
+Parts = tuple[tuple[Loss, int], ...]
+
+
+def exact_delta(epsilons: list[tuple[Fraction, int]], start: Fraction) -> Fraction:
+    """Return the delta of composed randomised responses, by summing over all outcomes."""
+    with ctx.workprec(400):
+        law: dict[Fraction, arb] = {Fraction(0): arb(1)}
+        for epsilon, times in epsilons:
+            law = spread(law, epsilon, times)
+        total = arb(0)
+        for place, mass in law.items():
+            if place > start:
+                total += mass * -ball(start - place).expm1()
+        return fraction_below(total)
+
+
+def spread(law: dict[Fraction, arb], epsilon: Fraction, times: int) -> dict[Fraction, arb]:
+    """Add ``times`` steps of +-epsilon to a law."""
+    wide: dict[Fraction, arb] = {}
+    up = 1 / (1 + (-ball(epsilon)).exp())
+    for down in range(times + 1):
+        chance = math.comb(times, down) * up ** (times - down) * (1 - up) ** down
+        for place, mass in law.items():
+            moved = place + (times - 2 * down) * epsilon
+            wide[moved] = wide.get(moved, arb(0)) + mass * chance
+    return wide
+
+
+@pytest.mark.parametrize("times", [1, 2, 10, 100, 1000])
+@pytest.mark.parametrize("size", [Fraction(1, 100), Fraction(1, 3), Fraction(3)])
+def test_repeated_pure_losses_are_exact(size: Fraction, times: int) -> None:
+    """n randomised responses have the binomial delta, from above and to 8 digits or more."""
+    for part in (Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)):
+        start = part * min(size * times, 6 * size * math.isqrt(times) + times * size**2)
+        expected = exact_delta([(size, times)], start)
+        actual = batch.delta_above(((PureLoss(size), times),), start)
+
+        assert expected <= actual <= expected * (1 + Fraction(times + 10, 10**11))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.fractions(Fraction(1, 40), 2, max_denominator=40), st.integers(1, 6)),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda use: use[0],
+    ),
+    st.fractions(0, 3, max_denominator=7),
+)
+def test_mixed_pure_losses_are_bounded_from_above(
+    uses: list[tuple[Fraction, int]], start: Fraction
+) -> None:
+    """Whether or not they fit one grid, the bound is never below the exact delta."""
+    parts = tuple((PureLoss(size), times) for size, times in uses)
+    expected = exact_delta(uses, start)
+    actual = batch.delta_above(parts, start)
+
+    assert expected <= actual <= expected + Fraction(1, 1000)
+
+
+@pytest.mark.parametrize("delta", ["0.1", "1e-6", "1e-30", "1e-150"])
+def test_a_gaussian_loss_is_found_again(delta: str) -> None:
+    """A Gaussian loss taken through the lattice has its own epsilon, from above and closely."""
+    loss = GaussianLoss(Fraction(1, 4))
+    exact = loss.epsilon_above(Fraction(delta))
+    found = batch.epsilon_above(((loss, 1),), Fraction(delta))
+
+    assert exact <= found <= exact * (1 + Fraction(1, 100))
+
+
+def test_two_gaussian_losses_are_one() -> None:
+    """Two halves composed on the grid have the epsilon of the whole, from above and closely."""
+    exact = GaussianLoss(Fraction(1, 2)).epsilon_above(Fraction(1, 10**6))
+    found = batch.epsilon_above(((GaussianLoss(Fraction(1, 4)), 2),), Fraction(1, 10**6))
+
+    assert exact <= found <= exact * (1 + Fraction(1, 1000))
+
+
+MIXED: Parts = (
+    (BoundedRangeLoss(Fraction(3, 10)), 7),
+    (GaussianLoss(Fraction(1, 4)), 1),
+    (LaplaceLoss(Fraction(1, 10), 50), 40),
+    (PureLoss(Fraction(1, 7)), 10),
+)
+
+
+@pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-12"])
+def test_the_inverse_belongs_to_the_curve(delta: str) -> None:
+    """Epsilon at delta has that delta, up to the grid's error for infinite losses."""
+    epsilon = batch.epsilon_above(MIXED, Fraction(delta))
+    assert isinstance(epsilon, Fraction)
+
+    assert pytest.approx(float(delta), rel=0.02) == float(batch.delta_above(MIXED, epsilon))
+
+
+def test_delta_falls_and_grows_as_it_should() -> None:
+    """Delta falls in epsilon and grows in the number of uses."""
+    deltas = [batch.delta_above(MIXED, Fraction(k, 4)) for k in range(16)]
+    uses = [batch.delta_above(((PureLoss(Fraction(1, 5)), n),), Fraction(1)) for n in range(6, 40)]
+
+    assert sorted(deltas, reverse=True) == deltas
+    assert sorted(uses) == uses
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((PureLoss(Fraction(1, 100)), 1000),),
+        ((LaplaceLoss(Fraction(1, 100), 1000), 1000),),
+        ((BoundedRangeLoss(Fraction(1, 10)), 1000),),
+        MIXED,
+    ],
+)
+def test_a_thousand_uses_are_fast(parts: Parts) -> None:
+    """A thousand compositions take well under two seconds."""
+    begin = time.perf_counter()
+    batch.epsilon_above(parts, Fraction(1, 12345))
+
+    assert time.perf_counter() - begin < 2
+
+
+def test_what_has_no_mu_is_left_to_others() -> None:
+    """With a loss of infinite mu the batch claims nothing."""
+    parts = ((RenyiLoss(Fraction(2), Fraction(1)), 2),)
+
+    assert 1 == batch.delta_above(parts, Fraction(1))
+    assert math.inf == batch.epsilon_above(parts, Fraction(1, 100))
+
+
+def test_the_exact_sum_has_teeth() -> None:
+    """The same comparison would reject a bound for an epsilon one percent smaller."""
+    start = Fraction(1, 2)
+    expected = exact_delta([(Fraction(1, 10), 20)], start)
+
+    assert batch.delta_above(((PureLoss(Fraction(99, 1000)), 20),), start) < expected

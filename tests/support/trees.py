@@ -1,0 +1,139 @@
+"""Random questions as trees, typed and normalised like those that the front ends make."""
+
+from collections.abc import Callable
+from datetime import date
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+from confide.declare import Kind
+from confide.query.construction import lift_keys, make_aggregate, make_call, make_literal
+from confide.query.functions import Aggregation, Function
+from confide.query.tree import Aggregate, Column, Expression, Order, Output, Query, Scan
+
+__all__ = ["expressions", "queries"]
+
+F = Function
+COLUMNS = {
+    Kind.INT: "age",
+    Kind.FLOAT: "cost",
+    Kind.TEXT: "diagnosis",
+    Kind.BOOL: "smoker",
+    Kind.DATE: "day",
+}
+VALUES: dict[Kind, st.SearchStrategy[object]] = {
+    Kind.INT: st.integers(-(10**20), 10**20),
+    Kind.FLOAT: st.floats(allow_nan=False, allow_infinity=False),
+    Kind.TEXT: st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=8),
+    Kind.BOOL: st.booleans(),
+    Kind.DATE: st.dates(date(1900, 1, 1), date(2100, 1, 1)),
+}
+Draw = Callable[[st.SearchStrategy[object]], object]
+
+SHAPES: dict[Kind, list[tuple[Function, list[Kind]]]] = {
+    Kind.INT: [
+        *((function, [Kind.INT, Kind.INT]) for function in (F.ADD, F.SUBTRACT, F.MULTIPLY)),
+        (F.MODULO, [Kind.INT, Kind.INT]),
+        (F.NEGATE, [Kind.INT]),
+        (F.ABS, [Kind.INT]),
+        (F.FLOOR, [Kind.FLOAT]),
+        (F.YEAR, [Kind.DATE]),
+        (F.WEEKDAY, [Kind.DATE]),
+        (F.LENGTH, [Kind.TEXT]),
+        (F.TO_INT, [Kind.TEXT]),
+        (F.CASE, [Kind.BOOL, Kind.INT, Kind.BOOL, Kind.INT, Kind.INT]),
+        (F.COALESCE, [Kind.INT, Kind.INT]),
+    ],
+    Kind.FLOAT: [
+        (F.ADD, [Kind.FLOAT, Kind.INT]),
+        (F.SUBTRACT, [Kind.INT, Kind.FLOAT]),
+        (F.DIVIDE, [Kind.INT, Kind.INT]),
+        (F.DIVIDE, [Kind.FLOAT, Kind.FLOAT]),
+        (F.NEGATE, [Kind.FLOAT]),
+        (F.LN, [Kind.FLOAT]),
+        (F.LEAST, [Kind.FLOAT, Kind.INT, Kind.FLOAT]),
+        (F.TO_FLOAT, [Kind.INT]),
+    ],
+    Kind.TEXT: [(F.LOWER, [Kind.TEXT]), (F.TO_TEXT, [Kind.INT])],
+    Kind.BOOL: [
+        (F.EQUAL, [Kind.INT, Kind.FLOAT]),
+        (F.UNEQUAL, [Kind.TEXT, Kind.TEXT]),
+        (F.EQUAL, [Kind.BOOL, Kind.BOOL]),
+        (F.LESS, [Kind.DATE, Kind.DATE]),
+        (F.GREATER_EQUAL, [Kind.INT, Kind.INT]),
+        (F.AND, [Kind.BOOL, Kind.BOOL]),
+        (F.OR, [Kind.BOOL, Kind.BOOL, Kind.BOOL]),
+        (F.NOT, [Kind.BOOL]),
+        (F.IS_NULL, [Kind.INT]),
+        (F.IS_NULL, [Kind.BOOL]),
+        (F.TO_BOOL, [Kind.INT]),
+    ],
+    Kind.DATE: [(F.TRUNC_MONTH, [Kind.DATE]), (F.TO_DATE, [Kind.INT])],
+}
+
+
+@st.composite
+def expressions(
+    draw: st.DrawFn, kind: Kind, depth: int = 3, *, grouped: bool = False
+) -> Expression:
+    """Draw an expression of a row, or (``grouped``) one with statistics in it."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        if grouped and kind in (Kind.INT, Kind.FLOAT):
+            return draw(aggregates(kind))
+        if draw(st.booleans()):
+            return Column("t1", COLUMNS[kind], kind)
+        return make_literal(draw(VALUES[kind]))
+    function, kinds = draw(st.sampled_from(SHAPES[kind]))
+    parts = [draw(expressions(part, depth - 1, grouped=grouped)) for part in kinds]
+    return make_call(function, *parts)
+
+
+@st.composite
+def aggregates(draw: st.DrawFn, kind: Kind) -> Aggregate:
+    """Draw a statistic of rows."""
+    where = draw(st.none() | expressions(Kind.BOOL, 1))
+    if kind is Kind.INT:
+        function = draw(st.sampled_from([Aggregation.COUNT, Aggregation.COUNT_UNITS]))
+        return make_aggregate(function, None, where)
+    argument = draw(expressions(Kind.FLOAT, 1))
+    function = draw(st.sampled_from([Aggregation.MEAN, Aggregation.STDDEV, Aggregation.QUANTILE]))
+    level = Fraction(draw(st.integers(0, 1000)), 1000)
+    quantile = level if function is Aggregation.QUANTILE else None
+    return make_aggregate(function, argument, where, quantile)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    """Draw a question about one table, grouped by up to two columns."""
+    plain = [Column("t1", name, kind) for kind, name in COLUMNS.items()]
+    keys: tuple[Expression, ...] = tuple(
+        draw(st.lists(st.sampled_from(plain), max_size=2, unique=True))
+    )
+    names = draw(st.lists(NAMES_GIVEN, min_size=1, max_size=3, unique_by=str.lower))
+    outputs = tuple(Output(name, draw(aggregates(Kind.FLOAT))) for name in names)
+    return Query(
+        source=Scan("visits", "t1"),
+        where=draw(st.none() | expressions(Kind.BOOL)),
+        keys=keys,
+        outputs=outputs,
+        having=draw(st.none() | comparisons(keys)),
+        order=tuple(
+            Order(lift_keys(key, keys), draw(st.booleans()))
+            for key in draw(st.lists(st.sampled_from(keys), max_size=2) if keys else st.just([]))
+        ),
+        limit=draw(st.none() | st.integers(1, 10**9)),
+    )
+
+
+NAMES_GIVEN = st.text(min_size=1, max_size=20).filter(str.isprintable) | st.sampled_from(
+    ["select", "order", "from", "n", "case", "AND"]
+)
+
+
+@st.composite
+def comparisons(draw: st.DrawFn, keys: tuple[Expression, ...]) -> Expression:
+    """Draw a condition on groups."""
+    value = draw(aggregates(Kind.FLOAT))
+    condition = make_call(F.GREATER, value, make_literal(draw(VALUES[Kind.FLOAT])))
+    others = [make_call(F.IS_NULL, lift_keys(key, keys)) for key in keys]
+    return make_call(F.AND, condition, *others)
