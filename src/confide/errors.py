@@ -7,7 +7,15 @@ we ourselves (`Fault`). Text that may reach an analyst quotes their own words an
 from fractions import Fraction
 from typing import ClassVar
 
-__all__ = ["BadDeclaration", "BudgetExceeded", "ConfideError", "Fault", "Refusal"]
+__all__ = [
+    "BadDeclaration",
+    "BudgetExceeded",
+    "ConfideError",
+    "Fault",
+    "Refusal",
+    "UnknownName",
+    "UnsupportedQuery",
+]
 
 
 class ConfideError(Exception):
@@ -42,3 +50,26 @@ class BudgetExceeded(Refusal):
     def __init__(self, message: str, *, cost: Fraction, left: Fraction) -> None:
         super().__init__(message)
         self.cost, self.left = cost, left
+
+
+class UnsupportedQuery(Refusal):
+    """The question uses something that confide does not answer; nothing was read or spent.
+
+    ``excerpt`` is the refused piece of the analyst's own text, underlined, where there is a text.
+    """
+
+    code = "unsupported-query"
+
+    def __init__(self, message: str, *, excerpt: str = "") -> None:
+        super().__init__(f"{message}\n{excerpt}" if excerpt else message)
+        self.message, self.excerpt = message, excerpt
+
+
+class UnknownName(Refusal):
+    """The question names a table or a column that nobody declared; nothing was read or spent."""
+
+    code = "unknown-name"
+
+    def __init__(self, message: str, *, excerpt: str = "") -> None:
+        super().__init__(f"{message}\n{excerpt}" if excerpt else message)
+        self.message, self.excerpt = message, excerpt

@@ -1,0 +1,26 @@
+"""What the owner vouches for: columns, units, tables, limits, budget; confide.toml."""
+
+from confide.declare.budget import Budget
+from confide.declare.catalog import Catalog
+from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
+from confide.declare.tables import ROW, PublicTable, Row, Table
+from confide.declare.toml import Declaration, read_toml
+
+__all__ = [
+    "ROW",
+    "Bool",
+    "Budget",
+    "Catalog",
+    "Category",
+    "Column",
+    "Date",
+    "Declaration",
+    "Float",
+    "Int",
+    "Kind",
+    "PublicTable",
+    "Row",
+    "Table",
+    "Text",
+    "read_toml",
+]

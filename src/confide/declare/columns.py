@@ -1,0 +1,152 @@
+"""What the owner vouches for about one column: its type, its bounds, its keys.
+
+Bounds are enforced, never trusted: confide clips every value to them inside the engine, row by
+row. They must come from knowledge of the subject, not from the data.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from fractions import Fraction
+from typing import ClassVar, Final
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, fraction, positive, whole
+
+__all__ = ["Bool", "Category", "Column", "Date", "Float", "Int", "Kind", "Text"]
+
+LARGEST: Final = 2**53
+FINENESS: Final = 40
+
+
+class Kind(StrEnum):
+    """The types that a value can have; the same words in declarations, queries and engines."""
+
+    INT = "int"
+    FLOAT = "float"
+    TEXT = "text"
+    BOOL = "bool"
+    DATE = "date"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Int:
+    """Whole numbers from ``low`` to ``high``; others are clipped."""
+
+    kind: ClassVar[Kind] = Kind.INT
+    low: int
+    high: int
+
+    def __init__(self, low: int, high: int) -> None:
+        least = whole("low", low, low=-LARGEST, high=LARGEST)
+        most = whole("high", high, low=-LARGEST, high=LARGEST)
+        _check_order(least, most)
+        object.__setattr__(self, "low", least)
+        object.__setattr__(self, "high", most)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Float:
+    """Real numbers from ``low`` to ``high``, rounded to multiples of ``step`` when added up.
+
+    Without a step confide takes a power of two, about 2^-40 of the range: fine enough that
+    rounding stays invisible in any sum, coarse enough that every sum is an exact integer.
+    """
+
+    kind: ClassVar[Kind] = Kind.FLOAT
+    low: Fraction
+    high: Fraction
+    step: Fraction
+
+    def __init__(self, low: Number, high: Number, *, step: Number | None = None) -> None:
+        least = fraction("low", low, "a finite number")
+        most = fraction("high", high, "a finite number")
+        _check_order(least, most)
+        grain = positive("step", step) if step is not None else finest_step(least, most)
+        if step is not None and most > least and (most - least) / grain > LARGEST:
+            raise BadDeclaration(f"step must be at least 2**-53 of the range, got {step!r}")
+        for name, value in (("low", least), ("high", most), ("step", grain)):
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Category:
+    """One of a few values known beforehand; every one of them is always answered.
+
+    A value that is not listed counts as NULL. List ``None`` to have NULL answered as a key too.
+    """
+
+    kind: ClassVar[Kind] = Kind.TEXT
+    values: tuple[str | None, ...]
+
+    def __init__(self, values: Iterable[str | None]) -> None:
+        listed = () if isinstance(values, str) else tuple(values)
+        if not listed or not all(value is None or isinstance(value, str) for value in listed):
+            raise BadDeclaration(f"values must be a list of at least one text, got {values!r}")
+        if len(set(listed)) != len(listed):
+            raise BadDeclaration("values must differ from each other, got one twice")
+        object.__setattr__(self, "values", listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text; as a group key it is named only if enough units share it."""
+
+    kind: ClassVar[Kind] = Kind.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """True or false."""
+
+    kind: ClassVar[Kind] = Kind.BOOL
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Date:
+    """Days from ``low`` to ``high``, both included; others are clipped."""
+
+    kind: ClassVar[Kind] = Kind.DATE
+    low: date
+    high: date
+
+    def __init__(self, low: str | date, high: str | date) -> None:
+        least, most = read_day("low", low), read_day("high", high)
+        _check_order(least, most)
+        object.__setattr__(self, "low", least)
+        object.__setattr__(self, "high", most)
+
+
+Column = Int | Float | Category | Text | Bool | Date
+
+
+def finest_step(low: Fraction, high: Fraction) -> Fraction:
+    """Return the power of two that cuts [low, high] into about 2**40 steps.
+
+    >>> finest_step(Fraction(0), Fraction(5_000)) == Fraction(8_192, 2**40)
+    True
+    """
+    if low == high:
+        return Fraction(1)
+    width = high - low
+    exponent = width.numerator.bit_length() - width.denominator.bit_length()
+    power: Fraction = Fraction(2) ** exponent
+    return (power if power >= width else power * 2) / (1 << FINENESS)
+
+
+def _check_order(low: object, high: object) -> None:
+    if low > high:  # type: ignore[operator]  # both are of the same ordered type
+        raise BadDeclaration(f"bounds need low <= high, got low={low}, high={high}")
+
+
+def read_day(name: str, value: object) -> date:
+    """Return a day that was given as one or as text such as '2020-01-31'."""
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    elif type(value) is date:
+        return value
+    raise BadDeclaration(f"{name} must be a day such as '2020-01-31', got {value!r}")

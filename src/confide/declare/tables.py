@@ -1,0 +1,123 @@
+"""What the owner vouches for about one table: where it is, whom its rows are about, limits."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Text
+from confide.errors import BadDeclaration
+from confide.exact import whole
+
+__all__ = ["ROW", "PublicTable", "Row", "Table"]
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+MOST_ROWS: Final = 10**9
+
+
+class Row:
+    """The unit of a table in which every row is another person."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ROW"
+
+
+ROW: Final = Row()
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Table:
+    """A table with rows about people, who are protected.
+
+    ``unit`` names the column that tells whom a row is about, or is ``ROW``. ``max_rows_per_unit``
+    and ``max_groups_per_unit`` say how much of one unit may count in one answer; confide cuts the
+    rest. ``unique=True`` vouches for one row a unit, which is checked, and saves the cutting.
+    ``version`` names a state of the data: change it when rows change.
+    """
+
+    name: str
+    source: Any = field(repr=False, compare=False)
+    unit: str | Row
+    columns: Mapping[str, Column]
+    max_rows_per_unit: int
+    max_groups_per_unit: int
+    unique: bool
+    version: str
+
+    def __init__(
+        self,
+        name: str,
+        source: Any,
+        *,
+        unit: str | Row,
+        columns: Mapping[str, Column],
+        max_rows_per_unit: int = 1,
+        max_groups_per_unit: int | None = None,
+        unique: bool = False,
+        version: str = "1",
+    ) -> None:
+        rows = whole("max_rows_per_unit", max_rows_per_unit, low=1, high=MOST_ROWS)
+        groups = rows if max_groups_per_unit is None else max_groups_per_unit
+        groups = min(rows, whole("max_groups_per_unit", groups, low=1, high=MOST_ROWS))
+        if unique and rows != 1:
+            raise BadDeclaration(f"unique=True needs max_rows_per_unit=1, got {rows}")
+        if isinstance(unit, Row) and rows != 1:
+            raise BadDeclaration(f"unit=ROW needs max_rows_per_unit=1, got {rows}")
+        values = {
+            "name": read_name("name", name),
+            "source": source,
+            "unit": unit if isinstance(unit, Row) else read_name("unit", unit),
+            "columns": _read_columns(columns),
+            "max_rows_per_unit": rows,
+            "max_groups_per_unit": groups,
+            "unique": bool(unique) or isinstance(unit, Row),
+            "version": str(version),
+        }
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+        if self.unit in self.columns:
+            raise BadDeclaration(
+                f"unit {unit!r} is declared as a column of {name!r} too; leave it out of columns: "
+                "who a row is about may be counted and joined on, never shown"
+            )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PublicTable:
+    """A table about no one, which is not protected and may be joined."""
+
+    name: str
+    source: Any = field(repr=False, compare=False)
+    version: str
+
+    def __init__(self, name: str, source: Any, *, version: str = "1") -> None:
+        object.__setattr__(self, "name", read_name("name", name))
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "version", str(version))
+
+
+def read_name(argument: str, name: object) -> str:
+    """Return a plain name, or refuse it by its argument's name."""
+    if not isinstance(name, str) or not NAME.match(name):
+        raise BadDeclaration(
+            f"{argument} must be a plain name (letters, digits, underscores, at most 63, "
+            f"no digit first), got {name!r}"
+        )
+    return name
+
+
+def _read_columns(columns: object) -> Mapping[str, Column]:
+    if not isinstance(columns, Mapping) or not columns:
+        raise BadDeclaration(f"columns must map at least one name to its type, got {columns!r}")
+    for name, column in columns.items():
+        read_name("columns", name)
+        if not isinstance(column, Int | Float | Category | Text | Bool | Date):
+            raise BadDeclaration(
+                f"column {name!r} must be Int, Float, Category, Text, Bool or Date, got {column!r}"
+            )
+    if len({name.lower() for name in columns}) != len(columns):
+        raise BadDeclaration("columns must differ by more than upper and lower case")
+    return MappingProxyType(dict(columns))

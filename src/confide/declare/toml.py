@@ -1,0 +1,300 @@
+"""The declaration as a file: confide.toml.
+
+Every problem of a file is reported at once, each with its line, so that the owner mends it in one
+go. Paths in a file are relative to the file.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from confide.declare.budget import ACCOUNTINGS, Budget
+from confide.declare.catalog import Catalog
+from confide.declare.columns import (
+    LARGEST,
+    Bool,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Text,
+    read_day,
+)
+from confide.declare.fields import Field, Problems, flag, text
+from confide.declare.lines import KeyPath, Lines
+from confide.declare.tables import MOST_ROWS, ROW, PublicTable, Row, Table, read_name
+from confide.errors import BadDeclaration
+from confide.exact import fraction, positive, probability, whole
+from confide.loss import Share
+from confide.mechanisms import Neighbours
+
+__all__ = ["Declaration", "parse_toml", "read_toml"]
+
+ANALYST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
+SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:)(.+)", re.DOTALL)
+SECTIONS: Final = ["budget", "ledger", "tables", "public_tables", "analysts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """Everything that one file declares.
+
+    ``ledger`` is an address or None; ``analysts`` maps names to the most that each may spend.
+    """
+
+    tables: tuple[Table, ...]
+    public_tables: tuple[PublicTable, ...]
+    budget: Budget
+    neighbours: Neighbours
+    ledger: str | None
+    analysts: Mapping[str, Share]
+
+
+def read_toml(path: str | Path) -> Declaration:
+    """Return what a file declares, or raise one error that lists all its problems by line.
+
+    Reads the file alone; whether the data fit is seen when they are opened.
+    """
+    file = Path(path)
+    try:
+        content = file.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise BadDeclaration(
+            f"{file} cannot be read ({reason}); write one, or let `confide init DATA` draft it"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BadDeclaration(f"{file} must be text in UTF-8") from error
+    return parse_toml(content, name=str(file), folder=file.resolve().parent)
+
+
+def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
+    """Return what a text declares; ``name`` is for messages, ``folder`` is where paths begin."""
+    try:
+        values = tomllib.loads(content)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply"
+        raise BadDeclaration(f"{name} is not TOML: {reason}") from error
+    return _Reader(Problems(Lines(content)), folder).declaration(values, name)
+
+
+def _bounds(name: str, value: object) -> int:
+    return whole(name, value, low=-LARGEST, high=LARGEST)
+
+
+def _real(name: str, value: object) -> Any:
+    return fraction(name, value, "a finite number")
+
+
+def _limit(name: str, value: object) -> int:
+    return whole(name, value, low=1, high=MOST_ROWS)
+
+
+def _version(name: str, value: object) -> str:
+    return str(value) if type(value) is int else text(name, value)
+
+
+def _unit(name: str, value: object) -> str | Row:
+    return ROW if value == "ROW" else read_name(name, value)
+
+
+def _accounting(name: str, value: object) -> str:
+    if value not in ACCOUNTINGS:
+        raise BadDeclaration(f"{name} must be auto, pure, gaussian or renyi, got {value!r}")
+    return str(value)
+
+
+def _category(values: Any, *, null: bool = False) -> Category:
+    if not isinstance(values, list):
+        raise BadDeclaration(f"values must be a list of at least one text, got {values!r}")
+    return Category([*values, None] if null else values)
+
+
+def _keep(_: str, value: object) -> object:
+    return value
+
+
+COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
+    "int": (Int, {"low": Field(_bounds, required=True), "high": Field(_bounds, required=True)}),
+    "float": (
+        Float,
+        {
+            "low": Field(_real, required=True),
+            "high": Field(_real, required=True),
+            "step": Field(positive),
+        },
+    ),
+    "category": (_category, {"values": Field(_keep, required=True), "null": Field(flag)}),
+    "text": (Text, {}),
+    "bool": (Bool, {}),
+    "date": (
+        Date,
+        {"low": Field(read_day, required=True), "high": Field(read_day, required=True)},
+    ),
+}
+BUDGET: Final = {
+    "epsilon": Field(positive, required=True),
+    "delta": Field(probability),
+    "accounting": Field(_accounting),
+    "neighbours": Field(lambda _, value: Neighbours.of(value)),
+}
+LEDGER: Final = {"url": Field(text, required=True)}
+TABLE: Final = {
+    "source": Field(text, required=True),
+    "unit": Field(_unit, required=True),
+    "max_rows_per_unit": Field(_limit),
+    "max_groups_per_unit": Field(_limit),
+    "unique": Field(flag),
+    "version": Field(_version),
+}
+PUBLIC_TABLE: Final = {"source": Field(text, required=True), "version": Field(_version)}
+ANALYSTS: Final = {"share": Field(lambda _, value: _share(value), required=True)}
+
+
+def _share(value: object) -> Share:
+    share = Share.floor(value)
+    if share > Share.floor(1):
+        raise BadDeclaration(f"share must be at most 1, got {value!r}")
+    return share
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Turns the parsed file into declared values, noting problems on the way."""
+
+    problems: Problems
+    folder: Path
+
+    def declaration(self, values: dict[str, Any], name: str) -> Declaration:
+        self.problems.check_keys((), values, SECTIONS)
+        parts = {
+            key: self.problems.section((key,), values[key]) for key in SECTIONS if key in values
+        }
+        budget, neighbours = self._budget(parts.get("budget"))
+        ledger = self._ledger(parts.get("ledger"))
+        analysts = self._analysts(parts.get("analysts", {}))
+        tables = [self._table(key, part) for key, part in parts.get("tables", {}).items()]
+        public = [self._public(key, part) for key, part in parts.get("public_tables", {}).items()]
+        known, known_public = _without_none(tables), _without_none(public)
+        if len(known) == len(tables) and len(known_public) == len(public):
+            self.problems.attempt(("tables",), lambda: Catalog([*known, *known_public]))
+        self.problems.raise_all(name)
+        if budget is None:
+            raise BadDeclaration(f"{name} declares no budget")
+        return Declaration(tuple(known), tuple(known_public), budget, neighbours, ledger, analysts)
+
+    def _budget(self, values: dict[str, Any] | None) -> tuple[Budget | None, Neighbours]:
+        path = ("budget",)
+        if values is None:
+            self.problems.add((), "the section [budget] is missing; it needs epsilon")
+            return None, Neighbours.ADD_REMOVE
+        before = len(self.problems.found)
+        read = self._read(path, values, BUDGET)
+        neighbours = (read or {}).pop("neighbours", Neighbours.ADD_REMOVE)
+        if read is None or len(self.problems.found) > before:
+            return None, neighbours
+        return self.problems.attempt(path, lambda: Budget(**read)), neighbours
+
+    def _ledger(self, values: dict[str, Any] | None) -> str | None:
+        if values is None:
+            return None
+        read = self._read(("ledger",), values, LEDGER)
+        return None if read is None else self._address(read["url"])
+
+    def _analysts(self, values: dict[str, Any]) -> Mapping[str, Share]:
+        shares: dict[str, Share] = {}
+        for name, part in values.items():
+            path = ("analysts", name)
+            if not ANALYST.match(name):
+                self.problems.add(
+                    path, "an analyst's name has letters, digits and _ . @ -, at most 63"
+                )
+            read = self._read(path, self.problems.section(path, part), ANALYSTS)
+            if read is not None:
+                shares[name] = read["share"]
+        return MappingProxyType(shares)
+
+    def _table(self, name: str, part: object) -> Table | None:
+        path = ("tables", name)
+        if not isinstance(part, dict):
+            self.problems.add(path, f"must be a section, got {part!r}")
+            return None
+        self.problems.check_keys(path, part, [*TABLE, "columns"])
+        read = self.problems.read(path, part, TABLE)
+        columns = self._columns((*path, "columns"), part)
+        if read is None or columns is None:
+            return None
+        source, unit = self._source(read.pop("source")), read.pop("unit")
+        # Table stops at its first complaint: once without the limits shows those about columns.
+        self.problems.attempt(path, lambda: Table(name, source, unit=unit, columns=columns))
+        return self.problems.attempt(
+            path, lambda: Table(name, source, unit=unit, columns=columns, **read)
+        )
+
+    def _columns(self, path: KeyPath, part: dict[str, Any]) -> dict[str, Column] | None:
+        """Return the columns; one with a problem of its own is stood in for by Text.
+
+        So what the table says about all of them is checked in the same go.
+        """
+        if "columns" not in part:
+            self.problems.add(path, "the section is missing; it says the type of each column")
+            return None
+        listed = self.problems.section(path, part["columns"])
+        columns: dict[str, Column] = {}
+        for name, values in listed.items():
+            place = (*path, name)
+            column = self._column(place, values)
+            if self.problems.attempt(place, partial(read_name, "the name", name)):
+                columns[name] = column if column is not None else Text()
+        return columns if columns or not listed else None
+
+    def _column(self, path: KeyPath, values: object) -> Column | None:
+        if not isinstance(values, dict) or "type" not in values:
+            example = '{ type = "int", low = 0, high = 120 }'
+            self.problems.add(path, f"must say its type, such as {example}, got {values!r}")
+            return None
+        kind = values["type"]
+        if not isinstance(kind, str) or kind not in COLUMNS:
+            known = ", ".join(COLUMNS)
+            self.problems.add(path, f"type must be one of {known}, got {kind!r}")
+            return None
+        make, fields = COLUMNS[kind]
+        self.problems.check_keys(path, values, ["type", *fields])
+        read = self.problems.read(path, values, fields)
+        if read is None:
+            return None
+        column: Column | None = self.problems.attempt(path, lambda: make(**read))
+        return column
+
+    def _public(self, name: str, part: object) -> PublicTable | None:
+        path = ("public_tables", name)
+        read = self._read(path, self.problems.section(path, part), PUBLIC_TABLE)
+        if read is None:
+            return None
+        source = self._source(read.pop("source"))
+        return self.problems.attempt(path, lambda: PublicTable(name, source, **read))
+
+    def _read(
+        self, path: KeyPath, values: dict[str, Any], fields: Mapping[str, Field]
+    ) -> dict[str, Any] | None:
+        self.problems.check_keys(path, values, list(fields))
+        return self.problems.read(path, values, fields)
+
+    def _source(self, source: str) -> str:
+        return source if "://" in source else str(self.folder / source)
+
+    def _address(self, url: str) -> str:
+        relative = SQLITE.match(url)
+        if relative:
+            return f"{relative[1]}{self.folder / relative[2]}"
+        return url if "://" in url else str(self.folder / url)
+
+
+def _without_none(values: list[Any]) -> list[Any]:
+    return [value for value in values if value is not None]

@@ -1,0 +1,258 @@
+"""From our tree to engine SQL: every function written so that it cannot fail on any row.
+
+Whole numbers are 64-bit where their range says that they cannot overflow, and doubles otherwise.
+Doubles stay finite: whatever could become infinite or NaN turns into NULL. Nothing of the
+analyst's text is used; literals are built as literals.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from sqlglot import expressions as sql
+
+from confide.declare import Kind
+from confide.plan.ranges import Range, Ranges, range_of
+from confide.query.functions import Function
+from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
+
+__all__ = [
+    "TYPES",
+    "Emitter",
+    "Sql",
+    "call",
+    "case",
+    "cast",
+    "finite",
+    "literal",
+    "number",
+    "try_cast",
+]
+
+SAFE_INT: Final = 2**53
+LARGEST_EXPONENT: Final = 709.0
+TYPES: Final = {
+    Kind.INT: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.BOOL: "BOOLEAN",
+    Kind.DATE: "DATE",
+}
+
+F = Function
+Sql = sql.Expr
+Args = Sequence[Sql]
+
+
+def cast(value: Sql, kind: str) -> Sql:
+    """Return a cast of which the range says that it can be done."""
+    return sql.Cast(this=value, to=sql.DataType.build(kind, dialect="duckdb"))
+
+
+def try_cast(value: Sql, kind: str) -> Sql:
+    """Return a cast that gives NULL where it cannot be done."""
+    return sql.TryCast(this=value, to=sql.DataType.build(kind, dialect="duckdb"))
+
+
+def number(value: float) -> Sql:
+    """Return a number as a literal of the engine."""
+    if value < 0:
+        return sql.Paren(this=sql.Neg(this=number(-value)))
+    if isinstance(value, float):
+        return cast(sql.Literal.number(repr(value)), "DOUBLE")
+    return sql.Literal.number(str(value))
+
+
+def call(name: str, *arguments: Sql) -> Sql:
+    """Return a call of an engine function by its plain name."""
+    return sql.Anonymous(this=name, expressions=list(arguments))
+
+
+def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
+    """Return a value under a condition, else another or NULL."""
+    return sql.Case(ifs=[sql.If(this=condition, true=value)], default=otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter:
+    """Writes expressions over columns whose ranges are known."""
+
+    ranges: Ranges
+
+    def emit(self, expression: Expression) -> Sql:
+        """Return the engine's form of a row expression."""
+        match expression:
+            case Column(table=table, name=name):
+                return sql.column(name, table=table, quoted=True)
+            case Literal(value=value):
+                return literal(value)
+            case Call(function=function, arguments=arguments):
+                return self._call(expression, function, arguments)
+            case Key() | Aggregate():
+                raise TypeError("keys and aggregates are not row expressions")
+
+    def _call(self, whole: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
+        found = range_of(whole, self.ranges)
+        as_doubles = whole.kind is Kind.FLOAT or not _is_safe(found)
+        parts = [self.emit(argument) for argument in arguments]
+        if function in ARITHMETIC:
+            if as_doubles:
+                count = 1 if function is F.ROUND else len(parts)
+                parts[:count] = [_as_double(part) for part in parts[:count]]
+            result: Sql = sql.Paren(this=ARITHMETIC[function](*parts))
+            return result if found.is_bounded else finite(result)
+        return RULES[function](parts)
+
+
+def finite(value: Sql) -> Sql:
+    """Return a double, or NULL where it is infinite or NaN."""
+    for odd in ("inf", "-inf", "nan"):
+        bad = cast(sql.Literal.string(odd), "DOUBLE")
+        value = sql.Nullif(this=value, expression=bad)
+    return value
+
+
+def literal(value: object) -> Sql:
+    """Return a value that the analyst wrote, as a literal."""
+    match value:
+        case None:
+            return sql.Null()
+        case bool():
+            return sql.Boolean(this=value)
+        case int() | float():
+            return number(value)
+        case date():
+            day = sql.Literal.string(value.isoformat())
+            return cast(day, "DATE")
+        case _:
+            return sql.Literal.string(str(value))
+
+
+def _is_safe(found: Range) -> bool:
+    return found.is_bounded and found.largest <= SAFE_INT
+
+
+def _binary(node: type[sql.Binary]) -> Callable[[Args], Sql]:
+    return lambda parts: sql.Paren(this=node(this=parts[0], expression=parts[1]))
+
+
+def _chain(node: type[sql.Connector]) -> Callable[[Args], Sql]:
+    def write(parts: Args) -> Sql:
+        result: Sql = parts[0]
+        for part in parts[1:]:
+            result = node(this=result, expression=part)
+        return sql.Paren(this=result)
+
+    return write
+
+
+def _named(name: str) -> Callable[[Args], Sql]:
+    return lambda parts: call(name, *parts)
+
+
+def _as_day(part: Sql) -> Sql:
+    return cast(part, "DATE")
+
+
+def _part_of_day(name: str) -> Callable[[Args], Sql]:
+    return lambda parts: call(name, _as_day(parts[0]))
+
+
+def _trunc(unit: str) -> Callable[[Args], Sql]:
+    def write(parts: Args) -> Sql:
+        start = call("DATE_TRUNC", sql.Literal.string(unit), _as_day(parts[0]))
+        return cast(start, "DATE")
+
+    return write
+
+
+def _case(parts: Args) -> Sql:
+    *pairs, otherwise = parts
+    branches = [
+        sql.If(this=condition, true=value)
+        for condition, value in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
+    return sql.Case(ifs=branches, default=otherwise)
+
+
+def _within(parts: Args) -> Sql:
+    return sql.Paren(this=sql.In(this=parts[0], expressions=list(parts[1:])))
+
+
+def _as_double(part: Sql) -> Sql:
+    return cast(part, "DOUBLE")
+
+
+def _to_whole(name: str) -> Callable[[Args], Sql]:
+    """FLOOR and CEIL give whole numbers; beyond 64 bits, NULL."""
+    return lambda parts: try_cast(call(name, parts[0]), "BIGINT")
+
+
+def _ln(parts: Args) -> Sql:
+    zero = number(0.0)
+    positive = sql.Nullif(this=call("GREATEST", _as_double(parts[0]), zero), expression=zero)
+    return call("LN", positive)
+
+
+def _sqrt(parts: Args) -> Sql:
+    value = _as_double(parts[0])
+    return case(sql.GTE(this=value, expression=number(0.0)), call("SQRT", value.copy()))
+
+
+def _exp(parts: Args) -> Sql:
+    value = _as_double(parts[0])
+    return case(sql.LTE(this=value, expression=number(LARGEST_EXPONENT)), call("EXP", value.copy()))
+
+
+ARITHMETIC: Final[dict[F, Callable[..., Sql]]] = {
+    F.ADD: lambda a, b: sql.Add(this=a, expression=b),
+    F.SUBTRACT: lambda a, b: sql.Sub(this=a, expression=b),
+    F.MULTIPLY: lambda a, b: sql.Mul(this=a, expression=b),
+    F.DIVIDE: lambda a, b: sql.Div(this=a, expression=sql.Nullif(this=b, expression=number(0))),
+    F.MODULO: lambda a, b: sql.Mod(this=a, expression=sql.Nullif(this=b, expression=number(0))),
+    F.NEGATE: lambda a: sql.Neg(this=a),
+    F.ABS: lambda a: call("ABS", a),
+    F.ROUND: lambda a, *digits: call("ROUND", a, *digits),
+}
+
+RULES: Final[dict[F, Callable[[Args], Sql]]] = {
+    F.EQUAL: _binary(sql.EQ),
+    F.UNEQUAL: _binary(sql.NEQ),
+    F.LESS: _binary(sql.LT),
+    F.LESS_EQUAL: _binary(sql.LTE),
+    F.GREATER: _binary(sql.GT),
+    F.GREATER_EQUAL: _binary(sql.GTE),
+    F.AND: _chain(sql.And),
+    F.OR: _chain(sql.Or),
+    F.NOT: lambda parts: sql.Paren(this=sql.Not(this=parts[0])),
+    F.IS_NULL: lambda parts: sql.Paren(this=sql.Is(this=parts[0], expression=sql.Null())),
+    F.IN: _within,
+    F.LIKE: _binary(sql.Like),
+    F.CASE: _case,
+    F.COALESCE: _named("COALESCE"),
+    F.FLOOR: _to_whole("FLOOR"),
+    F.CEIL: _to_whole("CEIL"),
+    F.LEAST: _named("LEAST"),
+    F.GREATEST: _named("GREATEST"),
+    F.LN: _ln,
+    F.EXP: _exp,
+    F.SQRT: _sqrt,
+    F.YEAR: _part_of_day("YEAR"),
+    F.QUARTER: _part_of_day("QUARTER"),
+    F.MONTH: _part_of_day("MONTH"),
+    F.DAY: _part_of_day("DAY"),
+    F.WEEKDAY: _part_of_day("DAYOFWEEK"),
+    F.TRUNC_YEAR: _trunc("year"),
+    F.TRUNC_QUARTER: _trunc("quarter"),
+    F.TRUNC_MONTH: _trunc("month"),
+    F.LOWER: _named("LOWER"),
+    F.UPPER: _named("UPPER"),
+    F.LENGTH: _named("LENGTH"),
+    F.SUBSTR: _named("SUBSTR"),
+    F.TO_INT: lambda parts: try_cast(parts[0], TYPES[Kind.INT]),
+    F.TO_FLOAT: lambda parts: finite(try_cast(parts[0], TYPES[Kind.FLOAT])),
+    F.TO_TEXT: lambda parts: try_cast(parts[0], TYPES[Kind.TEXT]),
+    F.TO_BOOL: lambda parts: try_cast(parts[0], TYPES[Kind.BOOL]),
+    F.TO_DATE: lambda parts: try_cast(parts[0], TYPES[Kind.DATE]),
+}

@@ -1,0 +1,66 @@
+"""Small pieces of engine SQL that every statement is made of."""
+
+from typing import Final
+
+from sqlglot import expressions as sql
+
+from confide.engines.expressions import Sql, cast, number
+
+__all__ = [
+    "UNIT",
+    "between",
+    "clamped",
+    "column",
+    "is_known",
+    "label",
+    "table",
+    "unit_column",
+    "without_nan",
+]
+
+UNIT: Final = "the unit"  # no declared name has a space
+
+
+def column(name: str, alias: str | None = None) -> sql.Column:
+    """Return a column by its name, of the named table or the only one."""
+    return sql.column(name, table=alias, quoted=True)
+
+
+def unit_column(alias: str | None = None) -> sql.Column:
+    """Return the column that tells whom a row is about."""
+    return column(UNIT, alias)
+
+
+def label(value: Sql, name: str) -> Sql:
+    """Return a value under a name."""
+    return sql.Alias(this=value, alias=sql.to_identifier(name, quoted=True))
+
+
+def table(name: str, alias: str | None = None) -> sql.Table:
+    """Return a table or view by its name, under an alias."""
+    return sql.table_(name, alias=alias, quoted=True)
+
+
+def is_known(value: Sql) -> Sql:
+    """Return the condition that a value is not NULL."""
+    return sql.Not(this=sql.Paren(this=sql.Is(this=value, expression=sql.Null())))
+
+
+def without_nan(value: Sql) -> Sql:
+    """Return a double with NULL for NaN."""
+    return sql.Nullif(this=value, expression=cast(sql.Literal.string("nan"), "DOUBLE"))
+
+
+def clamped(value: Sql, low: float, high: float) -> Sql:
+    """Return a number within [low, high]; NULL stays NULL."""
+    return between(value, number(low), number(high))
+
+
+def between(value: Sql, low: Sql, high: Sql) -> Sql:
+    """Return the value within [low, high]; NULL stays NULL.
+
+    LEAST and GREATEST skip NULL, so they would turn it into a bound.
+    """
+    below = sql.If(this=sql.LT(this=value.copy(), expression=low.copy()), true=low)
+    above = sql.If(this=sql.GT(this=value.copy(), expression=high.copy()), true=high)
+    return sql.Case(ifs=[below, above], default=value.copy())

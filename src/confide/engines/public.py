@@ -1,0 +1,79 @@
+"""What is known of public tables: types, ranges and keys, read from the tables themselves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any, Final
+
+import duckdb
+from sqlglot import expressions as sql
+
+from confide.declare import Kind
+from confide.engines.fragments import column, table
+from confide.plan import ANYTHING, Range
+
+__all__ = ["DuckFacts", "kinds_of"]
+
+KINDS: Final = (
+    (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
+    (Kind.FLOAT, ("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "UBIGINT")),
+    (Kind.TEXT, ("VARCHAR", "ENUM")),
+    (Kind.BOOL, ("BOOLEAN",)),
+    (Kind.DATE, ("DATE",)),
+)
+MOST_VALUES: Final = 10_000
+
+
+def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]:
+    """Return the columns of a table that questions can use, with their types."""
+    rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
+    found = {}
+    for name, engine_type, *_ in rows:
+        plain = str(engine_type).split("(")[0]
+        found.update({str(name): kind for kind, names in KINDS if plain in names})
+    return found
+
+
+class DuckFacts:
+    """Facts about public tables, read once each from a DuckDB connection."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, Mapping[str, Kind]]
+    ) -> None:
+        self._connection, self.kinds = connection, kinds
+        self._ranges: dict[str, dict[str, Range]] = {}
+
+    def ranges(self, name: str) -> Mapping[str, Range]:
+        """Return where the values of each column lie."""
+        if name not in self._ranges:
+            columns = self.kinds[name].items()
+            self._ranges[name] = {text: self._range(name, text, kind) for text, kind in columns}
+        return self._ranges[name]
+
+    def is_unique(self, name: str, columns: Sequence[str]) -> bool:
+        """Tell whether these columns differ from row to row."""
+        grouped = sql.select(sql.Count(this=sql.Star()).as_("rows")).from_(table(name))
+        counted = grouped.group_by(*map(column, columns)).subquery("counted")
+        return self._one(sql.select(sql.Max(this=column("rows"))).from_(counted)) in (None, 1)
+
+    def _range(self, name: str, text: str, kind: Kind) -> Range:
+        if kind is Kind.TEXT:
+            return replace(ANYTHING, values=self._values(name, text))
+        if kind is Kind.BOOL:
+            return Range(0, 1)
+        low, high = self._end(sql.Min, name, text), self._end(sql.Max, name, text)
+        return Range(low, high) if low is not None and high is not None else Range(0, 0)
+
+    def _values(self, name: str, text: str) -> tuple[str, ...] | None:
+        chosen = sql.select(column(text)).distinct().from_(table(name)).limit(MOST_VALUES + 1)
+        rows = self._connection.execute(chosen.sql("duckdb")).fetchall()
+        listed = sorted(value for (value,) in rows if value is not None)
+        return tuple(listed) if len(rows) <= MOST_VALUES else None
+
+    def _end(self, end: type[sql.Min | sql.Max], name: str, text: str) -> int | float | None:
+        found: Any = self._one(sql.select(end(this=column(text))).from_(table(name)))
+        return found.toordinal() if isinstance(found, date) else found
+
+    def _one(self, statement: sql.Select) -> Any:
+        row = self._connection.execute(statement.sql("duckdb")).fetchone()
+        return row[0] if row is not None else None

@@ -1,0 +1,71 @@
+"""From a plan to one statement that aggregates in the engine and returns whole numbers.
+
+The statement is built in layers, each a SELECT over the one before: the rows that count, with
+their keys and values; what each of them adds to each total; the cut; the sums. Names within are
+ours: ``unit``, ``k0``, ``v0``, ``t0`` and so on.
+"""
+
+from sqlglot import expressions as sql
+
+from confide.engines.cuts import cut_rows
+from confide.engines.expressions import Emitter, Sql, case, number
+from confide.engines.fragments import UNIT, column, is_known, label, unit_column
+from confide.engines.parts import exact_sum, whole_part
+from confide.engines.sources import SourceWriter, leftmost
+from confide.plan import Measure, Plan, Total
+
+__all__ = ["write_statement"]
+
+
+def write_statement(plan: Plan, salt: str) -> sql.Select:
+    """Return the statement that gives, for each group found, its keys and exact totals."""
+    keys = [f"k{place}" for place in range(len(plan.query.keys))]
+    parts = [f"t{place}" for place in range(len(plan.totals))]
+    rows = _added(_values(plan, salt), plan, keys)
+    if plan.contribution.is_cut:
+        rows = cut_rows(rows, plan.contribution, keys, parts, salt)
+    sums = [_summed(total, part) for total, part in zip(plan.totals, parts, strict=True)]
+    statement = sql.select(*map(column, keys), *sums).from_(rows.subquery("kept"))
+    return statement.group_by(*map(column, keys)) if keys else statement
+
+
+def _values(plan: Plan, salt: str) -> sql.Select:
+    """Return the rows that count: unit, keys, and for each total its value and condition."""
+    emitter, source = Emitter(plan.ranges), plan.query.source
+    columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
+    columns += [label(emitter.emit(key), f"k{i}") for i, key in enumerate(plan.query.keys)]
+    for place, total in enumerate(plan.totals):
+        if total.argument is not None:
+            columns.append(label(emitter.emit(total.argument), f"v{place}"))
+        if total.where is not None:
+            columns.append(label(emitter.emit(total.where), f"w{place}"))
+    writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt)
+    rows = writer.attach(sql.select(*(columns or [number(1)])), source)
+    return rows if plan.query.where is None else rows.where(emitter.emit(plan.query.where))
+
+
+def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:
+    """Return unit, keys and what each row adds to each total: a whole number, or NULL."""
+    unit = [unit_column()] if plan.has_unit else []
+    parts = [label(_part(total, place), f"t{place}") for place, total in enumerate(plan.totals)]
+    added = sql.select(*unit, *map(column, keys), *parts).from_(rows.subquery("counted"))
+    answered = zip(keys, plan.domains, strict=True)
+    known = [is_known(column(key)) for key, domain in answered if None not in domain]
+    return added.where(*known) if known else added
+
+
+def _part(total: Total, place: int) -> Sql:
+    value = column(f"v{place}")
+    part: Sql = number(1)
+    if total.grid is not None:
+        part = whole_part(value, total.grid)
+    elif total.argument is not None:
+        part = case(is_known(value), part)
+    return part if total.where is None else case(column(f"w{place}"), part)
+
+
+def _summed(total: Total, part: str) -> Sql:
+    if total.measure is Measure.UNITS:
+        counted = case(is_known(column(part)), unit_column())
+        return sql.Count(this=sql.Distinct(expressions=[counted]))
+    return exact_sum(column(part))

@@ -1,0 +1,25 @@
+"""How a question is answered, worked out before any row is read."""
+
+from confide.plan.plan import Plan, Statistic, make_plan
+from confide.plan.ranges import ANYTHING, Range, Ranges, declared_range
+from confide.plan.sources import INNER, Contribution, PublicFacts, UnitColumns, unit_columns
+from confide.plan.totals import Measure, Total, ValueGrid, grid_for
+
+__all__ = [
+    "ANYTHING",
+    "INNER",
+    "Contribution",
+    "Measure",
+    "Plan",
+    "PublicFacts",
+    "Range",
+    "Ranges",
+    "Statistic",
+    "Total",
+    "UnitColumns",
+    "ValueGrid",
+    "declared_range",
+    "grid_for",
+    "make_plan",
+    "unit_columns",
+]

@@ -1,0 +1,363 @@
+"""Where the value of an expression can lie, from the declared bounds alone.
+
+Ranges choose grids, scales and types; they are not what privacy rests on: whatever is summed is
+clamped to its range inside the engine, row by row. A range that is too narrow would clip, one
+that is too wide would cost accuracy. Whole-number ranges must hold exactly, since the engine
+relies on them not to overflow.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from confide.declare import Bool, Category, Date, Float, Int, Kind, Text
+from confide.declare import Column as Declared
+from confide.query.functions import Function
+from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
+
+__all__ = ["ANYTHING", "Range", "Ranges", "declared_range"]
+
+F = Function
+Bound = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The interval that holds an expression's non-NULL values, and its few values if known.
+
+    Days count from 1 January of year 1, truth values are 0 and 1; text has no interval.
+    ``values`` lists every possible value, where there are few enough to answer each; None in it
+    says that NULL is to be answered too.
+    """
+
+    low: Bound
+    high: Bound
+    values: tuple[str | None, ...] | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both ends are finite."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no value but NULL can occur."""
+        return self.low > self.high
+
+    @property
+    def largest(self) -> Bound:
+        """The largest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+    def union(self, other: "Range") -> "Range":
+        """Return the least range that holds both."""
+        both = None
+        if self.values is not None and other.values is not None:
+            both = tuple(dict.fromkeys((*self.values, *other.values)))
+        return Range(min(self.low, other.low), max(self.high, other.high), both)
+
+
+ANYTHING: Final = Range(-math.inf, math.inf)
+NOTHING: Final = Range(math.inf, -math.inf, ())
+TRUTH: Final = Range(0, 1)
+LARGEST_INT: Final = 2**63 - 1
+LONGEST_TEXT: Final = 2**31
+
+Ranges = Mapping[tuple[str, str], Range]
+"""The range of each column that a query can read, by table and name."""
+
+
+def declared_range(column: Declared) -> Range:
+    """Return what a declaration promises of a column, once its values are clipped."""
+    match column:
+        case Int(low=low, high=high):
+            return Range(low, high)
+        case Float(low=least, high=most):
+            return Range(float(least), float(most))
+        case Category(values=values):
+            return Range(-math.inf, math.inf, values)
+        case Date(low=first, high=last):
+            return Range(first.toordinal(), last.toordinal())
+        case Bool():
+            return TRUTH
+        case Text():
+            return ANYTHING
+
+
+def range_of(expression: Expression, columns: Ranges) -> Range:
+    """Return where the value of a row's expression can lie.
+
+    >>> from confide.query.tree import Literal
+    >>> range_of(Literal(3, Kind.INT), {})
+    Range(low=3, high=3, values=None)
+    """
+    match expression:
+        case Column(table=table, name=name):
+            return columns[table, name]
+        case Literal(value=value):
+            return _of_literal(value)
+        case Call(function=function, arguments=arguments, kind=kind):
+            parts = [range_of(argument, columns) for argument in arguments]
+            found = RULES[function](parts, arguments)
+            return _whole(found) if kind is Kind.INT else found
+        case Key() | Aggregate():
+            return ANYTHING
+
+
+def _of_literal(value: object) -> Range:
+    match value:
+        case None:
+            return NOTHING
+        case str():
+            return Range(-math.inf, math.inf, (value,))
+        case date():
+            return Range(value.toordinal(), value.toordinal())
+        case bool() | int() | float():
+            return Range(value, value)
+        case _:
+            return ANYTHING
+
+
+def _whole(found: Range) -> Range:
+    """Return the range of whole numbers within, with infinities where doubles lost count."""
+    low = math.ceil(found.low) if math.isfinite(found.low) else found.low
+    high = math.floor(found.high) if math.isfinite(found.high) else found.high
+    return Range(low, high)
+
+
+Parts = Sequence[Range]
+Rule = Callable[[Parts, Sequence[Expression]], Range]
+
+
+def _corners(operation: Callable[[Bound, Bound], Bound]) -> Rule:
+    """A rule for an operation that is monotone in each argument: its ends are at the corners."""
+
+    def rule(parts: Parts, _: Sequence[Expression]) -> Range:
+        left, right = parts
+        if left.is_empty or right.is_empty:
+            return NOTHING
+        if not (left.is_bounded and right.is_bounded):
+            return ANYTHING
+        ends = [operation(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+        return _within_doubles(min(ends), max(ends))
+
+    return rule
+
+
+def _within_doubles(low: Bound, high: Bound) -> Range:
+    return Range(low, high) if max(abs(low), abs(high)) < 1e300 else ANYTHING
+
+
+def _monotone(function: Callable[[Bound], Bound], *, least: Bound = -math.inf) -> Rule:
+    """A rule for an increasing function of one number, NULL below ``least``."""
+
+    def rule(parts: Parts, _: Sequence[Expression]) -> Range:
+        (part,) = parts
+        if part.is_empty or part.high < least:
+            return NOTHING
+        low = (
+            function(max(part.low, least))
+            if part.low > -math.inf or least > -math.inf
+            else -math.inf
+        )
+        high = function(part.high) if part.high < math.inf else math.inf
+        return Range(low, high)
+
+    return rule
+
+
+def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
+    """Bounded only when the divisor keeps away from zero."""
+    left, right = parts
+    if left.is_empty or right.is_empty:
+        return NOTHING
+    if not (left.is_bounded and right.is_bounded) or right.low <= 0 <= right.high:
+        return ANYTHING
+    ends = [a / b for a in (left.low, left.high) for b in (right.low, right.high)]
+    return _within_doubles(min(ends), max(ends))
+
+
+def _modulo(parts: Parts, _: Sequence[Expression]) -> Range:
+    """The remainder has the sign of the dividend and is smaller than the divisor."""
+    left, right = parts
+    most = min(right.largest - 1, left.largest)
+    return Range(-most if left.low < 0 else 0, most if left.high > 0 else 0)
+
+
+def _negate(parts: Parts, _: Sequence[Expression]) -> Range:
+    return Range(-parts[0].high, -parts[0].low)
+
+
+def _absolute(parts: Parts, _: Sequence[Expression]) -> Range:
+    (part,) = parts
+    if part.is_empty:
+        return NOTHING
+    nearest = 0 if part.low <= 0 <= part.high else min(abs(part.low), abs(part.high))
+    return Range(nearest, part.largest)
+
+
+def _truth(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    del parts, arguments
+    return TRUTH
+
+
+def _unknown(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    del parts, arguments
+    return ANYTHING
+
+
+def _union(parts: Parts, _: Sequence[Expression]) -> Range:
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.union(part)
+    return found
+
+
+def _branches(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    *pairs, otherwise = parts
+    return _union([*pairs[1::2], otherwise], arguments)
+
+
+def _least(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    """The engine skips NULL among the arguments, so only a literal is sure to bound the result."""
+    found = _union(parts, arguments)
+    sure = [
+        part.high for part, argument in zip(parts, arguments, strict=True) if _is_sure(argument)
+    ]
+    return Range(found.low, min([found.high, *sure]))
+
+
+def _greatest(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    found = _union(parts, arguments)
+    sure = [part.low for part, argument in zip(parts, arguments, strict=True) if _is_sure(argument)]
+    return Range(max([found.low, *sure]), found.high)
+
+
+def _is_sure(argument: Expression) -> bool:
+    return isinstance(argument, Literal) and argument.value is not None
+
+
+def _round(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    """Rounding to digits moves outwards by less than one unit of the last digit."""
+    part, digits = parts[0], arguments[1] if len(arguments) > 1 else None
+    places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
+    if not part.is_bounded:
+        return part
+    if places <= 0:
+        unit = 10**-places
+        return Range(math.floor(part.low) // unit * unit, -(-math.ceil(part.high) // unit) * unit)
+    grain = 10.0**-places
+    return Range(part.low - grain, part.high + grain)
+
+
+def _to_int(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    (part,), (argument,) = parts, arguments
+    if getattr(argument, "kind", None) in (Kind.INT, Kind.FLOAT, Kind.BOOL) and part.is_bounded:
+        return Range(math.floor(part.low), math.ceil(part.high))
+    return Range(-LARGEST_INT - 1, LARGEST_INT)
+
+
+def _to_float(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    kind = getattr(arguments[0], "kind", None)
+    return parts[0] if kind in (Kind.INT, Kind.FLOAT, Kind.BOOL) else ANYTHING
+
+
+def _same_kind(kind: Kind) -> Rule:
+    """A cast to the type that the argument has already keeps its range; others tell nothing."""
+
+    def rule(parts: Parts, arguments: Sequence[Expression]) -> Range:
+        return parts[0] if getattr(arguments[0], "kind", None) is kind else ANYTHING
+
+    return rule
+
+
+def _length(parts: Parts, _: Sequence[Expression]) -> Range:
+    known = parts[0].values
+    lengths = [len(value) for value in known if value is not None] if known is not None else []
+    return Range(min(lengths), max(lengths)) if lengths else Range(0, LONGEST_TEXT)
+
+
+def _of_day(part_of: Callable[[date], int]) -> Rule:
+    """A rule for a function of the day that grows with it."""
+
+    def rule(parts: Parts, _: Sequence[Expression]) -> Range:
+        (part,) = parts
+        if not part.is_bounded:
+            return ANYTHING
+        return Range(part_of(_day(part.low)), part_of(_day(part.high)))
+
+    return rule
+
+
+def _fixed(low: int, high: int) -> Rule:
+    def rule(parts: Parts, arguments: Sequence[Expression]) -> Range:
+        del parts, arguments
+        return Range(low, high)
+
+    return rule
+
+
+def _day(ordinal: Bound) -> date:
+    return date.fromordinal(int(ordinal))
+
+
+def _month_start(day: date) -> int:
+    return day.replace(day=1).toordinal()
+
+
+def _quarter_start(day: date) -> int:
+    return day.replace(month=day.month - (day.month - 1) % 3, day=1).toordinal()
+
+
+def _year_start(day: date) -> int:
+    return day.replace(month=1, day=1).toordinal()
+
+
+SMALLEST: Final = math.ulp(0.0)
+LARGEST_EXPONENT: Final = 709.0
+
+RULES: Final[dict[F, Rule]] = {
+    F.ADD: _corners(lambda a, b: a + b),
+    F.SUBTRACT: _corners(lambda a, b: a - b),
+    F.MULTIPLY: _corners(lambda a, b: a * b),
+    F.DIVIDE: _divide,
+    F.MODULO: _modulo,
+    F.NEGATE: _negate,
+    **dict.fromkeys(
+        (
+            F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL,
+            F.AND, F.OR, F.NOT, F.IS_NULL, F.IN, F.LIKE, F.TO_BOOL,
+        ),
+        _truth,
+    ),
+    F.CASE: _branches,
+    F.COALESCE: _union,
+    F.ABS: _absolute,
+    F.FLOOR: _monotone(math.floor),
+    F.CEIL: _monotone(math.ceil),
+    F.ROUND: _round,
+    F.LEAST: _least,
+    F.GREATEST: _greatest,
+    F.LN: _monotone(math.log, least=SMALLEST),
+    F.EXP: lambda parts, _: Range(
+        0.0 if parts[0].low < -LARGEST_EXPONENT else math.exp(min(parts[0].low, LARGEST_EXPONENT)),
+        math.exp(min(parts[0].high, LARGEST_EXPONENT)),
+    ),
+    F.SQRT: _monotone(math.sqrt, least=0),
+    F.YEAR: _of_day(lambda day: day.year),
+    F.QUARTER: _fixed(1, 4),
+    F.MONTH: _fixed(1, 12),
+    F.DAY: _fixed(1, 31),
+    F.WEEKDAY: _fixed(0, 6),
+    F.TRUNC_YEAR: _of_day(_year_start),
+    F.TRUNC_QUARTER: _of_day(_quarter_start),
+    F.TRUNC_MONTH: _of_day(_month_start),
+    **dict.fromkeys((F.LOWER, F.UPPER, F.SUBSTR), _unknown),
+    F.LENGTH: _length,
+    F.TO_INT: _to_int,
+    F.TO_FLOAT: _to_float,
+    F.TO_TEXT: _same_kind(Kind.TEXT),
+    F.TO_DATE: _same_kind(Kind.DATE),
+}  # fmt: skip

@@ -1,0 +1,171 @@
+"""What the rows of a question's source are: the ranges of their columns, the limits of a unit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, assert_never
+
+from confide.declare import Catalog, Row
+from confide.errors import UnsupportedQuery
+from confide.plan.ranges import Range, Ranges, declared_range, range_of
+from confide.query.functions import Aggregation
+from confide.query.tree import (
+    Aggregate,
+    Column,
+    Expression,
+    Join,
+    PerUnit,
+    Scan,
+    Source,
+    substitute,
+    walk,
+)
+
+__all__ = [
+    "INNER",
+    "Contribution",
+    "PublicFacts",
+    "UnitColumns",
+    "limits_of",
+    "ranges_of",
+    "unit_columns",
+    "unit_of",
+]
+
+PER_UNIT: Final = (Aggregation.COUNT, Aggregation.SUM, Aggregation.MEAN)
+INNER: Final = "the unit's"  # no declared name has a space
+
+
+class PublicFacts(Protocol):
+    """What may be known of public tables, for they are about no one."""
+
+    def ranges(self, table: str) -> Mapping[str, Range]:
+        """Return where the values of each column lie."""
+        ...
+
+    def is_unique(self, table: str, columns: Sequence[str]) -> bool:
+        """Tell whether these columns differ from row to row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """At most this many rows and groups of a unit; ``is_cut`` says the engine must see to it.
+
+    Claim: after the cut, one unit has at most ``rows`` rows in at most ``groups`` groups, and which
+           rows of a unit stay depends on that unit's rows alone.
+    Why:   rows and groups are ordered by a keyed hash of what they hold, then by what they hold, so
+           equal places hold equal rows; without a cut, the declaration promises one row a unit,
+           and a join with one partner a row keeps it so.
+    """
+
+    rows: int
+    groups: int
+    is_cut: bool
+
+
+def limits_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Contribution:
+    """Return how many rows and groups of a unit ``source`` may hold."""
+    match source:
+        case Scan(table=name):
+            table = catalog.private[name]
+            return Contribution(
+                table.max_rows_per_unit, table.max_groups_per_unit, not table.unique
+            )
+        case PerUnit():
+            return Contribution(rows=1, groups=1, is_cut=False)
+        case Join(left=left, right=Scan(table=name), public=True, on=pairs):
+            inner = limits_of(left, catalog, facts)
+            if facts.is_unique(name, [column.name for _, column in pairs]):
+                return inner
+            if isinstance(unit_of(left, catalog), Row):
+                raise UnsupportedQuery(
+                    f"a row can meet several rows of {name!r}, and without a unit column they "
+                    "cannot be limited; join on columns that tell its rows apart"
+                )
+            return Contribution(inner.rows, inner.groups, is_cut=True)
+        case Join(left=left, right=right):
+            first, second = limits_of(left, catalog, facts), limits_of(right, catalog, facts)
+            rows = first.rows * second.rows
+            is_cut = first.is_cut or second.is_cut
+            return Contribution(rows, min(rows, first.groups * second.groups), is_cut)
+        case _:
+            assert_never(source)
+
+
+def ranges_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Ranges:
+    """Return the range of every column that the source's rows have."""
+    match source:
+        case Scan(table=name, alias=alias) if name in catalog.private:
+            columns = catalog.private[name].columns.items()
+            return {(alias, column): declared_range(declared) for column, declared in columns}
+        case Scan(table=name, alias=alias):
+            return {(alias, column): found for column, found in facts.ranges(name).items()}
+        case PerUnit(outputs=outputs, alias=alias):
+            inner = unit_columns(source, catalog, facts)
+            return {
+                (alias, output.name): range_of(inner.over_columns(output.expression), inner.ranges)
+                for output in outputs
+            }
+        case Join(left=left, right=right):
+            return {
+                **ranges_of(left, catalog, facts),
+                **ranges_of(right, catalog, facts),
+            }
+        case _:
+            assert_never(source)
+
+
+def unit_of(source: Source, catalog: Catalog) -> str | Row:
+    """Return the unit of the leftmost table."""
+    match source:
+        case Scan(table=name):
+            return catalog.private[name].unit
+        case PerUnit(source=inner) | Join(left=inner):
+            return unit_of(inner, catalog)
+        case _:
+            assert_never(source)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitColumns:
+    """The statistics of a unit's own rows, as columns ``g0``, ``g1``, ... of one row a unit."""
+
+    limits: Contribution
+    inner: Ranges
+    aggregates: tuple[Aggregate, ...]
+    ranges: Ranges
+
+    def over_columns(self, expression: Expression) -> Expression:
+        """Return an expression over aggregates as one over these columns."""
+        return substitute(
+            expression,
+            {
+                aggregate: Column(INNER, f"g{place}", aggregate.kind)
+                for place, aggregate in enumerate(self.aggregates)
+            },
+        )
+
+
+def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitColumns:
+    """Return the columns of a per-unit question, with ranges that follow from the unit's limits."""
+    limits = limits_of(source.source, catalog, facts)
+    inner = ranges_of(source.source, catalog, facts)
+    parts = (part for output in source.outputs for part in walk(output.expression))
+    aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, Aggregate)))
+    if not all(aggregate.function in PER_UNIT for aggregate in aggregates):
+        raise UnsupportedQuery("of one unit's rows only COUNT, SUM and AVG can be asked")
+    ranges = {
+        (INNER, f"g{place}"): _statistic_range(aggregate, inner, limits.rows)
+        for place, aggregate in enumerate(aggregates)
+    }
+    return UnitColumns(limits, inner, aggregates, ranges)
+
+
+def _statistic_range(aggregate: Aggregate, inner: Ranges, rows: int) -> Range:
+    """Return where a statistic of at most ``rows`` rows can lie."""
+    if aggregate.argument is None or aggregate.function is Aggregation.COUNT:
+        return Range(0, rows)
+    found = range_of(aggregate.argument, inner)
+    if aggregate.function is Aggregation.SUM:
+        return Range(min(found.low, found.low * rows), max(found.high, found.high * rows))
+    return Range(float(found.low), float(found.high))

@@ -1,0 +1,52 @@
+"""What the analyst asks: one typed tree, two front ends.
+
+`confide.query.sql` reads SQL and stands apart, for the parser takes a while to import.
+"""
+
+from confide.query.assembly import is_selection
+from confide.query.build import Asker, TableQuery
+from confide.query.canonical import canonical
+from confide.query.functions import Aggregation, Function
+from confide.query.names import Names
+from confide.query.terms import (
+    Term,
+    case,
+    coalesce,
+    col,
+    count,
+    count_units,
+    greatest,
+    least,
+    mean,
+    median,
+    quantile,
+    stddev,
+    sum,  # noqa: A004  # the word that users know
+    variance,
+)
+from confide.query.tree import Query
+
+__all__ = [
+    "Aggregation",
+    "Asker",
+    "Function",
+    "Names",
+    "Query",
+    "TableQuery",
+    "Term",
+    "canonical",
+    "case",
+    "coalesce",
+    "col",
+    "count",
+    "count_units",
+    "greatest",
+    "is_selection",
+    "least",
+    "mean",
+    "median",
+    "quantile",
+    "stddev",
+    "sum",
+    "variance",
+]

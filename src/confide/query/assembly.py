@@ -1,0 +1,90 @@
+"""The last step of every front end: the parts of a question, checked against each other."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from confide.errors import UnsupportedQuery
+from confide.query.construction import has_aggregate
+from confide.query.functions import Aggregation
+from confide.query.tree import (
+    Aggregate,
+    Column,
+    Expression,
+    Key,
+    Order,
+    Output,
+    Query,
+    walk,
+)
+
+__all__ = [
+    "MOST_ROWS",
+    "check_key",
+    "check_outputs",
+    "check_sorted",
+    "is_selection",
+    "name_output",
+]
+
+MOST_ROWS: Final = 10**9
+
+LONGEST_NAME: Final = 100
+
+
+def check_key(expression: Expression) -> Expression:
+    """Return a group key, or refuse what cannot be one."""
+    if has_aggregate(expression):
+        raise UnsupportedQuery("groups are made of rows, before any aggregate; use HAVING")
+    if not any(isinstance(part, Column) for part in walk(expression)):
+        raise UnsupportedQuery("a group key must be made of columns; leave the constant out")
+    return expression
+
+
+def name_output(name: str) -> str:
+    """Return the name of a column of the answer, or refuse one that could not be shown."""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise UnsupportedQuery(
+            f"a column of the answer needs a printable name of at most {LONGEST_NAME} characters"
+        )
+    return name
+
+
+def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None:
+    """Refuse an answer without content, or with two columns of one name."""
+    if not outputs:
+        raise UnsupportedQuery("nothing is asked; select a key or an aggregate such as COUNT(*)")
+    if not keys and not any(has_aggregate(output.expression) for output in outputs):
+        raise UnsupportedQuery("rows are never shown; select an aggregate such as COUNT(*)")
+    seen: set[str] = set()
+    for output in outputs:
+        if output.expression.kind is None:
+            raise UnsupportedQuery(f"{output.name!r} is always NULL; leave it out")
+        if output.name.lower() in seen:
+            raise UnsupportedQuery(
+                f"two columns of the answer are called {output.name!r}; rename one with AS"
+            )
+        seen.add(output.name.lower())
+
+
+def check_sorted(expression: Expression) -> Expression:
+    """Return what an answer is sorted by, or refuse a constant."""
+    if not any(isinstance(part, Key | Aggregate) for part in walk(expression)):
+        raise UnsupportedQuery("an answer is sorted by keys, aggregates and its own columns")
+    return expression
+
+
+def is_selection(query: Query) -> bool:
+    """Tell whether a question asks for the k most frequent keys and shows nothing else.
+
+    Such a question is answered by private selection, whose cost does not grow with the keys.
+    """
+    match query.order:
+        case (Order(expression=Aggregate(function=function), descending=True),):
+            return (
+                function in (Aggregation.COUNT, Aggregation.COUNT_UNITS)
+                and query.limit is not None
+                and query.having is None
+                and all(isinstance(output.expression, Key) for output in query.outputs)
+            )
+        case _:
+            return False

@@ -1,0 +1,285 @@
+"""Questions in Python: the same trees as SQL makes, step by step."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from confide.errors import UnsupportedQuery
+from confide.query.assembly import MOST_ROWS, check_key, check_outputs, check_sorted, name_output
+from confide.query.canonical import describe
+from confide.query.construction import (
+    check_condition,
+    has_aggregate,
+    join_conditions,
+    lift_keys,
+    make_aggregate,
+    make_call,
+    make_literal,
+)
+from confide.query.names import Names
+from confide.query.scope import Member, Scope, Unit, make_member
+from confide.query.sources import Pair, Tables, make_per_unit, start_tables
+from confide.query.terms import Applied, Constant, Named, Statistic, Term
+from confide.query.tree import Column, Expression, JoinKind, Order, Output, Query
+
+__all__ = ["Asker", "TableQuery"]
+
+On = str | Sequence[str] | Mapping[str, str] | None
+
+
+class Asker(Protocol):
+    """Who answers: a curator, here or far away."""
+
+    def ask(self, query: "TableQuery", **want: Any) -> Any: ...
+
+    def preview(self, query: "TableQuery", **want: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """A question about the rows of each unit, as a table of units."""
+
+    query: "TableQuery"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One join: the other table or per-unit question, its pairs of names, its kind."""
+
+    other: str | _Grouped
+    on: tuple[tuple[str, str], ...]
+    kind: JoinKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableQuery:
+    """A question about a table, made step by step; every step returns a new one.
+
+    >>> from confide.query.terms import col, count
+    >>> old = TableQuery("visits").where(col("age") >= 65)
+    >>> by_ward = old.group_by("ward").agg(n=count())
+    """
+
+    table: str | _Grouped
+    asker: Asker | None = None
+    joins: tuple[_Step, ...] = ()
+    conditions: tuple[Term, ...] = ()
+    keys: tuple[tuple[str | None, Term], ...] = ()
+    statistics: tuple[tuple[str, Term], ...] = ()
+    conditions_after: tuple[Term, ...] = ()
+    sorts: tuple[tuple[Term, bool], ...] = ()
+    most: int | None = None
+
+    def join(self, other: "str | TableQuery", on: On = None, how: str = "inner") -> "TableQuery":
+        """Return the question with another table beside.
+
+        A public table is joined on columns: a name, several, or {"left": "right"}. A private
+        table or per-unit question is joined on the unit, without ``on``.
+        """
+        if how not in list(JoinKind):
+            raise UnsupportedQuery(f"a join is 'inner' or 'left', got {how!r}")
+        step = _Step(_read_other(other), _read_on(on), JoinKind(how))
+        return replace(self, joins=(*self.joins, step))
+
+    def where(self, *conditions: Term) -> "TableQuery":
+        """Return the question about those rows alone for which all conditions hold."""
+        return replace(self, conditions=(*self.conditions, *map(_check_term, conditions)))
+
+    def group_by(self, *keys: str | Term, **named: str | Term) -> "TableQuery":
+        """Return the question asked for each value of the keys: columns or terms."""
+        plain = [(None, _key_term(key)) for key in keys]
+        given = [(name, _key_term(key)) for name, key in named.items()]
+        return replace(self, keys=(*self.keys, *plain, *given))
+
+    def agg(self, **statistics: Term) -> "TableQuery":
+        """Return the question with statistics, or arithmetic on them, under their names."""
+        listed = [(name, _check_term(term)) for name, term in statistics.items()]
+        return replace(self, statistics=(*self.statistics, *listed))
+
+    def having(self, *conditions: Term) -> "TableQuery":
+        """Return the question with those groups alone whose noisy values fit."""
+        terms = map(_check_term, conditions)
+        return replace(self, conditions_after=(*self.conditions_after, *terms))
+
+    def order_by(self, *what: str | Term, descending: bool = False) -> "TableQuery":
+        """Return the question with its answer sorted by keys, statistics or their names."""
+        sorts = [(_key_term(term), descending) for term in what]
+        return replace(self, sorts=(*self.sorts, *sorts))
+
+    def limit(self, most: int) -> "TableQuery":
+        """Return the question with the first ``most`` groups of its answer alone."""
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS:
+            raise UnsupportedQuery(f"limit takes a whole number from 1 to {MOST_ROWS:,}")
+        return replace(self, most=most)
+
+    def per_unit(self, **statistics: Term) -> "TableQuery":
+        """Return a question about units: one row for each, with statistics of its own rows."""
+        return TableQuery(_Grouped(self.agg(**statistics)), self.asker)
+
+    def is_bare(self) -> bool:
+        """Tell whether the question is a table so far, with nothing said about it."""
+        steps = (self.joins, self.conditions, self.keys, self.statistics, self.conditions_after)
+        return not any(steps) and not self.sorts and self.most is None
+
+    def ask(self, **want: Any) -> Any:
+        """Return the answer; ``want`` is epsilon=, share= or error=, as for SQL."""
+        return self._asker().ask(self, **want)
+
+    def preview(self, **want: Any) -> Any:
+        """Return what the answer would cost and how far off it may be; reads and spends nothing."""
+        return self._asker().preview(self, **want)
+
+    def _asker(self) -> Asker:
+        if self.asker is None:
+            raise UnsupportedQuery("nobody answers this question; begin with curator.table(name)")
+        return self.asker
+
+    def build(self, names: Names) -> Query:
+        """Return the question as a tree, with every name and type known."""
+        tables = _read_tables(self, names, "t")
+        resolver = _Resolver(tables.scope)
+        keys, outputs = self._read_outputs(resolver)
+        check_outputs(keys, outputs)
+        after = _Resolver(
+            tables.scope, {output.name.lower(): output.expression for output in outputs}
+        )
+        return Query(
+            source=tables.source,
+            where=resolver.conditions(self.conditions),
+            keys=keys,
+            outputs=tuple(outputs),
+            having=after.conditions(self.conditions_after, keys),
+            order=tuple(
+                Order(check_sorted(lift_keys(after.read(term), keys)), down)
+                for term, down in self.sorts
+            ),
+            limit=self.most,
+        )
+
+    def _read_outputs(self, resolver: "_Resolver") -> tuple[tuple[Expression, ...], list[Output]]:
+        found = [(name, check_key(resolver.read(term))) for name, term in self.keys]
+        keys = tuple(dict.fromkeys(key for _, key in found))
+        named = [
+            *((name or describe(key), key) for name, key in found),
+            *((name, resolver.read(term)) for name, term in self.statistics),
+        ]
+        return keys, [Output(name_output(name), lift_keys(term, keys)) for name, term in named]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Turns terms into expressions; ``aliases`` are outputs that may be named."""
+
+    scope: Scope
+    aliases: Mapping[str, Expression] | None = None
+
+    def read(self, term: Term) -> Expression:
+        match term:
+            case Named(name=name):
+                alias = (self.aliases or {}).get(name.lower())
+                return self._find(name) if alias is None else alias
+            case Constant(value=value):
+                return make_literal(value)
+            case Applied(function=function, arguments=arguments):
+                return make_call(function, *map(self.read, arguments))
+            case Statistic(function=function, argument=argument, condition=condition):
+                inside = _Resolver(self.scope)
+                return make_aggregate(
+                    function,
+                    None if argument is None else inside.read(argument),
+                    None if condition is None else inside.read(condition),
+                    term.quantile,
+                )
+            case _:
+                raise UnsupportedQuery(f"terms are made with col(), got {type(term).__name__}")
+
+    def conditions(
+        self, terms: Sequence[Term], keys: Sequence[Expression] | None = None
+    ) -> Expression | None:
+        """Return all conditions as one; on rows, or on groups when there are ``keys``."""
+        read = [check_condition(self.read(term)) for term in terms]
+        if keys is not None:
+            return join_conditions([lift_keys(condition, keys) for condition in read])
+        if any(map(has_aggregate, read)):
+            raise UnsupportedQuery("where speaks of rows; conditions on statistics go to having()")
+        return join_conditions(read)
+
+    def _find(self, name: str) -> Column:
+        if any(member.find(name) for member in self.scope.members) or "." not in name:
+            return self.scope.column(name)
+        label, _, column = name.partition(".")
+        return self.scope.column(column, label)
+
+
+def _read_other(other: "str | TableQuery") -> str | _Grouped:
+    match other:
+        case str():
+            return other
+        case TableQuery(table=_Grouped() as grouped) if other.is_bare():
+            return grouped
+        case _:
+            raise UnsupportedQuery(
+                "a table is joined by its name, or as a question that ends in per_unit(...)"
+            )
+
+
+def _check_term(term: object) -> Term:
+    if not isinstance(term, Term):
+        raise UnsupportedQuery(
+            f"a term such as col('age') >= 65 or count() is needed, got {type(term).__name__}"
+        )
+    return term
+
+
+def _key_term(key: str | Term) -> Term:
+    return Named(key) if isinstance(key, str) else _check_term(key)
+
+
+def _read_on(on: On) -> tuple[tuple[str, str], ...]:
+    match on:
+        case None:
+            return ()
+        case str():
+            return ((on, on),)
+        case Mapping():
+            return tuple(on.items())
+        case _:
+            return tuple((name, name) for name in on)
+
+
+def _read_tables(query: TableQuery, names: Names, prefix: str) -> Tables:
+    tables = start_tables(_read_member(query.table, names, "", f"{prefix}1"), prefix)
+    for step in query.joins:
+        member = _read_member(step.other, names, str(len(tables.scope.members)), tables.alias())
+        pairs = [_read_pair(pair, tables, member) for pair in step.on]
+        if not member.public and not step.on:
+            pairs = [(Unit(tables.scope.members[0]), Unit(member))]
+        merged = frozenset(left.lower() for left, right in step.on if left == right)
+        tables = tables.join(member, step.kind, pairs, merged)
+    return tables
+
+
+def _read_member(table: str | _Grouped, names: Names, label: str, alias: str) -> Member:
+    match table:
+        case str():
+            return make_member(names.table(table), table, alias)
+        case _Grouped(query=query):
+            return _read_per_unit(query, names, label, alias)
+
+
+def _read_per_unit(query: TableQuery, names: Names, label: str, alias: str) -> Member:
+    if query.keys or query.conditions_after or query.sorts or query.most is not None:
+        raise UnsupportedQuery("a per-unit question has conditions and statistics only")
+    tables = _read_tables(query, names, f"{alias}u")
+    resolver = _Resolver(tables.scope)
+    outputs = [Output(name_output(name), resolver.read(term)) for name, term in query.statistics]
+    where = resolver.conditions(query.conditions)
+    return make_per_unit(tables, where, outputs, label=label, alias=alias)
+
+
+def _read_pair(pair: tuple[str, str], tables: Tables, member: Member) -> Pair:
+    left, right = pair
+    label, _, name = left.rpartition(".")
+    one = tables.scope.find(name, label or None)
+    other = Scope((member,)).find(right)
+    return one, other

@@ -1,0 +1,255 @@
+"""One line of SQL for each question: equal trees read alike, different ones differ.
+
+The line is legal input, so reading it gives the tree back (unless a declared column is called
+"unit"). It is the key under which answers are stored.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from confide.query.functions import Aggregation, Function
+from confide.query.scope import UNIT
+from confide.query.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expression,
+    Join,
+    JoinKind,
+    Key,
+    Literal,
+    Output,
+    PerUnit,
+    Query,
+    Scan,
+    Source,
+)
+
+__all__ = ["canonical", "describe"]
+
+F = Function
+PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+RESERVED: Final = frozenset(
+    {
+        *("alter", "and", "as", "between", "case", "create", "cross", "cube", "describe"),
+        *("distinct", "drop", "else", "end", "except", "fetch", "for", "force", "from", "full"),
+        *("glob", "grant", "group", "grouping", "having", "ilike", "inner", "insert", "install"),
+        *("intersect", "into", "is", "join", "lateral", "left", "like", "limit", "natural"),
+        *("not", "notnull", "null", "offset", "on", "only", "or", "order", "outer", "over"),
+        *("partitioned_by", "positional", "qualify", "regexp", "returning", "revoke", "right"),
+        *("rlike", "rollback", "rollup", "select", "summarize", "tablesample", "then", "uncache"),
+        *("union", "using", "values", "when", "where", "with", "xor"),
+    }
+)
+ATOM: Final = 8
+UNARY: Final = 7
+COMPARISON: Final = 4
+INFIX: Final = {
+    F.OR: 1,
+    F.AND: 2,
+    F.EQUAL: 4,
+    F.UNEQUAL: 4,
+    F.LESS: 4,
+    F.LESS_EQUAL: 4,
+    F.GREATER: 4,
+    F.GREATER_EQUAL: 4,
+    F.ADD: 5,
+    F.SUBTRACT: 5,
+    F.MULTIPLY: 6,
+    F.DIVIDE: 6,
+    F.MODULO: 6,
+}
+"""How tightly an operator binds; operands that bind less get parentheses."""
+CASTS: Final = {
+    F.TO_INT: "BIGINT",
+    F.TO_FLOAT: "DOUBLE",
+    F.TO_TEXT: "VARCHAR",
+    F.TO_BOOL: "BOOLEAN",
+    F.TO_DATE: "DATE",
+}
+TRUNCATIONS: Final = {
+    F.TRUNC_YEAR: "year",
+    F.TRUNC_QUARTER: "quarter",
+    F.TRUNC_MONTH: "month",
+}
+AGGREGATES: Final = {
+    Aggregation.SUM: "SUM",
+    Aggregation.MEAN: "AVG",
+    Aggregation.VARIANCE: "VAR_SAMP",
+    Aggregation.STDDEV: "STDDEV",
+}
+
+
+def canonical(query: Query) -> str:
+    """Return the question as one deterministic line of SQL."""
+    writer = Writer(query.keys, first=_first_alias(query.source))
+    parts = ["SELECT", ", ".join(map(writer.output, query.outputs)), *_write_body(query, writer)]
+    if query.keys:
+        parts += ["GROUP BY", ", ".join(map(writer.write, query.keys))]
+    if query.having is not None:
+        parts += ["HAVING", writer.write(query.having)]
+    if query.order:
+        sorts = (
+            writer.write(order.expression) + (" DESC" if order.descending else "")
+            for order in query.order
+        )
+        parts += ["ORDER BY", ", ".join(sorts)]
+    if query.limit is not None:
+        parts.append(f"LIMIT {query.limit}")
+    return " ".join(parts)
+
+
+def describe(expression: Expression) -> str:
+    """Return a short name for an output that the analyst left without one.
+
+    >>> from confide.query.construction import make_aggregate
+    >>> describe(make_aggregate(Aggregation.COUNT, None))
+    'count(*)'
+    """
+    if isinstance(expression, Column):
+        return expression.name
+    return Writer((), first="").write(expression).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes expressions of one SELECT; ``first`` is its first table, "" to leave tables out."""
+
+    keys: Sequence[Expression]
+    first: str
+
+    def output(self, output: Output) -> str:
+        return f"{self.write(output.expression)} AS {quote_name(output.name)}"
+
+    def unit(self) -> str:
+        return f"{self.first}.{UNIT}" if self.first else UNIT
+
+    def write(self, expression: Expression, least: int = 0) -> str:
+        """Return an expression, in parentheses if it binds less tightly than ``least``."""
+        text, bind = self._write(expression)
+        return text if bind >= least else f"({text})"
+
+    def _write(self, expression: Expression) -> tuple[str, int]:
+        """Return an expression and how tightly it binds."""
+        match expression:
+            case Column(table=table, name=name):
+                return (f"{table}." if self.first else "") + quote_name(name), ATOM
+            case Literal():
+                text = _write_literal(expression)
+                return text, UNARY if text.startswith("-") else ATOM
+            case Key(place=place):
+                return self._write(self.keys[place])
+            case Aggregate():
+                return self._write_aggregate(expression), ATOM
+            case Call(function=function, arguments=arguments) if function in INFIX:
+                return self._write_infix(function, arguments)
+            case Call(function=function, arguments=arguments):
+                return self._write_call(function, arguments)
+
+    def _write_infix(self, function: Function, arguments: Sequence[Expression]) -> tuple[str, int]:
+        bind = INFIX[function]
+        # Chains of arithmetic lean to the left; comparisons do not chain.
+        first = self.write(arguments[0], bind if bind > COMPARISON else bind + 1)
+        rest = (self.write(argument, bind + 1) for argument in arguments[1:])
+        return f" {function.upper()} ".join([first, *rest]), bind
+
+    def _write_call(self, function: Function, arguments: Sequence[Expression]) -> tuple[str, int]:
+        operand = self.write(arguments[0], COMPARISON + 1)
+        match function:
+            case F.NEGATE:
+                return f"-{self.write(arguments[0], ATOM)}", UNARY
+            case F.NOT:
+                return f"NOT {self.write(arguments[0], COMPARISON)}", COMPARISON - 1
+            case F.IS_NULL:
+                return f"{operand} IS NULL", COMPARISON
+            case F.LIKE:
+                return f"{operand} LIKE {self.write(arguments[1])}", COMPARISON
+            case F.IN:
+                listed = ", ".join(map(self.write, arguments[1:]))
+                return f"{operand} IN ({listed})", COMPARISON
+            case _:
+                written = [self.write(part) for part in arguments]
+                return self._write_function(function, written), ATOM
+
+    def _write_function(self, function: Function, arguments: list[str]) -> str:
+        if function in CASTS:
+            return f"CAST({arguments[0]} AS {CASTS[function]})"
+        if function in TRUNCATIONS:
+            return f"DATE_TRUNC('{TRUNCATIONS[function]}', {arguments[0]})"
+        if function is F.CASE:
+            pairs = zip(arguments[:-1:2], arguments[1::2], strict=True)
+            branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
+            return f"CASE {branches} ELSE {arguments[-1]} END"
+        name = "DAYOFWEEK" if function is F.WEEKDAY else function.upper()
+        return f"{name}({', '.join(arguments)})"
+
+    def _write_aggregate(self, aggregate: Aggregate) -> str:
+        argument = "*" if aggregate.argument is None else self.write(aggregate.argument)
+        match aggregate.function:
+            case Aggregation.COUNT:
+                text = f"COUNT({argument})"
+            case Aggregation.COUNT_UNITS:
+                text = f"COUNT(DISTINCT {self.unit()})"
+            case Aggregation.QUANTILE:
+                text = f"QUANTILE_CONT({argument}, {float(aggregate.level or 0)!r})"
+            case named:
+                text = f"{AGGREGATES[named]}({argument})"
+        if aggregate.where is None:
+            return text
+        return f"{text} FILTER (WHERE {self.write(aggregate.where)})"
+
+
+def _write_body(query: Query | PerUnit, writer: Writer) -> list[str]:
+    parts = ["FROM", _write_source(query.source)]
+    if query.where is not None:
+        parts += ["WHERE", writer.write(query.where)]
+    return parts
+
+
+def _write_source(source: Source) -> str:
+    match source:
+        case Scan(table=table, alias=alias):
+            return f"{quote_name(table)} AS {alias}"
+        case PerUnit(alias=alias, outputs=outputs):
+            writer = Writer((), first=_first_alias(source.source))
+            listed = ", ".join([writer.unit(), *map(writer.output, outputs)])
+            body = " ".join(_write_body(source, writer))
+            return f"(SELECT {listed} {body} GROUP BY {writer.unit()}) AS {alias}"
+        case Join(left=left, right=right, kind=kind, on=on):
+            writer = Writer((), first=_first_alias(left))
+            pairs = [
+                f"{writer.write(one, COMPARISON + 1)} = {writer.write(other)}" for one, other in on
+            ]
+            condition = " AND ".join(pairs) or f"{writer.unit()} = {right.alias}.{UNIT}"
+            word = "LEFT JOIN" if kind is JoinKind.LEFT else "JOIN"
+            return f"{_write_source(left)} {word} {_write_source(right)} ON {condition}"
+
+
+def _first_alias(source: Source) -> str:
+    while isinstance(source, Join):
+        source = source.left
+    return source.alias
+
+
+def _write_literal(literal: Literal) -> str:
+    match literal.value:
+        case None:
+            return "NULL"
+        case bool() as value:
+            return "TRUE" if value else "FALSE"
+        case str() as value:
+            return "'" + value.replace("'", "''") + "'"
+        case date() as value:
+            return f"DATE '{value.isoformat()}'"
+        case number:
+            return repr(number)
+
+
+def quote_name(name: str) -> str:
+    """Return a name as SQL writes it, in quotes only where it needs them."""
+    if PLAIN.match(name) and name.lower() not in RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'

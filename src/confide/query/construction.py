@@ -1,0 +1,223 @@
+"""Nodes of the tree, made and checked in one place: both front ends build through here.
+
+What comes out is typed and normalised, so that equal questions make equal trees: AND and OR are
+flat, negated numbers are literals, texts beside dates are dates.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import date
+from fractions import Fraction
+from typing import Final
+
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.query.functions import Aggregation, Function, result_kind
+from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal, walk
+
+__all__ = [
+    "check_condition",
+    "has_aggregate",
+    "join_conditions",
+    "lift_keys",
+    "make_aggregate",
+    "make_between",
+    "make_call",
+    "make_literal",
+    "read_day",
+]
+
+F = Function
+LARGEST: Final = 10**38
+LONGEST: Final = 1_000
+COMPARISONS: Final = frozenset(
+    {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
+)
+CHOICES: Final = frozenset({F.COALESCE, F.CASE})
+FIXED: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
+"""From which place on the arguments of a function must be written out."""
+
+
+def make_literal(value: object) -> Literal:
+    """Return a value that the analyst wrote, with its type."""
+    match value:
+        case None:
+            return Literal(None, None)
+        case bool():
+            return Literal(value, Kind.BOOL)
+        case int() if abs(value) < LARGEST:
+            return Literal(value, Kind.INT)
+        case float() if math.isfinite(value):
+            return Literal(value + 0.0, Kind.FLOAT)
+        case str() if len(value) <= LONGEST and not any(map(_is_control, value)):
+            return Literal(value, Kind.TEXT)
+        case date() if type(value) is date:
+            return Literal(value, Kind.DATE)
+        case _:
+            raise UnsupportedQuery(
+                f"a value must be a number of at most 38 digits, a text of at most {LONGEST} "
+                "characters without control characters, a day, TRUE, FALSE or NULL"
+            )
+
+
+def _is_control(char: str) -> bool:
+    return ord(char) < 32 or 127 <= ord(char) < 160 or 0xD800 <= ord(char) < 0xE000
+
+
+def read_day(text: str) -> Literal:
+    """Return the day that a text such as '2020-01-31' means."""
+    try:
+        day = date.fromisoformat(text) if len(text) == 10 else None
+    except ValueError:
+        day = None
+    if day is None:
+        raise UnsupportedQuery(f"{text!r} is not a day; write DATE '2020-01-31'")
+    return Literal(day, Kind.DATE)
+
+
+def make_call(function: Function, *arguments: Expression) -> Expression:
+    """Return a function of typed arguments, or refuse arguments that it does not take."""
+    match function, arguments:
+        case F.NEGATE, (Literal(value=bool()),):
+            pass
+        case F.NEGATE, (Literal(value=int() | float() as value),):
+            return make_literal(-value)
+        case F.TO_DATE, (Literal(value=str(text)),):
+            return read_day(text)
+        case ((F.AND | F.OR), _):
+            arguments = _flatten(function, arguments)
+            if len(arguments) == 1:
+                return arguments[0]
+    if function in COMPARISONS or function in CHOICES:
+        arguments = _date_texts(arguments)
+    _check_fixed(function, arguments)
+    kinds = [argument.kind for argument in arguments]
+    kind = result_kind(function, kinds)
+    if kind is None:
+        raise UnsupportedQuery(_explain_misfit(function, kinds))
+    return Call(function, tuple(arguments), kind)
+
+
+def _flatten(function: Function, arguments: Sequence[Expression]) -> tuple[Expression, ...]:
+    flat: list[Expression] = []
+    for argument in arguments:
+        match argument:
+            case Call(function=inner, arguments=parts) if inner is function:
+                flat.extend(parts)
+            case _:
+                flat.append(argument)
+    return tuple(flat)
+
+
+def _date_texts(arguments: Sequence[Expression]) -> tuple[Expression, ...]:
+    """Read the texts beside a date as days."""
+    if not any(argument.kind is Kind.DATE for argument in arguments):
+        return tuple(arguments)
+    return tuple(
+        read_day(argument.value)
+        if isinstance(argument, Literal) and isinstance(argument.value, str)
+        else argument
+        for argument in arguments
+    )
+
+
+def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
+    start = FIXED.get(function, len(arguments))
+    if not all(isinstance(argument, Literal) for argument in arguments[start:]):
+        raise UnsupportedQuery(
+            f"what follows the first argument of {function.upper()} must be written out as values"
+        )
+
+
+def _explain_misfit(function: Function, kinds: Sequence[Kind | None]) -> str:
+    given = ", ".join("NULL" if kind is None else kind for kind in kinds)
+    hint = "compare, combine and return values of one type, or CAST them"
+    if function in (F.AND, F.OR, F.NOT):
+        hint = "it takes conditions; write one such as x <> 0"
+    elif function is F.MODULO:
+        hint = "it takes whole numbers; CAST(x AS BIGINT) makes one"
+    return f"{function.upper()} does not take ({given}): {hint}"
+
+
+def make_between(value: Expression, low: Expression, high: Expression) -> Expression:
+    """Return BETWEEN as the two comparisons that it stands for."""
+    return make_call(
+        F.AND, make_call(F.GREATER_EQUAL, value, low), make_call(F.LESS_EQUAL, value, high)
+    )
+
+
+def join_conditions(conditions: Sequence[Expression]) -> Expression | None:
+    """Return the condition that all hold; None when there is none."""
+    return make_call(F.AND, *conditions) if conditions else None
+
+
+def check_condition(expression: Expression) -> Expression:
+    """Return the expression if it is true or false, as WHERE, HAVING and FILTER need."""
+    if expression.kind is not Kind.BOOL:
+        raise UnsupportedQuery("a condition must be true or false; compare it with something")
+    return expression
+
+
+def make_aggregate(
+    function: Aggregation,
+    argument: Expression | None,
+    where: Expression | None = None,
+    level: Fraction | None = None,
+) -> Aggregate:
+    """Return a statistic, or refuse what it cannot be taken of."""
+    parts = [part for part in (argument, where) if part is not None]
+    if any(map(has_aggregate, parts)):
+        raise UnsupportedQuery(
+            "an aggregate of an aggregate needs a per-unit subquery: "
+            "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
+        )
+    if level is not None and not 0 <= level <= 1:
+        raise UnsupportedQuery(f"a quantile's level must lie between 0 and 1, got {float(level)}")
+    if where is not None:
+        check_condition(where)
+    if level is not None:
+        level = Fraction(repr(float(level)))
+    if function is Aggregation.COUNT and isinstance(argument, Literal):
+        if argument.value is None:
+            raise UnsupportedQuery("COUNT(NULL) is always 0; write COUNT(*)")
+        argument = None
+    if function in (Aggregation.COUNT, Aggregation.COUNT_UNITS):
+        return Aggregate(function, argument, where, Kind.INT)
+    if argument is None or argument.kind not in (Kind.INT, Kind.FLOAT):
+        raise UnsupportedQuery(
+            f"{function.upper()} takes numbers; count conditions with COUNT(*) FILTER (WHERE ...)"
+        )
+    kind = argument.kind if function is Aggregation.SUM else Kind.FLOAT
+    return Aggregate(function, argument, where, kind, level)
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Tell whether a statistic is part of the expression."""
+    return any(isinstance(part, Aggregate) for part in walk(expression))
+
+
+def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
+    """Return an expression of a row as one of its group: each part that is a key by its place.
+
+    Privacy: a column that is no key may only reach an answer through a statistic, so any other
+    that is left is refused.
+    """
+    if expression in keys:
+        place = keys.index(expression)
+        return Key(place, _kind(keys[place]))
+    match expression:
+        case Call(function=function, arguments=arguments, kind=kind):
+            return Call(function, tuple(lift_keys(part, keys) for part in arguments), kind)
+        case Column(name=name):
+            raise UnsupportedQuery(
+                f"column {name!r} is neither grouped by nor inside an aggregate, and rows are "
+                f"never shown; add it to GROUP BY or write, say, COUNT({name})"
+            )
+        case Literal() | Key() | Aggregate():
+            return expression
+
+
+def _kind(expression: Expression) -> Kind:
+    if expression.kind is None:
+        raise UnsupportedQuery("NULL has no type here; CAST it or leave it out")
+    return expression.kind

@@ -1,0 +1,203 @@
+"""The functions a question may use, with their types. Each is total: it gives a value or NULL.
+
+This table is the whole vocabulary: front ends translate into it, range analysis and engines
+have one rule for each of its members, and what is not in it cannot be asked.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from confide.declare import Kind
+
+__all__ = ["Aggregation", "Function", "result_kind"]
+
+NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT})
+
+
+class Function(StrEnum):
+    """A function of the values of one row (or, after the noise, of one answer)."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    MODULO = "%"
+    NEGATE = "negate"
+    EQUAL = "="
+    UNEQUAL = "<>"
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    IS_NULL = "is_null"
+    IN = "in"
+    LIKE = "like"
+    CASE = "case"
+    COALESCE = "coalesce"
+    ABS = "abs"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"
+    LEAST = "least"
+    GREATEST = "greatest"
+    LN = "ln"
+    EXP = "exp"
+    SQRT = "sqrt"
+    YEAR = "year"
+    QUARTER = "quarter"
+    MONTH = "month"
+    DAY = "day"
+    WEEKDAY = "weekday"
+    TRUNC_YEAR = "trunc_year"
+    TRUNC_QUARTER = "trunc_quarter"
+    TRUNC_MONTH = "trunc_month"
+    LOWER = "lower"
+    UPPER = "upper"
+    LENGTH = "length"
+    SUBSTR = "substr"
+    TO_INT = "to_int"
+    TO_FLOAT = "to_float"
+    TO_TEXT = "to_text"
+    TO_BOOL = "to_bool"
+    TO_DATE = "to_date"
+
+
+class Aggregation(StrEnum):
+    """A statistic of many rows."""
+
+    COUNT = "count"
+    COUNT_UNITS = "count_units"
+    SUM = "sum"
+    MEAN = "mean"
+    VARIANCE = "variance"
+    STDDEV = "stddev"
+    QUANTILE = "quantile"
+
+
+Kinds = Sequence[Kind | None]
+"""The types of the arguments; None is the untyped NULL, which fits everywhere."""
+
+Rule = Callable[[Kinds], Kind | None]
+"""Returns the type of the result, or None where the arguments do not fit."""
+
+
+def result_kind(function: Function, kinds: Kinds) -> Kind | None:
+    """Return the type of a call, or None if the function does not take such arguments.
+
+    >>> result_kind(Function.DIVIDE, [Kind.INT, Kind.INT]), result_kind(Function.ADD, [Kind.TEXT])
+    (<Kind.FLOAT: 'float'>, None)
+    """
+    return RULES[function](kinds)
+
+
+def _fits(kinds: Kinds, allowed: frozenset[Kind]) -> bool:
+    return all(kind is None or kind in allowed for kind in kinds)
+
+
+def _common(kinds: Kinds) -> Kind | None:
+    """Return the type that all share, whole numbers giving way to real ones."""
+    known = {kind for kind in kinds if kind is not None}
+    if known == NUMBERS:
+        return Kind.FLOAT
+    return known.pop() if len(known) == 1 else None
+
+
+def _number(count: int | None = None, *, result: Kind | None = None) -> Rule:
+    """Numbers in, a number out: real if any is, unless ``result`` is fixed."""
+
+    def rule(kinds: Kinds) -> Kind | None:
+        if not kinds or (count is not None and len(kinds) != count) or not _fits(kinds, NUMBERS):
+            return None
+        return result or _common(kinds) or Kind.INT
+
+    return rule
+
+
+def _takes(*allowed: Kind, result: Kind, least: int | None = None) -> Rule:
+    """Exactly these types in (at least ``least`` of them), a fixed type out."""
+    fewest = least if least is not None else len(allowed)
+
+    def rule(kinds: Kinds) -> Kind | None:
+        fits = fewest <= len(kinds) <= len(allowed) and all(
+            kind is None or kind is wanted for kind, wanted in zip(kinds, allowed, strict=False)
+        )
+        return result if fits else None
+
+    return rule
+
+
+def _compares(kinds: Kinds) -> Kind | None:
+    """Two or more of one type in, true or false out."""
+    known = [kind for kind in kinds if kind is not None]
+    return Kind.BOOL if len(kinds) > 1 and (not known or _common(kinds)) else None
+
+
+def _conditions(count: int | None = None) -> Rule:
+    def rule(kinds: Kinds) -> Kind | None:
+        fits = bool(kinds) and (count is None or len(kinds) == count)
+        return Kind.BOOL if fits and _fits(kinds, frozenset({Kind.BOOL})) else None
+
+    return rule
+
+
+def _any(result: Kind) -> Rule:
+    return lambda kinds: result if len(kinds) == 1 else None
+
+
+def _branches(kinds: Kinds) -> Kind | None:
+    """Conditions and values in turn, a last value for otherwise: the values' common type."""
+    if len(kinds) < 3 or len(kinds) % 2 == 0:
+        return None
+    *pairs, otherwise = kinds
+    if not _fits(pairs[::2], frozenset({Kind.BOOL})):
+        return None
+    return _common([*pairs[1::2], otherwise])
+
+
+def _alike(kinds: Kinds) -> Kind | None:
+    return _common(kinds) if kinds else None
+
+
+F = Function
+RULES: Final[dict[Function, Rule]] = {
+    **dict.fromkeys((F.ADD, F.SUBTRACT, F.MULTIPLY), _number(2)),
+    F.DIVIDE: _number(2, result=Kind.FLOAT),
+    F.MODULO: _takes(Kind.INT, Kind.INT, result=Kind.INT),
+    F.NEGATE: _number(1),
+    **dict.fromkeys(
+        (F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN), _compares
+    ),
+    **dict.fromkeys((F.AND, F.OR), _conditions()),
+    F.NOT: _conditions(1),
+    F.IS_NULL: _any(Kind.BOOL),
+    F.LIKE: _takes(Kind.TEXT, Kind.TEXT, result=Kind.BOOL),
+    F.CASE: _branches,
+    F.COALESCE: _alike,
+    F.ABS: _number(1),
+    **dict.fromkeys((F.FLOOR, F.CEIL), _number(1, result=Kind.INT)),
+    F.ROUND: lambda kinds: _number()(kinds[:1]) if _rounds(kinds) else None,
+    **dict.fromkeys((F.LEAST, F.GREATEST), _number()),
+    **dict.fromkeys((F.LN, F.EXP, F.SQRT), _number(1, result=Kind.FLOAT)),
+    **dict.fromkeys(
+        (F.YEAR, F.QUARTER, F.MONTH, F.DAY, F.WEEKDAY), _takes(Kind.DATE, result=Kind.INT)
+    ),
+    **dict.fromkeys(
+        (F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH), _takes(Kind.DATE, result=Kind.DATE)
+    ),
+    **dict.fromkeys((F.LOWER, F.UPPER), _takes(Kind.TEXT, result=Kind.TEXT)),
+    F.LENGTH: _takes(Kind.TEXT, result=Kind.INT),
+    F.SUBSTR: _takes(Kind.TEXT, Kind.INT, Kind.INT, result=Kind.TEXT, least=2),
+    F.TO_INT: _any(Kind.INT),
+    F.TO_FLOAT: _any(Kind.FLOAT),
+    F.TO_TEXT: _any(Kind.TEXT),
+    F.TO_BOOL: _any(Kind.BOOL),
+    F.TO_DATE: _any(Kind.DATE),
+}
+
+
+def _rounds(kinds: Kinds) -> bool:
+    return len(kinds) in (1, 2) and _fits(kinds[1:], frozenset({Kind.INT}))

@@ -1,0 +1,145 @@
+"""Statistics of many rows, node by node."""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from sqlglot import exp
+
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.exact import fraction
+from confide.query.construction import make_aggregate
+from confide.query.functions import Aggregation
+from confide.query.scope import Unit
+from confide.query.sql.rows import Here, find_named, read_expression, strip
+from confide.query.tree import Aggregate, Expression, Literal
+
+__all__ = ["read_statistic"]
+
+A = Aggregation
+HALF: Final = Fraction(1, 2)
+MOMENTS: Final[dict[type[exp.Expr], Aggregation]] = {
+    exp.Sum: A.SUM,
+    exp.Avg: A.MEAN,
+    exp.Variance: A.VARIANCE,
+    exp.Stddev: A.STDDEV,
+    exp.StddevSamp: A.STDDEV,
+}
+ADVICE: Final[dict[type[exp.Expr], str]] = {
+    exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01)",
+    exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99)",
+    exp.Quantile: "QUANTILE picks a row; write QUANTILE_CONT(x, q)",
+    exp.PercentileDisc: "PERCENTILE_DISC picks a row; write PERCENTILE_CONT",
+    exp.CountIf: "write COUNT(*) FILTER (WHERE condition)",
+    exp.VariancePop: "write VAR_SAMP(x)",
+    exp.StddevPop: "write STDDEV_SAMP(x)",
+    exp.IgnoreNulls: "values of single rows are never shown, and NULL is always skipped",
+    exp.First: "FIRST shows one row",
+    exp.Last: "LAST shows one row",
+    exp.Mode: "write SELECT x FROM table GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1",
+}
+LISTED: Final = (
+    "COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN, "
+    "QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"
+)
+
+
+def read_statistic(node: exp.Expr, here: Here) -> Expression:
+    """Return the statistic that a node means, with its FILTER, or refuse it."""
+    if type(node) is not exp.Filter:
+        return _read_statistic(node, here)
+    here.statement.expect(node, "this", "expression")
+    here.statement.expect(node.expression, "this")
+    found = _read_statistic(node.this, here)
+    where = read_expression(node.expression.this, _inside(here))
+    return make_aggregate(found.function, found.argument, where, found.level)
+
+
+def _inside(here: Here) -> Here:
+    """Return the place inside an aggregate, where only rows can be spoken of."""
+    return replace(here, clause="an aggregate", aliases={}, aggregate=_refuse_nested)
+
+
+def _refuse_nested(_node: exp.Expr, _here: Here) -> Expression:
+    raise UnsupportedQuery(
+        "an aggregate of an aggregate needs a per-unit subquery: "
+        "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
+    )
+
+
+def _read_statistic(node: exp.Expr, here: Here) -> Aggregate:
+    kind = type(node)
+    if kind is exp.Count:
+        return _read_count(node, here)
+    if kind is exp.Median:
+        here.statement.expect(node, "this")
+        return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=HALF)
+    if kind is exp.PercentileCont:
+        here.statement.expect(node, "this", "expression")
+        if node.expression is None:
+            raise UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
+        level = _read_level(node.expression, here)
+        return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=level)
+    if kind is exp.WithinGroup:
+        return _read_within_group(node, here)
+    if kind in MOMENTS:
+        here.statement.expect(node, "this")
+        return make_aggregate(MOMENTS[kind], _read_argument(node.this, here))
+    raise UnsupportedQuery(
+        f"{ADVICE.get(kind, 'this aggregate is not answered')}; there are {LISTED}"
+    )
+
+
+def _read_argument(node: exp.Expr, here: Here) -> Expression:
+    return read_expression(node, _inside(here))
+
+
+def _read_count(node: exp.Expr, here: Here) -> Aggregate:
+    here.statement.expect(node, "this", "big_int")
+    what = node.this
+    if what is None:
+        raise UnsupportedQuery("write COUNT(*)")
+    if type(what) is exp.Star:
+        here.statement.expect(what)
+        return make_aggregate(A.COUNT, None)
+    if type(what) is exp.Distinct:
+        return _read_count_distinct(what, here)
+    return make_aggregate(A.COUNT, _read_argument(what, here))
+
+
+def _read_count_distinct(node: exp.Expr, here: Here) -> Aggregate:
+    """Read COUNT(DISTINCT unit): people, not values."""
+    here.statement.expect(node, "expressions")
+    parts = [strip(part) for part in node.expressions]
+    found = find_named(parts[0], here) if len(parts) == 1 else None
+    if not isinstance(found, Unit):
+        raise UnsupportedQuery(
+            "COUNT(DISTINCT ...) counts units only: one person can have very many values; "
+            "to count values, group by them"
+        )
+    if found.member.optional:
+        raise UnsupportedQuery("count the unit of the first table; this one may be missing")
+    return make_aggregate(A.COUNT_UNITS, None)
+
+
+def _read_within_group(node: exp.Expr, here: Here) -> Aggregate:
+    here.statement.expect(node, "this", "expression")
+    inner, order = node.this, node.expression
+    here.statement.expect(order, "expressions")
+    if type(inner) is not exp.PercentileCont or inner.expression or len(order.expressions) != 1:
+        raise UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
+    here.statement.expect(inner, "this")
+    (ordered,) = order.expressions
+    here.statement.expect(ordered, "this", "desc", "nulls_first")
+    level = _read_level(inner.this, here)
+    level = 1 - level if ordered.args.get("desc") else level
+    return make_aggregate(A.QUANTILE, _read_argument(ordered.this, here), level=level)
+
+
+def _read_level(node: exp.Expr, here: Here) -> Fraction:
+    match read_expression(node, _inside(here)):
+        case Literal(value=int() | float() as value, kind=Kind.INT | Kind.FLOAT):
+            return fraction("level", float(value), "a number")
+        case _:
+            raise UnsupportedQuery("a quantile's level must be written out, such as 0.9")

@@ -1,0 +1,288 @@
+"""Expressions of one row, node by node: each kind of node has one reader, the rest is refused."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlglot import exp
+
+from confide.errors import UnknownName, UnsupportedQuery
+from confide.query.construction import make_between, make_call, make_literal
+from confide.query.functions import Function
+from confide.query.scope import Scope, Unit
+from confide.query.sql.statement import Statement
+from confide.query.sql.vocabulary import (
+    CASTS,
+    IMPLIED,
+    OPERANDS,
+    PARTS,
+    PLAIN,
+    TRUNCATIONS,
+    explain_refusal,
+)
+from confide.query.tree import Column, Expression, walk
+
+__all__ = ["Here", "find_named", "read_expression", "strip"]
+
+F = Function
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where an expression stands, and what it may use there.
+
+    ``aggregate`` reads statistics where they are allowed. ``aliases`` are outputs that may be
+    named, by lower-case name; a column that some key is made of goes before them, as in DuckDB.
+    """
+
+    statement: Statement
+    scope: Scope
+    clause: str
+    aggregate: "Callable[[exp.Expr, Here], Expression] | None" = None
+    aliases: Mapping[str, Expression] = field(default_factory=dict)
+    keys: tuple[Expression, ...] = ()
+
+
+Reader = Callable[[exp.Expr, Here], Expression]
+
+
+def read_expression(node: exp.Expr, here: Here) -> Expression:
+    """Return the typed expression that a node means, or refuse it at its place."""
+    with here.statement.placing(node):
+        # Exact types on purpose: a subclass may mean more than its parent.
+        reader = READERS.get(type(node))
+        if reader is not None:
+            return reader(node, here)
+        if type(node) in PLAIN:
+            return _read_plain(node, here)
+        if isinstance(node, STATISTICS):
+            if here.aggregate is None:
+                raise UnsupportedQuery(
+                    f"an aggregate cannot stand in {here.clause}; it belongs in SELECT, HAVING or "
+                    "ORDER BY"
+                )
+            return here.aggregate(node, here)
+        raise UnsupportedQuery(explain_refusal(node))
+
+
+def strip(node: exp.Expr) -> exp.Expr:
+    """Return what stands inside parentheses."""
+    while type(node) is exp.Paren:
+        node = node.this
+    return node
+
+
+def find_named(node: exp.Expr, here: Here) -> Column | Unit | None:
+    """Return the column or unit that a node names; None if it is more than a name."""
+    bare = strip(node)
+    if type(bare) is not exp.Column or not isinstance(bare.this, exp.Identifier):
+        return None
+    with here.statement.placing(bare):
+        here.statement.expect(bare, "this", "table")
+        label = bare.args.get("table")
+        return here.scope.find(bare.name, None if label is None else label.name)
+
+
+STATISTICS: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+PREDICATES: Final = (exp.Predicate, exp.Not, exp.Connector, exp.In, exp.Between, exp.Is)
+QUERIES: Final = (exp.SubqueryPredicate,)
+TIGHT: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
+def _read_plain(node: exp.Expr, here: Here) -> Expression:
+    function, names = PLAIN[type(node)]
+    here.statement.expect(node, *names, *IMPLIED.get(type(node), ()))
+    children = list(_children(node, names))
+    if type(node) in TIGHT:
+        _check_operands(children)
+    return make_call(function, *(read_expression(child, here) for child in children))
+
+
+def _children(node: exp.Expr, names: tuple[str, ...]) -> Iterator[exp.Expr]:
+    for name in names:
+        value = node.args.get(name)
+        if isinstance(value, list):
+            yield from value
+        elif value is not None:
+            yield value
+
+
+def _check_operands(children: list[exp.Expr]) -> None:
+    """Refuse a = b = c and the like, which dialects read differently."""
+    if any(isinstance(child, PREDICATES) and not isinstance(child, QUERIES) for child in children):
+        raise UnsupportedQuery("conditions inside a comparison need parentheses around them")
+
+
+def _read_paren(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, "this")
+    return read_expression(node.this, here)
+
+
+def _read_column(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, "this", "table")
+    if not isinstance(node.this, exp.Identifier):
+        raise UnsupportedQuery("rows are never shown: name the columns, inside aggregates")
+    name, label = node.this.name, node.args.get("table")
+    alias = here.aliases.get(name.lower()) if label is None else None
+    if alias is None or _is_key_part(name, here):
+        return here.scope.column(name, None if label is None else label.name)
+    return alias
+
+
+def _is_key_part(name: str, here: Here) -> bool:
+    try:
+        column = here.scope.find(name)
+    except (UnknownName, UnsupportedQuery):
+        return False
+    return isinstance(column, Column) and any(column in walk(key) for key in here.keys)
+
+
+def _read_literal(node: exp.Expr, _here: Here) -> Expression:
+    text = str(node.this)
+    if node.args.get("is_string"):
+        return make_literal(text)
+    if text.isascii() and text.isdecimal():
+        digits = text.lstrip("0") or "0"
+        # Python refuses to read very long numbers; a value of 39 digits is too large anyway.
+        return make_literal(int(digits[:39]))
+    try:
+        return make_literal(float(text))
+    except ValueError:
+        raise UnsupportedQuery("numbers are written as 12, 1.5 or 2e-3") from None
+
+
+def _read_null(_node: exp.Expr, _here: Here) -> Expression:
+    return make_literal(None)
+
+
+def _read_boolean(node: exp.Expr, _here: Here) -> Expression:
+    return make_literal(bool(node.this))
+
+
+def _read_connector(node: exp.Expr, here: Here) -> Expression:
+    """Read a whole chain of AND or of OR at once, for it may be long."""
+    parts: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is type(node):
+            here.statement.expect(part, *OPERANDS)
+            waiting += [part.expression, part.this]
+        else:
+            parts.append(part)
+    function = F.AND if type(node) is exp.And else F.OR
+    return make_call(function, *(read_expression(part, here) for part in parts))
+
+
+def _read_between(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, "this", "low", "high")
+    children = list(_children(node, ("this", "low", "high")))
+    _check_operands(children)
+    value, low, high = (read_expression(child, here) for child in children)
+    return make_between(value, low, high)
+
+
+def _read_in(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, "this", "expressions")
+    _check_operands([node.this])
+    if not node.expressions:
+        raise UnsupportedQuery("IN needs a list of values: x IN (1, 2)")
+    parts = (node.this, *node.expressions)
+    return make_call(F.IN, *(read_expression(part, here) for part in parts))
+
+
+def _read_like(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, *OPERANDS, "negate")
+    _check_operands([node.this, node.expression])
+    found = make_call(
+        F.LIKE, read_expression(node.this, here), read_expression(node.expression, here)
+    )
+    return make_call(F.NOT, found) if node.args.get("negate") else found
+
+
+def _read_is(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, *OPERANDS)
+    _check_operands([node.this])
+    if type(node.expression) is not exp.Null:
+        raise UnsupportedQuery("IS is answered with NULL only; write the condition or NOT it")
+    return make_call(F.IS_NULL, read_expression(node.this, here))
+
+
+def _read_case(node: exp.Expr, here: Here) -> Expression:
+    """Read both forms of CASE; CASE x WHEN v is CASE WHEN x = v."""
+    here.statement.expect(node, "this", "ifs", "default")
+    subject = None if node.this is None else read_expression(node.this, here)
+    parts: list[Expression] = []
+    for branch in node.args["ifs"]:
+        here.statement.expect(branch, "this", "true")
+        condition = read_expression(branch.this, here)
+        if subject is not None:
+            condition = make_call(F.EQUAL, subject, condition)
+        parts += [condition, read_expression(branch.args["true"], here)]
+    default = node.args.get("default")
+    parts.append(make_literal(None) if default is None else read_expression(default, here))
+    return make_call(F.CASE, *parts)
+
+
+def _read_if(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, "this", "true", "false")
+    parts = [read_expression(part, here) for part in _children(node, ("this", "true", "false"))]
+    if len(parts) == 2:
+        parts.append(make_literal(None))
+    return make_call(F.CASE, *parts)
+
+
+def _read_nullif(node: exp.Expr, here: Here) -> Expression:
+    """Read NULLIF(x, y) as CASE WHEN x = y THEN NULL ELSE x END."""
+    here.statement.expect(node, *OPERANDS)
+    value, other = (read_expression(part, here) for part in (node.this, node.expression))
+    return make_call(F.CASE, make_call(F.EQUAL, value, other), make_literal(None), value)
+
+
+def _read_cast(node: exp.Expr, here: Here) -> Expression:
+    """Read CAST, TRY_CAST and x::type alike: what cannot be cast is NULL."""
+    here.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
+    here.statement.expect(node.args["to"], "this")
+    function = CASTS.get(node.args["to"].this)
+    if function is None:
+        raise UnsupportedQuery("values are cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN or DATE only")
+    return make_call(function, read_expression(node.this, here))
+
+
+def _read_extract(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, *OPERANDS)
+    function = PARTS.get(node.this.name.upper())
+    if function is None:
+        raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(PARTS)}")
+    return make_call(function, read_expression(node.expression, here))
+
+
+def _read_truncation(node: exp.Expr, here: Here) -> Expression:
+    here.statement.expect(node, "this", "unit")
+    function = TRUNCATIONS.get(node.args["unit"].name.upper())
+    if function is None:
+        raise UnsupportedQuery("DATE_TRUNC takes 'year', 'quarter' or 'month'")
+    return make_call(function, read_expression(node.this, here))
+
+
+READERS: Final[dict[type[exp.Expr], Reader]] = {
+    exp.Paren: _read_paren,
+    exp.Column: _read_column,
+    exp.Literal: _read_literal,
+    exp.Null: _read_null,
+    exp.Boolean: _read_boolean,
+    exp.And: _read_connector,
+    exp.Or: _read_connector,
+    exp.Between: _read_between,
+    exp.In: _read_in,
+    exp.Like: _read_like,
+    exp.Is: _read_is,
+    exp.Case: _read_case,
+    exp.If: _read_if,
+    exp.Nullif: _read_nullif,
+    exp.Cast: _read_cast,
+    exp.TryCast: _read_cast,
+    exp.Extract: _read_extract,
+    exp.DateTrunc: _read_truncation,
+    exp.TimestampTrunc: _read_truncation,
+}

@@ -1,0 +1,280 @@
+"""FROM, JOIN and WITH: the tables of a question and the per-unit subqueries among them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlglot import exp
+
+from confide.errors import UnsupportedQuery
+from confide.query.assembly import name_output
+from confide.query.canonical import describe
+from confide.query.construction import check_condition
+from confide.query.names import Names
+from confide.query.scope import UNIT, Member, Unit, make_member
+from confide.query.sources import Pair, Tables, make_per_unit, start_tables
+from confide.query.sql.aggregates import read_statistic
+from confide.query.sql.rows import Here, find_named, read_expression, strip
+from confide.query.sql.statement import Statement
+from confide.query.tree import Column, Expression, JoinKind, Output, walk
+
+__all__ = ["Item", "read_items", "read_tables", "read_where"]
+
+SUBQUERY: Final = (
+    "a subquery gives one row for each unit: "
+    "(SELECT unit, SUM(x) AS t FROM table GROUP BY unit) AS name"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a SELECT lists: its node, and its name if the analyst gave one."""
+
+    node: exp.Expr
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What FROM may name: declared tables, and subqueries that WITH has named."""
+
+    statement: Statement
+    names: Names
+    subqueries: Mapping[str, exp.Select]
+    prefix: str = "t"
+
+
+def read_tables(statement: Statement, names: Names) -> Tables:
+    """Return the tables of the outermost SELECT."""
+    reading = Reading(statement, names, _read_with(statement, names))
+    tables = _read_from(statement.root, reading)
+    used = {table.name.lower() for table in statement.root.find_all(exp.Table)}
+    for name, select in reading.subqueries.items():
+        if name not in used:
+            raise statement.refuse(select, f"{name!r} is never used; leave it out")
+    return tables
+
+
+def read_items(statement: Statement, select: exp.Select) -> list[Item]:
+    """Return what a SELECT lists."""
+    items = []
+    for node in select.expressions:
+        if type(node) is exp.Alias:
+            statement.expect(node, "this", "alias")
+            with statement.placing(node):
+                items.append(Item(node.this, name_output(node.alias)))
+        else:
+            items.append(Item(node, None))
+    return items
+
+
+def read_where(statement: Statement, select: exp.Select, tables: Tables) -> Expression | None:
+    """Return the condition on rows, if there is one."""
+    node = select.args.get("where")
+    if node is None:
+        return None
+    statement.expect(node, "this")
+    here = Here(statement, tables.scope, "WHERE")
+    with statement.placing(node):
+        return check_condition(read_expression(node.this, here))
+
+
+def _read_with(statement: Statement, names: Names) -> dict[str, exp.Select]:
+    clause = statement.root.args.get("with_")
+    if clause is None:
+        return {}
+    statement.expect(clause, "expressions")
+    found: dict[str, exp.Select] = {}
+    for node in clause.expressions:
+        statement.expect(node, "this", "alias")
+        statement.expect(node.args["alias"], "this")
+        name = node.alias.lower()
+        if name in found or name in {table.lower() for table in names.tables}:
+            raise statement.refuse(node, f"{node.alias!r} is already the name of a table")
+        if type(node.this) is not exp.Select:
+            raise statement.refuse(node, SUBQUERY)
+        found[name] = node.this
+    return found
+
+
+def _read_from(select: exp.Select, reading: Reading) -> Tables:
+    statement = reading.statement
+    clause = select.args.get("from_")
+    if clause is None:
+        raise statement.refuse(select, "a question needs FROM and a declared table")
+    statement.expect(clause, "this")
+    with statement.placing(clause.this):
+        first = _read_member(clause.this, reading, f"{reading.prefix}1")
+        tables = start_tables(first, reading.prefix)
+    for join in select.args.get("joins") or ():
+        with statement.placing(join):
+            tables = _read_join(join, tables, reading)
+    return tables
+
+
+def _read_member(node: exp.Expr, reading: Reading, alias: str) -> Member:
+    """Read one table or subquery of FROM."""
+    statement = reading.statement
+    if type(node) is exp.Subquery:
+        statement.expect(node, "this", "alias")
+        if type(node.this) is not exp.Select:
+            raise UnsupportedQuery(f"parentheses in FROM hold a SELECT; {SUBQUERY}")
+        return _read_per_unit(node.this, reading, _read_label(node, reading) or "", alias)
+    if type(node) is not exp.Table or not isinstance(node.this, exp.Identifier):
+        raise UnsupportedQuery("FROM takes declared tables only, no functions, files or values")
+    statement.expect(node, "this", "alias")
+    label = _read_label(node, reading) or node.name
+    named = reading.subqueries.get(node.name.lower())
+    if named is not None:
+        return _read_per_unit(named, reading, label, alias)
+    return make_member(reading.names.table(node.name), label, alias)
+
+
+def _read_label(node: exp.Expr, reading: Reading) -> str | None:
+    alias = node.args.get("alias")
+    if alias is None:
+        return None
+    reading.statement.expect(alias, "this")
+    return str(alias.name)
+
+
+def _read_per_unit(select: exp.Select, reading: Reading, label: str, alias: str) -> Member:
+    """Read a SELECT that groups by exactly the unit."""
+    statement = reading.statement
+    if len(reading.prefix) > 1:
+        raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
+    statement.expect(select, "expressions", "from_", "joins", "where", "group")
+    tables = _read_from(select, replace(reading, prefix=f"{alias}u"))
+    items = read_items(statement, select)
+    here = Here(statement, tables.scope, "SELECT", read_statistic)
+    _check_grouping(select, items, here)
+    unit, outputs = UNIT, []
+    for item in items:
+        if _is_unit(item.node, here):
+            unit = item.alias or item.node.name
+        else:
+            expression = read_expression(item.node, here)
+            outputs.append(Output(item.alias or describe(expression), expression))
+    _check_names([unit, *(output.name for output in outputs)])
+    where = read_where(statement, select, tables)
+    with statement.placing(select):
+        return make_per_unit(tables, where, outputs, label=label, alias=alias, unit=unit)
+
+
+def _check_names(names: list[str]) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise UnsupportedQuery("two columns of the subquery have one name; rename one with AS")
+
+
+def _check_grouping(select: exp.Select, items: list[Item], here: Here) -> None:
+    statement = here.statement
+    group = select.args.get("group")
+    if group is None:
+        raise statement.refuse(select, SUBQUERY)
+    statement.expect(group, "expressions")
+    match group.expressions:
+        case [exp.Literal(is_string=False, this=str(place))] if place.isdecimal():
+            number = int(place[:9])
+            node = items[number - 1].node if 1 <= number <= len(items) else group.expressions[0]
+        case [exp.Column(table="") as column] if named := _aliased(column.name, items):
+            node = named
+        case [only]:
+            node = only
+        case _:
+            raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY}")
+    if not _is_unit(node, here):
+        raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY}")
+
+
+def _aliased(name: str, items: list[Item]) -> exp.Expr | None:
+    matches = (item.node for item in items if (item.alias or "").lower() == name.lower())
+    return next(matches, None)
+
+
+def _is_unit(node: exp.Expr, here: Here) -> bool:
+    found = find_named(node, here)
+    return isinstance(found, Unit) and found.member.optional is False
+
+
+STYLES: Final = {
+    ("", ""): JoinKind.INNER,
+    ("", "INNER"): JoinKind.INNER,
+    ("LEFT", ""): JoinKind.LEFT,
+    ("LEFT", "OUTER"): JoinKind.LEFT,
+}
+
+
+def _read_join(node: exp.Expr, tables: Tables, reading: Reading) -> Tables:
+    reading.statement.expect(node, "this", "side", "kind", "on", "using")
+    style = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
+    kind = STYLES.get(style)
+    if kind is None:
+        raise UnsupportedQuery("joins are INNER or LEFT; this one could make or drop rows freely")
+    member = _read_member(node.this, reading, tables.alias())
+    using = node.args.get("using") or []
+    if using:
+        names = [_read_using(name) for name in using]
+        pairs = [(tables.scope.find(name), _find(member, name)) for name in names]
+        merged = frozenset(name.lower() for name in names)
+        return tables.join(member, kind, pairs, merged)
+    if node.args.get("on") is None:
+        raise UnsupportedQuery("a join needs a condition: JOIN table ON left.x = table.y")
+    both = Here(reading.statement, tables.scope.plus(member), "ON")
+    found: list[Pair] = []
+    for part in _conjuncts(node.args["on"], reading.statement):
+        with reading.statement.placing(part):
+            found.append(_read_pair(part, both))
+    return tables.join(member, kind, found)
+
+
+def _read_using(node: exp.Expr) -> str:
+    if not isinstance(node, exp.Identifier):
+        raise UnsupportedQuery("USING takes names of columns")
+    return str(node.name)
+
+
+def _find(member: Member, name: str) -> Column | Unit:
+    found = member.find(name)
+    if found is None:
+        raise UnsupportedQuery(f"there is no column {name!r} in {member.label!r} to join on")
+    return found
+
+
+def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
+    parts, waiting = [], [node]
+    while waiting:
+        part = strip(waiting.pop())
+        if type(part) is exp.And:
+            statement.expect(part, "this", "expression")
+            waiting += [part.expression, part.this]
+        else:
+            parts.append(part)
+    return parts
+
+
+def _read_pair(node: exp.Expr, both: Here) -> Pair:
+    """Read one equality of ON: something of the tables before, and a column of the new one."""
+    if type(node) is not exp.EQ:
+        raise UnsupportedQuery("tables are joined on equal columns: ON left.x = table.y AND ...")
+    both.statement.expect(node, "this", "expression")
+    new = both.scope.members[-1]
+    sides = [node.this, node.expression]
+    for left, right in (sides, sides[::-1]):
+        column = find_named(right, both)
+        if isinstance(column, Unit) and column.member == new:
+            other = find_named(left, both)
+            if isinstance(other, Unit) and other.member != new:
+                return other, column
+        if isinstance(column, Column) and column.table == new.source.alias:
+            expression = read_expression(left, both)
+            if _is_before(expression, new.source.alias):
+                return expression, column
+    raise UnsupportedQuery(
+        "each condition of a join sets something of the tables before equal to a column of "
+        f"{new.label!r}; private tables are joined on the unit alone"
+    )
+
+
+def _is_before(expression: Expression, alias: str) -> bool:
+    tables = {part.table for part in walk(expression) if isinstance(part, Column)}
+    return bool(tables) and alias not in tables

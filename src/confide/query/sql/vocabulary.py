@@ -1,0 +1,109 @@
+"""Which nodes of the parser mean which of our functions, and what to say about the others."""
+
+from typing import Final
+
+from sqlglot import exp
+
+from confide.query.functions import Function
+
+__all__ = ["CASTS", "IMPLIED", "OPERANDS", "PARTS", "PLAIN", "TRUNCATIONS", "explain_refusal"]
+
+F = Function
+OPERANDS: Final = ("this", "expression")
+PLAIN: Final[dict[type[exp.Expr], tuple[Function, tuple[str, ...]]]] = {
+    exp.Add: (F.ADD, OPERANDS),
+    exp.Sub: (F.SUBTRACT, OPERANDS),
+    exp.Mul: (F.MULTIPLY, OPERANDS),
+    exp.Div: (F.DIVIDE, OPERANDS),
+    exp.Mod: (F.MODULO, OPERANDS),
+    exp.Neg: (F.NEGATE, ("this",)),
+    exp.EQ: (F.EQUAL, OPERANDS),
+    exp.NEQ: (F.UNEQUAL, OPERANDS),
+    exp.LT: (F.LESS, OPERANDS),
+    exp.LTE: (F.LESS_EQUAL, OPERANDS),
+    exp.GT: (F.GREATER, OPERANDS),
+    exp.GTE: (F.GREATER_EQUAL, OPERANDS),
+    exp.Not: (F.NOT, ("this",)),
+    exp.Coalesce: (F.COALESCE, ("this", "expressions")),
+    exp.Abs: (F.ABS, ("this",)),
+    exp.Floor: (F.FLOOR, ("this",)),
+    exp.Ceil: (F.CEIL, ("this",)),
+    exp.Round: (F.ROUND, ("this", "decimals")),
+    exp.Least: (F.LEAST, ("this", "expressions")),
+    exp.Greatest: (F.GREATEST, ("this", "expressions")),
+    exp.Ln: (F.LN, ("this",)),
+    exp.Exp: (F.EXP, ("this",)),
+    exp.Sqrt: (F.SQRT, ("this",)),
+    exp.Year: (F.YEAR, ("this",)),
+    exp.Quarter: (F.QUARTER, ("this",)),
+    exp.Month: (F.MONTH, ("this",)),
+    exp.Day: (F.DAY, ("this",)),
+    exp.DayOfMonth: (F.DAY, ("this",)),
+    exp.DayOfWeek: (F.WEEKDAY, ("this",)),
+    exp.Lower: (F.LOWER, ("this",)),
+    exp.Upper: (F.UPPER, ("this",)),
+    exp.Length: (F.LENGTH, ("this",)),
+    exp.Substring: (F.SUBSTR, ("this", "start", "length")),
+}
+# What the dialect sets by itself: division is of real numbers, LEAST skips NULL.
+IMPLIED: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
+    exp.Div: ("typed", "safe"),
+    exp.Least: ("ignore_nulls",),
+    exp.Greatest: ("ignore_nulls",),
+}
+CASTS: Final = {
+    exp.DType.INT: F.TO_INT,
+    exp.DType.BIGINT: F.TO_INT,
+    exp.DType.DOUBLE: F.TO_FLOAT,
+    exp.DType.TEXT: F.TO_TEXT,
+    exp.DType.VARCHAR: F.TO_TEXT,
+    exp.DType.BOOLEAN: F.TO_BOOL,
+    exp.DType.DATE: F.TO_DATE,
+}
+PARTS: Final = {
+    "YEAR": F.YEAR,
+    "QUARTER": F.QUARTER,
+    "MONTH": F.MONTH,
+    "DAY": F.DAY,
+    "DOW": F.WEEKDAY,
+    "DAYOFWEEK": F.WEEKDAY,
+}
+TRUNCATIONS: Final = {
+    "YEAR": F.TRUNC_YEAR,
+    "QUARTER": F.TRUNC_QUARTER,
+    "MONTH": F.TRUNC_MONTH,
+}
+ADVICE: Final[dict[type[exp.Expr], str]] = {
+    exp.Pow: "powers are not answered; write x * x",
+    exp.IntDiv: "whole division is not answered; write FLOOR(x / y)",
+    exp.ILike: "ILIKE is not answered; write LOWER(x) LIKE 'pattern'",
+    exp.DPipe: "texts are not joined; compare them one by one",
+    exp.Log: "LOG is not answered; write LN(x), and LN(x) / LN(10) for base ten",
+    exp.Window: "window functions are not answered; group instead",
+    exp.Subquery: "a subquery as a value is not answered; ask it by itself",
+    exp.Exists: "EXISTS is not answered; join the table or use a per-unit subquery",
+    exp.Star: "rows are never shown; select aggregates such as COUNT(*)",
+    exp.Interval: "intervals are not answered; compare with a day such as DATE '2020-01-31'",
+    exp.Escape: "ESCAPE is not answered",
+    exp.Rand: "random numbers are not answered; confide adds its own noise",
+    exp.Rollup: "ROLLUP is not answered; ask for each grouping by itself",
+    exp.Cube: "CUBE is not answered; ask for each grouping by itself",
+    exp.GroupingSets: "GROUPING SETS are not answered; ask for each grouping by itself",
+    exp.Order: "an order inside an aggregate changes nothing; leave it out",
+    exp.Distinct: "DISTINCT is answered in COUNT(DISTINCT unit) and SELECT DISTINCT keys only",
+}
+
+
+def explain_refusal(node: exp.Expr) -> str:
+    """Return what to write instead of a node that no reader takes."""
+    if isinstance(node, exp.Query):
+        return ADVICE[exp.Subquery]
+    if type(node) in ADVICE:
+        return ADVICE[type(node)]
+    what = "this function" if isinstance(node, exp.Func) else "this"
+    return (
+        f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "
+        "BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, ABS, FLOOR, CEIL, ROUND, LEAST, GREATEST, "
+        "LN, EXP, SQRT, EXTRACT, YEAR, QUARTER, MONTH, DAY, DAYOFWEEK, DATE_TRUNC, LOWER, UPPER, "
+        "LENGTH, SUBSTR, IF and CAST"
+    )

@@ -1,0 +1,371 @@
+"""What a Python question is made of: columns, values and statistics under Python's operators.
+
+A term knows names only, not what they mean: it becomes an expression when its query is built.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from typing import Final, NoReturn, cast
+
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.exact import Number, fraction
+from confide.query.functions import Aggregation, Function
+
+__all__ = [
+    "Applied",
+    "Constant",
+    "Named",
+    "Statistic",
+    "Term",
+    "case",
+    "coalesce",
+    "col",
+    "count",
+    "count_units",
+    "greatest",
+    "least",
+    "mean",
+    "median",
+    "quantile",
+    "stddev",
+    "sum",
+    "variance",
+]
+
+F = Function
+LEVELS: Final = 50
+Plain = int | float | str | bool | date | None
+CASTS: Final = {
+    Kind.INT: F.TO_INT,
+    Kind.FLOAT: F.TO_FLOAT,
+    Kind.TEXT: F.TO_TEXT,
+    Kind.BOOL: F.TO_BOOL,
+    Kind.DATE: F.TO_DATE,
+}
+TRUNCATIONS: Final = {
+    "year": F.TRUNC_YEAR,
+    "quarter": F.TRUNC_QUARTER,
+    "month": F.TRUNC_MONTH,
+}
+
+
+class Term:
+    """A piece of a question; operators make larger pieces. Texts beside it are values.
+
+    >>> (col("age") >= 65) & ~col("ward").isin(["A", "B"])
+    Applied(function=<Function.AND: 'and'>, ...)
+    """
+
+    __slots__ = ()
+    level: int
+
+    def __add__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.ADD, self, other)
+
+    def __radd__(self, other: Plain) -> "Term":
+        return _apply(F.ADD, other, self)
+
+    def __sub__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.SUBTRACT, self, other)
+
+    def __rsub__(self, other: Plain) -> "Term":
+        return _apply(F.SUBTRACT, other, self)
+
+    def __mul__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.MULTIPLY, self, other)
+
+    def __rmul__(self, other: Plain) -> "Term":
+        return _apply(F.MULTIPLY, other, self)
+
+    def __truediv__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.DIVIDE, self, other)
+
+    def __rtruediv__(self, other: Plain) -> "Term":
+        return _apply(F.DIVIDE, other, self)
+
+    def __mod__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.MODULO, self, other)
+
+    def __rmod__(self, other: Plain) -> "Term":
+        return _apply(F.MODULO, other, self)
+
+    def __neg__(self) -> "Term":
+        return _apply(F.NEGATE, self)
+
+    def __eq__(self, other: object) -> "Term":  # type: ignore[override]  # a term, not an answer
+        return _apply(F.EQUAL, self, cast(Plain, other))
+
+    def __ne__(self, other: object) -> "Term":  # type: ignore[override]  # a term, not an answer
+        return _apply(F.UNEQUAL, self, cast(Plain, other))
+
+    def __lt__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.LESS, self, other)
+
+    def __le__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.LESS_EQUAL, self, other)
+
+    def __gt__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.GREATER, self, other)
+
+    def __ge__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.GREATER_EQUAL, self, other)
+
+    def __and__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.AND, self, other)
+
+    def __rand__(self, other: Plain) -> "Term":
+        return _apply(F.AND, other, self)
+
+    def __or__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.OR, self, other)
+
+    def __ror__(self, other: Plain) -> "Term":
+        return _apply(F.OR, other, self)
+
+    def __invert__(self) -> "Term":
+        return _apply(F.NOT, self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise UnsupportedQuery(
+            "a term is not yet true or false: write & | ~ instead of and, or, not (with "
+            "parentheses around comparisons), and x.between(a, b) instead of a <= x <= b"
+        )
+
+    def __contains__(self, other: object) -> NoReturn:
+        raise UnsupportedQuery("write x.isin([1, 2]) instead of in")
+
+    def __iter__(self) -> NoReturn:
+        raise UnsupportedQuery("a term is one value, not several; write x.isin([1, 2])")
+
+    def isin(self, values: Iterable[Plain]) -> "Term":
+        """Return whether the value is one of those listed."""
+        if isinstance(values, str):
+            raise UnsupportedQuery("isin takes a list of values, such as ['A', 'B']")
+        return _apply(F.IN, self, *values)
+
+    def between(self, low: "Term | Plain", high: "Term | Plain") -> "Term":
+        """Return whether the value lies between two others, both included."""
+        return (self >= low) & (self <= high)
+
+    def like(self, pattern: str) -> "Term":
+        """Return whether a text fits a pattern: % is any text in it, _ any one letter."""
+        return _apply(F.LIKE, self, pattern)
+
+    def is_null(self) -> "Term":
+        return _apply(F.IS_NULL, self)
+
+    def not_null(self) -> "Term":
+        return ~self.is_null()
+
+    def abs(self) -> "Term":
+        return _apply(F.ABS, self)
+
+    def floor(self) -> "Term":
+        return _apply(F.FLOOR, self)
+
+    def ceil(self) -> "Term":
+        return _apply(F.CEIL, self)
+
+    def round(self, digits: int | None = None) -> "Term":
+        return _apply(F.ROUND, self) if digits is None else _apply(F.ROUND, self, digits)
+
+    def ln(self) -> "Term":
+        return _apply(F.LN, self)
+
+    def exp(self) -> "Term":
+        return _apply(F.EXP, self)
+
+    def sqrt(self) -> "Term":
+        return _apply(F.SQRT, self)
+
+    def clip(self, low: Plain, high: Plain) -> "Term":
+        """Return the value, moved into [low, high]: how an expression gets its bounds."""
+        return least(greatest(self, low), high)
+
+    def year(self) -> "Term":
+        return _apply(F.YEAR, self)
+
+    def quarter(self) -> "Term":
+        return _apply(F.QUARTER, self)
+
+    def month(self) -> "Term":
+        return _apply(F.MONTH, self)
+
+    def day(self) -> "Term":
+        return _apply(F.DAY, self)
+
+    def weekday(self) -> "Term":
+        """Return the day of the week; Sunday is 0."""
+        return _apply(F.WEEKDAY, self)
+
+    def truncate(self, unit: str) -> "Term":
+        """Return the first day of a date's "year", "quarter" or "month"."""
+        if unit not in TRUNCATIONS:
+            raise UnsupportedQuery("truncate takes 'year', 'quarter' or 'month'")
+        return _apply(TRUNCATIONS[unit], self)
+
+    def lower(self) -> "Term":
+        return _apply(F.LOWER, self)
+
+    def upper(self) -> "Term":
+        return _apply(F.UPPER, self)
+
+    def length(self) -> "Term":
+        return _apply(F.LENGTH, self)
+
+    def substr(self, start: int, length: int | None = None) -> "Term":
+        """Return a part of a text; the first letter is 1."""
+        rest = () if length is None else (length,)
+        return _apply(F.SUBSTR, self, start, *rest)
+
+    def cast(self, kind: Kind | str) -> "Term":
+        """Return the value as "int", "float", "text", "bool" or "date"; NULL where it is none."""
+        if kind not in list(Kind):
+            raise UnsupportedQuery(f"cast takes one of {', '.join(Kind)}")
+        return _apply(CASTS[Kind(kind)], self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named(Term):
+    """A column, or an output of the same question, by name."""
+
+    name: str
+    level: int = field(default=1, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant(Term):
+    """A value."""
+
+    value: object
+    level: int = field(default=1, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Applied(Term):
+    """A function of other terms."""
+
+    function: Function
+    arguments: tuple[Term, ...]
+    level: int = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistic(Term):
+    """A statistic of many rows, of those alone for which ``condition`` holds."""
+
+    function: Aggregation
+    argument: Term | None
+    condition: Term | None
+    quantile: Fraction | None
+    level: int = field(repr=False)
+
+    def where(self, condition: Term) -> "Statistic":
+        """Return the same statistic of fewer rows: SQL's FILTER."""
+        both = condition if self.condition is None else self.condition & condition
+        level = max(self.level, both.level + 1)
+        return Statistic(self.function, self.argument, both, self.quantile, level)
+
+
+def _apply(function: Function, *arguments: "Term | Plain") -> Term:
+    terms = tuple(_term(argument) for argument in arguments)
+    level = 1 + max(term.level for term in terms)
+    if function in (F.AND, F.OR):
+        level = max(term.level + (not _joins(function, term)) for term in terms)
+    if level > LEVELS:
+        raise UnsupportedQuery(f"an expression has more than {LEVELS} levels; write it flatter")
+    if function in (F.AND, F.OR):
+        terms = tuple(part for term in terms for part in _parts(function, term))
+    return Applied(function, terms, level)
+
+
+def _joins(function: Function, term: Term) -> bool:
+    return isinstance(term, Applied) and term.function is function
+
+
+def _parts(function: Function, term: Term) -> tuple[Term, ...]:
+    return term.arguments if isinstance(term, Applied) and _joins(function, term) else (term,)
+
+
+def _term(value: "Term | Plain") -> Term:
+    return value if isinstance(value, Term) else Constant(value)
+
+
+def col(name: str) -> Term:
+    """Return a column by name; write "table.column" where two tables have it."""
+    if not isinstance(name, str):
+        raise UnsupportedQuery(f"col takes the name of a column, got {type(name).__name__}")
+    return Named(name)
+
+
+def coalesce(*values: Term | Plain) -> Term:
+    """Return the first value that is not NULL."""
+    return _apply(F.COALESCE, *values)
+
+
+def least(*values: Term | Plain) -> Term:
+    """Return the least of the values that are not NULL."""
+    return _apply(F.LEAST, *values)
+
+
+def greatest(*values: Term | Plain) -> Term:
+    """Return the greatest of the values that are not NULL."""
+    return _apply(F.GREATEST, *values)
+
+
+def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -> Term:
+    """Return the value of the first branch (condition, value) whose condition holds."""
+    return _apply(F.CASE, *(part for branch in branches for part in branch), otherwise)
+
+
+def _statistic(
+    function: Aggregation, what: Term | str | None, quantile: Fraction | None = None
+) -> Statistic:
+    argument = Named(what) if isinstance(what, str) else what
+    level = 1 if argument is None else argument.level + 1
+    return Statistic(function, argument, None, quantile, level)
+
+
+def count(what: Term | str | None = None) -> Statistic:
+    """Return the number of rows, or of those in which ``what`` is not NULL."""
+    return _statistic(Aggregation.COUNT, what)
+
+
+def count_units() -> Statistic:
+    """Return the number of units that have a row."""
+    return _statistic(Aggregation.COUNT_UNITS, None)
+
+
+def sum(what: Term | str) -> Statistic:  # noqa: A001  # the word that users know
+    """Return the sum of a column or term."""
+    return _statistic(Aggregation.SUM, what)
+
+
+def mean(what: Term | str) -> Statistic:
+    """Return the mean of a column or term."""
+    return _statistic(Aggregation.MEAN, what)
+
+
+def variance(what: Term | str) -> Statistic:
+    """Return the sample variance of a column or term."""
+    return _statistic(Aggregation.VARIANCE, what)
+
+
+def stddev(what: Term | str) -> Statistic:
+    """Return the sample standard deviation of a column or term."""
+    return _statistic(Aggregation.STDDEV, what)
+
+
+def median(what: Term | str) -> Statistic:
+    """Return the value in the middle."""
+    return _statistic(Aggregation.QUANTILE, what, Fraction(1, 2))
+
+
+def quantile(what: Term | str, q: Number) -> Statistic:
+    """Return the value below which a part ``q`` of the rows lies."""
+    return _statistic(Aggregation.QUANTILE, what, fraction("q", q, "a number from 0 to 1"))

@@ -1,0 +1,199 @@
+"""The question, as one typed tree: what every front end makes and everything later reads.
+
+Nodes are frozen and know their types. A tree can only name what the owner declared and what
+`functions` lists, so whatever walks it needs no further checks.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from fractions import Fraction
+
+from confide.declare import Kind
+from confide.query.functions import Aggregation, Function
+
+__all__ = [
+    "Aggregate",
+    "Call",
+    "Column",
+    "Expression",
+    "Join",
+    "JoinKind",
+    "Key",
+    "Literal",
+    "Order",
+    "Output",
+    "PerUnit",
+    "Query",
+    "Scan",
+    "Source",
+    "Value",
+    "substitute",
+    "walk",
+]
+
+Value = int | float | str | bool | date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of one of the query's tables, by the table's name in this query."""
+
+    table: str
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that the analyst wrote."""
+
+    value: Value
+    kind: Kind | None  # None: the untyped NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of other expressions.
+
+    The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
+    the expression and the literals; LIKE takes a literal pattern, ROUND and SUBSTR take literal
+    numbers.
+    """
+
+    function: Function
+    arguments: tuple["Expression", ...]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The value of a group key, by its place in the query's keys."""
+
+    place: int
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A statistic of the rows of a group for which ``where`` holds (or of all of them).
+
+    COUNT without an argument counts rows, with one the rows where it is not NULL. ``level`` is the
+    quantile's, between 0 and 1.
+    """
+
+    function: Aggregation
+    argument: "Expression | None"
+    where: "Expression | None"
+    kind: Kind
+    level: Fraction | None = None
+
+
+Expression = Column | Literal | Call | Key | Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All rows of a declared table; ``alias`` is its name in this query."""
+
+    table: str
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class PerUnit:
+    """One row for each unit: exact statistics of its own rows, which nobody sees.
+
+    ``outputs`` are aggregates over the unit's rows (or functions of them) under new names.
+    """
+
+    source: "Source"
+    where: Expression | None
+    outputs: tuple["Output", ...]
+    alias: str
+
+
+class JoinKind(StrEnum):
+    """Which rows of the left side survive a join without a partner."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Rows of ``left`` with those of another table.
+
+    With a public table (``public`` is true) on equality of ``on`` pairs, left side first; between
+    private tables on the unit alone, where ``on`` is empty.
+    """
+
+    left: "Source"
+    right: Scan | PerUnit
+    kind: JoinKind
+    public: bool
+    on: tuple[tuple[Expression, Column], ...]
+
+
+Source = Scan | PerUnit | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the answer (or of a per-unit row): its name and what it is."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A sort by one expression; ``descending`` puts the greatest first."""
+
+    expression: Expression
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A whole question.
+
+    ``where`` and ``keys`` are expressions of a row; ``outputs``, ``having`` and ``order`` are of a
+    group: they hold keys, aggregates and functions of both, never a bare column.
+    """
+
+    source: Source
+    where: Expression | None
+    keys: tuple[Expression, ...]
+    outputs: tuple[Output, ...]
+    having: Expression | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yield the expression and all its parts, outermost first."""
+    yield expression
+    match expression:
+        case Call(arguments=arguments):
+            for argument in arguments:
+                yield from walk(argument)
+        case Aggregate(argument=argument, where=where):
+            for part in (argument, where):
+                if part is not None:
+                    yield from walk(part)
+        case Column() | Literal() | Key():
+            pass
+
+
+def substitute(
+    expression: Expression, replacements: Mapping[Expression, Expression]
+) -> Expression:
+    """Return the expression with some of its parts exchanged, outermost first."""
+    if expression in replacements:
+        return replacements[expression]
+    if isinstance(expression, Call):
+        parts = tuple(substitute(argument, replacements) for argument in expression.arguments)
+        return replace(expression, arguments=parts)
+    return expression

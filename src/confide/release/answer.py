@@ -1,0 +1,165 @@
+"""The answer: noisy values with error bars, as a table in whatever form the analyst likes."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.exact import Number, probability
+from confide.ledger import Receipt
+from confide.plan import Plan
+from confide.query.tree import Aggregate, Expression, Key
+from confide.release.estimates import Floats, bootstrap, estimate, half_width, interval
+from confide.release.evaluate import evaluate
+from confide.release.noise import NoisyTotals
+from confide.release.reference import reference_noise
+
+__all__ = ["Answer", "Cost", "predict_errors"]
+
+BOOTSTRAP = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer spends: a share of the budget, and its epsilon at the budget's delta."""
+
+    share: Fraction
+    epsilon: float
+
+    def __str__(self) -> str:
+        return f"{float(self.share):.4g} of the budget (epsilon {self.epsilon:.4g})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Noisy values, one row a group, with their intervals, cost and receipt."""
+
+    plan: Plan
+    totals: NoisyTotals
+    cost: Cost
+    receipt: Receipt
+    reused: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, as the analyst gave them."""
+        return tuple(output.name for output in self.plan.query.outputs)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The values, one dictionary a row."""
+        table = self._table()
+        order = self._order()
+        return [{name: _plain(table[name][place]) for name in self.columns} for place in order]
+
+    def to_pandas(self) -> Any:
+        """Return the values as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=list(self.columns))
+
+    def to_polars(self) -> Any:
+        """Return the values as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.rows, schema=list(self.columns), orient="row")
+
+    def to_arrow(self) -> Any:
+        """Return the values as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows)
+
+    def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
+        """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
+        level = float(probability("confidence", confidence, zero=False))
+        ends: dict[str, Any] = {}
+        for output in self.plan.query.outputs:
+            if isinstance(output.expression, Key):
+                continue
+            low, high = self._interval(output.expression, level)
+            ends[f"{output.name}_low"], ends[f"{output.name}_high"] = low, high
+        return [{name: float(end[place]) for name, end in ends.items()} for place in self._order()]
+
+    def intervals(self, confidence: Number = 0.95) -> Any:
+        """Return the intervals as a pandas frame, with the keys in front."""
+        import pandas as pd
+
+        keys = [o.name for o in self.plan.query.outputs if isinstance(o.expression, Key)]
+        both = zip(self.rows, self.interval_rows(confidence), strict=True)
+        return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
+
+    def _column(self, totals: Floats) -> "_Columns":
+        return _Columns(self.plan, totals)
+
+    def _table(self) -> dict[str, NDArray[Any]]:
+        columns = self._column(self.totals.values(self.plan))
+        count = len(self.plan.groups)
+        return {
+            output.name: evaluate(output.expression, columns, count)
+            for output in self.plan.query.outputs
+        }
+
+    def _order(self) -> list[int]:
+        """Return the places of the rows shown: HAVING, ORDER BY and LIMIT on noisy values."""
+        query, count = self.plan.query, len(self.plan.groups)
+        columns = self._column(self.totals.values(self.plan))
+        places = list(range(count))
+        if query.having is not None:
+            kept = evaluate(query.having, columns, count)
+            places = [place for place in places if _plain(kept[place])]
+        for order in reversed(query.order):
+            values = evaluate(order.expression, columns, count)
+            places.sort(key=lambda place: _sortable(values[place]), reverse=order.descending)
+        return places if query.limit is None else places[: query.limit]
+
+    def _interval(self, expression: Expression, level: float) -> tuple[Floats, Floats]:
+        totals, noise = self.totals.values(self.plan), reference_noise(self.plan)
+        if isinstance(expression, Aggregate):
+            statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
+            return interval(statistic, self.plan, totals, noise, level)
+
+        def compute(moved: Floats) -> Floats:
+            return evaluate(expression, self._column(moved), len(moved)).astype(np.float64)
+
+        return bootstrap(compute, totals, noise[:: len(noise) // BOOTSTRAP], level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Keys and statistics of each group, from its totals."""
+
+    plan: Plan
+    totals: Floats
+
+    def __call__(self, expression: Expression) -> NDArray[Any]:
+        if isinstance(expression, Key):
+            return np.array([group[expression.place] for group in self.plan.groups], dtype=object)
+        statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
+        return estimate(statistic, self.plan, self.totals)
+
+
+def _plain(value: Any) -> Any:
+    item = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(item, float) and math.isnan(item) else item
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    plain = _plain(value)
+    return plain is not None, plain if plain is not None else 0
+
+
+def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
+    """Return the half-width of each numeric column, None where it depends on the data."""
+    level = float(probability("confidence", confidence, zero=False))
+    noise = reference_noise(plan)
+    found: dict[str, float | None] = {}
+    for output in plan.query.outputs:
+        if isinstance(output.expression, Key):
+            continue
+        statistic = next((s for s in plan.statistics if s.aggregate == output.expression), None)
+        found[output.name] = half_width(statistic, plan, noise, level) if statistic else None
+    return found

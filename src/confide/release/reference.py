@@ -1,0 +1,64 @@
+"""A fixed sample of the noise, evenly spread, from which error bars are read.
+
+It shows how the noise law behaves; it is not the noise of any answer, so it may be the same for
+all of them. Evenly spread points (multiples of irrational numbers, modulo 1) give quantiles far
+more exactly than as many random ones.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
+from confide.plan import Plan
+
+__all__ = ["reference_noise"]
+
+Floats = NDArray[np.float64]
+POINTS: Final = 2**14
+PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
+
+
+def reference_noise(plan: Plan) -> Floats:
+    """Return noise of one group in the totals' own units: a row a point, a column a total."""
+    sizes = np.array([float(step) for step in plan.noise.steps])
+    law = plan.noise.law
+    match law:
+        case DiscreteLaplace():
+            drawn = _signed(law, _points(1)[:, 0])[:, None]
+        case BoxNoise(half_widths=widths):
+            spread = _points(2 * len(widths) + 1)
+            radius = -np.log(spread[:, : len(widths) + 1]).sum(axis=1, keepdims=True)
+            places = 2.0 * spread[:, len(widths) + 1 :] - 1.0
+            drawn = np.rint(radius * places * np.array([float(width) for width in widths]))
+        case laws:
+            spread = _points(len(laws))
+            drawn = np.stack([_signed(one, spread[:, i]) for i, one in enumerate(laws)], axis=1)
+    scaled: Floats = drawn * sizes
+    return scaled
+
+
+def _signed(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floats:
+    """Return the integer at each level of a symmetric law's distribution function."""
+    folded = 1.0 - np.abs(2.0 * uniform - 1.0)
+    magnitude: Floats = np.floor(law.scale * law.magnitude(folded) + law.shift)
+    return np.where(uniform < 0.5, -magnitude, magnitude)
+
+
+@lru_cache(maxsize=8)
+def _points(dimensions: int) -> Floats:
+    """Return evenly spread points of the open unit cube."""
+    roots = np.sqrt(np.array([_prime(place) for place in range(dimensions)], dtype=np.float64))
+    steps = np.arange(1, POINTS + 1, dtype=np.float64)[:, None] * roots
+    return np.clip(steps % 1.0, 2.0**-40, 1.0 - 2.0**-40)
+
+
+def _prime(place: int) -> int:
+    if place < len(PRIMES):
+        return PRIMES[place]
+    found = _prime(place - 1) + 2
+    while any(found % divisor == 0 for divisor in range(3, int(found**0.5) + 1, 2)):
+        found += 2
+    return found
