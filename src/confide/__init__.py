@@ -1,13 +1,106 @@
 """confide: a trusted curator for data about people."""
 
-from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
-from confide.loss import compose
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from confide.errors import (
+    BadDeclaration,
+    BudgetExceeded,
+    ConfideError,
+    Fault,
+    Refusal,
+    UnknownName,
+    UnsupportedQuery,
+)
+
+if TYPE_CHECKING:
+    from confide.curator import Curator
+    from confide.declare import (
+        ROW,
+        Bool,
+        Budget,
+        Category,
+        Date,
+        Float,
+        Int,
+        PublicTable,
+        Table,
+        Text,
+    )
+    from confide.loss import compose
+    from confide.query import (
+        case,
+        coalesce,
+        col,
+        count,
+        count_units,
+        greatest,
+        least,
+        mean,
+        median,
+        quantile,
+        stddev,
+        sum,  # noqa: A004  # the word that users know
+        variance,
+    )
+    from confide.release import Answer, Cost
 
 __all__ = [
+    "ROW",
+    "Answer",
     "BadDeclaration",
+    "Bool",
+    "Budget",
     "BudgetExceeded",
+    "Category",
     "ConfideError",
+    "Cost",
+    "Curator",
+    "Date",
     "Fault",
+    "Float",
+    "Int",
+    "PublicTable",
     "Refusal",
+    "Table",
+    "Text",
+    "UnknownName",
+    "UnsupportedQuery",
+    "case",
+    "coalesce",
+    "col",
     "compose",
+    "count",
+    "count_units",
+    "greatest",
+    "least",
+    "mean",
+    "median",
+    "quantile",
+    "stddev",
+    "sum",
+    "variance",
 ]
+
+_DECLARED: Final = (
+    *("ROW", "Bool", "Budget", "Category", "Date", "Float"),
+    *("Int", "PublicTable", "Table", "Text"),
+)
+_ASKED: Final = (
+    *("case", "coalesce", "col", "count", "count_units", "greatest", "least", "mean", "median"),
+    *("quantile", "stddev", "sum", "variance"),
+)
+_HOMES: Final = {
+    **dict.fromkeys(_DECLARED, "confide.declare"),
+    **dict.fromkeys(_ASKED, "confide.query"),
+    "Curator": "confide.curator",
+    **dict.fromkeys(("Answer", "Cost"), "confide.release"),
+    "compose": "confide.loss",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is first used: engines and parsers take a while, and few need them all."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'confide' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,21 +1,22 @@
 """The path of a question, from its text to the answer, as one readable function."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
-from confide.declare import Catalog, PublicTable, Table
+from confide.declare import Budget, Catalog, PublicTable, Table
 from confide.engines import DuckDB, Sealed
-from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.exact import Number, float_above, positive, probability
+from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
+from confide.exact import Number, float_above, float_below, positive
 from confide.ledger import Hold, Ledger, MemoryLedger, Question, Receipt
 from confide.loss import (
     GaussianLoss,
     Loss,
     PureFilter,
     PureLoss,
+    RenyiFilter,
     RenyiLoss,
     Share,
     auto_filter,
@@ -24,25 +25,36 @@ from confide.loss import (
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import Plan, make_plan
-from confide.query import Names, Query, canonical
+from confide.query import Names, Query, TableQuery, canonical
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
 
-__all__ = ["Budget", "BudgetState", "Curator", "Preview"]
+SEARCH_STEPS: Final = 10
+
+__all__ = ["BudgetState", "Curator", "Preview"]
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Budget:
-    """What may be spent in all: (epsilon, delta)-DP, pure when delta is 0."""
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What an answer may cost, or how near it must be: one of the three."""
 
-    epsilon: Fraction
-    delta: Fraction
-    accounting: str
+    epsilon: Number | None = None
+    share: Number | None = None
+    error: Number | None = None
+    confidence: Number = 0.95
 
-    def __init__(self, epsilon: Number, delta: Number = 0, *, accounting: str = "auto") -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "delta", probability("delta", delta))
-        object.__setattr__(self, "accounting", accounting)
+    @classmethod
+    def of(cls, given: Mapping[str, Number]) -> "Want":
+        """Return the want that a caller named."""
+        unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
+        if unknown:
+            raise BadDeclaration(f"{unknown[0]} is not understood; say epsilon=, share= or error=")
+        want = cls(**given)
+        if sum(value is not None for value in (want.epsilon, want.share, want.error)) != 1:
+            raise BadDeclaration(
+                "say what the answer may cost, by exactly one of epsilon=, share= and error="
+            )
+        return want
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +99,41 @@ class Curator:
         self.catalog = Catalog(tables)
         self.neighbours = Neighbours.of(neighbours)
         self.terms = budget
-        opened = auto_filter(budget.epsilon, budget.delta, budget.accounting)
+        aside = budget.delta / 2 if self.catalog.has_open_keys else Fraction(0)
+        opened = auto_filter(budget.epsilon, budget.delta, budget.accounting, delta_aside=aside)
         self.ledger = ledger if ledger is not None else MemoryLedger(opened)
         self._engine = DuckDB(self.catalog, salt=secrets.token_hex(16))
         self._names = Names(self.catalog, self._engine.facts.kinds)
         self._fingerprint = f"{self.catalog.fingerprint()}:{self.neighbours}"
 
-    def sql(
-        self,
-        text: str,
-        *,
-        epsilon: Number | None = None,
-        share: Number | None = None,
-        fresh: bool = False,
-    ) -> Answer:
-        """Return the answer to a question in SQL, at the cost of ``epsilon`` or ``share``."""
-        return self._answer(read_sql(text, self._names), self._share(epsilon, share), fresh=fresh)
+    def sql(self, text: str, *, fresh: bool = False, **want: Number) -> Answer:
+        """Return the answer to a question in SQL.
 
-    def preview(
-        self, text: str, *, epsilon: Number | None = None, share: Number | None = None
-    ) -> Preview:
+        Exactly one of ``epsilon=`` (this answer alone), ``share=`` (a part of the budget) and
+        ``error=`` (the half-width wanted for every column, at ``confidence=``) says what it may
+        cost. A question that was answered before is answered alike, for free, unless ``fresh``.
+        """
+        return self._answer(read_sql(text, self._names), Want.of(want), fresh=fresh)
+
+    def preview(self, query: str | TableQuery, **want: Number) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing."""
-        asked = self._share(epsilon, share)
-        plan = self._plan(read_sql(text, self._names), asked)
-        return Preview(self._cost(asked), predict_errors(plan), (type(plan.noise.law).__name__,))
+        read = self._read(query)
+        share = self._share(read, Want.of(want))
+        plan = self._plan(read, share)
+        return Preview(self._cost(share), predict_errors(plan), (type(plan.noise.law).__name__,))
+
+    def table(self, name: str) -> TableQuery:
+        """Return a question about a table, to be made step by step and then asked."""
+        return TableQuery(self._names.table(name).name, self)
+
+    def ask(self, query: TableQuery, *, fresh: bool = False, **want: Number) -> Answer:
+        """Return the answer to a question made in Python; wants are those of `sql`."""
+        return self._answer(self._read(query), Want.of(want), fresh=fresh)
+
+    def _read(self, question: str | TableQuery) -> Query:
+        if isinstance(question, str):
+            return read_sql(question, self._names)
+        return question.build(self._names)
 
     @property
     def budget(self) -> BudgetState:
@@ -122,23 +145,26 @@ class Curator:
             left=self._cost(state.left),
         )
 
-    def _answer(self, query: Query, share: Share, *, fresh: bool) -> Answer:
+    def _answer(self, query: Query, want: Want, *, fresh: bool) -> Answer:
         question = Question(canonical(query), self._fingerprint, analyst="")
         kept = None if fresh else self.ledger.stored(question)
         if kept is not None:
             return self._again(query, *kept)
+        share = self._share(query, want)
         plan: Plan = self._plan(query, share)  # from the declaration alone
-        hold: Hold = self.ledger.reserve(question, share)  # charged before the first row is read
+        hold: Hold = self.ledger.reserve(question, share, plan.failure)  # before any row is read
         sealed: Sealed = self._engine.run(plan, hold)  # exact, and closed
         noisy: NoisyTotals = perturb(sealed, plan, SYSTEM)  # safe to show
-        receipt: Receipt = self.ledger.commit(hold, {"steps": noisy.steps})
+        receipt: Receipt = self.ledger.commit(hold, {"groups": noisy.groups, "steps": noisy.steps})
         return Answer(plan, noisy, self._cost(share), receipt, reused=False)
 
     def _again(self, query: Query, receipt: Receipt, stored: dict[str, Any]) -> Answer:
         """Return an answer that was given before: the same values, at no cost."""
-        noisy = NoisyTotals(tuple(tuple(row) for row in stored["steps"]))
+        groups, steps = (tuple(map(tuple, stored[name])) for name in ("groups", "steps"))
         plan = self._plan(query, receipt.share)
-        return Answer(plan, noisy, Cost(Fraction(0), 0.0), receipt, reused=True)
+        return Answer(
+            plan, NoisyTotals(groups, steps), Cost(Fraction(0), 0.0), receipt, reused=True
+        )
 
     def _plan(self, query: Query, share: Share) -> Plan:
         outside = [output.expression for output in query.outputs]
@@ -149,19 +175,67 @@ class Curator:
                 "only arithmetic, comparisons and CASE can be applied to keys and statistics; "
                 "apply other functions to the columns inside"
             )
-        loss = _noise_loss(self.ledger.filter.loss_of(share))
-        return make_plan(query, self.catalog, self._engine.facts, self.neighbours, loss)
+        state = self.ledger.filter
+        loss, failure = _noise_loss(state.loss_of(share)), state.delta_pot * share.fraction
+        facts = self._engine.facts
+        return make_plan(query, self.catalog, facts, self.neighbours, loss, failure=failure)
 
-    def _share(self, epsilon: Number | None, share: Number | None) -> Share:
-        if (epsilon is None) == (share is None):
-            raise BadDeclaration("say what the answer may cost: epsilon= or share=, one of the two")
-        if share is not None:
-            return Share.floor(share)
-        alone = positive("epsilon", epsilon)
+    def _share(self, query: Query, want: Want) -> Share:
+        """Return the share of the budget that an answer as wanted takes."""
+        if want.share is not None:
+            return Share.floor(want.share)
+        if want.error is not None:
+            return self._share_for(query, want.error, want.confidence)
+        epsilon = positive("epsilon", want.epsilon)
+        part = self._part(epsilon)
+        if part > 1:
+            raise BudgetExceeded(
+                f"epsilon={want.epsilon} is more than the whole budget allows "
+                f"({float_below(self.terms.epsilon):.4g}); ask for less",
+                cost=part,
+                left=self.ledger.filter.left.fraction,
+            )
+        return Share.floor(part)
+
+    def _share_for(self, query: Query, error: Number, confidence: Number) -> Share:
+        """Return the least share, to a part in 1000, whose answer is near enough."""
+        wanted = float(positive("error", error))
+
+        def suffices(part: Fraction) -> bool:
+            found = predict_errors(self._plan(query, Share.floor(part)), confidence).values()
+            widths = [width for width in found if width is not None]
+            if not widths or len(widths) < len(found):
+                raise UnsupportedQuery(
+                    "error= can be asked of counts and sums, whose error does not depend on the "
+                    "data; for other statistics say epsilon= or share="
+                )
+            return max(widths) <= wanted
+
+        if not suffices(Fraction(1)):
+            raise BudgetExceeded(
+                f"even the whole budget leaves a larger error than {wanted:.4g}; accept a larger "
+                "error, or ask for fewer statistics at once",
+                cost=Fraction(1),
+                left=self.ledger.filter.left.fraction,
+            )
+        high = Fraction(1)
+        while suffices(high / 2):
+            high /= 2
+        low = high / 2
+        for _ in range(SEARCH_STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if suffices(middle) else (middle, high)
+        return Share.floor(high)
+
+    def _part(self, epsilon: Fraction) -> Fraction:
+        """Return the part of the budget that an answer of this epsilon takes."""
         state = self.ledger.filter
         if isinstance(state, PureFilter):
-            return Share.floor(alone / state.total)
-        return state.price(GaussianLoss(mu_squared_for(alone, self.terms.delta)))[0]
+            return epsilon / state.total
+        mu_squared = mu_squared_for(epsilon, self.terms.delta)
+        if isinstance(state, RenyiFilter):
+            return state.alpha * mu_squared / 2 / state.total
+        return mu_squared / state.total
 
     def _cost(self, share: Share) -> Cost:
         if not share.units:

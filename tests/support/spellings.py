@@ -194,8 +194,7 @@ WHOLE = [
         "HAVING COUNT(*) > 5 ORDER BY COUNT(*) DESC LIMIT 3",
     ),
     (
-        "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward HAVING cost > 5 "
-        "ORDER BY cost",
+        "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward HAVING cost > 5 ORDER BY cost",
         "SELECT t1.ward AS ward, AVG(t1.cost) AS cost FROM visits AS t1 GROUP BY t1.ward "
         "HAVING AVG(t1.cost) > 5 ORDER BY AVG(t1.cost)",
     ),

@@ -1,136 +1,96 @@
-"""One small run of every mechanism, on an invented clinic of 240 patients.
+"""`confide demo`: real people, a small budget, a few telling questions and a report."""
 
-Each patient counts once in every figure below, and neighbouring tables differ by one patient
-added or removed; so a count moves by at most 1, and a sum of nights by at most `MOST_NIGHTS`.
-"""
-
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
-from confide.loss import Loss, compose
-from confide.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, SparseVector
+from confide.cli.figures import Figures, figures_of
+from confide.cli.questions import QUESTIONS, Asked, sample_table
+from confide.cli.screen import budget_line, percent, show_figures
+from confide.curator import Budget, Curator
+from confide.errors import Refusal
 
-__all__ = ["run_demo"]
+__all__ = ["Outcome", "run_demo"]
 
-SMOKERS: Final = 87
-WARDS: Final = {"north": 61, "south": 96, "west": 83}
-NIGHTS: Final = 731
-MOST_NIGHTS: Final = 14
-CONDITIONS: Final = {"asthma": 31, "diabetes": 52, "hypertension": 74, "migraine": 28, "other": 55}
-CALLERS: Final = {"January": 12, "February": 19, "March": 54, "April": 22}
-MANY: Final = 40
-DELTA: Final = 1e-6
+EPSILON: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One question and what came of it."""
+class Outcome:
+    """A question and what came of it: figures, or the reason why there are none."""
 
-    mechanism: str
-    question: str
-    answer: str
-    interval: str
-    loss: Loss
-
-
-def run_demo(console: Console) -> None:
-    """Print one line for each mechanism and what they cost together."""
-    lines = [
-        count_smokers(),
-        count_wards(),
-        sum_nights(),
-        choose_condition(),
-        flip_condition(),
-        watch_months(),
-    ]
-    table = Table(title="An invented clinic of 240 patients; the answers differ at every run")
-    for heading in ("mechanism", "question", "answer", "95 % interval", "loss"):
-        table.add_column(heading)
-    for line in lines:
-        table.add_row(line.mechanism, line.question, line.answer, line.interval, cost(line.loss))
-    console.print(table)
-    together = compose([line.loss for line in lines]).epsilon_at(DELTA)
-    console.print(f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}.")
+    asked: Asked
+    expected: str
+    figures: Figures | None
+    refusal: str
+    cost: Fraction
+    left: Fraction
+    is_reused: bool
 
 
-def count_smokers() -> Line:
-    """Release one count."""
-    mechanism = Laplace(sensitivity=1, epsilon=0.5)
-    answer = int(mechanism.release(SMOKERS))
-    interval = around(answer, mechanism.interval(0.95))
-    return Line("Laplace", "How many patients smoke?", str(answer), interval, mechanism.loss)
+def run_demo(console: Console, report: Path) -> None:
+    """Ask every question, print what came of it and write the report."""
+    from confide.cli.report import write_report
 
-
-def count_wards() -> Line:
-    """Release a histogram: one patient is in one ward, so all counts together move by 1."""
-    mechanism = Laplace(sensitivity=1, epsilon=0.5)
-    answers = [int(count) for count in mechanism.release(list(WARDS.values()))]
-    intervals = [around(answer, mechanism.interval(0.95)) for answer in answers]
-    named = (f"{ward} {answer}" for ward, answer in zip(WARDS, answers, strict=True))
-    return Line(
-        "Laplace, 3 cells",
-        "How many are in each ward?",
-        "\n".join(named),
-        "\n".join(intervals),
-        mechanism.loss,
+    with console.status("opening 8,366 people"):
+        curator = Curator([sample_table()], budget=Budget(EPSILON))
+    console.print(
+        f"8,366 people of a US health survey, unweighted; the budget is epsilon {EPSILON}. "
+        "Noise differs at every run.",
+        highlight=False,
     )
+    outcomes: list[Outcome] = []
+    for number, asked in enumerate(QUESTIONS, start=1):
+        outcome = ask(curator, asked)
+        show_outcome(console, number, outcome, budget_line(curator.budget))
+        outcomes.append(outcome)
+    report.write_text(write_report(outcomes, EPSILON), encoding="utf-8")
+    console.print(f"\nThe same with charts: {report}", markup=False, highlight=False)
 
 
-def sum_nights() -> Line:
-    """Release a sum of bounded values."""
-    mechanism = Gaussian(sensitivity=MOST_NIGHTS, epsilon=1.0, delta=DELTA)
-    answer = int(mechanism.release(NIGHTS))
-    interval = around(answer, mechanism.interval(0.95))
-    question = f"How many nights in all, up to {MOST_NIGHTS} each?"
-    return Line("Gaussian", question, str(answer), interval, mechanism.loss)
+def ask(curator: Curator, asked: Asked) -> Outcome:
+    """Return what comes of a question: an answer, or a refusal that costs nothing."""
+    figures, refusal, expected, cost, is_reused = None, "", "", Fraction(0), False
+    try:
+        widths = curator.preview(asked.sql, epsilon=asked.epsilon).errors
+        expected = _describe_widths(widths)
+        answer = curator.sql(asked.sql, epsilon=asked.epsilon)
+        figures, cost, is_reused = figures_of(answer), answer.cost.share, answer.reused
+    except Refusal as error:
+        refusal = str(error)
+    left = curator.budget.left.share
+    return Outcome(asked, expected, figures, refusal, cost, left, is_reused)
 
 
-def choose_condition() -> Line:
-    """Choose a likely maximum; one more patient raises scores only."""
-    mechanism = Exponential(sensitivity=1, epsilon=0.5)
-    chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
-    return Line("Exponential", "Which condition is most common?", chosen, "", mechanism.loss)
+def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -> None:
+    """Print one question, its answer and the budget after it."""
+    console.print()
+    console.rule(f"[bold]{number}. {outcome.asked.title}", align="left")
+    console.print(outcome.asked.sql, style="cyan", markup=False, highlight=False)
+    if outcome.expected:
+        console.print(outcome.expected, style="dim", markup=False, highlight=False)
+    if outcome.figures is not None:
+        show_figures(console, outcome.figures)
+    else:
+        console.print(f"refused: {outcome.refusal}", style="yellow", markup=False, highlight=False)
+    if outcome.asked.remark:
+        console.print(outcome.asked.remark, style="italic", markup=False, highlight=False)
+    console.print(f"{describe_cost(outcome)}; {budget}", markup=False, highlight=False)
 
 
-def flip_condition() -> Line:
-    """Choose a likely maximum by permute-and-flip, which errs less at the same epsilon."""
-    mechanism = PermuteAndFlip(sensitivity=1, epsilon=0.5)
-    chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
-    return Line("Permute-and-flip", "Which condition is most common?", chosen, "", mechanism.loss)
+def describe_cost(outcome: Outcome) -> str:
+    """Return what a question cost, in words."""
+    if outcome.figures is None:
+        return "cost nothing: refused"
+    if outcome.is_reused:
+        return "cost nothing: asked before"
+    return f"cost {percent(outcome.cost)}"
 
 
-def watch_months() -> Line:
-    """Find the first month above a threshold, at a price that ignores how many were below."""
-    mechanism = SparseVector(MANY, above=1, sensitivity=1, epsilon=1.0)
-    found = next((month for month, calls in CALLERS.items() if mechanism.ask(calls)), "none")
-    question = f"First month when more than {MANY} called?"
-    return Line("Sparse vector", question, found, "", mechanism.loss)
-
-
-def around(answer: int, noise: Sequence[float]) -> str:
-    """Return where the value without noise lies: the answer less what the noise may be."""
-    low, high = noise
-    return f"{math.floor(answer - high)} to {math.ceil(answer - low)}"
-
-
-def cost(loss: Loss) -> str:
-    """Return a loss for people, rounded up."""
-    if math.isfinite(loss.epsilon):
-        return f"epsilon {text_above(loss.epsilon)}"
-    return f"mu {text_above(loss.mu)}"
-
-
-def text_above(value: float | Fraction) -> str:
-    """Return at most four decimals that are no less than ``value``.
-
-    >>> text_above(0.5), text_above(0.25001), text_above(Fraction(1, 3))
-    ('0.5', '0.2501', '0.3334')
-    """
-    return f"{Decimal(math.ceil(Fraction(value) * 10_000)) / 10_000:f}"
+def _describe_widths(widths: dict[str, float | None]) -> str:
+    """Return how far off an answer will be, which is known before it is paid for."""
+    known = [f"{name} +-{width:,.4g}" for name, width in widths.items() if width is not None]
+    return f"known beforehand, at 95 %: {', '.join(known)}" if known else ""

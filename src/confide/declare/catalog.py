@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
-from confide.declare.columns import Column
+from confide.declare.columns import Column, Text
 from confide.declare.tables import PublicTable, Table
 from confide.errors import BadDeclaration
 
@@ -39,6 +39,12 @@ class Catalog:
         public = {table.name: table for table in listed if isinstance(table, PublicTable)}
         object.__setattr__(self, "private", MappingProxyType(private))
         object.__setattr__(self, "public", MappingProxyType(public))
+
+    @property
+    def has_open_keys(self) -> bool:
+        """Whether some column has keys that are not known beforehand."""
+        tables = self.private.values()
+        return any(isinstance(column, Text) for table in tables for column in table.columns.values())
 
     def fingerprint(self) -> str:
         """Return a digest of everything declared, which changes when any of it does."""

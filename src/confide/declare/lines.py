@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["Lines", "KeyPath"]
+__all__ = ["KeyPath", "Lines"]
 
 KeyPath = tuple[str, ...]
 """A key with those above it: ("tables", "visits", "unit")."""
 
-TOKEN: Final = re.compile(
+WORD: Final = re.compile(
     r'''
     """(?:[^\\]|\\.)*?"""(?:"{0,2})   # texts over several lines may end in up to five quotes
     | \'\'\'.*?\'\'\'(?:'{0,2})
@@ -21,16 +21,16 @@ TOKEN: Final = re.compile(
     ''',
     re.VERBOSE | re.DOTALL,
 )
-Token = tuple[str, int]
+Word = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Lines:
-    """Where the keys of a text that the parser has accepted stand.
+    r"""Where the keys of a text that the parser has accepted stand.
 
     Keys inside braces count as standing where the whole value begins.
 
-    >>> lines = Lines("[tables.visits]\\nunit = 'id'\\nage = {low = 0}")
+    >>> lines = Lines("[tables.visits]\nunit = 'id'\nage = {low = 0}")
     >>> lines.of(("tables", "visits", "unit")), lines.of(("tables", "visits", "age", "low"))
     (2, 3)
     """
@@ -57,40 +57,40 @@ class Lines:
 
 def _statements(text: str) -> Iterator[tuple[KeyPath, int, bool]]:
     """Yield each section header (True) and each assignment (False) with its line."""
-    tokens = _tokens(text.replace("\r\n", "\n"))
-    for first, line in tokens:
+    words = _words(text.replace("\r\n", "\n"))
+    for first, line in words:
         if first == "\n":
             continue
         is_section = first == "["
         path: list[str] = [] if is_section else [_key(first)]
-        for token, _ in tokens:
-            if token in ("=", "\n"):
+        for word, _ in words:
+            if word in ("=", "\n"):
                 break
-            if token not in ("[", "]", "."):
-                path.append(_key(token))
+            if word not in ("[", "]", "."):
+                path.append(_key(word))
         if not is_section:
-            _skip_value(tokens)
+            _skip_value(words)
         yield tuple(path), line, is_section
 
 
-def _skip_value(tokens: Iterator[Token]) -> None:
+def _skip_value(words: Iterator[Word]) -> None:
     """Pass over a value and the end of its line; lists go over several lines."""
     depth = 0
-    for token, _ in tokens:
-        depth += (token in "[{") - (token in "]}")
-        if token == "\n" and not depth:
+    for word, _ in words:
+        depth += (word in "[{") - (word in "]}")
+        if word == "\n" and not depth:
             return
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _words(text: str) -> Iterator[Word]:
     line = 1
-    for match in TOKEN.finditer(text):
-        token = match[0]
-        if not token.startswith("#"):
-            yield token, line
-        line += token.count("\n")
+    for match in WORD.finditer(text):
+        word = match[0]
+        if not word.startswith("#"):
+            yield word, line
+        line += word.count("\n")
 
 
-def _key(token: str) -> str:
-    """Return the key that a token spells: bare, or quoted."""
-    return str(tomllib.loads(f"key = {token}")["key"]) if token[0] in "\"'" else token
+def _key(word: str) -> str:
+    """Return the key that a word spells: bare, or quoted."""
+    return str(tomllib.loads(f"key = {word}")["key"]) if word[0] in "\"'" else word

@@ -142,7 +142,7 @@ BUDGET: Final = {
     "epsilon": Field(positive, required=True),
     "delta": Field(probability),
     "accounting": Field(_accounting),
-    "neighbours": Field(lambda _, value: Neighbours.of(value)),
+    "neighbours": Field(lambda name, value: Neighbours.of(text(name, value))),
 }
 LEDGER: Final = {"url": Field(text, required=True)}
 TABLE: Final = {

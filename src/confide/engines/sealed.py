@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from confide.query.tree import Value
 
-__all__ = ["Sealed", "open_sealed"]
+__all__ = ["Groups", "Sealed", "open_sealed"]
 
 Groups = dict[tuple[Value, ...], tuple[int, ...]]
 

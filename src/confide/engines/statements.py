@@ -12,7 +12,7 @@ from confide.engines.expressions import Emitter, Sql, case, number
 from confide.engines.fragments import UNIT, column, is_known, label, unit_column
 from confide.engines.parts import exact_sum, whole_part
 from confide.engines.sources import SourceWriter, leftmost
-from confide.plan import Measure, Plan, Total
+from confide.plan import EarnedKeys, Measure, Plan, Total
 
 __all__ = ["write_statement"]
 
@@ -24,7 +24,9 @@ def write_statement(plan: Plan, salt: str) -> sql.Select:
     rows = _added(_values(plan, salt), plan, keys)
     if plan.contribution.is_cut:
         rows = cut_rows(rows, plan.contribution, keys, parts, salt)
-    sums = [_summed(total, part) for total, part in zip(plan.totals, parts, strict=True)]
+    sums = [_summed(total, part, plan) for total, part in zip(plan.totals, parts, strict=True)]
+    if isinstance(plan.keys, EarnedKeys):
+        sums.append(_units(plan))
     statement = sql.select(*map(column, keys), *sums).from_(rows.subquery("kept"))
     return statement.group_by(*map(column, keys)) if keys else statement
 
@@ -50,7 +52,11 @@ def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:
     parts = [label(_part(total, place), f"t{place}") for place, total in enumerate(plan.totals)]
     added = sql.select(*unit, *map(column, keys), *parts).from_(rows.subquery("counted"))
     answered = zip(keys, plan.domains, strict=True)
-    known = [is_known(column(key)) for key, domain in answered if None not in domain]
+    known = [
+        is_known(column(key))
+        for key, domain in answered
+        if domain is not None and None not in domain
+    ]
     return added.where(*known) if known else added
 
 
@@ -64,8 +70,14 @@ def _part(total: Total, place: int) -> Sql:
     return part if total.where is None else case(column(f"w{place}"), part)
 
 
-def _summed(total: Total, part: str) -> Sql:
-    if total.measure is Measure.UNITS:
+def _summed(total: Total, part: str, plan: Plan) -> Sql:
+    if total.measure is Measure.UNITS and plan.has_unit:
         counted = case(is_known(column(part)), unit_column())
         return sql.Count(this=sql.Distinct(expressions=[counted]))
     return exact_sum(column(part))
+
+
+def _units(plan: Plan) -> Sql:
+    """Return the number of units of a group, by which its key earns its name."""
+    who = sql.Distinct(expressions=[unit_column()]) if plan.has_unit else sql.Star()
+    return sql.Count(this=who)

@@ -24,8 +24,8 @@ class Exponential(Selector):
 
     Law:     P(i) proportional to weight_i * exp(rate * score_i), with rate = epsilon / (2 s), or
              epsilon / s for monotone scores; s is the sensitivity.
-    Claim:   epsilon-DP and of epsilon-bounded range; and the chosen score falls more than
-             (ln d + t) / rate short of the best of d with probability at most exp(-t).
+    Claim:   epsilon-DP and of epsilon-bounded range; and without weights the chosen score falls
+             more than (ln d + t) / rate short of the best of d with probability at most exp(-t).
     Why:     one unit changes every rate * score_i by an amount in one fixed interval of length
              epsilon, hence the logarithm of P(i) too up to a common constant; P sums to one
              before and after, so that constant keeps every change within +-epsilon. The noisy
@@ -70,7 +70,7 @@ class Exponential(Selector):
         candidate has, so they may depend on the data while the candidates do not.
         """
         places = Grid.of(grid)
-        ends = places.read(breaks)
+        ends = places.read(breaks, "breaks")
         values = read_scores(scores)
         if ends.ndim != 1 or len(ends) != len(values) + 1 or (np.diff(ends) < 0).any():
             raise BadDeclaration(
@@ -88,8 +88,6 @@ class Exponential(Selector):
 
 
 def _read_weights(weights: Sequence[int], count: int) -> list[int]:
-    if len(weights) != count:
-        raise BadDeclaration(
-            f"weights must be one for each score, got {len(weights)} for {count} scores"
-        )
+    if np.shape(weights) != (count,):
+        raise BadDeclaration(f"weights must be one for each of {count} scores, got {weights!r}")
     return [whole("weights", weight, low=1, high=HEAVIEST) for weight in weights]

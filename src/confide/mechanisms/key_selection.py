@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, fraction_above, is_above, least, positive, probability, whole
+from confide.exact import Number, is_above, least, positive, probability, whole
 from confide.loss import ApproximateLoss, GaussianLoss, PureLoss
+from confide.loss.enclosure import chance_above
 from confide.mechanisms.grid import LARGEST_VALUE, read_whole
 from confide.mechanisms.neighbours import Neighbours, histogram_sensitivity
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Integers, RoundedGaussian
@@ -57,12 +58,13 @@ class KeySelection:
         delta: Number = 0,
         *,
         mu: Number | None = None,
+        rho: Number | None = None,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     ) -> None:
         count = whole("keys_per_unit", keys_per_unit, low=1, high=LARGEST_VALUE)
         allowed = probability("delta", delta, zero=False)
         relation = Neighbours.of(neighbours)
-        inner, noise = _inner(count, epsilon, mu, relation)
+        inner, noise = _inner(count, epsilon, mu, rho, relation)
         names = ("keys_per_unit", "neighbours", "inner", "noise", "threshold")
         threshold = _threshold(noise, count, allowed)
         for name, value in zip(names, (count, relation, inner, noise, threshold), strict=True):
@@ -71,19 +73,23 @@ class KeySelection:
     @property
     def loss(self) -> ApproximateLoss:
         """What one release costs, with the delta that the whole threshold really gives."""
-        with ctx.workprec(128):
-            chance = _chance_of_naming(self.noise, self.threshold, self.keys_per_unit)
-        return ApproximateLoss(inner=self.inner, failure=fraction_above(chance))
+        failure = chance_above(
+            lambda: _chance_of_naming(self.noise, self.threshold, self.keys_per_unit)
+        )
+        return ApproximateLoss(inner=self.inner, failure=failure)
 
     def release(
         self, counts: NDArray[np.int64] | list[int], *, entropy: Entropy = SYSTEM
     ) -> tuple[NDArray[np.bool_], Integers]:
-        """Return which keys are named, and the noisy counts, zero where they are not."""
-        units = read_whole("counts", counts).reshape(-1)
+        """Return which keys are named, and the noisy counts, zero where they are not.
+
+        Only the named keys with their counts may be shown: how many others there are, and where
+        they stand between the named ones, is data.
+        """
+        # Privacy: data without any key is answered like other data, not refused.
+        units = read_whole("counts", counts, least=0).reshape(-1)
         if (units < 1).any():
-            raise BadDeclaration(
-                "counts must be at least 1: a key without a unit is not in the data"
-            )
+            raise BadDeclaration("counts must be at least 1, since a key without a unit is no key")
         noisy = np.clip(units + self.noise.draw(units.size, entropy), -LARGEST_VALUE, LARGEST_VALUE)
         named = noisy >= self.threshold
         # Privacy: the noisy count of a key that is not named stays here.
@@ -93,23 +99,27 @@ class KeySelection:
         self, counts: Mapping[str, int], *, entropy: Entropy = SYSTEM
     ) -> dict[str, int]:
         """Return the named keys with their noisy counts, in the order of the keys themselves."""
+        if not isinstance(counts, Mapping):
+            raise BadDeclaration("counts must map each key to its number of units")
         keys = sorted(counts)
-        if not keys:
-            return {}
         named, noisy = self.release([counts[key] for key in keys], entropy=entropy)
         return {key: int(noisy[i]) for i, key in enumerate(keys) if named[i]}
 
 
 def _inner(
-    keys: int, epsilon: Number | None, mu: Number | None, neighbours: Neighbours
+    keys: int,
+    epsilon: Number | None,
+    mu: Number | None,
+    rho: Number | None,
+    neighbours: Neighbours,
 ) -> tuple[PureLoss | GaussianLoss, DiscreteLaplace | RoundedGaussian]:
     moves = histogram_sensitivity(neighbours, cells=keys)
-    if (epsilon is None) == (mu is None):
-        raise BadDeclaration("key selection needs epsilon or mu: one of the two")
+    if sum(value is not None for value in (epsilon, mu, rho)) != 1:
+        raise BadDeclaration("key selection needs epsilon, mu or rho: one of the three")
     if epsilon is not None:
         exact = positive("epsilon", epsilon)
         return PureLoss(epsilon=exact), DiscreteLaplace(moves.l1 / exact)
-    mu_squared = positive("mu", mu) ** 2
+    mu_squared = positive("mu", mu) ** 2 if rho is None else 2 * positive("rho", rho)
     return GaussianLoss(mu_squared=mu_squared), RoundedGaussian(moves.l2_squared / mu_squared)
 
 

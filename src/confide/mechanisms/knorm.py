@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 from flint import arb
@@ -13,8 +13,9 @@ from confide.errors import BadDeclaration
 from confide.exact import Number, ball, fraction, is_above, least, positive, probability
 from confide.loss import PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, Values, read_whole
-from confide.mechanisms.polytope import Surface, triangulate
+from confide.mechanisms.polytope import Point, Surface, triangulate
 from confide.noise import SYSTEM, BoxNoise, ConeNoise, Entropy, Integers
+from confide.noise.quantile import check_scale
 
 __all__ = ["Body", "Box", "KNorm", "Polytope"]
 
@@ -22,6 +23,7 @@ LARGEST_CHOICES: Final = 200_000
 APART: Final = Fraction(1, 10**12)
 
 
+@runtime_checkable
 class Body(Protocol):
     """A symmetric convex body that holds every change one unit can make."""
 
@@ -57,9 +59,11 @@ class Box:
     half_widths: tuple[Fraction, ...]
 
     def __init__(self, half_widths: Sequence[Number]) -> None:
+        if isinstance(half_widths, str) or not isinstance(half_widths, Sequence) or not half_widths:
+            raise BadDeclaration(
+                f"half_widths must be a list of at least one number above 0, got {half_widths!r}"
+            )
         widths = tuple(positive("half_widths", width) for width in half_widths)
-        if not widths:
-            raise BadDeclaration("half_widths must hold at least one number, got none")
         object.__setattr__(self, "half_widths", widths)
 
     @property
@@ -69,6 +73,7 @@ class Box:
 
     def noise(self, epsilon: Fraction) -> BoxNoise:
         """Return noise whose level sets are such boxes."""
+        check_scale("half_widths / epsilon", max(self.half_widths) / epsilon)
         return BoxNoise(tuple(width / epsilon for width in self.half_widths))
 
     def tail(self, index: int, reach: Fraction) -> arb:
@@ -96,13 +101,7 @@ class Polytope:
     surface: Surface = field(repr=False, compare=False)
 
     def __init__(self, corners: Sequence[Sequence[Number]]) -> None:
-        points = tuple(
-            tuple(fraction("corners", x, "finite numbers") for x in corner) for corner in corners
-        )
-        if not points or not points[0] or len({len(point) for point in points}) != 1:
-            raise BadDeclaration(
-                "corners must be vectors of one common length, at least one of them"
-            )
+        points = _read_corners(corners)
         if comb(2 * len(points), len(points[0])) > LARGEST_CHOICES:
             raise BadDeclaration(
                 f"corners must be few enough to search ({LARGEST_CHOICES} choices of "
@@ -118,6 +117,9 @@ class Polytope:
 
     def noise(self, epsilon: Fraction) -> ConeNoise:
         """Return noise whose level sets are copies of this polytope."""
+        check_scale(
+            "corners / epsilon", max(abs(x) for point in self.corners for x in point) / epsilon
+        )
         facets = tuple(
             tuple(tuple(x / epsilon for x in corner) for corner in facet)
             for facet in self.surface.facets
@@ -132,6 +134,18 @@ class Polytope:
             downs = [-corner[index] for corner in facet if corner[index] < 0]
             total += weight * (_excess(ups, downs, reach) + _excess(downs, ups, reach))
         return total / sum(self.surface.weights)
+
+
+def _read_corners(corners: Sequence[Sequence[Number]]) -> tuple[Point, ...]:
+    try:
+        rows = [list(corner) for corner in corners]
+    except TypeError:
+        rows = []
+    if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
+        raise BadDeclaration(
+            f"corners must be a list of vectors of one common length, got {corners!r}"
+        )
+    return tuple(tuple(fraction("corners", x, "finite numbers") for x in row) for row in rows)
 
 
 def _excess(ups: list[Fraction], downs: list[Fraction], reach: Fraction) -> arb:
@@ -176,6 +190,8 @@ class KNorm:
 
     def __init__(self, body: Body, epsilon: Number = 1) -> None:
         exact = positive("epsilon", epsilon)
+        if not isinstance(body, Body):
+            raise BadDeclaration(f"body must be a Box or a Polytope, got {body!r}")
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "epsilon", exact)
         object.__setattr__(self, "noise", body.noise(exact))

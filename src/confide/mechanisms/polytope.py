@@ -10,7 +10,7 @@ from flint import fmpq, fmpq_mat
 
 from confide.errors import BadDeclaration
 
-__all__ = ["Facet", "Surface", "triangulate"]
+__all__ = ["Facet", "Point", "Surface", "triangulate"]
 
 Point = tuple[Fraction, ...]
 Facet = tuple[Point, ...]

@@ -11,7 +11,7 @@ from confide.errors import BadDeclaration
 from confide.exact import Number, ball, positive, whole
 from confide.loss import PureLoss
 from confide.mechanisms.grid import read_whole
-from confide.noise import SYSTEM, Entropy, bernoulli, categorical
+from confide.noise import SYSTEM, Entropy, Integers, bernoulli, categorical
 
 __all__ = ["RandomisedResponse"]
 
@@ -53,9 +53,7 @@ class RandomisedResponse:
         self, x: int | NDArray[np.int64] | list[int], *, entropy: Entropy = SYSTEM
     ) -> int | list[int] | NDArray[np.int64]:
         """Return a report for each true category in ``x`` (0, 1, ..., categories - 1)."""
-        truth = read_whole("x", x)
-        if (truth < 0).any() or (truth >= self.categories).any():
-            raise BadDeclaration(f"x must hold categories from 0 to {self.categories - 1}")
+        truth = self._read("x", x)
         flat = truth.reshape(-1)
         honest = bernoulli(self.chance_of_truth, flat.size, entropy)
         shift = 1 + categorical([1] * (self.categories - 1), flat.size, entropy)
@@ -69,9 +67,15 @@ class RandomisedResponse:
         Why: with p the chance of truth and r = (1 - p) / (k - 1), a category with share f is
              reported with probability f p + (1 - f) r; solving for f is unbiased.
         """
-        seen = read_whole("reports", reports)
+        seen = self._read("reports", reports)
         truth = float(self.chance_of_truth())
         other = (1 - truth) / (self.categories - 1)
         share = np.bincount(seen.reshape(-1), minlength=self.categories) / seen.size
         error = np.sqrt(share * (1 - share) / seen.size) / (truth - other)
         return ((share - other) / (truth - other)).tolist(), error.tolist()
+
+    def _read(self, name: str, values: object) -> Integers:
+        read = read_whole(name, values)
+        if (read < 0).any() or (read >= self.categories).any():
+            raise BadDeclaration(f"{name} must hold categories from 0 to {self.categories - 1}")
+        return read

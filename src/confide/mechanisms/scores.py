@@ -11,7 +11,7 @@ from confide.errors import BadDeclaration
 from confide.exact import Number, ball, float_above, positive, probability, whole
 from confide.mechanisms.grid import LARGEST_VALUE, read_whole
 
-__all__ = ["Selector", "read_scores"]
+__all__ = ["Selector", "read_flag", "read_scores"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -32,7 +32,7 @@ class Selector:
     ) -> None:
         object.__setattr__(self, "sensitivity", positive("sensitivity", sensitivity))
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "monotone", bool(monotone))
+        object.__setattr__(self, "monotone", read_flag("monotone", monotone))
 
     @property
     def rate(self) -> Fraction:
@@ -56,14 +56,24 @@ class Selector:
 
 def read_scores(scores: object) -> NDArray[Any]:
     """Return scores as an array of integers or of finite doubles, or refuse them."""
-    array = np.asarray(scores)
+    try:
+        array = np.asarray(scores)
+    except ValueError:
+        array = np.array(None)
     if array.ndim != 1 or array.size == 0:
         raise BadDeclaration("scores must be a list of at least one number, one a candidate")
     if array.dtype.kind != "f":
-        return read_whole("scores", scores)
+        return read_whole("scores", array)
     doubles = array.astype(np.float64)
     if not (np.abs(doubles) <= LARGEST_VALUE).all():
         raise BadDeclaration(
             "scores must be finite and within 2**61 of zero, got NaN or a larger one"
         )
     return doubles
+
+
+def read_flag(name: str, value: object) -> bool:
+    """Return a truth value, or refuse what only counts as one (such as the text "no")."""
+    if not isinstance(value, bool | np.bool_):
+        raise BadDeclaration(f"{name} must be True or False, got {value!r}")
+    return bool(value)

@@ -10,7 +10,8 @@ from flint import arb, ctx
 from confide.errors import BadDeclaration, BudgetExceeded, Fault
 from confide.exact import Number, ball, is_above, least, non_negative, positive, probability, whole
 from confide.loss import PureLoss
-from confide.mechanisms.grid import LARGEST_VALUE, read_whole, saturate
+from confide.mechanisms.grid import LARGEST_VALUE, read_one, saturate
+from confide.mechanisms.scores import read_flag
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy
 
 __all__ = ["SparseVector"]
@@ -37,8 +38,8 @@ class SparseVector:
              shrink, T need not move, and V by s. Values given out are B Laplace answers. The
              split e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3), makes the variance of V - T least.
     Source:  [DR14], [LSL17] (Algorithm 7 and the split).
-    Checked: tests/mechanisms/test_sparse_vector.py (law), tests/audit/test_claims.py (claim,
-             beside six published variants that are wrong).
+    Checked: tests/mechanisms/test_sparse_vector.py (law, claim for short sessions in full),
+             tests/audit/test_claims.py (claim), tests/audit/test_known_bad.py (wrong variants).
 
     >>> session = SparseVector(threshold=1_000, above=1, epsilon=1)
     >>> session.ask(10), session.ask(100_000)
@@ -73,12 +74,12 @@ class SparseVector:
         answers: Number = 0,
         entropy: Entropy = SYSTEM,
     ) -> None:
-        self.threshold = int(read_whole("threshold", threshold).item())
+        self.threshold = read_one("threshold", threshold)
         self.above = whole("above", above, low=1, high=10**9)
         self.sensitivity = whole("sensitivity", sensitivity, low=1, high=LARGEST_VALUE)
         self.epsilon = positive("epsilon", epsilon)
         given = _part("answers", answers) * self.epsilon
-        moves = 1 if monotone else 2
+        moves = 1 if read_flag("monotone", monotone) else 2
         first = (self.epsilon - given) / (1 + _split(moves * self.above))
         second = self.epsilon - given - first
         self._threshold_noise = DiscreteLaplace(self.sensitivity / first)
@@ -111,9 +112,10 @@ class SparseVector:
         return self._compare(value)[1]
 
     def _compare(self, value: int) -> tuple[bool, int | None]:
-        exact = int(read_whole("value", value).item())
+        exact = read_one("value", value)
+        self._check_process()
         with self._lock:
-            self._check()
+            self._check_left()
             if exact + self._query_noise.draw_one(self._entropy) < self._noisy_threshold:
                 return False, None
             # Privacy: the answer never reuses the noise of the comparison.
@@ -122,10 +124,12 @@ class SparseVector:
             return True, None
         return True, saturate(exact + self._answer_noise.draw_one(self._entropy))
 
-    def _check(self) -> None:
+    def _check_process(self) -> None:
         # Privacy: two copies of a session would answer twice on one loss.
         if self._process != os.getpid():
             raise Fault("a sparse-vector session belongs to the process that opened it")
+
+    def _check_left(self) -> None:
         if self._left == 0:
             raise BudgetExceeded(
                 f"this session was opened for {self.above} answers above its threshold, and all "
@@ -135,10 +139,12 @@ class SparseVector:
             )
 
     def interval(self, confidence: Number = 0.95) -> tuple[int, int]:
-        """Return how far from the threshold one answer is right with this confidence.
+        """Return a range about the threshold: one answer on a value farther off is right.
 
-        Why: an answer is wrong only if V - T passes the value's distance from the threshold; its
-             law is the convolution of two two-sided geometric laws, summed in closed form.
+        Claim: with at least this confidence, for any one value outside the range.
+        Why:   an answer is wrong only if V - T reaches the value's distance from the threshold,
+               which is then at least the width plus 1; the law of V - T is the convolution of two
+               two-sided geometric laws, summed in closed form.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
         scales = self._threshold_noise.exact_scale, self._query_noise.exact_scale

@@ -1,5 +1,6 @@
 """How a question is answered, worked out before any row is read."""
 
+from confide.plan.keys import DeclaredKeys, EarnedKeys
 from confide.plan.plan import Plan, Statistic, make_plan
 from confide.plan.ranges import ANYTHING, Range, Ranges, declared_range
 from confide.plan.sources import INNER, Contribution, PublicFacts, UnitColumns, unit_columns
@@ -9,6 +10,8 @@ __all__ = [
     "ANYTHING",
     "INNER",
     "Contribution",
+    "DeclaredKeys",
+    "EarnedKeys",
     "Measure",
     "Plan",
     "PublicFacts",

@@ -1,18 +1,24 @@
 """The group keys of an answer: known beforehand, all answered; or unknown, and to be earned."""
 
+from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Final
+from typing import Final, assert_never
 
 from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.loss import GaussianLoss, PureLoss
+from confide.mechanisms import KeySelection, Neighbours
 from confide.plan.ranges import Ranges, range_of
 from confide.query.tree import Expression, Value
 
-__all__ = ["MOST_GROUPS", "Domain", "domain_of", "groups_of"]
+__all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "plan_keys"]
 
 MOST_KEYS: Final = 10_000
 MOST_GROUPS: Final = 1_000_000
+KEY_PART: Final = Fraction(1, 4)
 
 Domain = tuple[Value, ...]
 """Every value that a key can have, in the order in which it is answered."""
@@ -33,8 +39,58 @@ def domain_of(key: Expression, ranges: Ranges) -> Domain | None:
             return None
 
 
-def groups_of(domains: tuple[Domain, ...]) -> list[tuple[Value, ...]] | None:
-    """Return every combination of keys, or None when there are too many to answer each."""
-    if prod(len(domain) for domain in domains) > MOST_GROUPS:
-        return None
-    return list(product(*domains))
+@dataclass(frozen=True, slots=True)
+class DeclaredKeys:
+    """Keys known beforehand: every combination is answered, whether rows have it or not."""
+
+    groups: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EarnedKeys:
+    """Keys that nobody declared: those that rows have, if enough units share them."""
+
+    selection: KeySelection
+
+
+def plan_keys(
+    domains: tuple[Domain | None, ...],
+    groups_per_unit: int,
+    neighbours: Neighbours,
+    loss: PureLoss | GaussianLoss,
+    failure: Fraction,
+) -> tuple[DeclaredKeys | EarnedKeys, PureLoss | GaussianLoss]:
+    """Return how keys are found, and what of the loss is left for the totals.
+
+    Claim:   finding the keys and releasing the totals of those named costs ``loss``, except with
+             probability ``failure``.
+    Why:     naming keys takes KEY_PART of the loss and the totals the rest, which add up (epsilon
+             and mu^2 do); totals are released for named keys only, a choice made from what is
+             released already.
+    Source:  confide.mechanisms.KeySelection for the keys.
+    """
+    known = tuple(domain for domain in domains if domain is not None)
+    if len(known) == len(domains) and prod(map(len, known)) <= MOST_GROUPS:
+        return DeclaredKeys(tuple(product(*known))), loss
+    if not failure:
+        raise UnsupportedQuery(
+            "these group keys are not known beforehand, and naming them needs a budget with "
+            "delta > 0; group by columns declared as Category or Bool, or Int or Date of a short "
+            "range, or ask the owner for a delta"
+        )
+    match loss:
+        case PureLoss(epsilon=epsilon):
+            named = KeySelection(
+                groups_per_unit, epsilon * KEY_PART, failure, neighbours=neighbours
+            )
+            return EarnedKeys(named), PureLoss(epsilon * (1 - KEY_PART))
+        case GaussianLoss(mu_squared=mu_squared):
+            named = KeySelection(
+                groups_per_unit,
+                delta=failure,
+                rho=mu_squared * KEY_PART / 2,
+                neighbours=neighbours,
+            )
+            return EarnedKeys(named), GaussianLoss(mu_squared * (1 - KEY_PART))
+        case _:
+            assert_never(loss)

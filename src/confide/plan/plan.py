@@ -9,7 +9,7 @@ from confide.declare import Catalog, Float, Kind, Row, Table
 from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
-from confide.plan.keys import MOST_GROUPS, Domain, domain_of, groups_of
+from confide.plan.keys import DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.ranges import Range, Ranges, range_of
 from confide.plan.sources import Contribution, PublicFacts, limits_of, ranges_of, unit_of
@@ -26,7 +26,6 @@ from confide.query.tree import (
     Query,
     Scan,
     Source,
-    Value,
     walk,
 )
 
@@ -52,14 +51,21 @@ class Plan:
     contribution: Contribution
     totals: tuple[Total, ...]
     statistics: tuple[Statistic, ...]
-    domains: tuple[Domain, ...]
-    groups: tuple[tuple[Value, ...], ...]
+    domains: tuple[Domain | None, ...]
+    keys: DeclaredKeys | EarnedKeys
     reach: Reach
     loss: PureLoss | GaussianLoss
     noise: TotalNoise
     has_unit: bool
     catalog: Catalog
     facts: PublicFacts
+
+    @property
+    def failure(self) -> Fraction:
+        """The probability that naming keys tells of a single unit."""
+        return (
+            self.keys.selection.loss.failure if isinstance(self.keys, EarnedKeys) else Fraction(0)
+        )
 
 
 def make_plan(
@@ -68,11 +74,17 @@ def make_plan(
     facts: PublicFacts,
     neighbours: Neighbours,
     loss: PureLoss | GaussianLoss,
+    *,
+    failure: Fraction = Fraction(0),
 ) -> Plan:
-    """Return how to answer ``query`` at the cost of ``loss``, or refuse it."""
+    """Return how to answer ``query`` at the cost of ``loss``, or refuse it.
+
+    ``failure`` is the delta that keys may use which nobody declared.
+    """
     contribution = limits_of(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
-    domains = _domains(query, ranges)
+    domains = tuple(domain_of(key, ranges) for key in query.keys)
+    keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
     wanted = _Totals(_tables(query.source, catalog), ranges, tuple(_aggregates(query)))
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
@@ -84,10 +96,10 @@ def make_plan(
         totals=totals,
         statistics=statistics,
         domains=domains,
-        groups=_groups(domains),
+        keys=keys,
         reach=reach,
         loss=loss,
-        noise=noise_for(totals, reach, loss),
+        noise=noise_for(totals, reach, rest),
         has_unit=not isinstance(unit_of(query.source, catalog), Row),
         catalog=catalog,
         facts=facts,
@@ -114,27 +126,6 @@ def _tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
             return {}
         case _:
             assert_never(source)
-
-
-def _domains(query: Query, ranges: Ranges) -> tuple[Domain, ...]:
-    domains = [domain_of(key, ranges) for key in query.keys]
-    known = tuple(domain for domain in domains if domain is not None)
-    if len(known) < len(domains):
-        raise UnsupportedQuery(
-            "these group keys are not known beforehand; group by columns declared as Category or "
-            "Bool, or as Int or Date with a short range"
-        )
-    return known
-
-
-def _groups(domains: tuple[Domain, ...]) -> tuple[tuple[Value, ...], ...]:
-    groups = groups_of(domains)
-    if groups is None:
-        raise UnsupportedQuery(
-            f"these keys make more than {MOST_GROUPS} groups, each of which would be answered; "
-            "group by fewer of them"
-        )
-    return tuple(groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,8 @@ class Total:
 
     @property
     def per_row(self) -> int:
-        """The most that one row can change it by."""
-        return self.grid.largest if self.grid is not None else 1
+        """The most that one row can change it by; 1 for a constant, which none can change."""
+        return max(1, self.grid.largest) if self.grid is not None else 1
 
 
 def grid_for(found: Range, kind: Kind | None, step: Fraction | None, *, centred: bool) -> ValueGrid:

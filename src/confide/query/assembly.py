@@ -19,6 +19,7 @@ from confide.query.tree import (
 
 __all__ = [
     "MOST_ROWS",
+    "check_counts",
     "check_key",
     "check_outputs",
     "check_sorted",
@@ -28,7 +29,9 @@ __all__ = [
 
 MOST_ROWS: Final = 10**9
 
-LONGEST_NAME: Final = 100
+LONGEST_NAME: Final = 200
+MOST_KEYS: Final = 16
+MOST_OUTPUTS: Final = 200
 
 
 def check_key(expression: Expression) -> Expression:
@@ -40,11 +43,20 @@ def check_key(expression: Expression) -> Expression:
     return expression
 
 
+def check_counts(keys: int, outputs: int) -> None:
+    """Refuse more keys or columns than any answer needs, before they are compared."""
+    if keys > MOST_KEYS or outputs > MOST_OUTPUTS:
+        raise UnsupportedQuery(
+            f"an answer has at most {MOST_KEYS} keys and {MOST_OUTPUTS} columns; ask in parts"
+        )
+
+
 def name_output(name: str) -> str:
     """Return the name of a column of the answer, or refuse one that could not be shown."""
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise UnsupportedQuery(
-            f"a column of the answer needs a printable name of at most {LONGEST_NAME} characters"
+            f"a column of the answer needs a printable name of at most {LONGEST_NAME} characters; "
+            "give it one with AS"
         )
     return name
 

@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from confide.errors import UnsupportedQuery
-from confide.query.assembly import MOST_ROWS, check_key, check_outputs, check_sorted, name_output
+from confide.query.assembly import (
+    MOST_ROWS,
+    check_counts,
+    check_key,
+    check_outputs,
+    check_sorted,
+    name_output,
+)
 from confide.query.canonical import describe
 from confide.query.construction import (
     check_condition,
@@ -157,6 +164,7 @@ class TableQuery:
         )
 
     def _read_outputs(self, resolver: "_Resolver") -> tuple[tuple[Expression, ...], list[Output]]:
+        check_counts(len(self.keys), len(self.keys) + len(self.statistics))
         found = [(name, check_key(resolver.read(term))) for name, term in self.keys]
         keys = tuple(dict.fromkeys(key for _, key in found))
         named = [

@@ -16,7 +16,11 @@ NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT})
 
 
 class Function(StrEnum):
-    """A function of the values of one row (or, after the noise, of one answer)."""
+    """A function of the values of one row (or, after the noise, of one answer).
+
+    Meanings are DuckDB's: LIKE minds upper and lower case, LEAST and GREATEST skip NULL, Sunday is
+    weekday 0, the sign of a remainder is the dividend's, ROUND goes away from zero at a half.
+    """
 
     ADD = "+"
     SUBTRACT = "-"

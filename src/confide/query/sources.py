@@ -138,6 +138,8 @@ def make_per_unit(
             raise UnsupportedQuery(f"{output.name!r} must be an aggregate of the unit's rows")
         if any(part.function is Aggregation.COUNT_UNITS for part in statistics):
             raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
+        if output.name.lower() == UNIT:
+            raise UnsupportedQuery(f"{UNIT!r} means the person here; give the column another name")
         columns[output.name] = output.expression.kind
     if not columns:
         raise UnsupportedQuery("a per-unit subquery needs an aggregate, such as COUNT(*) AS n")

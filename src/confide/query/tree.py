@@ -187,9 +187,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
             pass
 
 
-def substitute(
-    expression: Expression, replacements: Mapping[Expression, Expression]
-) -> Expression:
+def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
     """Return the expression with some of its parts exchanged, outermost first."""
     if expression in replacements:
         return replacements[expression]

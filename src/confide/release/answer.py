@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.declare import Kind
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.plan import Plan
-from confide.query.tree import Aggregate, Expression, Key
+from confide.query.tree import Aggregate, Expression, Key, Output, Value
 from confide.release.estimates import Floats, bootstrap, estimate, half_width, interval
 from confide.release.evaluate import evaluate
 from confide.release.noise import NoisyTotals
@@ -51,9 +52,14 @@ class Answer:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The values, one dictionary a row."""
-        table = self._table()
-        order = self._order()
-        return [{name: _plain(table[name][place]) for name in self.columns} for place in order]
+        outputs = self.plan.query.outputs
+        columns = [
+            _shown(output, column) for output, column in zip(outputs, self._table(), strict=True)
+        ]
+        return [
+            {name: column[place] for name, column in zip(self.columns, columns, strict=True)}
+            for place in self._order()
+        ]
 
     def to_pandas(self) -> Any:
         """Return the values as a pandas frame."""
@@ -93,19 +99,16 @@ class Answer:
         return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
 
     def _column(self, totals: Floats) -> "_Columns":
-        return _Columns(self.plan, totals)
+        return _Columns(self.plan, self.totals.groups, totals)
 
-    def _table(self) -> dict[str, NDArray[Any]]:
+    def _table(self) -> list[NDArray[Any]]:
         columns = self._column(self.totals.values(self.plan))
-        count = len(self.plan.groups)
-        return {
-            output.name: evaluate(output.expression, columns, count)
-            for output in self.plan.query.outputs
-        }
+        count = len(self.totals.groups)
+        return [evaluate(output.expression, columns, count) for output in self.plan.query.outputs]
 
     def _order(self) -> list[int]:
         """Return the places of the rows shown: HAVING, ORDER BY and LIMIT on noisy values."""
-        query, count = self.plan.query, len(self.plan.groups)
+        query, count = self.plan.query, len(self.totals.groups)
         columns = self._column(self.totals.values(self.plan))
         places = list(range(count))
         if query.having is not None:
@@ -133,13 +136,22 @@ class _Columns:
     """Keys and statistics of each group, from its totals."""
 
     plan: Plan
+    groups: tuple[tuple[Value, ...], ...]
     totals: Floats
 
     def __call__(self, expression: Expression) -> NDArray[Any]:
         if isinstance(expression, Key):
-            return np.array([group[expression.place] for group in self.plan.groups], dtype=object)
+            return np.array([group[expression.place] for group in self.groups], dtype=object)
         statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
         return estimate(statistic, self.plan, self.totals)
+
+
+def _shown(output: Output, column: NDArray[Any]) -> list[Any]:
+    """Return a column as plain values; whole numbers are shown as such."""
+    values = [_plain(value) for value in column]
+    if output.expression.kind is Kind.INT and not isinstance(output.expression, Key):
+        return [None if value is None else round(value) for value in values]
+    return values
 
 
 def _plain(value: Any) -> Any:

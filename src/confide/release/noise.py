@@ -2,51 +2,76 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines import Sealed, open_sealed
+from confide.engines import Groups, Sealed, open_sealed
 from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
-from confide.plan import Plan
+from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
+from confide.query.tree import Value
 
 __all__ = ["NoisyTotals", "perturb"]
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyTotals:
-    """For each group and total a whole number of noise steps: safe to show and to store."""
+    """Groups, and for each total a whole number of noise steps: safe to show and to store."""
 
+    groups: tuple[tuple[Value, ...], ...]
     steps: tuple[tuple[int, ...], ...]
 
     def values(self, plan: Plan) -> NDArray[np.float64]:
         """Return the totals in their own whole units, one row a group."""
         sizes = np.array([float(step) for step in plan.noise.steps])
-        values: NDArray[np.float64] = np.array(self.steps, dtype=np.float64) * sizes
+        table = np.array(self.steps, dtype=np.float64).reshape(len(self.groups), len(sizes))
+        values: NDArray[np.float64] = table * sizes
         return values
 
 
 def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
-    """Return the totals of every declared group plus the plan's noise.
+    """Return the totals of every group that is answered, plus the plan's noise.
 
     # Privacy: noise is drawn for every declared group, found or not, in the order of the plan;
-    # groups that are not declared are dropped unseen.
+    # groups that are neither declared nor named are dropped unseen.
     """
     exact = open_sealed(sealed)
+    groups = _answered(exact, plan.keys, entropy)
     nothing = (0,) * len(plan.totals)
-    noise = draw_noise(plan.noise, len(plan.groups), entropy).tolist()
+    noise = draw_noise(plan.noise, len(groups), entropy).tolist()
     return NoisyTotals(
+        groups,
         tuple(
             tuple(
                 _to_steps(total, size) + drawn
                 for total, size, drawn in zip(
-                    exact.get(group, nothing), plan.noise.steps, noise[place], strict=True
+                    exact.get(group, nothing), plan.noise.steps, noise[place], strict=False
                 )
             )
-            for place, group in enumerate(plan.groups)
-        )
+            for place, group in enumerate(groups)
+        ),
     )
+
+
+def _answered(
+    exact: Groups, keys: DeclaredKeys | EarnedKeys, entropy: Entropy
+) -> tuple[tuple[Value, ...], ...]:
+    """Return the groups that are answered: all declared ones, or those that earn their name."""
+    match keys:
+        case DeclaredKeys(groups=groups):
+            return groups
+        case EarnedKeys(selection=selection):
+            found = sorted(exact, key=_sortable)
+            named, _ = selection.release([exact[group][-1] for group in found], entropy=entropy)
+            return tuple(group for group, is_named in zip(found, named, strict=True) if is_named)
+        case _:
+            assert_never(keys)
+
+
+def _sortable(group: tuple[Value, ...]) -> tuple[tuple[bool, str], ...]:
+    return tuple((value is not None, str(value)) for value in group)
 
 
 def _to_steps(total: int, size: Fraction) -> int:

@@ -5,7 +5,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from confide.errors import UnsupportedQuery
-from confide.query.assembly import MOST_ROWS, check_key, check_outputs, check_sorted
+from confide.query.assembly import (
+    MOST_ROWS,
+    check_counts,
+    check_key,
+    check_outputs,
+    check_sorted,
+    name_output,
+)
 from confide.query.canonical import describe
 from confide.query.construction import check_condition, lift_keys
 from confide.query.names import Names
@@ -40,6 +47,7 @@ def read_sql(text: str, names: Names) -> Query:
     where = read_where(statement, select, tables)
     items = read_items(statement, select)
     keys = _read_keys(statement, items, tables.scope)
+    check_counts(len(keys), len(items))
     outputs = [_read_output(item, keys, statement, tables.scope) for item in items]
     with statement.placing(select):
         check_outputs(keys, outputs)
@@ -77,6 +85,7 @@ def _read_keys(statement: Statement, items: list[Item], scope: Scope) -> tuple[E
             nodes = [_find_key(node, items, scope) for node in group.expressions]
     else:
         return ()
+    check_counts(len(nodes), len(items))
     keys: list[Expression] = []
     for node in nodes:
         with statement.placing(node):
@@ -110,7 +119,8 @@ def _read_output(
     here = Here(statement, scope, "SELECT", read_statistic)
     with statement.placing(item.node):
         expression = read_expression(item.node, here)
-        return Output(item.alias or describe(expression), lift_keys(expression, keys))
+        name = name_output(item.alias or describe(expression))
+        return Output(name, lift_keys(expression, keys))
 
 
 def _read_having(select: exp.Select, here: Here) -> Expression | None:

@@ -249,9 +249,13 @@ def _read_cast(node: exp.Expr, here: Here) -> Expression:
     return make_call(function, read_expression(node.this, here))
 
 
+def _read_word(node: exp.Expr) -> str:
+    return node.name.upper() if type(node) in (exp.Var, exp.Literal) else ""
+
+
 def _read_extract(node: exp.Expr, here: Here) -> Expression:
     here.statement.expect(node, *OPERANDS)
-    function = PARTS.get(node.this.name.upper())
+    function = PARTS.get(_read_word(node.this))
     if function is None:
         raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(PARTS)}")
     return make_call(function, read_expression(node.expression, here))
@@ -259,7 +263,7 @@ def _read_extract(node: exp.Expr, here: Here) -> Expression:
 
 def _read_truncation(node: exp.Expr, here: Here) -> Expression:
     here.statement.expect(node, "this", "unit")
-    function = TRUNCATIONS.get(node.args["unit"].name.upper())
+    function = TRUNCATIONS.get(_read_word(node.args["unit"]))
     if function is None:
         raise UnsupportedQuery("DATE_TRUNC takes 'year', 'quarter' or 'month'")
     return make_call(function, read_expression(node.this, here))

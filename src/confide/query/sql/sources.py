@@ -62,10 +62,17 @@ def read_items(statement: Statement, select: exp.Select) -> list[Item]:
         if type(node) is exp.Alias:
             statement.expect(node, "this", "alias")
             with statement.placing(node):
-                items.append(Item(node.this, name_output(node.alias)))
+                items.append(Item(node.this, name_output(read_name(node.args["alias"]))))
         else:
             items.append(Item(node, None))
     return items
+
+
+def read_name(node: exp.Expr) -> str:
+    """Return a name that the analyst gave; one that is no word needs quotes."""
+    if not isinstance(node, exp.Identifier) or not (node.quoted or node.name.isidentifier()):
+        raise UnsupportedQuery('a name is a word, or stands in double quotes: AS "two words"')
+    return str(node.name)
 
 
 def read_where(statement: Statement, select: exp.Select, tables: Tables) -> Expression | None:
@@ -135,7 +142,7 @@ def _read_label(node: exp.Expr, reading: Reading) -> str | None:
     if alias is None:
         return None
     reading.statement.expect(alias, "this")
-    return str(alias.name)
+    return read_name(alias.this)
 
 
 def _read_per_unit(select: exp.Select, reading: Reading, label: str, alias: str) -> Member:
@@ -151,10 +158,11 @@ def _read_per_unit(select: exp.Select, reading: Reading, label: str, alias: str)
     unit, outputs = UNIT, []
     for item in items:
         if _is_unit(item.node, here):
-            unit = item.alias or item.node.name
+            unit = item.alias or strip(item.node).name
         else:
             expression = read_expression(item.node, here)
-            outputs.append(Output(item.alias or describe(expression), expression))
+            name = name_output(item.alias or describe(expression))
+            outputs.append(Output(name, expression))
     _check_names([unit, *(output.name for output in outputs)])
     where = read_where(statement, select, tables)
     with statement.placing(select):

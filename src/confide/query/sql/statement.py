@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from sqlglot import Token, TokenType, exp
@@ -193,6 +194,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
         if token.token_type in FOREIGN:
             raise _refuse_token(text, token, FOREIGN[token.token_type])
     _check_nesting(text, tokens)
+    _check_commas(text, tokens)
     if sum(token.token_type is T.JOIN for token in tokens) > MOST_JOINS:
         raise UnsupportedQuery(f"at most {MOST_JOINS} joins are answered")
     return tokens
@@ -216,6 +218,17 @@ def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
             raise _refuse_token(
                 text, token, f"this is nested more than {DEEPEST} deep; write it flatter"
             )
+    parentheses = [token.token_type for token in tokens]
+    if parentheses.count(T.L_PAREN) != parentheses.count(T.R_PAREN):
+        raise UnsupportedQuery("as many parentheses must close as open")
+
+
+def _check_commas(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse commas with nothing beside them, which the parser would pass over."""
+    for left, right in pairwise(tokens):
+        lonely = left.token_type in (T.L_PAREN, T.SELECT, T.COMMA) and right.token_type is T.COMMA
+        if lonely or (left.token_type is T.COMMA and right.token_type is T.R_PAREN):
+            raise _refuse_token(text, right, "something is missing beside this comma")
 
 
 def _drop_prefixes(opened: list[TokenType]) -> None:

@@ -1,0 +1,92 @@
+"""Commands of the analyst: preview and ask."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from confide.cli.chart import draw_chart
+from confide.cli.figures import Figures, figures_of, plain
+from confide.cli.formats import to_csv, to_json
+from confide.cli.screen import percent, show_figures, show_paid
+from confide.cli.session import FORGETFUL, open_curator
+from confide.errors import BadDeclaration
+
+__all__ = ["answer_question", "preview_question"]
+
+
+def preview_question(
+    console: Console, question: str, config: Path, *, epsilon: str | None, share: str | None
+) -> None:
+    """Print the cost of an answer and the half-width of each of its columns."""
+    found = open_curator(config).preview(question, epsilon=epsilon, share=share)
+    table = Table(title="Before asking")
+    table.add_column("column")
+    table.add_column("95 % half-width", justify="right")
+    for name, width in found.errors.items():
+        known = "depends on the data" if width is None else f"{width:,.4g}"
+        table.add_row(Text(plain(name)), known)
+    console.print(table)
+    cost = (
+        f"would cost {percent(found.cost.share)} of the budget (epsilon {found.cost.epsilon:.4g})"
+    )
+    console.print(f"{cost}; noise: {', '.join(found.mechanisms)}", markup=False, highlight=False)
+
+
+def answer_question(
+    question: str,
+    config: Path,
+    *,
+    epsilon: str | None,
+    share: str | None,
+    form: str,
+    plot: Path | None,
+) -> None:
+    """Ask, and write the answer to the standard output; remarks go to the other stream."""
+    if plot is not None:
+        _check_plot(plot)
+    curator = open_curator(config)
+    answer = curator.sql(question, epsilon=epsilon, share=share)
+    output, remarks = Console(), Console(stderr=True)
+    match form:
+        case "csv":
+            output.file.write(to_csv(answer))
+        case "json":
+            output.file.write(to_json(answer))
+        case _:
+            show_figures(output, figures_of(answer))
+    show_paid(remarks, answer, curator.budget)
+    remarks.print(FORGETFUL, style="yellow")
+    if plot is not None:
+        _write_plot(plot, figures_of(answer))
+
+
+def _check_plot(path: Path) -> None:
+    """Refuse a file that cannot be drawn, before anything is paid."""
+    if path.suffix not in (".svg", ".png"):
+        raise BadDeclaration(f"--plot must be a .svg or .png file, got {path.name!r}")
+    if path.suffix == ".png":
+        _converter()
+
+
+def _write_plot(path: Path, figures: Figures) -> None:
+    noisy = figures.noisy_columns()
+    if not noisy:
+        raise BadDeclaration("the answer has no number to draw")
+    drawn = draw_chart(noisy[0], figures.labels(), figures.column(noisy[0]))
+    if path.suffix == ".svg":
+        path.write_text(drawn, encoding="utf-8")
+    else:
+        path.write_bytes(_converter().svg_to_png(drawn, scale=2))
+
+
+def _converter() -> Any:
+    try:
+        import vl_convert
+    except ImportError:
+        raise BadDeclaration(
+            "a .png needs the package vl-convert-python; install it, or plot into a .svg file"
+        ) from None
+    return vl_convert

@@ -1,0 +1,78 @@
+"""Commands of the owner: draft, check, and look at the budget."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from confide.cli.screen import show_budget, show_entries, show_findings
+from confide.cli.session import FORGETFUL, open_curator
+from confide.declare import PublicTable, Table, read_toml
+from confide.declare.draft import DraftTable, draft_toml, name_table
+from confide.engines.inspection import Finding, inspect_table, read_schema
+from confide.errors import BadDeclaration
+
+__all__ = ["check_declaration", "draft_declaration", "print_budget", "print_ledger"]
+
+
+def draft_declaration(console: Console, data: Sequence[Path], config: Path) -> None:
+    """Write a draft of the declaration; a file that is there already stays as it is."""
+    tables: list[DraftTable] = []
+    for path in data:
+        name = name_table(path.stem, [table.name for table in tables])
+        source = os.path.relpath(path, config.parent)
+        tables.append(DraftTable(name, Path(source).as_posix(), read_schema(path)))
+    try:
+        with config.open("x", encoding="utf-8") as file:
+            file.write(draft_toml(tables))
+    except FileExistsError:
+        raise BadDeclaration(
+            f"{config} is there already; remove it, or draft into another file with --config"
+        ) from None
+    except OSError as error:
+        raise BadDeclaration(f"{config} cannot be written: {error.strerror}") from error
+    console.print(
+        f"{config} names {len(tables)} table(s). Finish the lines that are commented out: unit, "
+        "bounds, limits, budget. Then run `confide check`.",
+        markup=False,
+        highlight=False,
+    )
+
+
+def check_declaration(console: Console, config: Path) -> bool:
+    """Print how the declaration fits the data; tell whether questions can be asked."""
+    declaration = read_toml(config)
+    tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
+    findings: list[Finding] = []
+    for table in tables:
+        with console.status(f"reading {table.name}"):
+            findings += inspect_table(table)
+    findings.sort(key=lambda finding: not finding.is_problem)
+    problems = sum(finding.is_problem for finding in findings)
+    if findings:
+        show_findings(console, findings)
+        console.print(
+            "These figures are exact and about real rows: keep them to yourself, and do not "
+            "choose bounds by them.",
+            style="yellow",
+        )
+    console.print(f"{problems} problem(s), {len(findings) - problems} note(s)", highlight=False)
+    return not problems
+
+
+def print_budget(console: Console, config: Path) -> None:
+    """Print total, spent and left."""
+    curator = open_curator(config)
+    show_budget(console, curator.budget, curator.terms.delta)
+    console.print(FORGETFUL, style="yellow")
+
+
+def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
+    """Print every charge, and whether they add up."""
+    curator = open_curator(config)
+    show_entries(console, curator.ledger.entries())
+    if is_verified:
+        curator.ledger.verify()
+        console.print("balance and chain agree")
+    console.print(FORGETFUL, style="yellow")

@@ -1,0 +1,276 @@
+"""How a declaration fits the data, for the owner's eyes; and what a source's schema says.
+
+# Privacy: findings are exact figures about rows. They are for the owner's terminal alone; nothing
+# on the path of a question calls anything here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+import duckdb
+from sqlglot import expressions as sql
+
+from confide.declare import (
+    Bool,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    PublicTable,
+    Row,
+    Table,
+    Text,
+)
+from confide.engines.expressions import Sql, call, case, literal, number, try_cast
+from confide.engines.fragments import column, is_known, label, table, without_nan
+from confide.errors import BadDeclaration
+
+__all__ = ["Finding", "inspect_table", "read_schema"]
+
+RAW: Final = "raw"
+WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys((*WHOLE, *(f"U{name}" for name in WHOLE)), Kind.INT),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), Kind.FLOAT),
+    **dict.fromkeys(("VARCHAR", "ENUM"), Kind.TEXT),
+    "BOOLEAN": Kind.BOOL,
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"), Kind.DATE),
+}
+FITTING: Final = {(Kind.INT, Kind.FLOAT)}
+"""Pairs of a stored and a declared kind that differ and still suit each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know about a table; a problem must be mended before anything can be asked."""
+
+    table: str
+    column: str
+    message: str
+    is_problem: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A column as the source has it: its name, its type (none in CSV) and our word for that."""
+
+    name: str
+    type: str
+    kind: Kind | None
+
+
+def read_schema(source: str | Path) -> dict[str, Kind | None]:
+    """Return the columns of a file and their kinds, from its schema alone.
+
+    A CSV file has no schema: its header gives the names, and None stands for every kind.
+    """
+    with duckdb.connect(":memory:") as connection:
+        stored = _open(connection, Path(source).name, source)
+    return {column.name: column.kind for column in stored}
+
+
+def inspect_table(declared: Table | PublicTable) -> list[Finding]:
+    """Return what is worth knowing about a table before its first question, problems first."""
+    with duckdb.connect(":memory:") as connection:
+        try:
+            stored = _open(connection, declared.name, declared.source)
+            if isinstance(declared, PublicTable):
+                return []
+            names = {found.name.lower(): found for found in stored}
+            found = [*_check_schema(declared, names)]
+            found += _check_values(connection, declared, names)
+            found += _check_units(connection, declared, names)
+        except (BadDeclaration, duckdb.Error) as error:
+            return [Finding(declared.name, "", str(error), is_problem=True)]
+    return sorted(found, key=lambda finding: not finding.is_problem)
+
+
+def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
+    """Make the source readable under one name and return its columns."""
+    if isinstance(source, str | Path):
+        rows = sql.select("*").from_(_reader(name, Path(source)))
+        view = sql.Create(this=table(RAW), kind="VIEW", expression=rows)
+        try:
+            connection.execute(view.sql("duckdb"))
+        except duckdb.Error as error:
+            reason = str(error).split("\n", maxsplit=1)[0]
+            raise BadDeclaration(f"{name!r} cannot be read: {reason}") from error
+    else:
+        connection.register(RAW, source)
+    described = connection.execute(f'DESCRIBE "{RAW}"').fetchall()
+    is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
+    if is_csv:
+        return [_Stored(row[0], "", None) for row in described]
+    return [_Stored(row[0], row[1], _kind(row[1])) for row in described]
+
+
+def _reader(name: str, path: Path) -> Sql:
+    file = sql.Literal.string(str(path.resolve()))
+    match path.suffix.lower():
+        case ".parquet":
+            return call("READ_PARQUET", file)
+        case ".csv":
+            options = [sql.EQ(this=sql.column(key), expression=sql.true()) for key in CSV]
+            return call("READ_CSV", file, *options)
+        case _:
+            raise BadDeclaration(f"{name!r} must be a .parquet or .csv file")
+
+
+CSV: Final = ("header", "all_varchar")
+
+
+def _kind(stored: str) -> Kind | None:
+    """Return our word for a type of the engine.
+
+    >>> _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
+    (<Kind.FLOAT: 'float'>, None)
+    """
+    return KINDS.get(stored if "[" in stored else stored.split("(", maxsplit=1)[0])
+
+
+def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Finding]:
+    wanted = dict.fromkeys(declared.columns)
+    if not isinstance(declared.unit, Row):
+        wanted = {declared.unit: None, **wanted}
+    for name in wanted:
+        if name.lower() not in names:
+            yield Finding(declared.name, name, "the source has no such column", is_problem=True)
+    for name, kind in declared.columns.items():
+        found = names.get(name.lower())
+        if found is None or not found.type or found.kind is kind.kind:
+            continue
+        if (found.kind, kind.kind) not in FITTING:
+            message = f"is stored as {found.type}, declared {kind.kind}"
+            yield Finding(declared.name, name, message, is_problem=found.kind is None)
+
+
+def _check_values(
+    connection: duckdb.DuckDBPyConnection, declared: Table, names: Mapping[str, _Stored]
+) -> Iterator[Finding]:
+    """Look for values that do not read as declared, or lie outside what is declared."""
+    here = {
+        name: kind
+        for name, kind in declared.columns.items()
+        if (found := names.get(name.lower())) and (found.kind or not found.type)
+    }
+    counts: list[Sql] = []
+    for name, kind in here.items():
+        value = _typed(kind, column(name))
+        lost = sql.And(this=is_known(column(name)), expression=_is_missing(value))
+        counts += [sql.Count(this=column(name)), _count(lost), _count(_is_outside(kind, value))]
+    if not counts:
+        return
+    figures = _only_row(connection, sql.select(*counts).from_(table(RAW)))
+    for place, (name, kind) in enumerate(here.items()):
+        known, lost_count, outside = figures[3 * place : 3 * place + 3]
+        if lost_count:
+            share = _percent(lost_count, known)
+            message = f"{share} of the values do not read as {kind.kind} and count as NULL"
+            yield Finding(declared.name, name, message)
+        if outside:
+            fate = _fate_outside(kind)
+            yield Finding(declared.name, name, f"{_percent(outside, known)} of the values {fate}")
+
+
+def _check_units(
+    connection: duckdb.DuckDBPyConnection, declared: Table, names: Mapping[str, _Stored]
+) -> Iterator[Finding]:
+    """Look for rows without a unit, and for units with more rows than may count."""
+    if isinstance(declared.unit, Row) or declared.unit.lower() not in names:
+        return
+    unit, most = column(declared.unit), declared.max_rows_per_unit
+    rows = sql.select(label(unit, "unit"), label(sql.Count(this=sql.Star()), "many"))
+    rows = rows.from_(table(RAW)).group_by(unit.copy())
+    many, known = column("many"), is_known(column("unit"))
+    above = sql.And(this=known, expression=sql.GT(this=many, expression=number(most)))
+    figures = [
+        sql.Sum(this=many.copy()),
+        sql.Sum(this=case(_is_missing(column("unit")), many.copy())),
+        _count(known.copy()),
+        _count(above),
+        sql.Sum(this=case(above.copy(), many - number(most))),
+    ]
+    found = _only_row(connection, sql.select(*figures).from_(rows.subquery("units")))
+    in_all, nobody, units, over, cut = (int(figure or 0) for figure in found)
+    if nobody:
+        message = f"{_percent(nobody, in_all)} of the rows name no unit and are left out"
+        yield Finding(declared.name, declared.unit, message)
+    if over:
+        message = (
+            f"{_percent(over, units)} of the units have more than {most} "
+            f"row{'s' if most > 1 else ''}"
+        )
+        message += (
+            "; unique = true cannot be kept"
+            if declared.unique
+            else f"; {_percent(cut, in_all)} of the rows never count"
+        )
+        yield Finding(declared.name, declared.unit, message, is_problem=declared.unique)
+
+
+def _typed(declared: Column, raw: Sql) -> Sql:
+    match declared:
+        case Int() | Float():
+            return without_nan(try_cast(raw, "DOUBLE"))
+        case Date():
+            return try_cast(raw, "DATE")
+        case Bool():
+            return try_cast(raw, "BOOLEAN")
+        case Text() | Category():
+            return try_cast(raw, "VARCHAR")
+        case _:
+            assert_never(declared)
+
+
+def _is_outside(declared: Column, value: Sql) -> Sql:
+    match declared:
+        case Int(low=low, high=high):
+            return _is_beyond(value, number(float(low)), number(float(high)))
+        case Float(low=least, high=most):
+            return _is_beyond(value, number(float(least)), number(float(most)))
+        case Date(low=first, high=last):
+            return _is_beyond(value, literal(first), literal(last))
+        case Category(values=values):
+            listed = [literal(text) for text in values if text is not None]
+            return sql.Not(this=sql.In(this=value, expressions=listed))
+        case Bool() | Text():
+            return sql.false()
+        case _:
+            assert_never(declared)
+
+
+def _fate_outside(declared: Column) -> str:
+    if isinstance(declared, Category):
+        return "are not listed and count as NULL"
+    return "lie outside the bounds and are clipped"
+
+
+def _is_beyond(value: Sql, low: Sql, high: Sql) -> Sql:
+    below = sql.LT(this=value.copy(), expression=low)
+    return sql.Or(this=below, expression=sql.GT(this=value.copy(), expression=high))
+
+
+def _is_missing(value: Sql) -> Sql:
+    return sql.Paren(this=sql.Is(this=value.copy(), expression=sql.Null()))
+
+
+def _count(condition: Sql) -> Sql:
+    return sql.Count(this=case(condition, number(1)))
+
+
+def _only_row(connection: duckdb.DuckDBPyConnection, statement: sql.Select) -> tuple[Any, ...]:
+    return tuple(connection.execute(statement.sql("duckdb")).fetchall()[0])
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share for people.
+
+    >>> _percent(1, 3), _percent(1, 10**6), _percent(7, 7)
+    ('33.3 %', 'less than 0.1 %', '100 %')
+    """
+    share = 100 * part / whole
+    return f"{share:.3g} %" if share >= 0.1 else "less than 0.1 %"

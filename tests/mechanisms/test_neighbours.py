@@ -1,0 +1,73 @@
+"""Sensitivities, compared with every pair of small databases."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement, product
+
+import pytest
+
+from confide.mechanisms import Neighbours, histogram_sensitivity, sum_sensitivity
+
+Unit = tuple[int, ...]
+Database = tuple[Unit, ...]
+BINS = 4
+
+
+def units(cells: int, rows: int) -> list[Unit]:
+    """Return what one unit can hold: up to ``rows`` rows in each of up to ``cells`` bins."""
+    return [
+        unit
+        for unit in product(range(rows + 1), repeat=BINS)
+        if sum(count > 0 for count in unit) <= cells
+    ]
+
+
+def pairs(neighbours: Neighbours, each: list[Unit]) -> Iterator[tuple[Database, Database]]:
+    """Yield all neighbours with up to one unit besides those that differ."""
+    for rest in [(), *combinations(each[1:6], 1)]:
+        if neighbours is Neighbours.REPLACE:
+            for one, other in combinations_with_replacement(each, 2):
+                yield (*rest, one), (*rest, other)
+        else:
+            for one in each:
+                yield (*rest, one), rest
+
+
+def histogram(database: Database) -> list[int]:
+    return [sum(unit[i] for unit in database) for i in range(BINS)]
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize(("cells", "rows"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_histograms_move_as_far_as_stated(neighbours: Neighbours, cells: int, rows: int) -> None:
+    """Over all small neighbours the greatest moves are those stated, in every length."""
+    moves = [
+        [abs(a - b) for a, b in zip(histogram(one), histogram(other), strict=True)]
+        for one, other in pairs(neighbours, units(cells, rows))
+    ]
+    stated = histogram_sensitivity(neighbours, cells=cells, rows=rows)
+
+    assert stated.l0 == max(sum(step > 0 for step in move) for move in moves)
+    assert stated.l1 == max(sum(move) for move in moves)
+    assert stated.l2_squared == max(sum(step**2 for step in move) for move in moves)
+    assert stated.largest == max(max(move) for move in moves)
+
+
+def test_a_histogram_moves_by_one_or_two() -> None:
+    """One row a unit: l1 is 1 under add-remove and 2 under replace."""
+    assert 1 == histogram_sensitivity("add-remove").l1
+    assert 2 == histogram_sensitivity("replace").l1
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 5), (-3, 2), (2, 4), (-5, -1), (3, 3)])
+def test_sums_move_as_far_as_stated(low: int, high: int) -> None:
+    """Over all values the greatest moves of a sum are those stated."""
+    values = range(low, high + 1)
+
+    assert sum_sensitivity("add-remove", low, high) == max(abs(v) for v in values)
+    assert sum_sensitivity("replace", low, high) == max(abs(v - w) for v in values for w in values)
+
+
+def test_bounds_may_be_fractions() -> None:
+    """Bounds are exact: 0.1 is a tenth."""
+    assert Fraction(3, 10) == sum_sensitivity("replace", -0.1, "0.2")

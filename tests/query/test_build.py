@@ -1,0 +1,278 @@
+"""Questions in Python make the trees that SQL makes."""
+
+import math
+from datetime import date
+from fractions import Fraction
+from typing import Any, cast
+
+import pytest
+
+from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
+from confide.query import (
+    TableQuery,
+    Term,
+    case,
+    coalesce,
+    col,
+    count,
+    count_units,
+    greatest,
+    is_selection,
+    least,
+    mean,
+    median,
+    quantile,
+    stddev,
+    variance,
+)
+from confide.query import sum as total
+from confide.query.sql import read_sql
+from support.questions import NAMES
+
+VISITS = TableQuery("visits")
+age, cost, ward, day = col("age"), col("cost"), col("ward"), col("day")
+
+CONDITIONS = [
+    (age >= 65, "age >= 65"),
+    (65 <= age, "age >= 65"),
+    (age != 3, "age <> 3"),
+    (ward == "A", "ward = 'A'"),
+    ((age > 1) & (cost < 2.5) & col("smoker"), "age > 1 AND cost < 2.5 AND smoker"),
+    ((age > 1) | ~col("smoker"), "age > 1 OR NOT smoker"),
+    (age.isin([1, 2, None]), "age IN (1, 2, NULL)"),
+    (~ward.isin(("A", "B")), "ward NOT IN ('A', 'B')"),
+    (age.between(1, 9), "age BETWEEN 1 AND 9"),
+    (col("diagnosis").like("C%"), "diagnosis LIKE 'C%'"),
+    (age.is_null(), "age IS NULL"),
+    (age.not_null(), "age IS NOT NULL"),
+    (day >= date(2021, 5, 6), "day >= DATE '2021-05-06'"),
+    (day >= "2021-05-06", "day >= DATE '2021-05-06'"),
+    (1 + age * 2 - 3 > -age, "1 + age * 2 - 3 > -age"),
+    (1 - age > 2 * age, "1 - age > 2 * age"),
+    (1 / cost > cost / 2, "1 / cost > cost / 2"),
+    (age % 2 == 7 % age, "age % 2 = 7 % age"),
+    (age.abs() > cost.floor() + cost.ceil(), "ABS(age) > FLOOR(cost) + CEIL(cost)"),
+    (cost.round() == cost.round(2), "ROUND(cost) = ROUND(cost, 2)"),
+    (cost.ln() > cost.exp() + cost.sqrt(), "LN(cost) > EXP(cost) + SQRT(cost)"),
+    (cost.clip(0, 10) > 5, "LEAST(GREATEST(cost, 0), 10) > 5"),
+    (least(age, 3) == greatest(age, 1, 2), "LEAST(age, 3) = GREATEST(age, 1, 2)"),
+    (coalesce(age, 0) == 0, "COALESCE(age, 0) = 0"),
+    (day.year() + day.quarter() > day.month(), "YEAR(day) + QUARTER(day) > MONTH(day)"),
+    (day.day() == day.weekday(), "DAY(day) = DAYOFWEEK(day)"),
+    (day.truncate("month") == day, "DATE_TRUNC('month', day) = day"),
+    (ward.lower() == ward.upper(), "LOWER(ward) = UPPER(ward)"),
+    (ward.length() == 1, "LENGTH(ward) = 1"),
+    (ward.substr(1, 2) == ward.substr(2), "SUBSTR(ward, 1, 2) = SUBSTR(ward, 2)"),
+    (ward.cast("int") == 1, "CAST(ward AS BIGINT) = 1"),
+    (
+        case((age > 1, "a"), (age > 0, ward), otherwise="c") == "a",
+        "CASE WHEN age > 1 THEN 'a' WHEN age > 0 THEN ward ELSE 'c' END = 'a'",
+    ),
+    (col("visits.age") == 1, "age = 1"),
+]
+STATISTICS = [
+    (count(), "COUNT(*)"),
+    (count("age"), "COUNT(age)"),
+    (count_units(), "COUNT(DISTINCT patient_id)"),
+    (total("cost"), "SUM(cost)"),
+    (total(age * cost), "SUM(age * cost)"),
+    (mean("cost"), "AVG(cost)"),
+    (variance("cost"), "VARIANCE(cost)"),
+    (stddev("cost"), "STDDEV(cost)"),
+    (median("cost"), "MEDIAN(cost)"),
+    (quantile("cost", 0.9), "QUANTILE_CONT(cost, 0.9)"),
+    (quantile("cost", Fraction(1, 4)), "QUANTILE_CONT(cost, 0.25)"),
+    (total("cost") / count(), "SUM(cost) / COUNT(*)"),
+    (100 * mean("cost").where(age > 1), "100 * AVG(cost) FILTER (WHERE age > 1)"),
+    (
+        count().where(age > 1).where(cost > 1),
+        "COUNT(*) FILTER (WHERE age > 1 AND cost > 1)",
+    ),
+]
+QUESTIONS = [
+    (
+        VISITS.where(age >= 65).group_by("ward").agg(n=count(), total=total("cost")),
+        "SELECT ward, COUNT(*) AS n, SUM(cost) AS total FROM visits WHERE age >= 65 GROUP BY ward",
+    ),
+    (
+        VISITS.group_by(day.year(), decade=age / 10).agg(n=count()).having(col("n") > 5),
+        'SELECT YEAR(day) AS "year(day)", age / 10 AS decade, COUNT(*) AS n FROM visits '
+        "GROUP BY 1, 2 HAVING n > 5",
+    ),
+    (
+        VISITS.group_by("ward").order_by(count(), descending=True).limit(3),
+        "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 3",
+    ),
+    (
+        VISITS.group_by("ward").agg(n=count()).order_by("n", descending=True).order_by("ward"),
+        "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC, ward",
+    ),
+    (
+        VISITS.join("icd", on={"diagnosis": "code"}, how="left").group_by("chapter").agg(n=count()),
+        "SELECT chapter, COUNT(*) AS n FROM visits LEFT JOIN icd ON diagnosis = code "
+        "GROUP BY chapter",
+    ),
+    (
+        TableQuery("people").join("cities", on="city").group_by("city").agg(n=count()),
+        "SELECT city, COUNT(*) AS n FROM people JOIN cities USING (city) GROUP BY city",
+    ),
+    (
+        VISITS.join("labs").where(col("labs.day") > col("visits.day")).agg(m=mean("value")),
+        "SELECT AVG(value) AS m FROM visits JOIN labs USING (patient_id) "
+        "WHERE labs.day > visits.day",
+    ),
+    (
+        VISITS.where(age > 1).per_unit(t=total("cost")).where(col("t") > 2).agg(a=mean("t")),
+        "SELECT AVG(t) AS a FROM (SELECT patient_id, SUM(cost) AS t FROM visits WHERE age > 1 "
+        "GROUP BY 1) WHERE t > 2",
+    ),
+    (
+        VISITS.join(TableQuery("labs").per_unit(k=count())).where(col("k") > 2).agg(n=count()),
+        "SELECT COUNT(*) AS n FROM visits JOIN (SELECT patient_id, COUNT(*) AS k FROM labs "
+        "GROUP BY 1) USING (patient_id) WHERE k > 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("term", "condition"), CONDITIONS)
+def test_a_term_is_the_condition(term: Term, condition: str) -> None:
+    """A term of Python's operators is the condition that SQL spells beside it."""
+    query = VISITS.where(term).agg(n=count()).build(NAMES)
+
+    assert read_sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", NAMES) == query
+
+
+@pytest.mark.parametrize(("term", "statistic"), STATISTICS)
+def test_a_term_is_the_statistic(term: Term, statistic: str) -> None:
+    """A statistic in Python is the one that SQL spells beside it."""
+    assert read_sql(f"SELECT {statistic} AS x FROM visits", NAMES) == VISITS.agg(x=term).build(
+        NAMES
+    )
+
+
+@pytest.mark.parametrize(("question", "text"), QUESTIONS)
+def test_a_question_is_the_text(question: TableQuery, text: str) -> None:
+    """A question made step by step is the tree of the text beside it."""
+    assert read_sql(text, NAMES) == question.build(NAMES)
+
+
+def test_selection_is_recognised() -> None:
+    """The most frequent keys can be asked for in Python too."""
+    query = VISITS.group_by("ward").order_by(count(), descending=True).limit(3).build(NAMES)
+
+    assert is_selection(query)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: (age > 1) and (cost > 1),
+        lambda: (age > 1) or (cost > 1),
+        lambda: not (age > 1),
+        lambda: 1 < age < 3,
+        lambda: bool(age == 1),
+        lambda: age in [1, 2],
+        lambda: 1 in age,
+        lambda: list(age),
+        lambda: age.isin("AB"),
+        lambda: col(cast(Any, 3)),
+        lambda: ward.cast("interval"),
+        lambda: day.truncate("week"),
+        lambda: VISITS.where(cast(Any, "age > 1")),
+        lambda: VISITS.where(cast(Any, True)),
+        lambda: VISITS.agg(n=cast(Any, 1)),
+        lambda: VISITS.limit(0),
+        lambda: VISITS.limit(True),
+        lambda: VISITS.join("icd", on="code", how="cross"),
+        lambda: VISITS.join(VISITS),
+        lambda: VISITS.join(VISITS.per_unit(n=count()).where(col("n") > 1)),
+        lambda: VISITS.agg(n=count()).ask(epsilon=1),
+        lambda: VISITS.agg(n=count()).preview(epsilon=1),
+    ],
+)
+def test_mistakes_are_refused_at_once(mistake: Any) -> None:
+    """What Python would misread, and what makes no sense, is refused where it is written."""
+    with pytest.raises(UnsupportedQuery):
+        mistake()
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        (VISITS, "nothing is asked"),
+        (VISITS.agg(x=age), "neither grouped by nor inside"),
+        (VISITS.where(count() > 1).agg(n=count()), "having"),
+        (VISITS.agg(x=total(count())), "aggregate of an aggregate"),
+        (VISITS.where(age).agg(n=count()), "true or false"),
+        (VISITS.where(age == "1").agg(n=count()), "does not take"),
+        (VISITS.where(age == [1]).agg(n=count()), "a value must be"),
+        (VISITS.where(age > math.inf).agg(n=count()), "a value must be"),
+        (VISITS.where(ward == "a\x00").agg(n=count()), "a value must be"),
+        (VISITS.agg(x=quantile("cost", 2)), "between 0 and 1"),
+        (VISITS.group_by("patient_id").agg(n=count()), "never shown"),
+        (VISITS.where(col("patient_id") == 1).agg(n=count()), "never shown"),
+        (VISITS.group_by("ward").agg(ward=count()), "two columns"),
+        (VISITS.join("visits").agg(n=count()), "with itself"),
+        (VISITS.join("labs", on="day").agg(n=count()), "the unit alone"),
+        (VISITS.join("icd").agg(n=count()), "needs a condition"),
+        (VISITS.join("people").agg(n=count()), "another person"),
+        (TableQuery("icd").agg(n=count()), "public and stands first"),
+        (VISITS.per_unit().agg(n=count()), "needs an aggregate"),
+        (VISITS.per_unit(n=count()).per_unit(m=total("n")).agg(a=mean("m")), "one level"),
+        (VISITS.group_by("ward").per_unit(n=count()).agg(a=mean("n")), "conditions and statistics"),
+        (VISITS.group_by("ward").order_by(least(1, 2)), "sorted by"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused(question: TableQuery, reason: str) -> None:
+    """The reasons are those of SQL."""
+    with pytest.raises(UnsupportedQuery, match=reason):
+        question.build(NAMES)
+
+
+def test_unknown_names_are_suggested() -> None:
+    """A misspelled name is refused with the declared one."""
+    with pytest.raises(UnknownName, match="did you mean 'cost'"):
+        VISITS.agg(x=mean("csot")).build(NAMES)
+    with pytest.raises(UnknownName, match="did you mean 'visits'"):
+        TableQuery("visit").agg(n=count()).build(NAMES)
+
+
+def test_a_level_is_a_number() -> None:
+    """A quantile's level that is no number is the caller's mistake."""
+    with pytest.raises(BadDeclaration, match="q must be"):
+        quantile("cost", "half")
+
+
+def test_depth_is_bounded() -> None:
+    """Terms past 50 levels are refused while they are made; long chains of & are flat."""
+    deep, flat = age, age > 0
+    for _ in range(49):
+        deep = deep + 1
+    for _ in range(500):
+        flat = flat & (age > 1)
+
+    assert 1 == len(VISITS.where(flat).agg(n=count()).build(NAMES).outputs)
+    with pytest.raises(UnsupportedQuery, match="50 levels"):
+        deep + 1
+
+
+def test_the_asker_answers() -> None:
+    """Whoever began the question gets it back, with what was wanted."""
+
+    class Echo:
+        def ask(self, query: TableQuery, **want: Any) -> Any:
+            return "asked", query.build(NAMES), want
+
+        def preview(self, query: TableQuery, **want: Any) -> Any:
+            return "previewed", query.build(NAMES), want
+
+    question = TableQuery("visits", Echo()).agg(n=count())
+
+    assert ("asked", question.build(NAMES), {"epsilon": 1}) == question.ask(epsilon=1)
+    assert ("previewed", question.build(NAMES), {"share": "1%"}) == question.preview(share="1%")
+
+
+def test_terms_are_usable_as_values() -> None:
+    """Terms can be put into sets and printed, although == makes another term."""
+    assert 2 == len({age, cost})
+    assert "age" in repr(age > 1)

@@ -1,0 +1,108 @@
+"""The canonical line: one for each tree, legal input, and the same for every spelling."""
+
+import pytest
+from hypothesis import given
+from sqlglot.dialects.duckdb import DuckDB
+
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.query import Query, canonical
+from confide.query.canonical import quote_name
+from confide.query.construction import make_aggregate
+from confide.query.functions import Aggregation
+from confide.query.sql import read_sql
+from confide.query.tree import Expression, Output, Scan
+from support.questions import NAMES
+from support.trees import expressions, queries
+
+COUNT = Output("n", make_aggregate(Aggregation.COUNT, None))
+ALIKE = [
+    [
+        "SELECT ward, COUNT(*) AS n FROM visits WHERE age BETWEEN 1 AND 9 GROUP BY ward ORDER BY n",
+        "select v.WARD, count(*) n from Visits v where v.age >= 1 and v.age <= 9 "
+        "group by 1 order by 2",
+        "SELECT ward,COUNT(1) AS n FROM visits WHERE (age>=1) AND ((age<=9)) GROUP BY ward "
+        "ORDER BY COUNT(*) ASC NULLS LAST;",
+    ],
+    [
+        "SELECT COUNT(*) AS n FROM visits JOIN labs USING (patient_id) WHERE ward <> 'A'",
+        "SELECT COUNT(*) AS n FROM visits a JOIN labs b ON b.patient_id = a.unit WHERE ward != 'A'",
+        "SELECT COUNT(*) AS n FROM visits INNER JOIN labs ON (labs.unit) = (visits.patient_id) "
+        "WHERE ward <> 'A' -- not A",
+    ],
+    [
+        "SELECT AVG(t) AS a FROM (SELECT patient_id, SUM(cost) AS t FROM visits GROUP BY 1) AS p",
+        "WITH q AS (SELECT patient_id AS p, SUM(cost) AS t FROM visits GROUP BY p) "
+        "SELECT AVG(q.t) AS a FROM q",
+    ],
+    ["SELECT DISTINCT ward FROM visits", "SELECT ward FROM visits GROUP BY ward"],
+]
+APART = [
+    "SELECT COUNT(*) AS n FROM visits",
+    "SELECT COUNT(*) AS N FROM visits",
+    "SELECT COUNT(age) AS n FROM visits",
+    "SELECT COUNT(*) AS n FROM labs",
+    "SELECT COUNT(*) AS n FROM visits WHERE age = 1",
+    "SELECT COUNT(*) AS n FROM visits WHERE cost = 1",
+    "SELECT COUNT(*) AS n FROM visits WHERE cost = 1.0",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward = '1'",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward IN ('A', 'B')",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward IN ('B', 'A')",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward IN ('A, B')",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward IN ('A'', ''B')",
+    "SELECT COUNT(*) AS n FROM visits WHERE age - (1 - 2) = 0",
+    "SELECT COUNT(*) AS n FROM visits WHERE age - 1 - 2 = 0",
+    "SELECT COUNT(*) AS n FROM visits LIMIT 1",
+    "SELECT COUNT(*) AS n FROM visits JOIN labs USING (patient_id)",
+    "SELECT COUNT(*) AS n FROM visits LEFT JOIN labs USING (patient_id)",
+]
+
+
+@pytest.mark.parametrize("spellings", ALIKE)
+def test_spellings_share_one_line(spellings: list[str]) -> None:
+    """Case, aliases, places, BETWEEN, parentheses and comments leave no trace."""
+    assert 1 == len({canonical(read_sql(text, NAMES)) for text in spellings})
+    assert 1 == len({read_sql(text, NAMES) for text in spellings})
+
+
+def test_different_questions_have_different_lines() -> None:
+    """No two of these questions share a line."""
+    assert len(APART) == len({canonical(read_sql(text, NAMES)) for text in APART})
+
+
+@given(expression=expressions(Kind.BOOL, 4))
+def test_expressions_read_back(expression: Expression) -> None:
+    """Any condition, written and read again, is the same tree; so no two share a line."""
+    query = Query(Scan("visits", "t1"), expression, (), (COUNT,))
+
+    assert query == read_sql(canonical(query), NAMES)
+
+
+@given(query=queries())
+def test_questions_read_back(query: Query) -> None:
+    """Any question of one table, written and read again, is the same tree."""
+    line = canonical(query)
+
+    assert "\n" not in line
+    assert query == read_sql(line, NAMES)
+
+
+@pytest.mark.parametrize("word", sorted(DuckDB.Tokenizer.KEYWORDS))
+def test_keywords_are_names_like_any_other(word: str) -> None:
+    """An output may be called by any word of the language; the line still reads back."""
+    query = Query(Scan("visits", "t1"), None, (), (Output(word, COUNT.expression),))
+
+    assert query == read_sql(canonical(query), NAMES)
+
+
+def test_plain_names_stay_plain() -> None:
+    """Quotes stand only where a name needs them."""
+    assert ["age", '"group"', '"a b"', '"a""b"', '"9"'] == [
+        quote_name(name) for name in ("age", "group", "a b", 'a"b', "9")
+    ]
+
+
+def test_a_column_called_unit_goes_before_the_unit() -> None:
+    """The word "unit" names a person only where no column has that name; it is never a value."""
+    with pytest.raises(UnsupportedQuery, match="never shown"):
+        read_sql("SELECT unit, COUNT(*) FROM visits GROUP BY unit", NAMES)

@@ -1,0 +1,34 @@
+"""The refused piece under the analyst's own words."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.query.excerpt import WIDTH, underline
+
+
+def test_the_line_and_the_piece_are_shown() -> None:
+    """Carets stand under exactly the piece, on the line that holds it."""
+    assert "line 2: two three\n            ^^^^^" == underline("one\ntwo three\nfour", 8, 13)
+
+
+def test_a_piece_of_several_lines_ends_with_its_first() -> None:
+    """Only the first line of a long piece is shown."""
+    assert "line 1: one\n        ^^^" == underline("one\ntwo", 0, 7)
+
+
+def test_a_long_line_is_cut_around_the_piece() -> None:
+    """The piece is shown although the line is far too long."""
+    text = "x" * 5_000 + " HERE " + "y" * 5_000
+    line, carets = underline(text, 5_001, 5_005).split("\n")
+
+    assert "HERE" == "".join(a for a, b in zip(line, carets, strict=False) if b == "^")
+
+
+@given(text=st.text(min_size=1), start=st.integers(-5, 50), end=st.integers(-5, 50))
+def test_any_piece_of_any_text_can_be_shown(text: str, start: int, end: int) -> None:
+    """Two lines come back, without control characters and never too wide."""
+    line, carets = underline(text, start, end).split("\n")
+
+    assert line.isprintable()
+    assert carets.strip().strip("^") == ""
+    assert len(line) <= WIDTH + 20

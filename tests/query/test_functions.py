@@ -1,0 +1,157 @@
+"""The closed vocabulary: every function has a type rule, a spelling in SQL, and arguments."""
+
+import pytest
+
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.query.construction import make_aggregate, make_call, make_literal
+from confide.query.functions import RULES, Aggregation, Function, result_kind
+from confide.query.tree import Column, Expression
+
+F = Function
+INT, FLOAT, TEXT, BOOL, DATE = Kind.INT, Kind.FLOAT, Kind.TEXT, Kind.BOOL, Kind.DATE
+
+FITTING: list[tuple[Function, list[Kind | None], Kind]] = [
+    (F.ADD, [INT, INT], INT),
+    (F.ADD, [INT, FLOAT], FLOAT),
+    (F.SUBTRACT, [FLOAT, None], FLOAT),
+    (F.MULTIPLY, [None, None], INT),
+    (F.DIVIDE, [INT, INT], FLOAT),
+    (F.MODULO, [INT, INT], INT),
+    (F.NEGATE, [FLOAT], FLOAT),
+    (F.EQUAL, [DATE, DATE], BOOL),
+    (F.UNEQUAL, [TEXT, None], BOOL),
+    (F.LESS, [INT, FLOAT], BOOL),
+    (F.LESS_EQUAL, [BOOL, BOOL], BOOL),
+    (F.GREATER, [TEXT, TEXT], BOOL),
+    (F.GREATER_EQUAL, [None, None], BOOL),
+    (F.AND, [BOOL, BOOL, None], BOOL),
+    (F.OR, [BOOL, BOOL], BOOL),
+    (F.NOT, [BOOL], BOOL),
+    (F.IS_NULL, [DATE], BOOL),
+    (F.IN, [INT, INT, FLOAT, None], BOOL),
+    (F.LIKE, [TEXT, TEXT], BOOL),
+    (F.CASE, [BOOL, INT, BOOL, FLOAT, None], FLOAT),
+    (F.COALESCE, [None, TEXT], TEXT),
+    (F.ABS, [INT], INT),
+    (F.FLOOR, [FLOAT], INT),
+    (F.CEIL, [FLOAT], INT),
+    (F.ROUND, [FLOAT, INT], FLOAT),
+    (F.ROUND, [INT], INT),
+    (F.LEAST, [INT, FLOAT, INT], FLOAT),
+    (F.GREATEST, [INT], INT),
+    (F.LN, [INT], FLOAT),
+    (F.EXP, [FLOAT], FLOAT),
+    (F.SQRT, [INT], FLOAT),
+    (F.YEAR, [DATE], INT),
+    (F.QUARTER, [DATE], INT),
+    (F.MONTH, [DATE], INT),
+    (F.DAY, [DATE], INT),
+    (F.WEEKDAY, [None], INT),
+    (F.TRUNC_YEAR, [DATE], DATE),
+    (F.TRUNC_QUARTER, [DATE], DATE),
+    (F.TRUNC_MONTH, [DATE], DATE),
+    (F.LOWER, [TEXT], TEXT),
+    (F.UPPER, [TEXT], TEXT),
+    (F.LENGTH, [TEXT], INT),
+    (F.SUBSTR, [TEXT, INT], TEXT),
+    (F.SUBSTR, [TEXT, INT, INT], TEXT),
+    (F.TO_INT, [TEXT], INT),
+    (F.TO_FLOAT, [BOOL], FLOAT),
+    (F.TO_TEXT, [DATE], TEXT),
+    (F.TO_BOOL, [INT], BOOL),
+    (F.TO_DATE, [TEXT], DATE),
+]
+MISFITS: list[tuple[Function, list[Kind | None]]] = [
+    (F.ADD, [INT]),
+    (F.ADD, [INT, INT, INT]),
+    (F.ADD, [DATE, INT]),
+    (F.ADD, [BOOL, INT]),
+    (F.MODULO, [FLOAT, INT]),
+    (F.EQUAL, [INT, TEXT]),
+    (F.EQUAL, [BOOL, INT]),
+    (F.EQUAL, [DATE]),
+    (F.IN, [INT]),
+    (F.IN, [INT, TEXT]),
+    (F.AND, []),
+    (F.AND, [INT, BOOL]),
+    (F.NOT, [BOOL, BOOL]),
+    (F.LIKE, [INT, TEXT]),
+    (F.CASE, [BOOL, INT]),
+    (F.CASE, [INT, INT, INT]),
+    (F.CASE, [BOOL, INT, TEXT]),
+    (F.CASE, [BOOL, None, None]),
+    (F.COALESCE, []),
+    (F.COALESCE, [None]),
+    (F.COALESCE, [INT, TEXT]),
+    (F.ROUND, [FLOAT, FLOAT]),
+    (F.ROUND, [FLOAT, INT, INT]),
+    (F.ROUND, []),
+    (F.LEAST, []),
+    (F.LEAST, [TEXT]),
+    (F.YEAR, [TEXT]),
+    (F.LENGTH, [INT]),
+    (F.SUBSTR, [TEXT]),
+    (F.TO_INT, []),
+    (F.TO_INT, [INT, INT]),
+]
+
+
+def column(kind: Kind) -> Expression:
+    return Column("t1", f"{kind}_column", kind)
+
+
+@pytest.mark.parametrize("function", Function)
+def test_every_function_has_a_rule_and_an_example(function: Function) -> None:
+    """No member of the vocabulary lacks a type rule, or a case in the table above."""
+    assert function in RULES
+    assert function in {fitting for fitting, _, _ in FITTING}
+
+
+@pytest.mark.parametrize(("function", "kinds", "expected"), FITTING)
+def test_a_rule_gives_the_type(
+    function: Function, kinds: list[Kind | None], expected: Kind
+) -> None:
+    """Arguments that fit give the type beside them."""
+    assert expected is result_kind(function, kinds)
+
+
+@pytest.mark.parametrize(("function", "kinds"), MISFITS)
+def test_a_rule_refuses_misfits(function: Function, kinds: list[Kind | None]) -> None:
+    """Arguments that do not fit give no type."""
+    assert result_kind(function, kinds) is None
+
+
+@pytest.mark.parametrize("function", [*Aggregation])
+@pytest.mark.parametrize("kind", [*Kind])
+def test_statistics_are_of_numbers_and_counts_of_anything(
+    function: Aggregation, kind: Kind
+) -> None:
+    """Counts take every type and are whole; the others take numbers, and only SUM keeps them."""
+    if function in (Aggregation.COUNT, Aggregation.COUNT_UNITS):
+        assert INT is make_aggregate(function, column(kind)).kind
+    elif kind in (INT, FLOAT):
+        expected = kind if function is Aggregation.SUM else FLOAT
+        assert expected is make_aggregate(function, column(kind)).kind
+    else:
+        with pytest.raises(UnsupportedQuery, match="takes numbers"):
+            make_aggregate(function, column(kind))
+
+
+def test_texts_beside_dates_are_days() -> None:
+    """A text compared with a date is read as a day, once, when the tree is made."""
+    day = make_call(F.TO_DATE, make_literal("2021-05-06"))
+
+    assert make_call(F.EQUAL, column(DATE), day) == make_call(
+        F.EQUAL, column(DATE), make_literal("2021-05-06")
+    )
+
+
+def test_signs_and_chains_are_normalised() -> None:
+    """A negated number is a number, zero has no sign, and AND inside AND is one AND."""
+    a, b, c = (make_call(F.IS_NULL, column(kind)) for kind in (INT, FLOAT, TEXT))
+
+    assert make_literal(-5) == make_call(F.NEGATE, make_literal(5))
+    assert "0.0" == repr(make_call(F.NEGATE, make_literal(0.0)).value)  # type: ignore[union-attr]  # a literal
+    assert make_call(F.AND, a, b, c) == make_call(F.AND, a, make_call(F.AND, b, c))
+    assert a == make_call(F.OR, a)

@@ -1,0 +1,64 @@
+"""What a question may name."""
+
+import pytest
+
+from confide.declare import Kind
+from confide.errors import UnknownName, UnsupportedQuery
+from confide.query.names import Names, match_name, suggest_name
+from confide.query.scope import Scope, Unit, make_member
+from confide.query.tree import Column
+from support.questions import CATALOG, NAMES
+
+
+def test_tables_are_found_in_any_case() -> None:
+    """Upper and lower case are the same, and the declared spelling comes back."""
+    assert "visits" == NAMES.table("VISITS").name
+
+
+def test_only_declared_tables_are_known() -> None:
+    """Exactly the declared tables can be named, private and public."""
+    assert {*CATALOG.private, *CATALOG.public} == set(NAMES.tables)
+    with pytest.raises(UnknownName, match="there is no table 'sqlite_master'"):
+        NAMES.table("sqlite_master")
+
+
+def test_a_unit_is_not_a_column() -> None:
+    """The unit is found as what it is, under its own name and as "unit", never as a column."""
+    scope = Scope((make_member(NAMES.table("visits"), "v", "t1"),))
+
+    assert Unit(scope.members[0]) == scope.find("Patient_ID")
+    assert Unit(scope.members[0]) == scope.find("unit", "V")
+    assert Column("t1", "age", Kind.INT) == scope.find("AGE")
+    with pytest.raises(UnsupportedQuery, match="never shown"):
+        scope.column("patient_id")
+
+
+def test_public_tables_have_no_unit() -> None:
+    """A public table is about no one."""
+    scope = Scope((make_member(NAMES.table("icd"), "icd", "t1"),))
+
+    with pytest.raises(UnknownName):
+        scope.find("unit")
+
+
+def test_columns_that_differ_by_case_alone_need_their_spelling() -> None:
+    """Files may hold "a" and "A": the exact spelling finds each, any other finds neither."""
+    assert ["a", "A", None] == [
+        match_name("a", ["a", "A"]),
+        match_name("A", ["a", "A"]),
+        match_name("aa", ["aA", "Aa"]),
+    ]
+
+
+def test_suggestions_are_declared_names() -> None:
+    """A near miss gets its neighbour; anything else a short list."""
+    many = [f"column{number}" for number in range(99)]
+
+    assert "did you mean 'ward'?" == suggest_name("WRAD", ["ward", "age"])
+    assert "declared are: ward, age" == suggest_name("x" * 10_000, ["ward", "age"])
+    assert suggest_name("zzz", many).endswith("column11, ...")
+
+
+def test_columns_of_public_tables_come_with_the_names() -> None:
+    """A public table whose columns nobody looked up offers none."""
+    assert {} == dict(Names(CATALOG).table("icd").columns)

@@ -1,0 +1,501 @@
+"""Questions that are refused, with the reason and the place; none reads any data."""
+
+import logging
+
+import pytest
+
+from confide.errors import Refusal, UnknownName, UnsupportedQuery
+from confide.query.sql import read_sql, statement
+from support.questions import NAMES
+
+STATEMENTS = [
+    ("", "a question is a text"),
+    ("   \n", "a question is a text"),
+    (";;", "a question is a text"),
+    ("-- nothing", "a question is a text"),
+    ("DROP TABLE visits", "one SELECT"),
+    ("INSERT INTO visits VALUES (1)", "one SELECT"),
+    ("UPDATE visits SET age = 1", "one SELECT"),
+    ("DELETE FROM visits", "one SELECT"),
+    ("CREATE TABLE x AS SELECT COUNT(*) FROM visits", "one SELECT"),
+    ("COPY visits TO 'x.csv'", "one SELECT"),
+    ("ATTACH 'x.db'", "one SELECT"),
+    ("PRAGMA show_tables", "one SELECT"),
+    ("SET memory_limit = '1GB'", "one SELECT"),
+    ("EXPLAIN SELECT COUNT(*) FROM visits", "one SELECT"),
+    ("DESCRIBE visits", "one SELECT"),
+    ("SUMMARIZE visits", "one SELECT"),
+    ("CALL pragma_version()", "one SELECT"),
+    ("VALUES (1)", "one SELECT"),
+    ("TABLE visits", "one SELECT"),
+    ("(SELECT COUNT(*) FROM visits)", "one SELECT"),
+    (
+        "SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM visits",
+        "one SELECT is answered at a time",
+    ),
+    ("SELECT COUNT(*) FROM visits; DROP TABLE visits", "one SELECT is answered at a time"),
+    ("SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM labs", "UNION"),
+    ("SELECT COUNT(*) FROM visits EXCEPT SELECT 1", "EXCEPT"),
+    ("SELECT COUNT(*) FROM visits INTERSECT ALL SELECT 1", "INTERSECT"),
+    ("WITH p AS (SELECT 1) DELETE FROM visits", "one SELECT"),
+    ("SELECT COUNT(*) FROM visits WHERE", "not SQL that confide can read"),
+    ("SELECT COUNT(* FROM visits", "as many parentheses"),
+    ("SELECT COUNT(*) FROM visits WHERE ward = 'A", "ends inside"),
+    ("SELECT COUNT(*)", "needs FROM"),
+    ("SELECT , COUNT(*) FROM visits", "missing beside this comma"),
+    ("SELECT COUNT(*), , SUM(age) FROM visits", "missing beside this comma"),
+    ("SELECT SUM(LEAST(, age)) FROM visits", "missing beside this comma"),
+    ("SELECT SUM(LEAST(age, )) FROM visits", "missing beside this comma"),
+    ("SELECT SUM(age FROM visits", "as many parentheses"),
+    ("SELECT SUM(age)) FROM visits", "as many parentheses"),
+    ("SELECT COUNT(*) AS >= FROM visits", "a name is a word|not SQL"),
+    ("SELECT /*+ PARALLEL(8) */ COUNT(*) FROM visits", "hints"),
+    ("SELECT COUNT(*) INTO x FROM visits", "INTO writes"),
+    ("SELECT COUNT(*) FROM visits FOR UPDATE", "FOR locks"),
+    ("SELECT COUNT(*) FROM visits WHERE age > ?", "parameters"),
+    ("SELECT COUNT(*) FROM visits WHERE age > $1", "parameters"),
+    ("SELECT COUNT(*) FROM visits WHERE age > :x", "parameters"),
+    ("SELECT COUNT(*) FROM visits WHERE age > '\ud800'", "UTF-8"),
+]
+
+ROWS = [
+    ("SELECT * FROM visits", "rows are never shown"),
+    ("SELECT v.* FROM visits v", "rows are never shown"),
+    ("FROM visits", "rows are never shown"),
+    ("SELECT age FROM visits", "neither grouped by nor inside an aggregate"),
+    ("SELECT age, COUNT(*) FROM visits", "neither grouped by nor inside an aggregate"),
+    ("SELECT ward, AVG(cost) + age FROM visits GROUP BY ward", "column 'age'"),
+    ("SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING age > 1", "column 'age'"),
+    ("SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY age", "column 'age'"),
+    ("SELECT 1 FROM visits", "rows are never shown"),
+    ("SELECT NULL, COUNT(*) FROM visits", "always NULL"),
+    ("SELECT COLUMNS('a.*') FROM visits", "not answered"),
+    ("SELECT COUNT(* EXCLUDE (age)) FROM visits", "not answered"),
+    ("SELECT COUNT(v.*) FROM visits v", "rows are never shown"),
+    ("SELECT MIN(age) FROM visits", "MIN shows one row"),
+    ("SELECT MAX(age) FROM visits", "MAX shows one row"),
+    ("SELECT ANY_VALUE(age) FROM visits", "single rows are never shown"),
+    ("SELECT FIRST(age) FROM visits", "FIRST shows one row"),
+    ("SELECT ARG_MAX(age, cost) FROM visits", "not answered"),
+    ("SELECT STRING_AGG(ward, ',') FROM visits", "not answered"),
+    ("SELECT LIST(age) FROM visits", "not answered"),
+    ("SELECT ARRAY_AGG(age) FROM visits", "not answered"),
+    ("SELECT HISTOGRAM(age) FROM visits", "not answered"),
+    ("SELECT MODE(age) FROM visits", "LIMIT 1"),
+    ("SELECT APPROX_COUNT_DISTINCT(age) FROM visits", "not answered"),
+    ("SELECT QUANTILE(age, 0.5) FROM visits", "QUANTILE_CONT"),
+    ("SELECT QUANTILE_DISC(age, 0.5) FROM visits", "PERCENTILE_CONT"),
+    ("SELECT STDDEV_POP(age), VAR_POP(age) FROM visits", "STDDEV_SAMP"),
+    ("SELECT COUNT_IF(smoker) FROM visits", "FILTER"),
+    ("SELECT BOOL_OR(smoker) FROM visits", "not answered"),
+    ("SELECT CORR(age, cost) FROM visits", "not answered"),
+]
+
+PEOPLE = [
+    ("SELECT patient_id FROM visits", "never shown"),
+    ("SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id", "per-unit subquery"),
+    ("SELECT COUNT(*) FROM visits GROUP BY unit", "never shown"),
+    ("SELECT COUNT(*) FROM visits WHERE patient_id = 7", "never shown, compared"),
+    ("SELECT COUNT(*) FROM visits WHERE patient_id IS NULL", "never shown, compared"),
+    ("SELECT COUNT(patient_id) FROM visits", "COUNT(DISTINCT patient_id)"),
+    ("SELECT SUM(patient_id) FROM visits", "never shown"),
+    ("SELECT SUM(cost) FILTER (WHERE patient_id = 7) FROM visits", "never shown"),
+    ("SELECT DISTINCT patient_id FROM visits", "never shown"),
+    ("SELECT COUNT(*) FROM visits ORDER BY patient_id", "never shown"),
+    ("SELECT COUNT(DISTINCT age) FROM visits", "counts units only"),
+    ("SELECT COUNT(DISTINCT patient_id + 1) FROM visits", "counts units only"),
+    ("SELECT COUNT(DISTINCT patient_id, age) FROM visits", "counts units only"),
+    ("SELECT SUM(DISTINCT age) FROM visits", "DISTINCT is answered in COUNT"),
+    (
+        "SELECT COUNT(DISTINCT l.patient_id) FROM visits v LEFT JOIN labs l USING (patient_id)",
+        "first",
+    ),
+    ("SELECT COUNT(*) FROM people GROUP BY unit", "never shown"),
+]
+
+SHAPES = [
+    ("SELECT SUM(age) OVER () FROM visits", "window"),
+    ("SELECT ROW_NUMBER() OVER (ORDER BY age) FROM visits", "window"),
+    ("SELECT COUNT(*) FROM visits WINDOW w AS (PARTITION BY age)", "WINDOW"),
+    ("SELECT COUNT(*) FROM visits QUALIFY TRUE", "QUALIFY"),
+    ("SELECT COUNT(*) FROM visits WHERE age IN (SELECT age FROM visits)", "subquery as a value"),
+    (
+        "SELECT COUNT(*) FROM visits WHERE age > (SELECT AVG(age) FROM visits)",
+        "subquery as a value",
+    ),
+    ("SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1 FROM labs)", "EXISTS"),
+    ("SELECT COUNT(*), (SELECT COUNT(*) FROM visits) FROM visits", "subquery as a value"),
+    ("SELECT COUNT(*) FROM visits WHERE age = ANY (SELECT 1)", "not answered"),
+    ("SELECT COUNT(*) FROM visits, LATERAL (SELECT 1) x", "declared tables only"),
+    ("SELECT COUNT(*) FROM (VALUES (1), (2)) t", "declared tables only"),
+    ("SELECT COUNT(*) FROM UNNEST([1, 2])", "lists"),
+    ("SELECT COUNT(*) FROM RANGE(10)", "declared tables only"),
+    ("SELECT COUNT(*) FROM READ_CSV('/etc/passwd')", "declared tables only"),
+    ("SELECT COUNT(*) FROM READ_PARQUET('x')", "declared tables only"),
+    ("SELECT COUNT(*) FROM visits TABLESAMPLE 10%", "TABLESAMPLE"),
+    ("SELECT COUNT(*) FROM visits USING SAMPLE 10", "TABLESAMPLE"),
+    ("SELECT COUNT(*) FROM visits PIVOT (SUM(age) FOR ward IN ('A'))", "PIVOT"),
+    ("SELECT COUNT(*) FROM visits v(a)", "column names after"),
+    ("SELECT COUNT(*) FROM main.visits", "no schema"),
+    ("SELECT SUM(main.visits.age) FROM visits", "no schema"),
+    ("SELECT COUNT(*) FROM (visits)", "parentheses in FROM"),
+    ("SELECT COUNT(*) FROM (visits JOIN labs USING (patient_id))", "parentheses in FROM"),
+    ("SELECT COUNT(*) FROM visits GROUP BY ALL", "list the keys"),
+    ("SELECT COUNT(*) FROM visits GROUP BY ROLLUP (ward)", "ROLLUP"),
+    ("SELECT COUNT(*) FROM visits GROUP BY CUBE (ward, age)", "CUBE"),
+    ("SELECT COUNT(*) FROM visits GROUP BY GROUPING SETS ((ward), ())", "GROUPING SETS"),
+    ("SELECT COUNT(*) FROM visits GROUP BY 'x'", "made of columns"),
+    ("SELECT COUNT(*) FROM visits GROUP BY 2", "from 1 to 1"),
+    ("SELECT COUNT(*) FROM visits GROUP BY 1", "cannot stand in GROUP BY"),
+    ("SELECT DISTINCT COUNT(*) FROM visits", "cannot stand in GROUP BY"),
+    ("SELECT DISTINCT ward FROM visits GROUP BY ward", "leave DISTINCT out"),
+    ("SELECT DISTINCT ON (ward) ward FROM visits", "ON is not answered after DISTINCT"),
+    ("SELECT COUNT(*) AS n, SUM(age) AS N FROM visits", "two columns"),
+    ("SELECT COUNT(*), COUNT(*) FROM visits", "two columns"),
+    ("SELECT COUNT(*) FROM visits GROUP BY " + ", ".join(["age"] * 17), "at most 16 keys"),
+    ("SELECT " + ", ".join(["age"] * 201) + " FROM visits", "200 columns"),
+    (f"SELECT COUNT(*) AS {'n' * 201} FROM visits", "at most 200 characters"),
+    ("SELECT SUM(age" + " + 10000" * 40 + ") FROM visits", "give it one with AS"),
+    ('SELECT COUNT(*) AS "a\tb" FROM visits', "printable"),
+    ("SELECT COUNT(*) FROM visits WHERE COUNT(*) > 1", "cannot stand in WHERE"),
+    ("SELECT AVG(SUM(age)) FROM visits", "aggregate of an aggregate"),
+    ("SELECT SUM(age) FILTER (WHERE COUNT(*) > 1) FROM visits", "aggregate of an aggregate"),
+    ("SELECT SUM(age ORDER BY cost) FROM visits", "order inside"),
+    ("SELECT COUNT(*) FROM visits LIMIT 5 OFFSET 5", "OFFSET"),
+    ("SELECT COUNT(*) FROM visits LIMIT 0", "LIMIT takes"),
+    ("SELECT COUNT(*) FROM visits LIMIT -1", "LIMIT takes"),
+    ("SELECT COUNT(*) FROM visits LIMIT 10%", "not answered"),
+    ("SELECT COUNT(*) FROM visits LIMIT (SELECT 1)", "LIMIT takes"),
+    ("SELECT COUNT(*) FROM visits FETCH FIRST 5 ROWS ONLY", "write LIMIT"),
+    ("SELECT ward FROM visits GROUP BY ward ORDER BY ward NULLS FIRST", "NULLS FIRST"),
+    ("SELECT ward FROM visits GROUP BY ward ORDER BY 'x'", "sorted by keys"),
+    ("SELECT ward FROM visits GROUP BY ward ORDER BY 3", "from 1 to 1"),
+    ("SELECT ward FROM visits GROUP BY ward ORDER BY ALL", "not answered"),
+]
+
+TABLES = [
+    ("SELECT COUNT(*) FROM icd", "public and stands first"),
+    ("SELECT COUNT(*) FROM icd JOIN visits ON code = diagnosis", "public and stands first"),
+    ("SELECT COUNT(*) FROM visits, labs", "needs a condition"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON TRUE", "equal columns"),
+    ("SELECT COUNT(*) FROM visits CROSS JOIN icd", "INNER or LEFT"),
+    ("SELECT COUNT(*) FROM visits NATURAL JOIN icd", "NATURAL"),
+    ("SELECT COUNT(*) FROM visits ASOF JOIN labs ON visits.day >= labs.day", "ASOF"),
+    ("SELECT COUNT(*) FROM visits POSITIONAL JOIN labs", "POSITIONAL"),
+    ("SELECT COUNT(*) FROM visits SEMI JOIN icd ON diagnosis = code", "INNER or LEFT"),
+    ("SELECT COUNT(*) FROM visits ANTI JOIN icd ON diagnosis = code", "INNER or LEFT"),
+    ("SELECT COUNT(*) FROM visits RIGHT JOIN icd ON diagnosis = code", "INNER or LEFT"),
+    ("SELECT COUNT(*) FROM visits FULL JOIN labs USING (patient_id)", "INNER or LEFT"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON diagnosis > code", "equal columns"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON diagnosis = code OR ward = code", "equal columns"),
+    (
+        "SELECT COUNT(*) FROM visits JOIN icd ON diagnosis = LOWER(code)",
+        "equal to a column of 'icd'",
+    ),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON 'C34' = code", "equal to a column of 'icd'"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON code = chapter", "equal to a column of 'icd'"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON age = code", "does not take (int, text)"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON patient_id = code", "never shown"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON COUNT(*) = weight", "cannot stand in ON"),
+    ("SELECT COUNT(*) FROM visits a JOIN visits b USING (patient_id)", "with itself"),
+    ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.age = b.age", "the unit alone"),
+    ("SELECT COUNT(*) FROM visits v JOIN labs l ON v.day = l.day", "the unit alone"),
+    (
+        "SELECT COUNT(*) FROM visits v JOIN labs l ON v.unit = l.patient_id AND v.day = l.day",
+        "move other conditions to WHERE",
+    ),
+    ("SELECT COUNT(*) FROM visits JOIN people ON patient_id = people.unit", "another person"),
+    (
+        "SELECT COUNT(*) FROM visits JOIN notes USING (patient_id)",
+        "no column 'patient_id' in 'notes'",
+    ),
+    ("SELECT COUNT(*) FROM visits JOIN visits ON TRUE", "two tables are called"),
+    ("SELECT SUM(day) FROM visits JOIN labs USING (patient_id)", "several columns"),
+    (
+        "SELECT COUNT(*) FROM visits v LEFT JOIN labs l USING (patient_id) JOIN notes n "
+        "ON l.patient_id = n.pid",
+        "not itself LEFT JOINed",
+    ),
+    ("SELECT COUNT(*) FROM visits" + " JOIN icd ON diagnosis = code" * 17, "at most 16 joins"),
+    (
+        "SELECT COUNT(*) FROM visits"
+        + "".join(f" JOIN icd i{k} ON diagnosis = i{k}.code" for k in range(8)),
+        "at most 8 tables",
+    ),
+    ("SELECT AVG(age) FROM (SELECT age FROM visits)", "one row for each unit"),
+    ("SELECT AVG(age) FROM (SELECT * FROM visits) v", "one row for each unit"),
+    ("WITH v AS (SELECT * FROM visits) SELECT COUNT(*) FROM v", "one row for each unit"),
+    (
+        "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
+        "by the unit alone",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY patient_id, ward)",
+        "by the unit alone",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1 LIMIT 9)",
+        "LIMIT is not answered in a subquery",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) n FROM visits GROUP BY 1 HAVING n > 1)",
+        "write WHERE around it",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT patient_id, 1 AS n FROM visits GROUP BY patient_id)",
+        "must be an aggregate",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT patient_id, age AS n FROM visits GROUP BY patient_id)",
+        "column 'age'",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT patient_id, COUNT(DISTINCT unit) n FROM visits GROUP BY 1)",
+        "counts itself once",
+    ),
+    ("SELECT COUNT(*) FROM (SELECT patient_id FROM visits GROUP BY 1)", "needs an aggregate"),
+    (
+        "SELECT AVG(unit) FROM (SELECT patient_id, COUNT(*) AS unit FROM visits GROUP BY 1)",
+        "means the person",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT patient_id AS n, COUNT(*) AS n FROM visits GROUP BY 1)",
+        "one name",
+    ),
+    ("SELECT AVG(n) FROM (SELECT unit, COUNT(*) AS n FROM people GROUP BY unit)", "no subquery"),
+    (
+        "SELECT AVG(m) FROM (SELECT patient_id, SUM(n) AS m FROM (SELECT patient_id, COUNT(*) AS n "
+        "FROM visits GROUP BY 1) GROUP BY 1)",
+        "one level deep",
+    ),
+    (
+        "WITH p AS (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1), q AS (SELECT "
+        "patient_id, SUM(n) AS m FROM p GROUP BY 1) SELECT AVG(m) FROM q",
+        "one level deep",
+    ),
+    (
+        "WITH RECURSIVE p AS (SELECT patient_id, COUNT(*) n FROM visits GROUP BY 1) SELECT AVG(n) "
+        "FROM p",
+        "RECURSIVE",
+    ),
+    (
+        "WITH visits AS (SELECT patient_id, COUNT(*) n FROM visits GROUP BY 1) SELECT AVG(n) "
+        "FROM visits",
+        "already the name",
+    ),
+    (
+        "WITH p AS (SELECT unit, COUNT(*) n FROM visits GROUP BY 1) SELECT COUNT(*) FROM labs",
+        "never used",
+    ),
+    ("WITH p(a) AS (SELECT 1) SELECT COUNT(*) FROM p", "column names after"),
+    ("WITH p AS MATERIALIZED (SELECT 1) SELECT COUNT(*) FROM p", "not answered"),
+    ("WITH p AS (DELETE FROM visits) SELECT COUNT(*) FROM p", "not SQL|one row for each unit"),
+]
+
+EXPRESSIONS = [
+    ("RANDOM() < 0.5", "random"),
+    ("SLEEP(10) = 1", "not answered"),
+    ("CURRENT_DATE = day", "not answered"),
+    ("CURRENT_SETTING('x') = 'y'", "not answered"),
+    ("GETENV('HOME') = 'y'", "not answered"),
+    ("VERSION() = 'y'", "not answered"),
+    ("REGEXP_MATCHES(ward, '(a+)+')", "not answered"),
+    ("ward SIMILAR TO 'a'", "not answered"),
+    ("ward ~ 'a'", "not answered"),
+    ("ward ILIKE 'a'", "LOWER(x) LIKE"),
+    ("ward LIKE diagnosis", "written out"),
+    ("ward LIKE 'a!%' ESCAPE '!'", "ESCAPE"),
+    ("ward || 'x' = 'y'", "not joined"),
+    ("age // 2 = 1", "FLOOR"),
+    ("age ** 2 = 1", "x * x"),
+    ("POWER(age, 2) = 1", "x * x"),
+    ("LOG(age) = 1", "LN(x)"),
+    ("age & 1 = 1", "not answered"),
+    ("day + INTERVAL 1 DAY > day", "interval"),
+    ("day + 1 > day", "does not take (date, int)"),
+    ("[1, 2] = [1]", "lists"),
+    ("{'a': 1} = 1", "lists"),
+    ("age IS TRUE", "IS is answered with NULL"),
+    ("age IS DISTINCT FROM 1", "not answered"),
+    ("age", "true or false"),
+    ("NULL", "true or false"),
+    ("age AND smoker", "does not take (int, bool)"),
+    ("NOT age", "does not take (int)"),
+    ("age = '1'", "does not take (int, text)"),
+    ("ward = 1", "does not take (text, int)"),
+    ("smoker = 1", "does not take (bool, int)"),
+    ("day = 'yesterday'", "is not a day"),
+    ("day = '2021-02-30'", "is not a day"),
+    ("cost % 2 = 1", "whole numbers"),
+    ("smoker + 1 = 2", "does not take (bool, int)"),
+    ("age < 2 < 3", "parentheses"),
+    ("age = 1 = smoker", "parentheses"),
+    ("age IN (cost, 2)", "written out"),
+    ("age IN ()", "not SQL|IN needs"),
+    ("ROUND(cost, age) = 1", "written out"),
+    ("SUBSTR(ward, age) = 'x'", "written out"),
+    ("EXTRACT(hour FROM day) = 1", "EXTRACT takes one of"),
+    ("DATE_TRUNC('week', day) = day", "DATE_TRUNC takes"),
+    ("CAST(age AS TIMESTAMP) IS NULL", "values are cast to"),
+    ("CAST(age AS TINYINT) = 1", "values are cast to"),
+    ("CAST(age AS DECIMAL(9, 2)) = 1", "not answered"),
+    ("CAST(age AS INT[]) IS NULL", "lists"),
+    ("CASE WHEN smoker THEN 1 ELSE 'a' END = 1", "does not take"),
+    ("CASE WHEN smoker THEN NULL END IS NULL", "does not take"),
+    ("COALESCE(NULL) = 1", "does not take"),
+    ("cost < 1e400", "at most 38 digits"),
+    ("cost < " + "9" * 39, "at most 38 digits"),
+    ("cost < " + "9" * 5000, "at most 38 digits"),
+    ("ward = '" + "x" * 1001 + "'", "at most 1000"),
+    ("ward = 'a\nb'", "control characters"),
+    ("ward = E'a\\n'", "not answered"),
+    ("ward = 'a' COLLATE nocase", "not answered"),
+    ("x -> 1", "JSON"),
+    ("age + SUM(age) > 1", "cannot stand in WHERE"),
+]
+
+UNKNOWN = [
+    ("SELECT COUNT(*) FROM visist", "did you mean 'visits'?"),
+    ("SELECT COUNT(*) FROM sqlite_master", "no table 'sqlite_master'"),
+    ("SELECT COUNT(*) FROM duckdb_settings", "declared are: visits, labs, notes"),
+    ("SELECT COUNT(*) FROM '/etc/passwd'", "no table '/etc/passwd'"),
+    ("SELECT AVG(csot) FROM visits", "did you mean 'cost'?"),
+    ("SELECT AVG(v.csot) FROM visits v", "no column 'csot' in 'v'; did you mean 'cost'?"),
+    ("SELECT AVG(w.cost) FROM visits v", "no table is called 'w'"),
+    ("SELECT AVG(visits.cost) FROM visits v", "no table is called 'visits'"),
+    ("SELECT COUNT(rowid) FROM visits", "no column 'rowid'"),
+    ("SELECT COUNT(DISTINCT patient) FROM visits", "no column 'patient'"),
+    ("SELECT AVG(cost) AS c, c + 1 AS d FROM visits", "no column 'c'"),
+    ("SELECT COUNT(*) AS n FROM visits WHERE n > 1", "no column 'n'"),
+    ("SELECT COUNT(*) FROM visits JOIN icd ON diagnosis = cod", "did you mean 'code'?"),
+    ("SELECT COUNT(*) FROM visits JOIN icd USING (cod)", "no column 'cod'"),
+]
+
+
+def refusal(text: str) -> UnsupportedQuery | UnknownName:
+    """Return the refusal that a text earns."""
+    with pytest.raises(Refusal) as caught:
+        read_sql(text, NAMES)
+    assert isinstance(caught.value, UnsupportedQuery | UnknownName)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), STATEMENTS + ROWS + PEOPLE + SHAPES + TABLES, ids=lambda text: text[:60]
+)
+def test_a_question_is_refused_with_its_reason(text: str, reason: str) -> None:
+    """Each of these is unsupported, and the message says why or what to write."""
+    found = refusal(text)
+
+    assert "unsupported-query" == found.code
+    assert any(part in found.message for part in reason.split("|"))
+
+
+@pytest.mark.parametrize(("condition", "reason"), EXPRESSIONS, ids=lambda text: text[:60])
+def test_an_expression_is_refused_with_its_reason(condition: str, reason: str) -> None:
+    """Each of these conditions is unsupported, and the message says why or what to write."""
+    found = refusal(f"SELECT COUNT(*) FROM visits WHERE {condition}")
+
+    assert "unsupported-query" == found.code
+    assert any(part in found.message for part in reason.split("|"))
+
+
+@pytest.mark.parametrize(("text", "reason"), UNKNOWN)
+def test_an_unknown_name_is_refused_with_known_ones(text: str, reason: str) -> None:
+    """Names that nobody declared are unknown, and only declared ones are suggested."""
+    found = refusal(text)
+
+    assert "unknown-name" == found.code
+    assert reason in found.message
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "SELECT COUNT(*),\n  MAX(age) AS oldest\nFROM visits",
+            "line 2:   MAX(age) AS oldest\n          ^^^^^^^^",
+        ),
+        (
+            "SELECT SUM(csot) FROM visits",
+            "line 1: SELECT SUM(csot) FROM visits\n" + " " * 19 + "^^^^",
+        ),
+        (
+            "SELECT COUNT(*) FROM visits QUALIFY TRUE",
+            "line 1: SELECT COUNT(*) FROM visits QUALIFY TRUE\n" + " " * 36 + "^^^^^^^",
+        ),
+        (
+            "SELECT COUNT(*) FROM visits WHERE age = '3'",
+            "line 1: SELECT COUNT(*) FROM visits WHERE age = '3'\n" + " " * 42 + "^^^^^^^^^",
+        ),
+    ],
+)
+def test_the_refused_piece_is_underlined(text: str, lines: str) -> None:
+    """The refusal ends with the analyst's own line and carets under the piece."""
+    assert lines == refusal(text).excerpt
+    assert str(refusal(text)).endswith(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM visits WHERE " + "(" * 10_000 + "age > 1" + ")" * 10_000,
+        "SELECT COUNT(*) FROM visits WHERE age > 1" + " OR age > 1" * 10_000,
+        "x" * 100_000,
+    ],
+)
+def test_long_texts_are_refused_unread(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts past the limit never reach the tokenizer."""
+    monkeypatch.setattr(statement, "_tokenize", None)
+
+    assert "at most 20,000 characters" in refusal(text).message
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(" * 200 + "age > 1" + ")" * 200,
+        "(" * 9_000 + "age > 1" + ")" * 9_000,
+        "NOT " * 500 + "smoker",
+        "age > " + "- " * 500 + "1",
+        "ABS(" * 100 + "age" + ")" * 100 + " > 1",
+        "CASE WHEN smoker THEN " * 100 + "1" + " END" * 100 + " = 1",
+        "CASE " * 2_000,
+        "(NOT " * 15 + "smoker" + ")" * 15,
+        "(" * 9_000,
+        "age IN (" * 100,
+        "(SELECT " * 100,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_deep_nesting_never_reaches_the_parser(
+    condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nesting is bounded on the tokens, so the parser's recursion is too."""
+    monkeypatch.setattr(statement, "_parse", None)
+    text = f"SELECT COUNT(*) FROM visits WHERE {condition}"
+
+    assert "nested more than 20 deep" in refusal(text).message
+
+
+@pytest.mark.parametrize("chain", [" + 1", " * age", " - 1"])
+def test_long_chains_never_reach_our_own_recursion(chain: str) -> None:
+    """A chain of operators is as deep as it is long, and is refused past 60 levels."""
+    text = f"SELECT COUNT(*) FROM visits WHERE age{chain * 1000} > 1"
+
+    assert "more than 60 levels" in refusal(text).message
+
+
+def test_what_is_not_a_text_is_refused() -> None:
+    """A question that is no text is refused like any other."""
+    with pytest.raises(UnsupportedQuery, match="a question is a text"):
+        read_sql(7, NAMES)  # type: ignore[arg-type]  # on purpose
+
+
+def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The parser's own warnings, which quote the question, stay silent while we read."""
+    text = "WITH p AS (CALL x) SELECT COUNT(*) FROM visits"
+    with caplog.at_level(logging.DEBUG):
+        refusal(text)
+
+    assert [] == caplog.records

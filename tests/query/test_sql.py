@@ -1,0 +1,69 @@
+"""Questions that SQL may ask, each with the one line that it means."""
+
+import pytest
+
+from confide.query import canonical, is_selection
+from confide.query.sql import read_sql
+from support.questions import NAMES
+from support.spellings import CONDITIONS, STATISTICS, WHOLE
+
+
+@pytest.mark.parametrize(("condition", "expected"), CONDITIONS)
+def test_a_condition_means_one_thing(condition: str, expected: str) -> None:
+    """WHERE reads each spelling of a condition as the line beside it."""
+    query = read_sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", NAMES)
+
+    assert f"SELECT COUNT(*) AS n FROM visits AS t1 WHERE {expected}" == canonical(query)
+
+
+@pytest.mark.parametrize(("statistic", "expected"), STATISTICS)
+def test_a_statistic_means_one_thing(statistic: str, expected: str) -> None:
+    """SELECT reads each spelling of a statistic as the line beside it."""
+    query = read_sql(f"SELECT {statistic} AS x FROM visits", NAMES)
+
+    assert f"SELECT {expected} AS x FROM visits AS t1" == canonical(query)
+
+
+@pytest.mark.parametrize(("text", "expected"), WHOLE)
+def test_a_question_means_one_thing(text: str, expected: str) -> None:
+    """Whole questions read as the line beside them."""
+    assert expected == canonical(read_sql(text, NAMES))
+
+
+@pytest.mark.parametrize("text", [text for text, _ in WHOLE], ids=range(len(WHOLE)))
+def test_the_canonical_line_reads_back(text: str) -> None:
+    """Reading the line of a question gives its tree again."""
+    query = read_sql(text, NAMES)
+
+    assert query == read_sql(canonical(query), NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 2", True),
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(DISTINCT unit) DESC LIMIT 2", True),
+        ("SELECT ward, smoker FROM visits GROUP BY 1, 2 ORDER BY COUNT(*) DESC LIMIT 2", True),
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) LIMIT 2", False),
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC", False),
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY SUM(cost) DESC LIMIT 2", False),
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) + 1 DESC LIMIT 2", False),
+        ("SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC, ward LIMIT 2", False),
+        ("SELECT ward, COUNT(*) FROM visits GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 2", False),
+        (
+            "SELECT ward FROM visits GROUP BY 1 HAVING COUNT(*) > 1 ORDER BY COUNT(*) DESC LIMIT 2",
+            False,
+        ),
+    ],
+)
+def test_a_selection_is_recognised(text: str, expected: bool) -> None:
+    """Only keys, in falling order of one count, the first k: that and nothing else selects."""
+    assert expected is is_selection(read_sql(text, NAMES))
+
+
+def test_a_long_chain_of_conditions_is_read() -> None:
+    """A thousand conditions joined by OR are one flat condition."""
+    chain = " OR ".join(f"age = {number}" for number in range(1000))
+    query = read_sql(f"SELECT COUNT(*) AS n FROM visits WHERE {chain}", NAMES)
+
+    assert query == read_sql(canonical(query), NAMES)

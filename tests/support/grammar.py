@@ -1,0 +1,98 @@
+"""Random questions about the worlds of support/people.py, every one of which can be answered."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+__all__ = ["draw_question"]
+
+NUMBERS: Final = (
+    "age",
+    "cost",
+    "price",
+    "age - 60",
+    "cost / 7",
+    "-price",
+    "age * cost",
+    "age % 7",
+    "ABS(cost - 100)",
+    "ROUND(cost, 1)",
+    "ROUND(age, -1)",
+    "FLOOR(cost / 10)",
+    "CEIL(price)",
+    "SQRT(age)",
+    "LN(age + 1)",
+    "EXP(price)",
+    "LEAST(age, 30)",
+    "LEAST(age, cost)",
+    "GREATEST(price, age, 5)",
+    "COALESCE(cost, -5)",
+    "COALESCE(age, cost, 7)",
+    "CASE WHEN smoker THEN age ELSE cost END",
+    "CASE WHEN cost > 5 THEN 1 END",
+    "YEAR(day)",
+    "MONTH(day) * 10",
+    "LENGTH(ward)",
+    "CAST(age > 50 AS INT)",
+    "CAST(cost AS INT)",
+    "LEAST(GREATEST(cost / age, -3), 3)",
+    "LEAST(GREATEST(CAST(words AS DOUBLE), 0), 9)",
+)
+CONDITIONS: Final = (
+    "age > 40",
+    "cost <= 100.5",
+    "ward IN ('A', 'B')",
+    "ward <> 'A' OR cost > 3",
+    "smoker",
+    "NOT smoker",
+    "words LIKE 'a%'",
+    "day >= DATE '2020-06-01'",
+    "cost IS NULL",
+    "place IS NOT NULL",
+    "age BETWEEN 10 AND 70",
+    "CAST(words AS DATE) IS NULL",
+    "cost / age > 1",
+    "LOWER(words) = SUBSTR(words, 1, 3)",
+)
+KEYS: Final = (
+    "ward",
+    "place",
+    "smoker",
+    "age % 3",
+    "MONTH(day)",
+    "COALESCE(ward, 'none')",
+    "CASE WHEN age > 50 THEN 'old' ELSE 'young' END",
+    "FLOOR(price / 3)",
+)
+OF_NUMBERS: Final = ("SUM", "AVG", "VAR_SAMP", "STDDEV")
+
+
+def draw_question(rng: np.random.Generator) -> str:
+    """Return a random question, with ``world`` as its first key."""
+    keys = [str(key) for key in rng.choice(KEYS, size=int(rng.integers(0, 3)), replace=False)]
+    if rng.random() < 0.15:
+        wanted = ["COUNT(DISTINCT pid)"]
+    else:
+        wanted = [_draw_statistic(rng) for _ in range(int(rng.integers(1, 4)))]
+    named = [f"{statistic} AS s{place}" for place, statistic in enumerate(wanted)]
+    shown = ["world", *(f"{key} AS g{place}" for place, key in enumerate(keys)), *named]
+    where = f" WHERE {_pick(rng, CONDITIONS)}" if rng.random() < 0.4 else ""
+    return f"SELECT {', '.join(shown)} FROM visits{where} GROUP BY {', '.join(['world', *keys])}"
+
+
+def _draw_statistic(rng: np.random.Generator) -> str:
+    kind = rng.random()
+    if kind < 0.2:
+        text = "COUNT(*)"
+    elif kind < 0.3:
+        text = "COUNT(DISTINCT pid)"
+    elif kind < 0.45:
+        text = f"COUNT({_pick(rng, (*NUMBERS, 'ward', 'words', 'smoker'))})"
+    else:
+        text = f"{_pick(rng, OF_NUMBERS)}({_pick(rng, NUMBERS)})"
+    return f"{text} FILTER (WHERE {_pick(rng, CONDITIONS)})" if rng.random() < 0.3 else text
+
+
+def _pick(rng: np.random.Generator, options: Sequence[str]) -> str:
+    return options[int(rng.integers(len(options)))]
