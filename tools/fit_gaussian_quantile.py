@@ -1,4 +1,4 @@
-"""Print the coefficients of noise/gaussian_quantile.py, and their greatest error.
+"""Print the coefficients of noise/gaussian.py, and their greatest error.
 
 With s = sqrt(-ln V) the two-sided normal quantile x(V) = -Phi^-1(V / 2) is smooth in s: close to
 sqrt(pi / 2) s^2 at zero and to sqrt(2) s far out. So x / s^2 is fitted by a ratio of two

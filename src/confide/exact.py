@@ -6,12 +6,13 @@ world as a float or fraction that is rounded in a stated direction.
 """
 
 import math
+import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from flint import arb, ctx, fmpq
 
@@ -38,6 +39,11 @@ T = TypeVar("T")
 Number = int | float | Fraction | Decimal | str
 """What a caller may type for an exact number; text such as "1/3" or "2.5e-3" is fine."""
 
+LONGEST: Final = 1_000
+LARGEST_EXPONENT: Final = 5_000
+EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9_]{1,20})")
+"""Beyond these a number written in a few characters would take all memory."""
+
 
 def fraction(name: str, value: object, allowed: str) -> Fraction:
     """Return ``value`` as the fraction its owner wrote, or refuse it by its argument's name."""
@@ -46,8 +52,8 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
             exact = None
         case Rational():
             exact = Fraction(int(value.numerator), int(value.denominator))
-        case Decimal() if value.is_finite():
-            exact = Fraction(value)
+        case Decimal():
+            exact = _read(str(value))
         case Real() if math.isfinite(value):
             exact = Fraction(repr(float(value)) if isinstance(value, float) else str(value))
         case str():
@@ -60,6 +66,9 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
 
 
 def _read(text: str) -> Fraction | None:
+    exponent = EXPONENT.search(text)
+    if len(text) > LONGEST or (exponent and abs(int(exponent[1])) > LARGEST_EXPONENT):
+        return None
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):

@@ -7,7 +7,7 @@ of all of them, and thousands of pairs of neighbours cost a few statements.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ __all__ = [
     "COLUMNS",
     "Limits",
     "Person",
-    "add_stranger",
     "change_one",
     "declare_worlds",
     "draw_worlds",
@@ -145,9 +144,3 @@ def change_one(
             changed.append(_draw_person(rng, pid, world, limits))
     return changed
 
-
-def add_stranger(people: Sequence[Person], limits: Limits, rng: np.random.Generator) -> Person:
-    """Return somebody new for a random world."""
-    world = people[int(rng.integers(len(people)))].world
-    stranger = _draw_person(rng, f"{world}:stranger", world, limits)
-    return replace(stranger, rows=stranger.rows * 3)

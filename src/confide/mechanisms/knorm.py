@@ -87,7 +87,7 @@ class Polytope:
     """The hull of the given corners and of their negatives.
 
     Claim:   P(|z_i| >= t) at epsilon 1 is at most what ``tail`` encloses, and above it by less
-             than one part in 10^9.
+             than one part in 10^9 for tails above 10^-30.
     Why:     in the cone of a facet z_i = X - Y, where X and Y are sums of independent exponentials
              with the facet's positive and negative i-th coordinates as means. For distinct means
              a_j the tail of X is the sum of w_j exp(-t / a_j) with w_j = prod a_j / (a_j - a_k),

@@ -130,7 +130,7 @@ class SparseVector:
             raise Fault("a sparse-vector session belongs to the process that opened it")
 
     def _check_left(self) -> None:
-        if self._left == 0:
+        if self._left <= 0:
             raise BudgetExceeded(
                 f"this session was opened for {self.above} answers above its threshold, and all "
                 "are given; open a new session for more",

@@ -67,7 +67,7 @@ def plan_keys(
     Why:     naming keys takes KEY_PART of the loss and the totals the rest, which add up (epsilon
              and mu^2 do); totals are released for named keys only, a choice made from what is
              released already.
-    Source:  confide.mechanisms.KeySelection for the keys.
+    Source:  [KKMN09]; see mechanisms/key_selection.py for the keys.
     """
     known = tuple(domain for domain in domains if domain is not None)
     if len(known) == len(domains) and prod(map(len, known)) <= MOST_GROUPS:
