@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from confide.declare.columns import Column, Text
-from confide.declare.tables import PublicTable, Table
+from confide.declare.tables import PublicTable, Row, Table
 from confide.errors import BadDeclaration
 
 __all__ = ["Catalog"]
@@ -41,10 +41,17 @@ class Catalog:
         object.__setattr__(self, "public", MappingProxyType(public))
 
     @property
+    def tables(self) -> list[Table | PublicTable]:
+        """All tables, private ones first."""
+        return [*self.private.values(), *self.public.values()]
+
+    @property
     def has_open_keys(self) -> bool:
         """Whether some column has keys that are not known beforehand."""
         tables = self.private.values()
-        return any(isinstance(column, Text) for table in tables for column in table.columns.values())
+        return any(
+            isinstance(column, Text) for table in tables for column in table.columns.values()
+        )
 
     def fingerprint(self) -> str:
         """Return a digest of everything declared, which changes when any of it does."""
@@ -61,7 +68,7 @@ class Catalog:
 def _describe_table(table: Table) -> dict[str, object]:
     return {
         "name": table.name,
-        "unit": str(table.unit),
+        "unit": None if isinstance(table.unit, Row) else table.unit,
         "columns": {name: _describe_column(column) for name, column in table.columns.items()},
         "limits": [table.max_rows_per_unit, table.max_groups_per_unit, table.unique],
         "version": table.version,

@@ -47,12 +47,12 @@ class Problems:
             self.add(path, str(error), shown=shown)
             return None
 
-    def section(self, path: KeyPath, value: object) -> dict[str, Any]:
-        """Return a section's keys and values; none where it is something else."""
+    def section(self, path: KeyPath, value: object) -> dict[str, Any] | None:
+        """Return a section's keys and values; None where it is something else."""
         if isinstance(value, dict):
             return value
         self.add(path, f"must be a section, got {value!r}")
-        return {}
+        return None
 
     def check_keys(self, path: KeyPath, values: Mapping[str, object], known: list[str]) -> None:
         """Note each key that nobody knows, and the one that may be meant."""

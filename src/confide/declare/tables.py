@@ -78,7 +78,7 @@ class Table:
         }
         for key, value in values.items():
             object.__setattr__(self, key, value)
-        if self.unit in self.columns:
+        if str(self.unit).lower() in map(str.lower, self.columns) and not isinstance(unit, Row):
             raise BadDeclaration(
                 f"unit {unit!r} is declared as a column of {name!r} too; leave it out of columns: "
                 "who a row is about may be counted and joined on, never shown"

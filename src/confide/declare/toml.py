@@ -173,9 +173,12 @@ class _Reader:
 
     def declaration(self, values: dict[str, Any], name: str) -> Declaration:
         self.problems.check_keys((), values, SECTIONS)
-        parts = {
+        read = {
             key: self.problems.section((key,), values[key]) for key in SECTIONS if key in values
         }
+        parts = {key: part for key, part in read.items() if part is not None}
+        if "budget" not in read:
+            self.problems.add((), "the section [budget] is missing; it needs epsilon")
         budget, neighbours = self._budget(parts.get("budget"))
         ledger = self._ledger(parts.get("ledger"))
         analysts = self._analysts(parts.get("analysts", {}))
@@ -192,7 +195,6 @@ class _Reader:
     def _budget(self, values: dict[str, Any] | None) -> tuple[Budget | None, Neighbours]:
         path = ("budget",)
         if values is None:
-            self.problems.add((), "the section [budget] is missing; it needs epsilon")
             return None, Neighbours.ADD_REMOVE
         before = len(self.problems.found)
         read = self._read(path, values, BUDGET)
@@ -215,19 +217,19 @@ class _Reader:
                 self.problems.add(
                     path, "an analyst's name has letters, digits and _ . @ -, at most 63"
                 )
-            read = self._read(path, self.problems.section(path, part), ANALYSTS)
+            read = self._read(path, part, ANALYSTS)
             if read is not None:
                 shares[name] = read["share"]
         return MappingProxyType(shares)
 
     def _table(self, name: str, part: object) -> Table | None:
         path = ("tables", name)
-        if not isinstance(part, dict):
-            self.problems.add(path, f"must be a section, got {part!r}")
+        values = self.problems.section(path, part)
+        if values is None:
             return None
-        self.problems.check_keys(path, part, [*TABLE, "columns"])
-        read = self.problems.read(path, part, TABLE)
-        columns = self._columns((*path, "columns"), part)
+        self.problems.check_keys(path, values, [*TABLE, "columns"])
+        read = self.problems.read(path, values, TABLE)
+        columns = self._columns((*path, "columns"), values)
         if read is None or columns is None:
             return None
         source, unit = self._source(read.pop("source")), read.pop("unit")
@@ -246,13 +248,17 @@ class _Reader:
             self.problems.add(path, "the section is missing; it says the type of each column")
             return None
         listed = self.problems.section(path, part["columns"])
+        if listed is None:
+            return None
+        if not listed:
+            self.problems.add(path, "at least one column is needed")
         columns: dict[str, Column] = {}
         for name, values in listed.items():
             place = (*path, name)
             column = self._column(place, values)
             if self.problems.attempt(place, partial(read_name, "the name", name)):
                 columns[name] = column if column is not None else Text()
-        return columns if columns or not listed else None
+        return columns or None
 
     def _column(self, path: KeyPath, values: object) -> Column | None:
         if not isinstance(values, dict) or "type" not in values:
@@ -274,15 +280,18 @@ class _Reader:
 
     def _public(self, name: str, part: object) -> PublicTable | None:
         path = ("public_tables", name)
-        read = self._read(path, self.problems.section(path, part), PUBLIC_TABLE)
+        read = self._read(path, part, PUBLIC_TABLE)
         if read is None:
             return None
         source = self._source(read.pop("source"))
         return self.problems.attempt(path, lambda: PublicTable(name, source, **read))
 
     def _read(
-        self, path: KeyPath, values: dict[str, Any], fields: Mapping[str, Field]
+        self, path: KeyPath, part: object, fields: Mapping[str, Field]
     ) -> dict[str, Any] | None:
+        values = self.problems.section(path, part)
+        if values is None:
+            return None
         self.problems.check_keys(path, values, list(fields))
         return self.problems.read(path, values, fields)
 

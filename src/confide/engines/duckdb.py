@@ -1,5 +1,6 @@
 """DuckDB, embedded: the default engine."""
 
+import logging
 import threading
 from pathlib import Path
 from typing import Final
@@ -8,9 +9,9 @@ import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
-from confide.engines.expressions import call
-from confide.engines.fragments import unit_column
-from confide.engines.public import DuckFacts, kinds_of
+from confide.engines.expressions import Sql, call, cast
+from confide.engines.fragments import column, unit_column, without_nan
+from confide.engines.public import DuckFacts, column_type, kinds_of
 from confide.engines.sealed import Sealed
 from confide.engines.statements import write_statement
 from confide.engines.views import view_of_private, view_of_public
@@ -20,7 +21,8 @@ from confide.plan import Plan
 
 __all__ = ["DuckDB"]
 
-READERS: Final = {".parquet": "READ_PARQUET", ".csv": "READ_CSV"}
+FLOATS: Final = {"DOUBLE", "FLOAT"}
+OWNER_LOG: Final = logging.getLogger("confide.owner")
 
 
 class DuckDB:
@@ -34,14 +36,17 @@ class DuckDB:
         self._salt = salt
         self._lock = threading.Lock()
         self._connection = duckdb.connect(":memory:")
-        self._kinds: dict[str, dict[str, Kind]] = {}
-        self.facts = DuckFacts(self._connection, self._kinds)
-        tables: list[Table | PublicTable] = [*catalog.private.values(), *catalog.public.values()]
-        for table in tables:
-            self._attach(table)
+        kinds: dict[str, dict[str, Kind]] = {}
+        self.facts = DuckFacts(self._connection, kinds)
+        for table in catalog.tables:
+            self._open(table)
+        for name in catalog.public:
+            kinds[name] = kinds_of(self._connection, _raw(name))
+            self._create(name, view_of_public(kinds[name], _raw(name)))
+        units = self._units(catalog)
         for table in catalog.private.values():
-            self._check(table)
-        self._harden([table.source for table in tables])
+            self._show(table, units[table.name])
+        self._harden(catalog)
 
     def run(self, plan: Plan, hold: Hold) -> Sealed:
         """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
@@ -52,37 +57,69 @@ class DuckDB:
             with self._lock:
                 rows = self._connection.execute(statement).fetchall()
         except duckdb.Error as error:
-            raise Fault("the engine could not answer; the owner's log has the reason") from error
+            # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
+            OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
+            raise Fault("the engine could not answer; the owner's log has the reason") from None
         groups = {row[:count]: tuple(int(part or 0) for part in row[count:]) for row in rows}
         return Sealed(groups)
 
-    def _attach(self, table: Table | PublicTable) -> None:
-        raw = f"raw {table.name}"
+    def _open(self, table: Table | PublicTable) -> None:
+        """Make a source readable under its raw name.
+
+        # Privacy: a CSV file is read once, here, where a malformed line is the owner's to see; its
+        # columns stay text until the view casts them, which cannot fail.
+        """
         source = table.source
         try:
-            if isinstance(source, str | Path):
-                reader = READERS.get(Path(source).suffix.lower())
-                if reader is None:
+            if not isinstance(source, str | Path):
+                self._connection.register(_raw(table.name), source)
+                return
+            file = sql.Literal.string(str(Path(source).resolve()))
+            match Path(source).suffix.lower():
+                case ".parquet":
+                    self._create(_raw(table.name), _everything(call("READ_PARQUET", file)))
+                case ".csv":
+                    as_text = [sql.EQ(this=sql.column("all_varchar"), expression=sql.true())]
+                    options = as_text if isinstance(table, Table) else []
+                    rows = _everything(call("READ_CSV", file, *options))
+                    self._create(_raw(table.name), rows, kind="TABLE")
+                case other:
                     raise BadDeclaration(
-                        f"source of {table.name!r} must be a .parquet or .csv file"
+                        f"source of {table.name!r} must be a .parquet or .csv file, got {other!r}"
                     )
-                rows = sql.select("*").from_(
-                    call(reader, sql.Literal.string(str(Path(source).resolve())))
-                )
-                self._create(raw, rows)
-            else:
-                self._connection.register(raw, source)
-            if isinstance(table, Table):
-                self._create(table.name, view_of_private(table, raw))
-            else:
-                self._kinds[table.name] = kinds_of(self._connection, raw)
-                self._create(table.name, view_of_public(self._kinds[table.name], raw))
         except duckdb.Error as error:
             raise BadDeclaration(f"table {table.name!r} cannot be read: {error}") from error
 
-    def _create(self, name: str, rows: sql.Select) -> None:
-        view = sql.Create(this=sql.table_(name, quoted=True), kind="VIEW", expression=rows)
-        self._connection.execute(view.sql("duckdb"))
+    def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
+        """Return each table's unit, in a type in which those of all tables compare safely.
+
+        # Privacy: a cast that fails on one row would tell of it, and NaN would make one unit of
+        # all whom nobody identified.
+        """
+        types = {
+            table.name: column_type(self._connection, _raw(table.name), table.unit)
+            for table in catalog.private.values()
+            if isinstance(table.unit, str)
+        }
+        common = set(types.values())
+        wanted = common.pop() if len(common) == 1 and not common & FLOATS else "VARCHAR"
+        return {
+            table.name: _unit(table.unit, types[table.name], wanted)
+            if isinstance(table.unit, str)
+            else None
+            for table in catalog.private.values()
+        }
+
+    def _show(self, table: Table, unit: Sql | None) -> None:
+        try:
+            self._create(table.name, view_of_private(table, _raw(table.name), unit))
+            self._check(table)
+        except duckdb.Error as error:
+            raise BadDeclaration(f"table {table.name!r} cannot be read: {error}") from error
+
+    def _create(self, name: str, rows: sql.Select, *, kind: str = "VIEW") -> None:
+        made = sql.Create(this=sql.table_(name, quoted=True), kind=kind, expression=rows)
+        self._connection.execute(made.sql("duckdb"))
 
     def _check(self, table: Table) -> None:
         """See that a unit declared unique is."""
@@ -98,10 +135,22 @@ class DuckDB:
                 "rows; declare max_rows_per_unit instead"
             )
 
-    def _harden(self, sources: list[object]) -> None:
-        files = [
-            str(Path(source).resolve()) for source in sources if isinstance(source, str | Path)
-        ]
+    def _harden(self, catalog: Catalog) -> None:
+        sources = [table.source for table in catalog.tables]
+        files = [str(Path(file).resolve()) for file in sources if isinstance(file, str | Path)]
         self._connection.execute("SET allowed_paths = $files", {"files": files})
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
+
+
+def _unit(name: str, found: str, wanted: str) -> Sql:
+    value = without_nan(column(name)) if found in FLOATS else column(name)
+    return value if found == wanted else cast(value, wanted)
+
+
+def _raw(name: str) -> str:
+    return f"raw {name}"  # no declared name has a space
+
+
+def _everything(source: Sql) -> sql.Select:
+    return sql.select(sql.Star()).from_(source)

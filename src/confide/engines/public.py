@@ -12,7 +12,7 @@ from confide.declare import Kind
 from confide.engines.fragments import column, table
 from confide.plan import ANYTHING, Range
 
-__all__ = ["DuckFacts", "kinds_of"]
+__all__ = ["DuckFacts", "column_type", "kinds_of"]
 
 KINDS: Final = (
     (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
@@ -32,6 +32,12 @@ def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]
         plain = str(engine_type).split("(")[0]
         found.update({str(name): kind for kind, names in KINDS if plain in names})
     return found
+
+
+def column_type(connection: duckdb.DuckDBPyConnection, raw: str, name: str) -> str:
+    """Return the engine's type of a column, or VARCHAR where there is no such column."""
+    rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
+    return next((str(kind) for column, kind, *_ in rows if column == name), "VARCHAR")
 
 
 class DuckFacts:

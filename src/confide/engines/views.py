@@ -5,7 +5,7 @@ from typing import assert_never
 
 from sqlglot import expressions as sql
 
-from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Row, Table, Text
+from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Table, Text
 from confide.engines.expressions import TYPES, Sql, call, case, cast, finite, literal, try_cast
 from confide.engines.fragments import (
     UNIT,
@@ -21,17 +21,16 @@ from confide.engines.fragments import (
 __all__ = ["view_of_private", "view_of_public"]
 
 
-def view_of_private(declared: Table, raw: str) -> sql.Select:
-    """Return the declared columns of a table, clipped to their bounds.
+def view_of_private(declared: Table, raw: str, unit: Sql | None) -> sql.Select:
+    """Return the declared columns of a table, clipped to their bounds, with the unit in front.
 
     A row without a unit is about no one whom we could protect, so it is left out.
     """
     columns = [label(_clipped(kind, column(name)), name) for name, kind in declared.columns.items()]
-    if isinstance(declared.unit, Row):
+    if unit is None:
         return sql.select(*columns).from_(table(raw))
-    unit = label(column(declared.unit), UNIT)
-    known = is_known(column(declared.unit))
-    return sql.select(unit, *columns).from_(table(raw)).where(known)
+    shown = sql.select(label(unit, UNIT), *columns).from_(table(raw))
+    return shown.where(is_known(unit.copy()))
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:

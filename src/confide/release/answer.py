@@ -13,6 +13,7 @@ from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
+from confide.release.display import Chart, draw_chart, write_table
 from confide.release.estimates import Floats, bootstrap, estimate, half_width, interval
 from confide.release.evaluate import evaluate
 from confide.release.noise import NoisyTotals
@@ -97,6 +98,16 @@ class Answer:
         keys = [o.name for o in self.plan.query.outputs if isinstance(o.expression, Key)]
         both = zip(self.rows, self.interval_rows(confidence), strict=True)
         return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
+
+    def plot(self) -> Chart:
+        """Return a chart of every numeric column, with its 95 % intervals as error bars."""
+        keys = [o.name for o in self.plan.query.outputs if isinstance(o.expression, Key)]
+        numbers = [name for name in self.columns if name not in keys]
+        return draw_chart(keys, numbers, self.rows, self.interval_rows())
+
+    def _repr_html_(self) -> str:
+        footer = f"95 % intervals in brackets; cost {self.cost}"
+        return write_table(self.columns, self.rows, self.interval_rows(), footer)
 
     def _column(self, totals: Floats) -> "_Columns":
         return _Columns(self.plan, self.totals.groups, totals)

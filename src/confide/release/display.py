@@ -1,0 +1,105 @@
+"""How an answer looks: a table with error bars for notebooks, a chart for eyes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from confide.errors import BadDeclaration
+
+__all__ = ["Chart", "draw_chart", "write_table"]
+
+Rows = Sequence[Mapping[str, Any]]
+MIME: Final = "application/vnd.vegalite.v5+json"
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
+MOST_ROWS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart as a Vega-Lite specification; notebooks draw it by themselves."""
+
+    spec: dict[str, Any]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        del include, exclude
+        return {MIME: self.spec, "text/plain": "a chart with error bars"}
+
+    def save(self, path: str | Path) -> None:
+        """Write the chart as .svg or .png (needs the package vl-convert-python)."""
+        import vl_convert
+
+        target = Path(path)
+        match target.suffix.lower():
+            case ".svg":
+                target.write_text(vl_convert.vegalite_to_svg(self.spec), encoding="utf-8")
+            case ".png":
+                target.write_bytes(vl_convert.vegalite_to_png(self.spec, scale=2))
+            case _:
+                raise BadDeclaration(f"a chart is saved as .svg or .png, got {target.name!r}")
+
+
+def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:
+    """Return an HTML table of the values, with the interval beside each number."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(_cell(name, row[name], end) for name in columns) + "</tr>"
+        for row, end in list(zip(rows, ends, strict=True))[:MOST_ROWS]
+    )
+    more = f"<p>and {len(rows) - MOST_ROWS} rows more</p>" if len(rows) > MOST_ROWS else ""
+    return f"<table><tr>{head}</tr>{body}</table>{more}<p>{escape(footer)}</p>"
+
+
+def _cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
+    shown = _number(value)
+    if f"{name}_low" in ends:
+        shown += (
+            f" <small>[{_number(ends[f'{name}_low'])}, {_number(ends[f'{name}_high'])}]</small>"
+        )
+    return f"<td>{shown}</td>"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.5g}"
+    return escape(f"{value:,}" if type(value) is int else str(value))
+
+
+def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Rows) -> Chart:
+    """Return a chart of each numeric column against the keys, with error bars."""
+    values = [
+        {**{key: row[key] for key in keys}, **end, **{name: row[name] for name in numbers}}
+        for row, end in zip(rows, ends, strict=True)
+    ]
+    label = {"type": "nominal", "title": ", ".join(keys) or "all", "sort": None}
+    place = {"field": keys[0], **label} if keys else {"value": 0}
+    return Chart(
+        {
+            "$schema": SCHEMA,
+            "data": {"values": values},
+            "hconcat": [_panel(name, place, keys) for name in numbers],
+        }
+    )
+
+
+def _panel(name: str, place: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    low = {"field": _field(f"{name}_low"), "type": "quantitative", "title": name}
+    bars: dict[str, Any] = {"x": low, "x2": {"field": _field(f"{name}_high")}, "y": place}
+    dots = {"x": {"field": _field(name), "type": "quantitative", "title": name}, "y": place}
+    if len(keys) > 1:
+        shade = {"field": keys[1], "type": "nominal"}
+        bars, dots = {**bars, "color": shade}, {**dots, "color": shade}
+    return {
+        "layer": [
+            {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": bars},
+            {"mark": {"type": "point", "filled": True, "size": 60}, "encoding": dots},
+        ]
+    }
+
+
+def _field(name: str) -> str:
+    """Return a column's name as Vega reads it: dots and brackets are part of the name."""
+    for special in ("\\", ".", "[", "]"):
+        name = name.replace(special, f"\\{special}")
+    return name
