@@ -1,7 +1,7 @@
 """The path of a question, from its text to the answer, as one readable function."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -25,9 +25,20 @@ from confide.loss import (
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import Plan, make_plan
-from confide.query import Names, Query, TableQuery, canonical
+from confide.plan.selection import Selection, check_selection, plan_selection
+from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
+from confide.release.selection import Choice, select_keys
+from confide.sessions import (
+    Desk,
+    Score,
+    Threshold,
+    Watch,
+    choose_among,
+    open_watch,
+    pair_candidates,
+)
 
 SEARCH_STEPS: Final = 10
 
@@ -71,13 +82,19 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an answer would cost and how far off it would be; nothing was read or spent."""
+    """What an answer would cost and how far off it would be; nothing was read or spent.
+
+    ``regret``, for chosen keys, is how far the count of one may fall short of the best, at 95 %.
+    """
 
     cost: Cost
     errors: dict[str, float | None]
     mechanisms: tuple[str, ...]
+    regret: float | None = None
 
     def __str__(self) -> str:
+        if self.regret is not None:
+            return f"would cost {self.cost}; a chosen key is within {self.regret:.4g} of the best"
         widths = ", ".join(
             f"{name} +-{width:.4g}" if width is not None else f"{name} depends on the count"
             for name, width in self.errors.items()
@@ -119,6 +136,10 @@ class Curator:
         """Return what an answer would cost and how far off it would be; spends nothing."""
         read = self._read(query)
         share = self._share(read, Want.of(want))
+        if is_selection(read):
+            selection = self._selection(read, share)
+            kinds = (type(selection.selector).__name__,)
+            return Preview(self._cost(share), {}, kinds, selection.regret())
         plan = self._plan(read, share)
         return Preview(self._cost(share), predict_errors(plan), (type(plan.noise.law).__name__,))
 
@@ -129,6 +150,56 @@ class Curator:
     def ask(self, query: TableQuery, *, fresh: bool = False, **want: Number) -> Answer:
         """Return the answer to a question made in Python; wants are those of `sql`."""
         return self._answer(self._read(query), Want.of(want), fresh=fresh)
+
+    def choose(
+        self,
+        candidates: Iterable[str],
+        score: Callable[[str], Score] | Mapping[str, Score],
+        *,
+        fresh: bool = False,
+        **want: Number,
+    ) -> Choice:
+        """Return the candidate with about the greatest score, and no number.
+
+        ``score`` gives each candidate its question: one COUNT or SUM, as SQL or made in Python. The
+        cost is ``epsilon=`` or ``share=`` and does not grow with the number of candidates.
+        """
+        asked = Want.of(want)
+        scores = pair_candidates(candidates, score)
+        return choose_among(self._desk(), scores, lambda: self._granted(asked), fresh=fresh)
+
+    def watch(
+        self,
+        threshold: Number,
+        above: int = 1,
+        *,
+        sensitivity: Number | None = None,
+        signed: bool = False,
+        **want: Number,
+    ) -> Watch:
+        """Return a session that tells of each question whether its answer passes a threshold.
+
+        The session is charged now, by ``epsilon=`` or ``share=``, for ``above`` answers "above";
+        any number of answers "below" are free. Each question is one COUNT or SUM that a unit can
+        change by at most ``sensitivity`` (left out: by the rows a unit may have in any table).
+        ``signed=True`` allows sums of values below zero, at more noise.
+        """
+        limits = [table.max_rows_per_unit for table in self.catalog.private.values()]
+        most = max(limits) if sensitivity is None else sensitivity
+        line = Threshold.of(threshold, above, most, self.neighbours, signed=signed)
+        return open_watch(self._desk(), line, self._granted(Want.of(want)))
+
+    def _desk(self) -> Desk:
+        return Desk(
+            self.ledger,
+            self._engine,
+            self.neighbours,
+            self._fingerprint,
+            read=self._read,
+            plan=self._plan,
+            cost=self._cost,
+            entropy=SYSTEM,
+        )
 
     def _read(self, question: str | TableQuery) -> Query:
         if isinstance(question, str):
@@ -151,6 +222,8 @@ class Curator:
         if kept is not None:
             return self._again(query, *kept)
         share = self._share(query, want)
+        if is_selection(query):
+            return self._select(question, query, share)
         plan: Plan = self._plan(query, share)  # from the declaration alone
         hold: Hold = self.ledger.reserve(question, share, plan.failure)  # before any row is read
         sealed: Sealed = self._engine.run(plan, hold)  # exact, and closed
@@ -161,10 +234,27 @@ class Curator:
     def _again(self, query: Query, receipt: Receipt, stored: dict[str, Any]) -> Answer:
         """Return an answer that was given before: the same values, at no cost."""
         groups, steps = (tuple(map(tuple, stored[name])) for name in ("groups", "steps"))
-        plan = self._plan(query, receipt.share)
+        share = receipt.share
+        chosen = is_selection(query)
+        plan = self._selection(query, share).shown if chosen else self._plan(query, share)
         return Answer(
             plan, NoisyTotals(groups, steps), Cost(Fraction(0), 0.0), receipt, reused=True
         )
+
+    def _select(self, question: Question, query: Query, share: Share) -> Answer:
+        """Return the most frequent keys, by private selection."""
+        selection = self._selection(query, share)
+        hold = self.ledger.reserve(question, share)  # before any row is read
+        sealed = self._engine.run(selection.plan, hold)
+        chosen = select_keys(sealed, selection, SYSTEM)
+        kept = {"groups": chosen.groups, "steps": chosen.steps}
+        receipt = self.ledger.commit(hold, kept)
+        return Answer(selection.shown, chosen, self._cost(share), receipt, reused=False)
+
+    def _selection(self, query: Query, share: Share) -> Selection:
+        check_selection(query, self.catalog, self._engine.facts)
+        granted = self.ledger.filter.loss_of(share)
+        return plan_selection(self._plan(query, share), self.neighbours, granted)
 
     def _plan(self, query: Query, share: Share) -> Plan:
         outside = [output.expression for output in query.outputs]
@@ -182,10 +272,16 @@ class Curator:
 
     def _share(self, query: Query, want: Want) -> Share:
         """Return the share of the budget that an answer as wanted takes."""
+        if want.error is not None:
+            return self._share_for(query, want.error, want.confidence)
+        return self._granted(want)
+
+    def _granted(self, want: Want) -> Share:
+        """Return the share that an answer takes whose cost was named."""
         if want.share is not None:
             return Share.floor(want.share)
         if want.error is not None:
-            return self._share_for(query, want.error, want.confidence)
+            raise UnsupportedQuery("a choice has no half-width; say epsilon= or share=")
         epsilon = positive("epsilon", want.epsilon)
         part = self._part(epsilon)
         if part > 1:
@@ -240,7 +336,9 @@ class Curator:
     def _cost(self, share: Share) -> Cost:
         if not share.units:
             return Cost(Fraction(0), 0.0)
-        loss = self.ledger.filter.loss_of(share)
+        if share.fraction == 1:
+            return Cost(share.fraction, float_above(self.terms.epsilon))
+        loss = _noise_loss(self.ledger.filter.loss_of(share))
         if isinstance(loss, PureLoss):
             return Cost(share.fraction, float_above(loss.epsilon))
         return Cost(share.fraction, loss.epsilon_at(self.terms.delta))

@@ -1,37 +1,204 @@
 """The command line as people meet it."""
 
+import json
+import os
 import re
 import subprocess
 import sys
+from fractions import Fraction
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from confide.cli.app import app, exit_code
 from confide.errors import BadDeclaration, ConfideError, Fault, Refusal
 
+DECLARED = """\
+[budget]
+epsilon = 2
 
-def test_demo_prints_a_line_for_each_mechanism() -> None:
-    """`confide demo` ends well and shows every mechanism and the total."""
-    shown = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "160"}, catch_exceptions=False)
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+max_rows_per_unit = 2
+
+[tables.visits.columns]
+ward = { type = "category", values = ["A", "=B"] }
+age = { type = "int", low = 0, high = 120 }
+"""
+COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with data and a declaration, in which commands run."""
+    rows = [f"{pid},{'A' if pid % 2 else '=B'},{pid % 90}" for pid in range(400)]
+    (tmp_path / "visits.csv").write_text("\n".join(["pid,ward,age", *rows]), encoding="utf-8")
+    (tmp_path / "confide.toml").write_text(DECLARED, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    """Run a command; anything but an exit is a failure of the test."""
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"}, catch_exceptions=False)
+
+
+def test_a_question_is_answered_with_intervals_and_paid(here: Path) -> None:
+    """`confide sql` prints each group with its interval, and what it cost to the other stream."""
+    shown = run("sql", COUNT, "--epsilon", "0.5")
 
     assert 0 == shown.exit_code
-    for name in ("Laplace", "Gaussian", "Exponential", "Permute-and-flip", "Sparse vector"):
-        assert name in shown.output
-    assert re.search(r"together: epsilon [\d.]+ at delta 1e-06", shown.output)
+    assert re.search(r"│ A +│ +-?\d+ │ +-?\d+ to -?\d+ │", shown.stdout)
+    assert "cost 25 %" in shown.stderr
+    assert "75 % left" in shown.stderr
 
 
-def test_the_module_runs() -> None:
-    """`python -m confide --help` names the commands."""
-    command = [sys.executable, "-m", "confide", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def test_json_is_for_programs(here: Path) -> None:
+    """The standard output is one JSON value with values, intervals, cost and receipt."""
+    found = json.loads(run("sql", COUNT, "--share", "5%", "--format", "json").stdout)
 
-    assert "demo" in done.stdout
+    assert ["ward", "n"] == found["columns"]
+    assert ["A", "=B"] == [row["ward"] for row in found["rows"]]
+    assert Fraction("1/20") == Fraction(found["cost"]["share"])
+    assert not found["reused"]
+    for row, ends in zip(found["rows"], found["intervals"], strict=True):
+        assert ends["n_low"] <= row["n"] <= ends["n_high"]
 
 
-def test_wrong_use_exits_with_two() -> None:
-    """A command that does not exist is wrong use."""
-    assert 2 == CliRunner().invoke(app, ["nonsense"]).exit_code
+def test_csv_cannot_carry_a_formula(here: Path) -> None:
+    """A key that a spreadsheet would run gets an apostrophe; the header does too."""
+    text = COUNT.replace("AS n", 'AS "@n"')
+    lines = run("sql", text, "--epsilon", "1", "--format", "csv").stdout.splitlines()
+
+    assert "ward,'@n,'@n_low,'@n_high" == lines[0]
+    assert ["A", "'=B"] == [line.split(",")[0] for line in lines[1:]]
+
+
+def test_accuracy_first(here: Path) -> None:
+    """With --error the interval is as narrow as was asked, and the cost follows."""
+    shown = run("sql", COUNT, "--error", "20", "--format", "json")
+    ends = json.loads(shown.stdout)["intervals"][0]
+
+    assert 0 == shown.exit_code
+    assert ends["n_high"] - ends["n_low"] <= 40
+
+
+def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
+    """`confide preview` tells cost and half-widths, the same at every run."""
+    first, second = (run("preview", COUNT, "--epsilon", "0.5") for _ in range(2))
+
+    assert 0 == first.exit_code
+    assert first.stdout == second.stdout
+    assert "would cost 25 % of the budget (epsilon 0.5)" in first.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "arguments"),
+    [
+        (1, "unsupported-query", ["sql", "SELECT MAX(age) FROM visits", "--epsilon", "1"]),
+        (1, "unknown-name", ["preview", "SELECT COUNT(*) FROM labs", "--epsilon", "1"]),
+        (1, "budget-exceeded", ["sql", COUNT, "--epsilon", "3"]),
+        (2, "exactly one of", ["sql", COUNT]),
+        (2, "exactly one of", ["sql", COUNT, "--epsilon", "1", "--share", "1%"]),
+        (2, "epsilon must be", ["sql", COUNT, "--epsilon", "little"]),
+        (2, "cannot be read", ["sql", COUNT, "--epsilon", "1", "--config", "none.toml"]),
+        (2, ".svg or .png", ["sql", COUNT, "--epsilon", "1", "--plot", "x.pdf"]),
+        (2, "cannot be written", ["sql", COUNT, "--epsilon", "1", "--plot", "none/x.svg"]),
+        (2, "cannot be written", ["demo", "--report", "none/page.html"]),
+        (2, "cannot be written", ["init", "visits.csv", "--config", "none/confide.toml"]),
+        (2, "Missing argument", ["sql"]),
+        (2, "No such command", ["nonsense"]),
+        (2, "is there already", ["init", "visits.csv"]),
+        (2, "must be a .parquet or .csv", ["init", "x.xlsx", "--config", "y.toml"]),
+    ],
+)
+def test_refusals_and_wrong_use_have_their_codes(
+    here: Path, code: int, said: str, arguments: list[str]
+) -> None:
+    """A refusal exits with 1, wrong use with 2; the reason is on the error stream, data nowhere."""
+    shown = run(*arguments)
+
+    assert code == shown.exit_code
+    assert said in shown.stderr
+    assert "" == shown.stdout
+
+
+def test_a_refused_piece_is_underlined(here: Path) -> None:
+    """However narrow the terminal, the carets stand under the refused words."""
+    text = f"SELECT COUNT(*) AS {'long_' * 8}name, 1 + 1 + MAX(age) FROM visits"
+    shown = CliRunner().invoke(app, ["sql", text, "--epsilon", "1"], env={"COLUMNS": "40"})
+    line, carets = shown.stderr.splitlines()[-2:]
+
+    assert "MAX(age)" == line[carets.index("^") : carets.rindex("^") + 1]
+
+
+def test_terminal_codes_in_a_question_are_not_obeyed(here: Path) -> None:
+    """An escape character in a message is shown as text."""
+    shown = run("sql", 'SELECT COUNT(*) FROM "a\x1b[2Jb"', "--epsilon", "1")
+
+    assert 1 == shown.exit_code
+    assert "\x1b[2J" not in shown.stderr
+
+
+def test_init_check_and_ask(here: Path) -> None:
+    """From a file to an answer: draft, finish the open lines, check, ask."""
+    assert 0 == run("init", "visits.csv", "--config", "new.toml").exit_code
+    assert 2 == run("check", "--config", "new.toml").exit_code
+    draft = (here / "new.toml").read_text(encoding="utf-8")
+    for line, finished in {
+        "# epsilon = 1.0 ": "epsilon = 1.0 ",
+        '# unit = "COLUMN"': 'unit = "pid"',
+        '# age = { type = "TYPE" }': 'age = { type = "int", low = 0, high = 80 }',
+    }.items():
+        assert line in draft
+        draft = draft.replace(line, finished)
+    (here / "new.toml").write_text(draft, encoding="utf-8")
+    checked = run("check", "--config", "new.toml")
+
+    assert 0 == checked.exit_code
+    assert "lie outside the bounds" in checked.stdout
+    assert "keep them to yourself" in checked.stdout
+    question = "SELECT AVG(age) AS a FROM visits"
+    assert 0 == run("sql", question, "--epsilon", "1", "--config", "new.toml").exit_code
+
+
+def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:
+    """A missing column makes `confide check` exit with 2 and name it."""
+    (here / "visits.csv").write_text("pid,age\n1,2\n", encoding="utf-8")
+    shown = run("check")
+
+    assert 2 == shown.exit_code
+    assert "ward" in shown.stdout
+    assert "1 problem(s)" in shown.stdout
+
+
+@pytest.mark.parametrize("command", [["budget"], ["ledger"], ["ledger", "--verify"]])
+def test_the_memory_of_this_version_is_no_secret(here: Path, command: list[str]) -> None:
+    """Whoever looks at the budget is told that it is forgotten with the process."""
+    shown = run(*command)
+
+    assert 0 == shown.exit_code
+    assert "lives in memory" in shown.stdout
+
+
+def test_plots_are_written(here: Path) -> None:
+    """--plot draws the answer as SVG, and as PNG where the converter is installed."""
+    assert 0 == run("sql", COUNT, "--epsilon", "1", "--plot", "a.svg").exit_code
+    assert 0 == run("sql", COUNT, "--epsilon", "1", "--plot", "a.png").exit_code
+    assert (here / "a.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (here / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_problem_of_a_file_reaches_the_owner(here: Path) -> None:
+    """A broken declaration is listed line by line on the error stream."""
+    broken = DECLARED.replace("epsilon = 2", "epsilon = 0").replace("high = 120", "hi = 120")
+    (here / "confide.toml").write_text(broken, encoding="utf-8")
+    shown = run("budget")
+
+    assert 2 == shown.exit_code
+    assert ["line 2:", "line 11:", "line 11:"] == re.findall(r"line \d+:", shown.stderr)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +207,21 @@ def test_wrong_use_exits_with_two() -> None:
 def test_each_family_has_its_exit_code(code: int, error: ConfideError) -> None:
     """Refusals exit with 1, bad declarations with 2, faults of ours with 3."""
     assert code == exit_code(error)
+
+
+def test_a_real_process_answers_and_refuses(here: Path) -> None:
+    """`python -m confide` gives an answer with exit code 0 and a refusal with 1, no traceback."""
+    command = [sys.executable, "-m", "confide", "sql", "--epsilon", "1"]
+    environment = {**os.environ, "COLUMNS": "200"}
+    answered, refused = (
+        subprocess.run(
+            [*command, text], check=False, capture_output=True, text=True, env=environment
+        )
+        for text in (COUNT, "DROP TABLE visits")
+    )
+
+    assert 0 == answered.returncode
+    assert "95 % interval" in answered.stdout
+    assert 1 == refused.returncode
+    assert refused.stderr.startswith("unsupported-query: ")
+    assert "Traceback" not in refused.stderr

@@ -16,6 +16,7 @@ from confide.loss import (
     PureLoss,
     RenyiLoss,
     batch,
+    repeat,
 )
 
 Parts = tuple[tuple[Loss, int], ...]
@@ -154,3 +155,14 @@ def test_the_exact_sum_has_teeth() -> None:
     expected = exact_delta([(Fraction(1, 10), 20)], start)
 
     assert batch.delta_above(((PureLoss(Fraction(99, 1000)), 20),), start) < expected
+
+
+def test_a_place_that_rounds_onto_epsilon_still_counts() -> None:
+    """Delta never falls below the exact one where a privacy loss and epsilon share a double."""
+    loss = repeat(PureLoss(Fraction(136, 11)), 3)
+    just_below = Fraction(37.090909090909086)
+    keep = 1 / (1 + math.exp(-136 / 11))
+    exact = keep**3 * -math.expm1(float(just_below - Fraction(408, 11)))
+
+    assert just_below < Fraction(408, 11)
+    assert loss.delta_above(just_below) >= Fraction(exact) * Fraction(999, 1000)

@@ -14,6 +14,7 @@ DESIGN = [
     ["ledger"],
     ["engines"],
     ["release"],
+    ["sessions"],
     ["curator"],
     ["audit", "holdout", "statistics"],
     ["client"],

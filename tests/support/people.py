@@ -23,6 +23,7 @@ __all__ = [
     "Person",
     "change_one",
     "declare_worlds",
+    "draw_person",
     "draw_worlds",
     "to_arrow",
 ]
@@ -85,10 +86,12 @@ class Person:
     rows: tuple[dict[str, Any], ...]
 
 
-def declare_worlds(people: Iterable[Person], limits: Limits, rng: np.random.Generator) -> Table:
+def declare_worlds(
+    people: Iterable[Person], limits: Limits, rng: np.random.Generator, name: str = "visits"
+) -> Table:
     """Return the table of these people, its rows in random order."""
     return Table(
-        "visits",
+        name,
         to_arrow(people, rng),
         unit="pid",
         columns={"world": Int(0, 199), "tag": Int(0, MOST_TAGS), **COLUMNS},
@@ -101,7 +104,9 @@ def declare_worlds(people: Iterable[Person], limits: Limits, rng: np.random.Gene
 def to_arrow(people: Iterable[Person], rng: np.random.Generator) -> pa.Table:
     """Return everybody's rows in random order."""
     rows = [
-        {"pid": person.pid, "world": person.world, **row} for person in people for row in person.rows
+        {"pid": person.pid, "world": person.world, **row}
+        for person in people
+        for row in person.rows
     ]
     return pa.Table.from_pylist([rows[i] for i in rng.permutation(len(rows))], schema=SCHEMA)
 
@@ -109,13 +114,14 @@ def to_arrow(people: Iterable[Person], rng: np.random.Generator) -> pa.Table:
 def draw_worlds(rng: np.random.Generator, count: int, limits: Limits) -> list[Person]:
     """Return the people of ``count`` worlds: two to five in each, some far beyond their limits."""
     return [
-        _draw_person(rng, f"{world}:{place}", world, limits)
+        draw_person(rng, f"{world}:{place}", world, limits)
         for world in range(count)
         for place in range(int(rng.integers(2, 6)))
     ]
 
 
-def _draw_person(rng: np.random.Generator, pid: str, world: int, limits: Limits) -> Person:
+def draw_person(rng: np.random.Generator, pid: str, world: int, limits: Limits) -> Person:
+    """Return somebody with one row, as many as allowed, or many more."""
     most = 1 if limits.unique else int(rng.choice([1, limits.rows, 2 * limits.rows + 2]))
     few = [_draw_row(rng) for _ in range(int(rng.integers(1, 4)))]
     alike = rng.random() < 0.3  # rows that repeat each other
@@ -141,6 +147,5 @@ def change_one(
         changed += [person for place, person in enumerate(members) if place != chosen]
         if neighbours is Neighbours.REPLACE:
             pid = members[chosen].pid if rng.random() < 0.5 else f"{world}:new"
-            changed.append(_draw_person(rng, pid, world, limits))
+            changed.append(draw_person(rng, pid, world, limits))
     return changed
-

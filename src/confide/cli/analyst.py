@@ -1,5 +1,6 @@
 """Commands of the analyst: preview and ask."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,31 @@ from confide.cli.chart import draw_chart
 from confide.cli.figures import Figures, figures_of, plain
 from confide.cli.formats import to_csv, to_json
 from confide.cli.screen import percent, show_figures, show_paid
-from confide.cli.session import FORGETFUL, open_curator
+from confide.cli.session import FORGETFUL, check_writable, open_curator
 from confide.errors import BadDeclaration
 
-__all__ = ["answer_question", "preview_question"]
+__all__ = ["Want", "answer_question", "preview_question"]
 
 
-def preview_question(
-    console: Console, question: str, config: Path, *, epsilon: str | None, share: str | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What an answer may cost, or how near it must be, as it was typed."""
+
+    epsilon: str | None
+    share: str | None
+    error: str | None
+    confidence: str
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were typed, for the curator to read."""
+        typed = {"epsilon": self.epsilon, "share": self.share, "error": self.error}
+        named = {name: value for name, value in typed.items() if value is not None}
+        return {**named, "confidence": self.confidence} if self.error is not None else named
+
+
+def preview_question(console: Console, question: str, config: Path, want: Want) -> None:
     """Print the cost of an answer and the half-width of each of its columns."""
-    found = open_curator(config).preview(question, epsilon=epsilon, share=share)
+    found = open_curator(config).preview(question, **want.given())
     table = Table(title="Before asking")
     table.add_column("column")
     table.add_column("95 % half-width", justify="right")
@@ -38,9 +53,8 @@ def preview_question(
 def answer_question(
     question: str,
     config: Path,
+    want: Want,
     *,
-    epsilon: str | None,
-    share: str | None,
     form: str,
     plot: Path | None,
 ) -> None:
@@ -48,7 +62,7 @@ def answer_question(
     if plot is not None:
         _check_plot(plot)
     curator = open_curator(config)
-    answer = curator.sql(question, epsilon=epsilon, share=share)
+    answer = curator.sql(question, **want.given())
     output, remarks = Console(), Console(stderr=True)
     match form:
         case "csv":
@@ -60,22 +74,24 @@ def answer_question(
     show_paid(remarks, answer, curator.budget)
     remarks.print(FORGETFUL, style="yellow")
     if plot is not None:
-        _write_plot(plot, figures_of(answer))
+        _write_plot(remarks, plot, figures_of(answer))
 
 
 def _check_plot(path: Path) -> None:
     """Refuse a file that cannot be drawn, before anything is paid."""
     if path.suffix not in (".svg", ".png"):
         raise BadDeclaration(f"--plot must be a .svg or .png file, got {path.name!r}")
+    check_writable(path)
     if path.suffix == ".png":
         _converter()
 
 
-def _write_plot(path: Path, figures: Figures) -> None:
+def _write_plot(remarks: Console, path: Path, figures: Figures) -> None:
     noisy = figures.noisy_columns()
     if not noisy:
-        raise BadDeclaration("the answer has no number to draw")
-    drawn = draw_chart(noisy[0], figures.labels(), figures.column(noisy[0]))
+        remarks.print("the answer has no number to draw")
+        return
+    drawn = draw_chart(noisy[0], figures.labels(), figures.column(noisy[0]), paper="white")
     if path.suffix == ".svg":
         path.write_text(drawn, encoding="utf-8")
     else:

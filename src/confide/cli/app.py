@@ -39,7 +39,7 @@ class _Commands(TyperGroup):
 
             lines = "\n".join(map(plain, str(error).splitlines()))
             Console(stderr=True).print(
-                f"{error.code}: {lines}", style="red", markup=False, highlight=False
+                f"{error.code}: {lines}", style="red", markup=False, highlight=False, soft_wrap=True
             )
             raise typer.Exit(exit_code(error)) from None
 
@@ -60,6 +60,10 @@ Epsilon = Annotated[
 Share = Annotated[
     str | None, typer.Option(help="What the answer may cost, as a part of the budget: 0.05 or 5%.")
 ]
+Error = Annotated[
+    str | None, typer.Option(help="How near every number must be; confide finds the least cost.")
+]
+Confidence = Annotated[str, typer.Option(help="How often --error is to be kept.")]
 Question = Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over declared tables.")]
 HERE: Final = Path("confide.toml")
 
@@ -105,12 +109,18 @@ def check(config: Config = HERE) -> None:
 
 @app.command()
 def preview(
-    question: Question, epsilon: Epsilon = None, share: Share = None, config: Config = HERE
+    question: Question,
+    *,
+    epsilon: Epsilon = None,
+    share: Share = None,
+    error: Error = None,
+    confidence: Confidence = "0.95",
+    config: Config = HERE,
 ) -> None:
     """Show what an answer would cost and how far off it would be; spends nothing."""
-    from confide.cli.analyst import preview_question
+    from confide.cli.analyst import Want, preview_question
 
-    preview_question(Console(), question, config, epsilon=epsilon, share=share)
+    preview_question(Console(), question, config, Want(epsilon, share, error, confidence))
 
 
 @app.command()
@@ -119,6 +129,8 @@ def sql(
     *,
     epsilon: Epsilon = None,
     share: Share = None,
+    error: Error = None,
+    confidence: Confidence = "0.95",
     form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the answer into this .svg or .png file too.")
@@ -126,9 +138,10 @@ def sql(
     config: Config = HERE,
 ) -> None:
     """Ask a question and pay for the answer."""
-    from confide.cli.analyst import answer_question
+    from confide.cli.analyst import Want, answer_question
 
-    answer_question(question, config, epsilon=epsilon, share=share, form=form.value, plot=plot)
+    want = Want(epsilon, share, error, confidence)
+    answer_question(question, config, want, form=form.value, plot=plot)
 
 
 @app.command()

@@ -47,12 +47,15 @@ def draw_charts(figures: Figures) -> list[str]:
     return [draw_chart(name, labels, figures.column(name)) for name in figures.noisy_columns()]
 
 
-def draw_chart(title: str, labels: Sequence[str], cells: Sequence[Cell]) -> str:
+def draw_chart(
+    title: str, labels: Sequence[str], cells: Sequence[Cell], *, paper: str = "none"
+) -> str:
     """Return bars from zero with error bars; points alone where zero is far away."""
     height = TOP + ROW * len(cells) + BOTTOM
     is_barred = _is_near_zero(cells)
     scale = _scale(cells, is_barred=is_barred)
     parts = [
+        f'<rect width="{WIDTH}" height="{height}" fill="{paper}"/>',
         f'<text x="{LEFT}" y="18" font-weight="600">{escape(title)}, with 95 % intervals</text>',
         *_axis(scale, height),
     ]

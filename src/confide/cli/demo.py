@@ -10,7 +10,9 @@ from rich.console import Console
 from confide.cli.figures import Figures, figures_of
 from confide.cli.questions import QUESTIONS, Asked, sample_table
 from confide.cli.screen import budget_line, percent, show_figures
-from confide.curator import Budget, Curator
+from confide.cli.session import check_writable
+from confide.curator import Curator
+from confide.declare import Budget
 from confide.errors import Refusal
 
 __all__ = ["Outcome", "run_demo"]
@@ -35,6 +37,7 @@ def run_demo(console: Console, report: Path) -> None:
     """Ask every question, print what came of it and write the report."""
     from confide.cli.report import write_report
 
+    check_writable(report)
     with console.status("opening 8,366 people"):
         curator = Curator([sample_table()], budget=Budget(EPSILON))
     console.print(
@@ -55,9 +58,9 @@ def ask(curator: Curator, asked: Asked) -> Outcome:
     """Return what comes of a question: an answer, or a refusal that costs nothing."""
     figures, refusal, expected, cost, is_reused = None, "", "", Fraction(0), False
     try:
-        widths = curator.preview(asked.sql, epsilon=asked.epsilon).errors
+        widths = curator.preview(asked.sql, **asked.want).errors
         expected = _describe_widths(widths)
-        answer = curator.sql(asked.sql, epsilon=asked.epsilon)
+        answer = curator.sql(asked.sql, **asked.want)
         figures, cost, is_reused = figures_of(answer), answer.cost.share, answer.reused
     except Refusal as error:
         refusal = str(error)
@@ -69,13 +72,19 @@ def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -
     """Print one question, its answer and the budget after it."""
     console.print()
     console.rule(f"[bold]{number}. {outcome.asked.title}", align="left")
-    console.print(outcome.asked.sql, style="cyan", markup=False, highlight=False)
+    console.print(outcome.asked.sql, style="cyan", markup=False, highlight=False, soft_wrap=True)
     if outcome.expected:
         console.print(outcome.expected, style="dim", markup=False, highlight=False)
     if outcome.figures is not None:
         show_figures(console, outcome.figures)
     else:
-        console.print(f"refused: {outcome.refusal}", style="yellow", markup=False, highlight=False)
+        console.print(
+            f"refused: {outcome.refusal}",
+            style="yellow",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
     if outcome.asked.remark:
         console.print(outcome.asked.remark, style="italic", markup=False, highlight=False)
     console.print(f"{describe_cost(outcome)}; {budget}", markup=False, highlight=False)

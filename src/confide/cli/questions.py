@@ -1,9 +1,10 @@
 """The sample that the demo asks about, as an owner would declare it, and what it asks."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from confide.declare import Bool, Category, Float, Int, Table
 
@@ -47,11 +48,11 @@ def sample_table() -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question of the demo: what is wanted, how it is written, what it may cost, a remark."""
+    """One question of the demo: what for, its text, what it may cost or how near it must be."""
 
     title: str
     sql: str
-    epsilon: float
+    want: Mapping[str, Any]
     remark: str = ""
 
 
@@ -59,7 +60,7 @@ QUESTIONS: Final = (
     Asked(
         "How many are 65 or older?",
         "SELECT COUNT(*) AS people FROM people WHERE age >= 65",
-        0.05,
+        {"epsilon": 0.05},
         "One person more or less changes a count by 1, so little noise hides anybody.",
     ),
     Asked(
@@ -68,20 +69,20 @@ QUESTIONS: Final = (
         "            WHEN age < 60 THEN '40 to 59' ELSE '60 and above' END AS years,\n"
         "       AVG(systolic) AS systolic\n"
         "FROM people GROUP BY years",
-        0.2,
+        {"epsilon": 0.2},
         "Groups do not overlap, so four of them cost no more than one.",
     ),
     Asked(
         "Who has smoked, by education?",
         "SELECT education, COUNT(*) FILTER (WHERE ever_smoked) / COUNT(ever_smoked) AS smoked\n"
         "FROM people GROUP BY education ORDER BY smoked DESC",
-        0.3,
+        {"epsilon": 0.3},
         "A ratio of two statistics: both are paid for once, the division is free.",
     ),
     Asked(
         "How do people judge their health, and how long do they sleep?",
         "SELECT health, COUNT(*) AS people, AVG(sleep_hours) AS hours\nFROM people GROUP BY health",
-        0.3,
+        {"epsilon": 0.3},
         "Few people say 'Poor': their interval is wider, and says so.",
     ),
     Asked(
@@ -89,36 +90,42 @@ QUESTIONS: Final = (
         "SELECT diabetes,\n"
         "       AVG(LEAST(weight_kg / (height_cm / 100 * (height_cm / 100)), 60)) AS bmi\n"
         "FROM people WHERE age >= 20 GROUP BY diabetes",
-        0.3,
+        {"epsilon": 0.3},
         "LEAST keeps one extreme value from setting the scale of the noise.",
     ),
     Asked(
         "How many hours do they all sleep in a working night?",
         "SELECT SUM(sleep_hours) AS hours FROM people",
-        0.05,
+        {"epsilon": 0.05},
+    ),
+    Asked(
+        "How many have no health insurance, give or take 40?",
+        "SELECT COUNT(*) AS people FROM people WHERE NOT insured",
+        {"error": 40},
+        "Accuracy first: confide finds the least cost at which the error is small enough.",
     ),
     Asked(
         "How spread out is cholesterol?",
         "SELECT sex, AVG(cholesterol) AS mean, STDDEV(cholesterol) AS deviation\n"
         "FROM people GROUP BY sex",
-        0.3,
+        {"epsilon": 0.3},
     ),
     Asked(
         "What does the heaviest person weigh?",
         "SELECT MAX(weight_kg) FROM people",
-        0.1,
+        {"epsilon": 0.1},
         "A maximum is one person's value, so it is refused; a refusal costs nothing.",
     ),
     Asked(
         "How many are 65 or older, asked again in other words?",
         "select count(*) as people\nfrom people\nwhere (age) >= 65",
-        0.05,
+        {"epsilon": 0.05},
         "The same question gets the same answer, free: asking often does not wear the noise away.",
     ),
     Asked(
         "Everything about everybody, please?",
         "SELECT age, sex, AVG(weight_kg) AS weight FROM people GROUP BY age, sex",
-        2.0,
+        {"epsilon": 2.0},
         "More than is left of the budget is refused before a row is read.",
     ),
 )

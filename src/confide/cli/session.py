@@ -1,12 +1,14 @@
 """From a declaration file to a curator, in one place for every command."""
 
+import os
 from pathlib import Path
 from typing import Final
 
-from confide.curator import Budget, Curator
+from confide.curator import Curator
 from confide.declare import Declaration, read_toml
+from confide.errors import BadDeclaration
 
-__all__ = ["FORGETFUL", "open_curator"]
+__all__ = ["FORGETFUL", "check_writable", "make_curator", "open_curator"]
 
 FORGETFUL: Final = (
     "The ledger of this version lives in memory: what is spent here is forgotten when the command "
@@ -21,9 +23,15 @@ def open_curator(config: Path) -> Curator:
 
 def make_curator(declaration: Declaration) -> Curator:
     """Return the curator of a declaration."""
-    terms = declaration.budget
     return Curator(
         [*declaration.tables, *declaration.public_tables],
-        budget=Budget(terms.epsilon, terms.delta, accounting=terms.accounting),
+        budget=declaration.budget,
         neighbours=declaration.neighbours,
     )
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before anything is paid for what goes into it."""
+    place = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
+        raise BadDeclaration(f"{path} cannot be written; name another file")

@@ -3,7 +3,7 @@
 import logging
 import threading
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 from sqlglot import expressions as sql
@@ -12,7 +12,7 @@ from confide.declare import Catalog, Kind, PublicTable, Row, Table
 from confide.engines.expressions import Sql, call, cast
 from confide.engines.fragments import column, unit_column, without_nan
 from confide.engines.public import DuckFacts, column_type, kinds_of
-from confide.engines.sealed import Sealed
+from confide.engines.sealed import Groups, Sealed
 from confide.engines.statements import write_statement
 from confide.engines.views import view_of_private, view_of_public
 from confide.errors import BadDeclaration, Fault
@@ -51,7 +51,7 @@ class DuckDB:
     def run(self, plan: Plan, hold: Hold) -> Sealed:
         """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
         hold.use()
-        statement = write_statement(plan, self._salt).sql("duckdb")
+        statement = write_statement(plan, self._salt).sql("duckdb", copy=False)
         count = len(plan.query.keys)
         try:
             with self._lock:
@@ -60,7 +60,11 @@ class DuckDB:
             # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
             OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
             raise Fault("the engine could not answer; the owner's log has the reason") from None
-        groups = {row[:count]: tuple(int(part or 0) for part in row[count:]) for row in rows}
+        groups: Groups = {}
+        for row in rows:
+            added = (int(part or 0) for part in row[count:])
+            before = groups.get(row[:count], (0,) * (len(row) - count))
+            groups[row[:count]] = tuple(a + b for a, b in zip(before, added, strict=True))
         return Sealed(groups)
 
     def _open(self, table: Table | PublicTable) -> None:
@@ -72,23 +76,21 @@ class DuckDB:
         source = table.source
         try:
             if not isinstance(source, str | Path):
-                self._connection.register(_raw(table.name), source)
+                self._connection.register(_raw(table.name), _cell_by_cell(source))
                 return
             file = sql.Literal.string(str(Path(source).resolve()))
             match Path(source).suffix.lower():
                 case ".parquet":
                     self._create(_raw(table.name), _everything(call("READ_PARQUET", file)))
                 case ".csv":
-                    as_text = [sql.EQ(this=sql.column("all_varchar"), expression=sql.true())]
-                    options = as_text if isinstance(table, Table) else []
-                    rows = _everything(call("READ_CSV", file, *options))
+                    rows = _everything(call("READ_CSV", file, *_csv_options(table)))
                     self._create(_raw(table.name), rows, kind="TABLE")
                 case other:
                     raise BadDeclaration(
                         f"source of {table.name!r} must be a .parquet or .csv file, got {other!r}"
                     )
         except duckdb.Error as error:
-            raise BadDeclaration(f"table {table.name!r} cannot be read: {error}") from error
+            raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
         """Return each table's unit, in a type in which those of all tables compare safely.
@@ -112,10 +114,11 @@ class DuckDB:
 
     def _show(self, table: Table, unit: Sql | None) -> None:
         try:
-            self._create(table.name, view_of_private(table, _raw(table.name), unit))
+            stored = kinds_of(self._connection, _raw(table.name))
+            self._create(table.name, view_of_private(table, _raw(table.name), unit, stored))
             self._check(table)
         except duckdb.Error as error:
-            raise BadDeclaration(f"table {table.name!r} cannot be read: {error}") from error
+            raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
 
     def _create(self, name: str, rows: sql.Select, *, kind: str = "VIEW") -> None:
         made = sql.Create(this=sql.table_(name, quoted=True), kind=kind, expression=rows)
@@ -150,6 +153,41 @@ def _unit(name: str, found: str, wanted: str) -> Sql:
 
 def _raw(name: str) -> str:
     return f"raw {name}"  # no declared name has a space
+
+
+def _cell_by_cell(frame: Any) -> Any:
+    """Return a frame whose cells are read one by one.
+
+    # Privacy: pandas may keep cells of several types in one column, for which an engine finds a
+    # common one; then one person's cell would change how all others are read. As text none does.
+    """
+    if not type(frame).__module__.startswith("pandas"):
+        return frame
+    mixed = [name for name, kind in frame.dtypes.items() if str(kind) == "object"]
+    return frame.assign(
+        **{
+            name: frame[name].astype(object).where(frame[name].isna(), frame[name].astype(str))
+            for name in mixed
+        }
+    )
+
+
+def _csv_options(table: Table | PublicTable) -> list[Sql]:
+    """Return a fixed dialect, so that no row can change how the others are read."""
+    options: dict[str, Sql] = {
+        "header": sql.true(),
+        "delim": sql.Literal.string(","),
+        "quote": sql.Literal.string('"'),
+        "escape": sql.Literal.string('"'),
+    }
+    if isinstance(table, Table):
+        options["all_varchar"] = sql.true()
+    return [sql.EQ(this=sql.column(name), expression=value) for name, value in options.items()]
+
+
+def _say(error: duckdb.Error) -> str:
+    """Return the first line of what the engine says; later ones may quote rows."""
+    return str(error).splitlines()[0]
 
 
 def _everything(source: Sql) -> sql.Select:

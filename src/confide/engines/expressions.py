@@ -6,7 +6,7 @@ analyst's text is used; literals are built as literals.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
@@ -27,11 +27,12 @@ __all__ = [
     "finite",
     "literal",
     "number",
+    "real_day",
     "try_cast",
 ]
 
 SAFE_INT: Final = 2**53
-LARGEST_EXPONENT: Final = 709.0
+LONGEST: Final = 2**31 - 1
 TYPES: Final = {
     Kind.INT: "BIGINT",
     Kind.FLOAT: "DOUBLE",
@@ -95,6 +96,8 @@ class Emitter:
     def _call(self, whole: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
         found = range_of(whole, self.ranges)
         as_doubles = whole.kind is Kind.FLOAT or not _is_safe(found)
+        if function is F.SUBSTR:
+            arguments = (arguments[0], *map(_short, arguments[1:]))
         parts = [self.emit(argument) for argument in arguments]
         if function in ARITHMETIC:
             if as_doubles:
@@ -105,12 +108,29 @@ class Emitter:
         return RULES[function](parts)
 
 
+def _short(argument: Expression) -> Expression:
+    """Return a literal place in a text within what the engine takes; no text is longer."""
+    if isinstance(argument, Literal) and isinstance(argument.value, int):
+        return replace(argument, value=max(-LONGEST, min(argument.value, LONGEST)))
+    return argument
+
+
+def real_day(value: Sql) -> Sql:
+    """Return a day of the years 1 to 9999, else NULL: engines know others, and infinite ones.
+
+    Days outside move to the day before the first or after the last, and these become NULL, as
+    does NULL, which GREATEST skips.
+    """
+    day = number(1)
+    before, after = literal(date.min) - day, literal(date.max) + day
+    moved = call("LEAST", call("GREATEST", value, cast(before, "DATE")), cast(after, "DATE"))
+    inside = sql.Nullif(this=moved, expression=cast(before.copy(), "DATE"))
+    return sql.Nullif(this=inside, expression=cast(after.copy(), "DATE"))
+
+
 def finite(value: Sql) -> Sql:
     """Return a double, or NULL where it is infinite or NaN."""
-    for odd in ("inf", "-inf", "nan"):
-        bad = cast(sql.Literal.string(odd), "DOUBLE")
-        value = sql.Nullif(this=value, expression=bad)
-    return value
+    return case(call("ISFINITE", value), value.copy())
 
 
 def literal(value: object) -> Sql:
@@ -196,13 +216,11 @@ def _ln(parts: Args) -> Sql:
 
 
 def _sqrt(parts: Args) -> Sql:
-    value = _as_double(parts[0])
-    return case(sql.GTE(this=value, expression=number(0.0)), call("SQRT", value.copy()))
+    return finite(call("SQRT", _as_double(parts[0])))
 
 
 def _exp(parts: Args) -> Sql:
-    value = _as_double(parts[0])
-    return case(sql.LTE(this=value, expression=number(LARGEST_EXPONENT)), call("EXP", value.copy()))
+    return finite(call("EXP", _as_double(parts[0])))
 
 
 ARITHMETIC: Final[dict[F, Callable[..., Sql]]] = {
@@ -254,5 +272,5 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.TO_FLOAT: lambda parts: finite(try_cast(parts[0], TYPES[Kind.FLOAT])),
     F.TO_TEXT: lambda parts: try_cast(parts[0], TYPES[Kind.TEXT]),
     F.TO_BOOL: lambda parts: try_cast(parts[0], TYPES[Kind.BOOL]),
-    F.TO_DATE: lambda parts: try_cast(parts[0], TYPES[Kind.DATE]),
+    F.TO_DATE: lambda parts: real_day(try_cast(parts[0], TYPES[Kind.DATE])),
 }

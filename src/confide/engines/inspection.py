@@ -4,6 +4,7 @@
 # on the path of a question calls anything here.
 """
 
+import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +67,10 @@ class _Stored:
 def read_schema(source: str | Path) -> dict[str, Kind | None]:
     """Return the columns of a file and their kinds, from its schema alone.
 
-    A CSV file has no schema: its header gives the names, and None stands for every kind.
+    A CSV file has no schema: its first line gives the names, and None stands for every kind.
     """
+    if Path(source).suffix.lower() == ".csv":
+        return dict.fromkeys(_read_header(Path(source)))
     with duckdb.connect(":memory:") as connection:
         stored = _open(connection, Path(source).name, source)
     return {column.name: column.kind for column in stored}
@@ -121,6 +124,20 @@ def _reader(name: str, path: Path) -> Sql:
 
 
 CSV: Final = ("header", "all_varchar")
+DELIMITERS: Final = ",;\t|"
+
+
+def _read_header(path: Path) -> list[str]:
+    """Return the names on the first line of a CSV file, and look no further."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            line = file.readline()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadDeclaration(f"{path.name!r} cannot be read: {error}") from error
+    names = next(csv.reader([line], delimiter=max(DELIMITERS, key=line.count)), [])
+    if not names:
+        raise BadDeclaration(f"{path.name!r} has no first line with the names of its columns")
+    return names
 
 
 def _kind(stored: str) -> Kind | None:

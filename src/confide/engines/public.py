@@ -10,6 +10,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.fragments import column, table
+from confide.errors import BadDeclaration
 from confide.plan import ANYTHING, Range
 
 __all__ = ["DuckFacts", "column_type", "kinds_of"]
@@ -35,9 +36,12 @@ def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]
 
 
 def column_type(connection: duckdb.DuckDBPyConnection, raw: str, name: str) -> str:
-    """Return the engine's type of a column, or VARCHAR where there is no such column."""
+    """Return the engine's type of a column, which it finds in upper or lower case."""
     rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
-    return next((str(kind) for column, kind, *_ in rows if column == name), "VARCHAR")
+    found = [str(kind) for column, kind, *_ in rows if str(column).lower() == name.lower()]
+    if not found:
+        raise BadDeclaration(f"there is no column {name!r} in {raw.removeprefix('raw ')!r}")
+    return found[0]
 
 
 class DuckFacts:

@@ -13,7 +13,7 @@ class Sealed:
     """Exact totals of each group that the engine found.
 
     # Privacy: shows nothing, compares with nothing, cannot be copied out or written down. Only
-    # `open_sealed` reads it, and only release/noise.py calls that.
+    # `open_sealed` reads it, and only release/ calls that.
     """
 
     __slots__ = ("_groups",)

@@ -1,12 +1,22 @@
 """Views through which every statement reads: declared types, clipped values."""
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from sqlglot import expressions as sql
 
 from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Table, Text
-from confide.engines.expressions import TYPES, Sql, call, case, cast, finite, literal, try_cast
+from confide.engines.expressions import (
+    TYPES,
+    Sql,
+    call,
+    cast,
+    finite,
+    literal,
+    number,
+    real_day,
+    try_cast,
+)
 from confide.engines.fragments import (
     UNIT,
     between,
@@ -20,13 +30,21 @@ from confide.engines.fragments import (
 
 __all__ = ["view_of_private", "view_of_public"]
 
+GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: real_day}
 
-def view_of_private(declared: Table, raw: str, unit: Sql | None) -> sql.Select:
+
+def view_of_private(
+    declared: Table, raw: str, unit: Sql | None, stored: Mapping[str, Kind]
+) -> sql.Select:
     """Return the declared columns of a table, clipped to their bounds, with the unit in front.
 
-    A row without a unit is about no one whom we could protect, so it is left out.
+    A row without a unit is about no one whom we could protect, so it is left out. ``stored`` says
+    what the source's schema promises of its columns, which saves casts.
     """
-    columns = [label(_clipped(kind, column(name)), name) for name, kind in declared.columns.items()]
+    columns = [
+        label(_clipped(kind, column(name), stored.get(name)), name)
+        for name, kind in declared.columns.items()
+    ]
     if unit is None:
         return sql.select(*columns).from_(table(raw))
     shown = sql.select(label(unit, UNIT), *columns).from_(table(raw))
@@ -38,22 +56,23 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
     columns = []
     for name, kind in kinds.items():
         value = try_cast(column(name), TYPES[kind])
-        columns.append(label(finite(value) if kind is Kind.FLOAT else value, name))
+        guard = GUARDS.get(kind)
+        columns.append(label(value if guard is None else guard(value), name))
     return sql.select(*columns).from_(table(raw))
 
 
-def _clipped(declared: Column, raw: Sql) -> Sql:
+def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     match declared:
         case Int(low=low, high=high):
-            near = clamped(without_nan(try_cast(raw, "DOUBLE")), float(low), float(high))
-            whole = call("COALESCE", try_cast(raw.copy(), "BIGINT"), cast(near, "BIGINT"))
+            whole = cast(raw, "BIGINT") if stored is Kind.INT else _whole(raw, low, high)
             return clamped(whole, low, high)
         case Float(low=least, high=most):
-            return clamped(without_nan(try_cast(raw, "DOUBLE")), float(least), float(most))
+            return _clamped_double(try_cast(raw, "DOUBLE"), float(least), float(most))
         case Category(values=values):
-            text = try_cast(raw, "VARCHAR")
             listed = [literal(value) for value in values if value is not None]
-            return case(sql.In(this=text, expressions=listed), text.copy())
+            listing = sql.DataType(this=sql.DataType.Type.ENUM, expressions=listed)
+            known = sql.TryCast(this=try_cast(raw, "VARCHAR"), to=listing)
+            return cast(known if listed else sql.Null(), "VARCHAR")
         case Date(low=first, high=last):
             return between(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():
@@ -62,3 +81,18 @@ def _clipped(declared: Column, raw: Sql) -> Sql:
             return try_cast(raw, "VARCHAR")
         case _:
             assert_never(declared)
+
+
+def _whole(raw: Sql, low: int, high: int) -> Sql:
+    """Return a whole number from a value of any type, NULL where there is none."""
+    near = clamped(without_nan(try_cast(raw, "DOUBLE")), float(low), float(high))
+    return call("COALESCE", try_cast(raw.copy(), "BIGINT"), cast(near, "BIGINT"))
+
+
+def _clamped_double(value: Sql, low: float, high: float) -> Sql:
+    """Return a double within [low, high], NULL for NULL and for NaN, which is above infinity."""
+    infinity = cast(sql.Literal.string("inf"), "DOUBLE")
+    below = sql.If(this=sql.LT(this=value, expression=number(low)), true=number(low))
+    inside = sql.If(this=sql.LTE(this=value.copy(), expression=number(high)), true=value.copy())
+    above = sql.If(this=sql.LTE(this=value.copy(), expression=infinity), true=number(high))
+    return sql.Case(ifs=[below, inside, above])

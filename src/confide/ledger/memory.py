@@ -21,6 +21,7 @@ class MemoryLedger:
         self._filter, self._opening = filter, filter
         self._entries: list[Entry] = []
         self._answers: dict[int, Noisy] = {}
+        self._seals: dict[int, str] = {}
         self._newest: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
@@ -48,6 +49,7 @@ class MemoryLedger:
                 raise Fault(f"ledger entry {hold.entry} has its answer already")
             self._entries[hold.entry] = replace(entry, state="answered")
             self._answers[hold.entry] = noisy
+            self._seals[hold.entry] = _seal(noisy)
             self._newest[entry.question.text, entry.question.fingerprint] = hold.entry
             return Receipt(hold.entry, entry.share, entry.digest)
 
@@ -73,8 +75,16 @@ class MemoryLedger:
                 if entry.digest != _digest(entry, before):
                     raise Fault(f"ledger entry {entry.number} does not follow from those before it")
                 balance, before = balance.grant(entry.share, entry.delta), entry.digest
+            answered = [entry.number for entry in self._entries if entry.state == "answered"]
+            seals = {number: _seal(noisy) for number, noisy in self._answers.items()}
+            if answered != sorted(self._seals) or seals != self._seals:
+                raise Fault("a stored answer is not the one that was committed")
             if balance != self._filter:
                 raise Fault("the ledger's balance is not the sum of its entries")
+
+
+def _seal(noisy: Noisy) -> str:
+    return hashlib.sha256(json.dumps(noisy, default=str, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(entry: Entry, before: str) -> str:

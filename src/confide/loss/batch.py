@@ -186,13 +186,14 @@ class _Tail:
         """Bound delta at ``epsilon``."""
         if epsilon < self.place[0]:
             return 1.0
-        first = int(np.searchsorted(self.place, epsilon, side="right"))
-        place = self.place[first:]
-        exponent = self.log_scale - self.theta * place
-        if len(place) and exponent[0] > _MOST_EXPONENT:
+        # Privacy: a place moved up by its rounding error makes the loss larger, never smaller; so
+        # a place counts whose float is not above epsilon while its true value may be.
+        moved = self.place + 4 * _ROUNDING * np.abs(self.place)
+        first = int(np.searchsorted(moved, epsilon, side="right"))
+        exponent = self.log_scale - self.theta * self.place[first:]
+        if len(exponent) and exponent[0] > _MOST_EXPONENT:
             return 1.0
-        # Privacy: a place moved up by its rounding error makes the loss larger, never smaller.
-        gain = -np.expm1(epsilon - place - 4 * _ROUNDING * np.abs(place))
+        gain = -np.expm1(epsilon - moved[first:])
         found = float((self.mass[first:] * np.exp(exponent) * gain).sum())
         return min(1.0, found * (1 + self.slack) + self.beyond)
 

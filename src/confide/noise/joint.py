@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confide.exact import ball
 from confide.noise.entropy import Entropy
-from confide.noise.quantile import LARGEST_NOISE, Floats, Integers
+from confide.noise.quantile import LARGEST_NOISE, Floats, Integers, check_scale
 from confide.noise.uniform import Uniform, categorical
 
 __all__ = ["BoxNoise", "ConeNoise"]
@@ -48,6 +48,10 @@ class BoxNoise:
     """
 
     half_widths: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        for width in self.half_widths:
+            check_scale("half_widths", width)
 
     def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
         """Return ``count`` independent vectors, one a row."""
@@ -94,6 +98,12 @@ class ConeNoise:
 
     facets: tuple[tuple[tuple[Fraction, ...], ...], ...]
     weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for facet in self.facets:
+            for corner in facet:
+                for place in corner:
+                    check_scale("facets", abs(place))
 
     def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
         """Return ``count`` independent vectors, one a row."""

@@ -12,7 +12,8 @@ from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import KeySelection, Neighbours
 from confide.plan.ranges import Ranges, range_of
-from confide.query.tree import Expression, Value
+from confide.query.functions import Function
+from confide.query.tree import Call, Expression, Value
 
 __all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "plan_keys"]
 
@@ -34,9 +35,24 @@ def domain_of(key: Expression, ranges: Ranges) -> Domain | None:
             return (False, True)
         case Kind.INT | Kind.DATE if found.is_bounded and found.high - found.low < MOST_KEYS:
             whole = range(int(found.low), int(found.high) + 1)
-            return tuple(whole) if key.kind is Kind.INT else tuple(map(date.fromordinal, whole))
+            if key.kind is Kind.INT:
+                return tuple(whole)
+            return tuple(day for day in map(date.fromordinal, whole) if _is_start(day, key))
         case _:
             return None
+
+
+def _is_start(day: date, key: Expression) -> bool:
+    """Tell whether a day can be a key: of truncated ones only first days are left."""
+    match key.function if isinstance(key, Call) else None:
+        case Function.TRUNC_YEAR:
+            return (day.month, day.day) == (1, 1)
+        case Function.TRUNC_QUARTER:
+            return day.day == 1 and day.month % 3 == 1
+        case Function.TRUNC_MONTH:
+            return day.day == 1
+        case _:
+            return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,16 @@ class Reach:
 
 
 def reach_of(
-    totals: tuple[Total, ...], contribution: Contribution, neighbours: Neighbours
+    totals: tuple[Total, ...],
+    contribution: Contribution,
+    neighbours: Neighbours,
+    answered: int | None = None,
 ) -> Reach:
-    """Return how far one unit can move these totals."""
+    """Return how far one unit can move these totals; ``answered`` groups there are, if known."""
     only_units = all(total.measure is Measure.UNITS for total in totals)
-    boxes = contribution.groups if only_units else contribution.rows
-    squares = contribution.groups if only_units else contribution.rows**2
+    groups = min(contribution.groups, answered or contribution.groups)
+    boxes = groups if only_units else contribution.rows
+    squares = groups if only_units else contribution.rows**2
     if neighbours is Neighbours.REPLACE:
         return Reach(2 * boxes, 4 * squares)
     return Reach(boxes, squares)

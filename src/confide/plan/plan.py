@@ -1,17 +1,19 @@
 """How a question will be answered: limits, exact totals, noise, keys. Reads no row."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, assert_never
 
 from confide.declare import Catalog, Float, Kind, Row, Table
-from confide.errors import UnsupportedQuery
+from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.plan.keys import DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.ranges import Range, Ranges, range_of
+from confide.plan.sizes import check_sizes
 from confide.plan.sources import Contribution, PublicFacts, limits_of, ranges_of, unit_of
 from confide.plan.totals import Measure, Total, grid_for
 from confide.query.functions import Aggregation, Function
@@ -81,14 +83,19 @@ def make_plan(
 
     ``failure`` is the delta that keys may use which nobody declared.
     """
+    check_sizes(query)
     contribution = limits_of(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
     domains = tuple(domain_of(key, ranges) for key in query.keys)
-    keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
+    with _enough_noise():
+        keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
     wanted = _Totals(_tables(query.source, catalog), ranges, tuple(_aggregates(query)))
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
-    reach = reach_of(totals, contribution, neighbours)
+    answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
+    reach = reach_of(totals, contribution, neighbours, answered)
+    with _enough_noise():
+        noise = noise_for(totals, reach, rest)
     return Plan(
         query=query,
         ranges=ranges,
@@ -99,11 +106,23 @@ def make_plan(
         keys=keys,
         reach=reach,
         loss=loss,
-        noise=noise_for(totals, reach, rest),
+        noise=noise,
         has_unit=not isinstance(unit_of(query.source, catalog), Row),
         catalog=catalog,
         facts=facts,
     )
+
+
+@contextmanager
+def _enough_noise() -> Iterator[None]:
+    """Turn noise beyond what can be added into the analyst's to mend: the cost is too small."""
+    try:
+        yield
+    except BadDeclaration:
+        raise UnsupportedQuery(
+            "so small a cost would need more noise than can be added; ask with a larger epsilon or "
+            "share"
+        ) from None
 
 
 def _aggregates(query: Query) -> dict[Aggregate, None]:
@@ -190,6 +209,8 @@ class _Totals:
         centre = Literal(float(grid.centre), Kind.FLOAT)
         distance = Call(Function.SUBTRACT, (argument, centre), Kind.FLOAT)
         square = Call(Function.MULTIPLY, (distance, distance), Kind.FLOAT)
+        if max(abs(found.low), abs(found.high)) > LARGEST_SQUARED:
+            raise UnsupportedQuery("squares of such large numbers cannot be added up; scale them")
         furthest = max(abs(found.low - float(grid.centre)), abs(found.high - float(grid.centre)))
         spread = grid_for(Range(0.0, furthest**2), Kind.FLOAT, None, centred=True)
         return self.place(Total(Measure.VALUE, square, aggregate.where, spread))
@@ -216,6 +237,7 @@ class _Totals:
         return declared.step if isinstance(declared, Float) else None
 
 
+LARGEST_SQUARED: Final = 1e140
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 
 

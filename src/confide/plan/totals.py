@@ -12,7 +12,12 @@ from confide.query.tree import Expression
 
 __all__ = ["Measure", "Total", "ValueGrid", "grid_for"]
 
-MOST_STEPS: Final = 2**53
+MOST_STEPS: Final = 2**52
+"""Doubles hold every whole number up to twice this, so the engine's clamp has exact ends."""
+
+
+FINEST: Final = Fraction(1, 2**900)
+"""Below this the number of steps in 1 is no double."""
 
 
 class Measure(StrEnum):
@@ -65,12 +70,16 @@ def grid_for(found: Range, kind: Kind | None, step: Fraction | None, *, centred:
     """Return the grid for values of a bounded range.
 
     ``step`` is the declared one, for a bare column; whole numbers need none. Centring halves what
-    one row can add when the range lies on one side of zero.
+    one row can add when the range lies on one side of zero. Numbers so large that they would be
+    more than 2**52 steps away get a coarser step.
     """
     low, high = Fraction(found.low), Fraction(found.high)
-    if kind is Kind.INT and found.largest <= MOST_STEPS:
-        grain = Fraction(1)
-    else:
-        grain = step or finest_step(low, high)
+    grain = Fraction(1) if kind is Kind.INT else step or finest_step(low, high)
+    if centred and kind is Kind.INT and (low + high) % 2:
+        grain = Fraction(1, 2)  # the middle of 0 and 1 is a half
+    grain = max(grain, FINEST)
     centre = round((low + high) / 2 / grain) * grain if centred else Fraction(0)
+    reach = max(abs(low - centre), abs(high - centre))
+    while reach > grain * MOST_STEPS:
+        grain *= 2
     return ValueGrid(centre, grain, round((low - centre) / grain), round((high - centre) / grain))

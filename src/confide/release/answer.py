@@ -14,8 +14,9 @@ from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
 from confide.release.display import Chart, draw_chart, write_table
-from confide.release.estimates import Floats, bootstrap, estimate, half_width, interval
+from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
+from confide.release.intervals import bootstrap, half_width, interval
 from confide.release.noise import NoisyTotals
 from confide.release.reference import reference_noise
 
@@ -85,7 +86,7 @@ class Answer:
         level = float(probability("confidence", confidence, zero=False))
         ends: dict[str, Any] = {}
         for output in self.plan.query.outputs:
-            if isinstance(output.expression, Key):
+            if not _is_number(output):
                 continue
             low, high = self._interval(output.expression, level)
             ends[f"{output.name}_low"], ends[f"{output.name}_high"] = low, high
@@ -102,7 +103,7 @@ class Answer:
     def plot(self) -> Chart:
         """Return a chart of every numeric column, with its 95 % intervals as error bars."""
         keys = [o.name for o in self.plan.query.outputs if isinstance(o.expression, Key)]
-        numbers = [name for name in self.columns if name not in keys]
+        numbers = [output.name for output in self.plan.query.outputs if _is_number(output)]
         return draw_chart(keys, numbers, self.rows, self.interval_rows())
 
     def _repr_html_(self) -> str:
@@ -126,8 +127,11 @@ class Answer:
             kept = evaluate(query.having, columns, count)
             places = [place for place in places if _plain(kept[place])]
         for order in reversed(query.order):
-            values = evaluate(order.expression, columns, count)
-            places.sort(key=lambda place: _sortable(values[place]), reverse=order.descending)
+            values = [_plain(value) for value in evaluate(order.expression, columns, count)]
+            missing = [place for place in places if values[place] is None]
+            places = [place for place in places if values[place] is not None]
+            places.sort(key=values.__getitem__, reverse=order.descending)
+            places += missing
         return places if query.limit is None else places[: query.limit]
 
     def _interval(self, expression: Expression, level: float) -> tuple[Floats, Floats]:
@@ -136,8 +140,9 @@ class Answer:
             statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
             return interval(statistic, self.plan, totals, noise, level)
 
-        def compute(moved: Floats) -> Floats:
-            return evaluate(expression, self._column(moved), len(moved)).astype(np.float64)
+        def compute(place: int, table: Floats) -> Floats:
+            columns = _Columns(self.plan, (self.totals.groups[place],) * len(table), table)
+            return evaluate(expression, columns, len(table)).astype(np.float64)
 
         return bootstrap(compute, totals, noise[:: len(noise) // BOOTSTRAP], level)
 
@@ -170,9 +175,10 @@ def _plain(value: Any) -> Any:
     return None if isinstance(item, float) and math.isnan(item) else item
 
 
-def _sortable(value: Any) -> tuple[bool, Any]:
-    plain = _plain(value)
-    return plain is not None, plain if plain is not None else 0
+def _is_number(output: Output) -> bool:
+    """Tell whether a column holds numbers that carry noise."""
+    is_key = isinstance(output.expression, Key)
+    return not is_key and output.expression.kind in (Kind.INT, Kind.FLOAT)
 
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
@@ -181,7 +187,7 @@ def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | N
     noise = reference_noise(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:
-        if isinstance(output.expression, Key):
+        if not _is_number(output):
             continue
         statistic = next((s for s in plan.statistics if s.aggregate == output.expression), None)
         found[output.name] = half_width(statistic, plan, noise, level) if statistic else None

@@ -49,7 +49,17 @@ def evaluate(expression: Expression, columns: Columns, count: int) -> Column_:
 
 def _case(parts: Sequence[Column_]) -> Column_:
     *pairs, otherwise = parts
-    return np.select([_truth(part) for part in pairs[::2]], list(pairs[1::2]), otherwise)
+    conditions, values = [_truth(part) for part in pairs[::2]], [*pairs[1::2], otherwise]
+    if any(value.dtype.kind in "OU" for value in values):
+        values = [_objects(value) for value in values]
+    return np.select(conditions, values[:-1], values[-1])
+
+
+def _objects(part: Column_) -> Column_:
+    """Return a column of any values, with None for a missing one."""
+    values = part.astype(object)
+    values[[isinstance(value, float) and bool(np.isnan(value)) for value in values]] = None
+    return values
 
 
 def _truth(part: Column_) -> NDArray[np.bool_]:

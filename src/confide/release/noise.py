@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.engines import Groups, Sealed, open_sealed
+from confide.mechanisms.grid import saturate
 from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
 from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
@@ -35,7 +36,9 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
     """Return the totals of every group that is answered, plus the plan's noise.
 
     # Privacy: noise is drawn for every declared group, found or not, in the order of the plan;
-    # groups that are neither declared nor named are dropped unseen.
+    # groups that are neither declared nor named are dropped unseen. Both the total and its sum
+    # with the noise are saturated, so that the result is a function of total + noise alone, with
+    # the noise as it is drawn, unbounded.
     """
     exact = open_sealed(sealed)
     groups = _answered(exact, plan.keys, entropy)
@@ -45,7 +48,7 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
         groups,
         tuple(
             tuple(
-                _to_steps(total, size) + drawn
+                saturate(saturate(_to_steps(total, size)) + drawn)
                 for total, size, drawn in zip(
                     exact.get(group, nothing), plan.noise.steps, noise[place], strict=False
                 )
@@ -86,6 +89,8 @@ def _to_steps(total: int, size: Fraction) -> int:
 
 def draw_noise(noise: TotalNoise, count: int, entropy: Entropy) -> Integers:
     """Return independent noise for ``count`` groups, one row each."""
+    if not noise.steps:
+        return np.empty((count, 0), dtype=np.int64)
     match noise.law:
         case DiscreteLaplace() as law:
             return law.draw(count, entropy).reshape(count, 1)

@@ -25,6 +25,8 @@ def reference_noise(plan: Plan) -> Floats:
     """Return noise of one group in the totals' own units: a row a point, a column a total."""
     sizes = np.array([float(step) for step in plan.noise.steps])
     law = plan.noise.law
+    if not len(sizes):
+        return np.empty((POINTS, 0))
     match law:
         case DiscreteLaplace():
             drawn = _signed(law, _points(1)[:, 0])[:, None]

@@ -1,0 +1,223 @@
+"""How much longer a private answer takes than the same aggregate on raw DuckDB.
+
+Promised, within one run: with rows as units a grouped COUNT takes at most 1.2 times as long as raw
+DuckDB, SUM and AVG 1.5 times; with users as units, at most 3 groups and 15 rows of each, COUNT and
+SUM by product take at most 1.4 times as long as the raw aggregate over users and products. A
+question to a table of 1,000 rows takes less than 15 ms, and `import confide` less than 400.
+
+The table has a tenth as many users as rows, whose activity follows Zipf's law, 50 regions, 10,000
+products, and a column each of whole and real numbers. It is made once and kept in a folder for
+temporary files. Ratios are promised for 10^7 rows; `bench/curator.py 1000000` takes fewer, and
+shows them beside what does not grow with the rows. Both sides take turns, and a ratio is the median
+over all rounds, since other work on the machine slows both alike.
+"""
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table as Listing
+
+import confide as cf
+
+ROWS: Final = 10_000_000
+ROUNDS: Final = 5
+REGIONS: Final = [f"region {number:02d}" for number in range(50)]
+PRODUCTS: Final = 10_000
+SMALL: Final = 1_000
+IMPORTS: Final = 5
+ASKED: Final = 50
+COLUMNS: Final[dict[str, cf.Category | cf.Int | cf.Float]] = {
+    "region": cf.Category(REGIONS),
+    "product": cf.Int(0, PRODUCTS - 1),
+    "items": cf.Int(0, 99),
+    "price": cf.Float(0, 500),
+}
+PRICE: Final = 0.001
+
+console = Console()
+missed: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """A question, the raw statement that it is compared with, and how much longer it may take."""
+
+    name: str
+    by_user: bool
+    question: str
+    raw: str
+    bound: float
+
+
+def by_region(statistic: str, bound: float) -> Race:
+    """Return a race over the regions, with rows as units."""
+    text = f"SELECT region, {statistic} AS x FROM sales GROUP BY region"
+    return Race(f"{statistic} by region", by_user=False, question=text, raw=text, bound=bound)
+
+
+def by_product(statistic: str) -> Race:
+    """Return a race over the products, with users as units; the raw side groups by both."""
+    inner = f"SELECT customer, product, {statistic} AS x FROM sales GROUP BY customer, product"
+    return Race(
+        f"{statistic} by product, of users",
+        by_user=True,
+        question=f"SELECT product, {statistic} AS x FROM sales GROUP BY product",
+        raw=f"SELECT product, SUM(x) FROM ({inner}) GROUP BY product",
+        bound=1.4,
+    )
+
+
+RACES: Final = (
+    by_region("COUNT(*)", 1.2),
+    by_region("SUM(items)", 1.5),
+    by_region("SUM(price)", 1.5),
+    by_region("AVG(items)", 1.5),
+    by_region("AVG(price)", 1.5),
+    by_product("COUNT(*)"),
+    by_product("SUM(items)"),
+)
+
+
+def draw_zipf(rng: np.random.Generator, kinds: int, count: int) -> NDArray[np.int64]:
+    """Return numbers below ``kinds``, the k-th of them with a weight of 1 / k."""
+    heights = np.cumsum(1 / np.arange(1, kinds + 1))
+    drawn: NDArray[np.int64] = np.searchsorted(heights, rng.random(count) * heights[-1])
+    return drawn
+
+
+def make_sales(rows: int, path: Path) -> None:
+    """Write the table of sales."""
+    rng = np.random.default_rng(rows)
+    users = max(1, rows // 10)
+    regions = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 50, rows)), pa.array(REGIONS))
+    sales = {
+        "customer": rng.permutation(users)[draw_zipf(rng, users, rows)],
+        "region": regions.cast(pa.string()),
+        "product": draw_zipf(rng, PRODUCTS, rows),
+        "items": rng.integers(0, 100, rows),
+        "price": rng.lognormal(3, 1, rows),
+    }
+    pq.write_table(pa.table(sales), path)
+
+
+def find_sales(rows: int) -> Path:
+    """Return the table of so many rows, made now if there is none."""
+    folder = Path(tempfile.gettempdir()) / "confide-bench"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"sales-{rows}.parquet"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        make_sales(rows, part)
+        part.rename(path)
+    return path
+
+
+def open_curator(path: Path, *, by_user: bool) -> cf.Curator:
+    """Return a curator whose budget lasts for the whole run."""
+    table = cf.Table(
+        "sales",
+        path,
+        unit="customer" if by_user else cf.ROW,
+        columns=COLUMNS,
+        max_rows_per_unit=15 if by_user else 1,
+        max_groups_per_unit=3 if by_user else 1,
+    )
+    return cf.Curator([table], budget=cf.Budget(10))
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Return how long ``run`` takes."""
+    start = perf_counter()
+    run()
+    return perf_counter() - start
+
+
+def promise(what: str, *, kept: bool) -> str:
+    """Return how a promise is shown, and remember it if it is broken."""
+    if not kept:
+        missed.append(what)
+    return "yes" if kept else "[bold]NO[/bold]"
+
+
+def read_all(raw: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[object, ...]]:
+    """Return what raw DuckDB answers."""
+    return raw.execute(statement).fetchall()
+
+
+def race_all(path: Path) -> None:
+    """Let both sides take turns, and print the ratios."""
+    curators = {by_user: open_curator(path, by_user=by_user) for by_user in (False, True)}
+    raw = duckdb.connect()
+    raw.read_parquet(str(path)).create_view("sales")
+    listing = Listing("question", "raw ms", "ours ms", "ratio", "promise", "kept")
+    for race in track(RACES, "taking turns", console=console, transient=True):
+        ask = partial(curators[race.by_user].sql, race.question, epsilon=PRICE, fresh=True)
+        ours, theirs = [], []
+        for _ in range(ROUNDS):
+            theirs.append(seconds(partial(read_all, raw, race.raw)))
+            ours.append(seconds(ask))
+        ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+        kept = promise(race.name, kept=ratio <= race.bound)
+        shown = (f"{statistics.median(times) * 1e3:,.0f}" for times in (theirs, ours))
+        listing.add_row(race.name, *shown, f"{ratio:.2f}", f"at most {race.bound}", kept)
+    console.print(listing)
+
+
+def time_small() -> float:
+    """Return the median seconds that a question to a small table takes."""
+    curator = open_curator(find_sales(SMALL), by_user=True)
+    text = "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales GROUP BY region"
+    ask = partial(curator.sql, text, epsilon=PRICE, fresh=True)
+    times = [seconds(ask) for _ in range(ASKED)]
+    return statistics.median(times)
+
+
+def time_import() -> float:
+    """Return the seconds that confide, with its curator, adds to an interpreter's start."""
+    with_it, without = [], []
+    for _ in range(IMPORTS):
+        without.append(seconds(partial(run_python, "pass")))
+        with_it.append(seconds(partial(run_python, "import confide; confide.Curator")))
+    return min(with_it) - min(without)
+
+
+def run_python(text: str) -> None:
+    """Run a program in an interpreter of its own."""
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def show_fixed() -> None:
+    """Print what does not grow with the rows, and how much memory this process took."""
+    listing = Listing("fixed", "ms", "promise", "kept")
+    found = {"a question to 1,000 rows": (time_small(), 15), "import confide": (time_import(), 400)}
+    for name, (spent, bound) in found.items():
+        kept = promise(name, kept=spent * 1e3 < bound)
+        listing.add_row(name, f"{spent * 1e3:.1f}", f"less than {bound}", kept)
+    console.print(listing)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    console.print(f"most memory of this process, both sides: {most:,.0f} MiB")
+
+
+if __name__ == "__main__":
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
+    console.print(f"{rows:,} rows")
+    race_all(find_sales(rows))
+    show_fixed()
+    if missed:
+        sys.exit(f"missed: {', '.join(missed)}")

@@ -1,0 +1,82 @@
+"""Questions that would take the engine too long to read, refused before they are paid for."""
+
+from typing import Final
+
+from confide.errors import UnsupportedQuery
+from confide.query.functions import Function
+from confide.query.tree import (
+    Aggregate,
+    Call,
+    Expression,
+    Join,
+    Literal,
+    PerUnit,
+    Query,
+    Source,
+    walk,
+)
+
+__all__ = ["check_sizes"]
+
+LARGEST: Final = 20_000
+MOST_DIGITS: Final = 15
+GUARDED: Final = frozenset(
+    {
+        *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO),
+        *(Function.NEGATE, Function.ABS, Function.ROUND, Function.SQRT, Function.EXP, Function.LN),
+        *(Function.TO_FLOAT, Function.TO_DATE),
+    }
+)
+"""Functions whose guards may write their argument twice."""
+
+
+def check_sizes(query: Query) -> None:
+    """Refuse expressions that are too large once every guard is written out."""
+    for top in _expressions(query):
+        if _size(top) > LARGEST:
+            raise UnsupportedQuery(
+                "this expression is too deep: divisions, roots and casts inside one another; "
+                "write it with fewer of them"
+            )
+        for part in walk(top):
+            if isinstance(part, Call) and part.function is Function.ROUND:
+                _check_digits(part)
+
+
+def _check_digits(call: Call) -> None:
+    digits = call.arguments[1] if len(call.arguments) > 1 else None
+    value = digits.value if isinstance(digits, Literal) else 0
+    if isinstance(value, int) and abs(value) > MOST_DIGITS:
+        raise UnsupportedQuery(f"ROUND takes from {-MOST_DIGITS} to {MOST_DIGITS} digits")
+
+
+def _size(expression: Expression) -> int:
+    """Return how many pieces the expression has when guards are written out, or more."""
+    match expression:
+        case Call(function=function, arguments=arguments):
+            total = sum(map(_size, arguments))
+            return min(1 + total * (2 if function in GUARDED else 1), LARGEST + 1)
+        case Aggregate(argument=argument, where=where):
+            return 1 + sum(_size(part) for part in (argument, where) if part is not None)
+        case _:
+            return 1
+
+
+def _expressions(query: Query) -> list[Expression]:
+    tops = [*query.keys, *(output.expression for output in query.outputs)]
+    tops += [order.expression for order in query.order]
+    tops += [part for part in (query.where, query.having) if part is not None]
+    return tops + _source_expressions(query.source)
+
+
+def _source_expressions(source: Source) -> list[Expression]:
+    match source:
+        case PerUnit(source=inner, where=where, outputs=outputs):
+            tops = [output.expression for output in outputs]
+            tops += [where] if where is not None else []
+            return tops + _source_expressions(inner)
+        case Join(left=left, right=right, on=pairs):
+            tops = [part for part, _ in pairs]
+            return tops + _source_expressions(left) + _source_expressions(right)
+        case _:
+            return []

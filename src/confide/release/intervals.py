@@ -1,0 +1,193 @@
+"""How far an estimate may be from the answer without noise.
+
+Most statistics are ratios of totals. An interval for a ratio r = sum / count keeps every r for
+which sum - r * count is as small as its noise allows: at the true ratio it is noise alone, whose
+law is known for each r, so the true ratio is kept with the stated confidence, however small the
+count is.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.plan import Plan, Statistic
+from confide.query.functions import Aggregation
+from confide.release.estimates import Floats, estimate, grid_of
+
+__all__ = ["bootstrap", "half_width", "interval"]
+
+GRID: Final = 65
+HALVINGS: Final = 40
+MEANS: Final = 17
+THINNED: Final = 2**12
+LIKELY_MEAN: Final = 0.8
+TINY: Final = 1e-300
+LINEAR: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS, Aggregation.SUM)
+
+Ends = tuple[Floats, Floats]
+
+
+def interval(
+    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+) -> Ends:
+    """Return both ends of an interval for the statistic without noise, for each group."""
+    width = half_width(statistic, plan, noise, confidence)
+    if width is not None:
+        found = estimate(statistic, plan, totals)
+        return found - width, found + width
+    if statistic.aggregate.function is Aggregation.MEAN:
+        centre, step, _, _ = grid_of(statistic.value, plan)
+        low, high = _mean_interval(statistic, plan, totals, noise, confidence)
+        return centre + step * low, centre + step * high
+    low, high = _variance_interval(statistic, plan, totals, noise, confidence)
+    if statistic.aggregate.function is Aggregation.STDDEV:
+        return np.sqrt(low), np.sqrt(high)
+    return low, high
+
+
+def half_width(statistic: Statistic, plan: Plan, noise: Floats, confidence: float) -> float | None:
+    """Return the half-width of a count's or a sum's interval; None where it depends on the data.
+
+    Why: counts and sums are linear in the totals, so what the noise adds to them is known.
+    """
+    if statistic.aggregate.function not in LINEAR:
+        return None
+    added = np.abs(estimate(statistic, plan, noise))
+    return float(np.quantile(added, confidence, method="higher"))
+
+
+def _mean_interval(
+    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+) -> Ends:
+    """Return the ends of a mean, in steps of its grid."""
+    _, _, low, high = grid_of(statistic.value, plan)
+    place, rows = statistic.value, statistic.rows
+    ratios = np.linspace(low, high, GRID)
+    widths = _widths(noise[:, place], noise[:, rows], ratios, confidence)
+    table = np.broadcast_to(widths, (len(totals), GRID))
+    return _solve(totals[:, place], totals[:, rows], ratios, table)
+
+
+def _variance_interval(
+    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+) -> Ends:
+    """Return the ends of a sample variance.
+
+    Why: with m the true mean, the sum of (x - m)^2 less v times the count is noise alone at the
+         true variance v (that of all rows; the sample variance is n / (n - 1) times it). m is not
+         known: the ends are the outermost over the ends and the middle of an interval for the
+         mean, which changes little where there are many rows and is cautious where not.
+    """
+    _, step, low, high = grid_of(statistic.value, plan)
+    first, last = _mean_interval(statistic, plan, totals, noise, LIKELY_MEAN)
+    most = max(abs(low), abs(high)) ** 2 * step**2
+    ratios, means = np.linspace(0.0, most, GRID), np.linspace(low, high, MEANS) * step
+    thinned = _moments(noise[:: max(1, len(noise) // THINNED)], statistic, plan)
+    widths = np.stack(
+        [_widths(_about(thinned, mean), thinned[0], ratios, confidence) for mean in means]
+    )
+    moments = _moments(totals, statistic, plan)
+    found = [
+        _solve(_about(moments, mean), moments[0], ratios, _rows_at(widths, means, mean))
+        for mean in (first * step, (first + last) / 2 * step, last * step)
+    ]
+    many = np.maximum(moments[0], 2.0)
+    lows, highs = (np.stack(ends) for ends in zip(*found, strict=True))
+    return lows.min(axis=0) * many / (many - 1.0), highs.max(axis=0) * many / (many - 1.0)
+
+
+def _moments(table: Floats, statistic: Statistic, plan: Plan) -> tuple[Floats, Floats, Floats]:
+    """Return count, sum and sum of squares about the centre of the range, in plain units."""
+    _, step, _, _ = grid_of(statistic.value, plan)
+    shift, fine, _, _ = grid_of(statistic.square, plan)
+    rows = table[:, statistic.rows]
+    return rows, table[:, statistic.value] * step, table[:, statistic.square] * fine + shift * rows
+
+
+def _about(moments: tuple[Floats, Floats, Floats], mean: Floats | float) -> Floats:
+    """Return the sum of squares about another mean."""
+    rows, sums, squares = moments
+    return squares - 2.0 * mean * sums + mean**2 * rows
+
+
+def _rows_at(table: Floats, places: Floats, wanted: Floats) -> Floats:
+    """Return the rows of a table at wanted places, between those that it has."""
+    place = (wanted - places[0]) / max(places[-1] - places[0], TINY) * (len(places) - 1)
+    below = np.clip(np.floor(place).astype(np.int64), 0, len(places) - 2)
+    part = (place - below)[:, None]
+    between: Floats = table[below] * (1.0 - part) + table[below + 1] * part
+    return between
+
+
+def _widths(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> Floats:
+    """Return for each ratio how large the noise of sum - ratio * count gets."""
+    gaps = sums[:, None] - ratios * rows[:, None]
+    widths: Floats = np.quantile(np.abs(gaps), confidence, axis=0)
+    return widths
+
+
+def _solve(sums: Floats, rows: Floats, ratios: Floats, table: Floats) -> Ends:
+    """Return for each group the least and the greatest ratio that its totals allow.
+
+    ``table`` holds for each group and ratio how large the noise of sum - ratio * count gets.
+    """
+    middle = np.clip(sums / np.maximum(rows, 1.0), ratios[0], ratios[-1])
+    groups = np.arange(len(middle))
+    unit = max((ratios[-1] - ratios[0]) / (len(ratios) - 1), TINY)
+
+    def excess(ratio: Floats) -> Floats:
+        place = (ratio - ratios[0]) / unit
+        below = np.clip(np.floor(place).astype(np.int64), 0, len(ratios) - 2)
+        part = place - below
+        width = table[groups, below] * (1.0 - part) + table[groups, below + 1] * part
+        above: Floats = np.abs(sums - ratio * rows) - width
+        return above
+
+    kept = np.abs(sums[:, None] - ratios * rows[:, None]) <= table
+    return _end(ratios, kept, middle, excess, -1), _end(ratios, kept, middle, excess, 1)
+
+
+def _end(
+    ratios: Floats,
+    kept: NDArray[np.bool_],
+    middle: Floats,
+    excess: Callable[[Floats], Floats],
+    side: int,
+) -> Floats:
+    """Return the outermost ratio on one side of the middle whose excess is not positive.
+
+    It lies between the outermost ratio kept on the grid (or the middle itself) and the next grid
+    point outwards, where it is found by halving.
+    """
+    outward = ratios if side > 0 else ratios[::-1]
+    flags = kept if side > 0 else kept[:, ::-1]
+    beyond = side * (outward - middle[:, None]) > 0.0
+    steps = np.arange(len(ratios))
+    last = np.where(flags & beyond, steps, -1).max(axis=1)
+    inside = np.where(last >= 0, outward[last], middle)
+    following = np.where(last >= 0, last + 1, np.argmax(beyond, axis=1))
+    ended = (following >= len(ratios)) | ((last < 0) & ~beyond.any(axis=1))
+    outside = np.where(ended, inside, outward[np.minimum(following, len(ratios) - 1)])
+    for _ in range(HALVINGS):
+        halfway = (inside + outside) / 2.0
+        fits = excess(halfway) <= 0.0
+        inside, outside = np.where(fits, halfway, inside), np.where(fits, outside, halfway)
+    return inside
+
+
+def bootstrap(
+    compute: Callable[[int, Floats], Floats], totals: Floats, noise: Floats, confidence: float
+) -> Ends:
+    """Return an interval from what the same noise does to the estimate once more, group by group.
+
+    ``compute`` gives the estimates of a group, by its place, from a table of its totals.
+    """
+    levels = [(1 - confidence) / 2, (1 + confidence) / 2]
+    ends = np.empty((2, len(totals)))
+    for place, row in enumerate(totals):
+        centre = compute(place, row[None, :])[0]
+        below, above = np.nanquantile(compute(place, row + noise) - centre, levels)
+        ends[:, place] = centre - above, centre - below
+    return ends[0], ends[1]

@@ -1,0 +1,265 @@
+"""Several readings on one charge: a choice among questions, a watch over a threshold.
+
+A choice reads every candidate's score and a watch one value for each question, but what they cost
+was worked out, and charged, for the whole before the first reading.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, NoReturn
+
+from confide.engines import DuckDB, Sealed
+from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
+from confide.exact import Number, float_above, fraction, positive
+from confide.ledger import Hold, Ledger, Question, Receipt
+from confide.loss import Loss, PureLoss, Share
+from confide.mechanisms import Neighbours, SparseVector
+from confide.noise import SYSTEM, Entropy
+from confide.plan import Plan
+from confide.plan.selection import (
+    check_score,
+    find_epsilon,
+    moves_of,
+    only_total,
+    plan_contest,
+)
+from confide.query import Query, TableQuery, canonical
+from confide.release import Cost
+from confide.release.selection import Choice, choose_candidate, compare_score, round_to_steps
+
+__all__ = ["Desk", "Score", "Threshold", "Watch", "choose_among", "open_watch", "pair_candidates"]
+
+FINENESS: Final = 1_000
+MOST_CANDIDATES: Final = 1_000
+
+Score = str | TableQuery
+"""A question with one number for an answer."""
+
+
+def pair_candidates(
+    candidates: Iterable[str], score: Callable[[str], Score] | Mapping[str, Score]
+) -> dict[str, Score]:
+    """Return the question of each candidate, in their order."""
+    names = [] if isinstance(candidates, str) else list(candidates)
+    if not 1 <= len(names) <= MOST_CANDIDATES or not all(isinstance(name, str) for name in names):
+        raise BadDeclaration(
+            f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got {candidates!r}"
+        )
+    if len(set(names)) != len(names):
+        raise BadDeclaration("candidates must differ from each other, got one twice")
+    if not isinstance(score, Mapping):
+        return {name: score(name) for name in names}
+    missing = [name for name in names if name not in score]
+    if missing:
+        raise BadDeclaration(f"score has no question for the candidate {missing[0]!r}")
+    return {name: score[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a curator lends to those who read several times: its ledger, its engine, its plans."""
+
+    ledger: Ledger
+    engine: DuckDB
+    neighbours: Neighbours
+    fingerprint: str
+    read: Callable[[Score], Query]
+    plan: Callable[[Query, Share], Plan]
+    cost: Callable[[Share], Cost]
+    entropy: Entropy = SYSTEM
+
+    def read_score(self, asked: Score) -> Query:
+        """Return a question whose answer is one number."""
+        query = self.read(asked)
+        check_score(query)
+        return query
+
+    def name_question(self, terms: Mapping[str, object]) -> Question:
+        """Return what the ledger writes down: text that no SQL question has."""
+        return Question(json.dumps(terms), self.fingerprint, analyst="")
+
+    def run(self, plan: Plan, hold: Hold) -> Sealed:
+        """Return the exact totals of one more reading on a charge.
+
+        # Privacy: the loss that was charged is that of everything the mechanism ever releases,
+        # however often it reads, so reading again needs no charge of its own.
+        """
+        return self.engine.run(plan, Hold(hold.entry, hold.share))
+
+
+def choose_among(
+    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], *, fresh: bool
+) -> Choice:
+    """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
+
+    Claim:   the choice costs the share granted, however many candidates there are.
+    Why:     a contest is one use of its selector, whose loss is within that of the share.
+    Source:  [MT07], [MS20], through `confide.plan.selection.plan_contest`.
+    Checked: tests/curator/test_selection.py.
+    """
+    queries = {name: desk.read_score(asked) for name, asked in scores.items()}
+    names = list(queries)
+    question = desk.name_question({"choose": [[n, canonical(one)] for n, one in queries.items()]})
+    kept = None if fresh else desk.ledger.stored(question)
+    share = grant() if kept is None else kept[0].share
+    plans = [desk.plan(query, share) for query in queries.values()]
+    contest = plan_contest(plans, desk.neighbours, desk.ledger.filter.loss_of(share))
+    regret = contest.regret()
+    if kept is not None:
+        receipt, stored = kept
+        free = Cost(Fraction(0), 0.0)
+        return Choice(names[stored["place"]], free, receipt, reused=True, regret=regret)
+    hold = desk.ledger.reserve(question, share)  # before any row is read
+    sealed = [desk.run(plan, hold) for plan in plans]
+    place = choose_candidate(sealed, contest, desk.entropy)
+    receipt = desk.ledger.commit(hold, {"place": place})
+    return Choice(names[place], desk.cost(share), receipt, reused=False, regret=regret)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What a watch compares with, in the unit of its questions.
+
+    ``sensitivity`` is the most that one unit may change an answer. ``is_rising`` says that no
+    question asked falls when a unit is added, which buys the smaller noise of monotone values.
+    """
+
+    level: Fraction
+    above: int
+    sensitivity: Fraction
+    is_rising: bool
+    neighbours: Neighbours
+
+    @classmethod
+    def of(
+        cls,
+        level: Number,
+        above: int,
+        sensitivity: Number,
+        neighbours: Neighbours,
+        *,
+        signed: bool,
+    ) -> "Threshold":
+        """Return the threshold that a caller named."""
+        return cls(
+            level=fraction("threshold", level, "a finite number"),
+            above=above,
+            sensitivity=positive("sensitivity", sensitivity),
+            is_rising=neighbours is Neighbours.ADD_REMOVE and not signed,
+            neighbours=neighbours,
+        )
+
+    @property
+    def step(self) -> Fraction:
+        """The grid of the comparison; it divides the sensitivity."""
+        return self.sensitivity / FINENESS
+
+    def open(self, granted: Loss, entropy: Entropy) -> SparseVector:
+        """Return the mechanism for which ``granted`` pays."""
+        return SparseVector(
+            round_to_steps(self.level, self.step),
+            self.above,
+            FINENESS,
+            find_epsilon(granted, PureLoss),
+            monotone=self.is_rising,
+            entropy=entropy,
+        )
+
+    def admit(self, plan: Plan) -> None:
+        """Refuse a question that one unit can change by more than was paid for."""
+        moves = moves_of(only_total(plan), plan.contribution, self.neighbours)
+        if moves.largest > self.sensitivity:
+            raise UnsupportedQuery(
+                f"one unit can change this by {float_above(moves.largest):.6g}, and the session "
+                f"was opened for {float(self.sensitivity):.6g}; narrow the values with "
+                "LEAST(GREATEST(x, low), high), or open a session with a larger sensitivity="
+            )
+        if self.is_rising and moves.low < 0:
+            raise UnsupportedQuery(
+                "this sum can fall when a unit is added, and the session was opened for values "
+                "that cannot; write GREATEST(x, 0), or open a session with signed=True"
+            )
+
+
+class Watch:
+    """A session that tells of question after question whether the answer is above a threshold.
+
+    Law:     that of `SparseVector` on whole steps of sensitivity / 1000.
+    Claim:   the whole session costs what was charged when it was opened, whatever is asked and
+             whatever else is asked of the curator in between.
+    Why:     every admitted value moves by at most the sensitivity, which is a whole number of
+             steps, so rounding keeps it (see mechanisms/grid.py); the sparse vector is then
+             epsilon-DP against an analyst who chooses each question after seeing all answers,
+             with epsilon, its mu^2 or its divergence within the share granted. The filter, valid
+             for mechanisms asked once, stays so for sessions that run side by side with others.
+    Source:  [HSTVVXZ23] for sessions side by side under pure, Gaussian (as f-DP) and Renyi
+             filters; confide.mechanisms.SparseVector for the session, [KOV17] for its mu.
+    Checked: tests/curator/test_sessions.py.
+    """
+
+    __slots__ = ("_desk", "_hold", "_threshold", "_vector", "cost", "receipt")
+
+    def __init__(
+        self,
+        desk: Desk,
+        threshold: Threshold,
+        vector: SparseVector,
+        hold: Hold,
+        receipt: Receipt,
+    ) -> None:
+        self._desk, self._threshold, self._vector, self._hold = desk, threshold, vector, hold
+        self.cost, self.receipt = desk.cost(hold.share), receipt
+
+    @property
+    def left(self) -> int:
+        """How many answers "above" may still be given."""
+        return self._vector.left
+
+    def ask(self, query: Score) -> bool:
+        """Tell whether the answer to one COUNT or SUM is above the threshold, up to noise.
+
+        "Below" is free. After as many "above" as the session was opened for it is over.
+
+        Raises:
+            BudgetExceeded: all answers "above" are given; nothing was read.
+        """
+        plan = self._desk.plan(self._desk.read_score(query), self._hold.share)
+        self._threshold.admit(plan)
+        if not self.left:
+            raise BudgetExceeded(
+                f"this session was opened for {self._vector.above} answers above its threshold, "
+                "and all are given; open a new session for more",
+                cost=Fraction(1),
+                left=Fraction(0),
+            )
+        sealed = self._desk.run(plan, self._hold)
+        return compare_score(sealed, plan, self._threshold.step, self._vector)
+
+    def half_width(self, confidence: Number = 0.95) -> float:
+        """Return how far from the threshold an answer must lie to be told rightly, rounded up.
+
+        Claim: with at least this confidence, for any one question.
+        Why:   `SparseVector.interval` in steps, one more to lie outside it, and one for rounding
+               value and threshold by half a step each.
+        """
+        steps = self._vector.interval(confidence)[1] + 2
+        return float_above(steps * self._threshold.step)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled."""
+        raise TypeError("a session cannot be copied: both copies would answer")
+
+
+def open_watch(desk: Desk, threshold: Threshold, share: Share) -> Watch:
+    """Return a session that is charged as a whole, now."""
+    vector = threshold.open(desk.ledger.filter.loss_of(share), desk.entropy)
+    terms = {
+        "watch": str(threshold.level),
+        "above": vector.above,
+        "sensitivity": str(threshold.sensitivity),
+        "rising": threshold.is_rising,
+    }
+    hold = desk.ledger.reserve(desk.name_question(terms), share)  # before any row is read
+    return Watch(desk, threshold, vector, hold, desk.ledger.commit(hold, {}))

@@ -1,0 +1,330 @@
+"""The path of a question: charge, then read; and nothing gets out but the answer."""
+
+import copy
+import json
+import logging
+import pickle
+import warnings
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Category, Float, Table, Text
+from confide.engines import Sealed
+from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal, UnsupportedQuery
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.noise import SYSTEM
+from confide.plan import Plan
+from confide.query.sql import read_sql
+from confide.release import perturb
+
+QUESTION: Final = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
+SECRET: Final = "Wilhelmina"
+
+
+def frame(people: int = 6) -> pa.Table:
+    """Return two visits each of so many people."""
+    rows = [(place // 2, 10.0 * place, "AB"[place % 2], SECRET) for place in range(2 * people)]
+    columns = zip(*rows, strict=True) if rows else ([], [], [], [])
+    types = (pa.int64(), pa.float64(), pa.string(), pa.string())
+    return pa.table(
+        {
+            name: pa.array(list(values), kind)
+            for name, values, kind in zip(
+                ("pid", "cost", "ward", "note"), columns, types, strict=True
+            )
+        }
+    )
+
+
+def open_curator(source: pa.Table | None = None, **terms: Any) -> Curator:
+    table = Table(
+        "visits",
+        frame() if source is None else source,
+        unit="pid",
+        columns={"cost": Float(0, 100), "ward": Category(["A", "B", "C"]), "note": Text()},
+        max_rows_per_unit=2,
+    )
+    return Curator([table], **{"budget": Budget(2), **terms})
+
+
+@dataclass
+class Diary:
+    """What the ledger, the engine and the noise did, in order."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def watch(self, curator: Curator) -> None:
+        for owner, names in ((curator.ledger, ("reserve", "commit")), (curator._engine, ("run",))):
+            for name in names:
+                self._wrap(owner, name)
+
+    def _wrap(self, owner: object, name: str) -> None:
+        inner = getattr(owner, name)
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            self.lines.append(name)
+            return inner(*arguments, **named)
+
+        setattr(owner, name, noted)
+
+
+class Broken:
+    """A connection on which every statement fails with a message full of data."""
+
+    def execute(self, *_: object) -> object:
+        raise duckdb.IOException(f"cannot read {SECRET} as INT64")
+
+
+def spent(curator: Curator) -> Fraction:
+    return curator.budget.spent.share
+
+
+@pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
+def test_charge_then_read_then_keep(budget: Budget) -> None:
+    """The budget is charged before the engine runs, and the answer kept before it is shown."""
+    curator, diary = open_curator(budget=budget), Diary()
+    diary.watch(curator)
+    curator.sql(QUESTION, share="1/10")
+
+    assert ["reserve", "run", "commit"] == diary.lines
+
+
+def test_a_failure_of_the_engine_leaves_the_charge() -> None:
+    """What was charged stays spent when the engine fails: no refund can tell about data."""
+    curator = open_curator()
+    curator._engine._connection = Broken()  # type: ignore[assignment]
+    with pytest.raises(Fault):
+        curator.sql(QUESTION, share="1/10")
+
+    assert Fraction(1, 10) == spent(curator)
+    assert ["held"] == [entry.state for entry in curator.ledger.entries()]
+
+
+def test_engine_messages_stay_inside() -> None:
+    """An analyst whose question fails learns that it failed, and no word of the engine's."""
+    curator = open_curator()
+    curator._engine._connection = Broken()  # type: ignore[assignment]
+    with pytest.raises(Fault) as caught:
+        curator.sql(QUESTION, share="1/10")
+
+    assert SECRET not in str(caught.value)
+    assert "INT64" not in str(caught.value)
+
+
+def test_a_failed_question_can_be_asked_again_and_pays_again() -> None:
+    """After a failure nothing is stored, so the next try is a new charge."""
+    curator = open_curator()
+    healthy = curator._engine._connection
+    curator._engine._connection = Broken()  # type: ignore[assignment]
+    with pytest.raises(Fault):
+        curator.sql(QUESTION, share="1/10")
+    curator._engine._connection = healthy
+    answer = curator.sql(QUESTION, share="1/10")
+
+    assert not answer.reused
+    assert Fraction(2, 10) == spent(curator)
+
+
+REFUSED: Final = (
+    "SELECT note, cost FROM visits",
+    "SELECT SUM(note) FROM visits",
+    "SELECT SUM(1 / cost) FROM visits",
+    "SELECT COUNT(*) FROM elsewhere",
+    "SELECT COUNT(missing) FROM visits",
+    "SELECT cost, COUNT(*) FROM visits GROUP BY cost",
+    "SELECT LOWER(ward), COUNT(*) FROM visits GROUP BY ward",
+    "DROP TABLE visits",
+    "SELECT COUNT(*) FROM visits; SELECT 1",
+    "",
+)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_refusal_spends_nothing_and_reads_nothing(text: str) -> None:
+    """A question that cannot be answered leaves ledger and engine untouched."""
+    curator, diary = open_curator(), Diary()
+    diary.watch(curator)
+    with pytest.raises(Refusal):
+        curator.sql(text, share="1/10")
+
+    assert [] == diary.lines
+    assert 0 == spent(curator)
+    assert () == tuple(curator.ledger.entries())
+
+
+def test_too_dear_a_question_spends_nothing_and_reads_nothing() -> None:
+    """A question past the budget is refused before the engine runs."""
+    curator, diary = open_curator(), Diary()
+    curator.sql(QUESTION, share="9/10")
+    diary.watch(curator)
+    with pytest.raises(BudgetExceeded):
+        curator.sql(QUESTION, share="2/10", fresh=True)
+
+    assert ["reserve"] == diary.lines
+    assert Fraction(9, 10) == spent(curator)
+
+
+@pytest.mark.parametrize(
+    "want", [{}, {"epsilon": 1, "share": 1}, {"epsilon": 0}, {"epsilon": -1}, {"share": 2}]
+)
+def test_a_question_without_a_sensible_cost_spends_nothing(want: dict[str, Any]) -> None:
+    """Exactly one cost, above nothing and within the budget, must be named."""
+    curator = open_curator()
+    with pytest.raises((BadDeclaration, Refusal)):
+        curator.sql(QUESTION, **want)
+
+    assert 0 == spent(curator)
+
+
+def test_a_preview_spends_nothing_and_reads_nothing() -> None:
+    """A preview tells cost and error from the declaration alone."""
+    curator, diary = open_curator(), Diary()
+    diary.watch(curator)
+    seen = curator.preview(QUESTION, share="1/10")
+
+    assert [] == diary.lines
+    assert 0 == spent(curator)
+    assert Fraction(1, 10) == seen.cost.share
+    assert {"n", "m"} == set(seen.errors)
+
+
+@pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
+def test_the_same_question_is_answered_alike_for_free(budget: Budget) -> None:
+    """Asked again, however it is spelled, a question gets the same values and costs nothing."""
+    curator, diary = open_curator(budget=budget), Diary()
+    first = curator.sql(QUESTION, share="1/10")
+    diary.watch(curator)
+    again = curator.sql(f"  {QUESTION.replace('FROM', chr(10) + 'from')} ", share="1/2")
+
+    assert [] == diary.lines
+    assert first.rows == again.rows
+    assert first.interval_rows() == again.interval_rows()
+    assert (False, True) == (first.reused, again.reused)
+    assert (Fraction(1, 10), Fraction(0)) == (spent(curator), again.cost.share)
+
+
+def test_a_fresh_answer_pays_and_differs() -> None:
+    """With fresh=True a question is charged again, and gets noise of its own."""
+    curator = open_curator()
+    answers = [curator.sql(QUESTION, share="1/100", fresh=True) for _ in range(4)]
+
+    assert Fraction(4, 100) == spent(curator)
+    assert 1 < len({json.dumps(answer.rows) for answer in answers})
+
+
+@pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
+@pytest.mark.parametrize("parts", [1, 3, 7, 49])
+def test_so_many_parts_of_a_budget_always_fit(parts: int, budget: Budget) -> None:
+    """k answers of share 1/k fit, written as a fraction or as a float, and nothing after them."""
+    curator = open_curator(budget=budget)
+    for place in range(parts):
+        part = 1 / parts if place % 2 else Fraction(1, parts)
+        curator.sql("SELECT COUNT(*) AS n FROM visits", share=part, fresh=True)
+    with pytest.raises(BudgetExceeded):
+        curator.sql("SELECT COUNT(*) AS n FROM visits", share="1/1000", fresh=True)
+
+    assert 1 - Fraction(1, 10**12) < spent(curator) <= 1
+
+
+def test_epsilons_add_up_to_the_budget() -> None:
+    """Under pure accounting twenty answers of epsilon 0.1 make a budget of 2, and no more fit."""
+    curator = open_curator()
+    for _ in range(20):
+        curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.1, fresh=True)
+
+    assert 1 == spent(curator)
+    with pytest.raises(BudgetExceeded):
+        curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1e-9, fresh=True)
+
+
+def seal(curator: Curator) -> tuple[Plan, Sealed]:
+    plan = curator._plan(read_sql(QUESTION, curator._names), Share.floor("1/10"))
+    return plan, curator._engine.run(plan, Hold(0, Share.floor("1/10")))
+
+
+def test_sealed_values_stay_closed() -> None:
+    """Exact totals cannot be shown, compared, hashed, copied or stored; noise opens them."""
+    plan, sealed = seal(open_curator())
+
+    assert "Sealed(...)" == repr(sealed) == str(sealed) == f"{sealed}"
+    for attempt in (
+        lambda: sealed == sealed,  # noqa: PLR0124
+        lambda: sealed != 0,
+        lambda: hash(sealed),
+        lambda: pickle.dumps(sealed),
+        lambda: copy.copy(sealed),
+        lambda: copy.deepcopy(sealed),
+        lambda: json.dumps(sealed),
+        lambda: vars(sealed),
+        lambda: list(sealed),  # type: ignore[call-overload]
+    ):
+        with pytest.raises(TypeError):
+            attempt()
+    assert len(plan.totals) == len(perturb(sealed, plan, SYSTEM).steps[0])
+
+
+def test_a_hold_lets_one_reading_pass() -> None:
+    """The engine reads once for each charge."""
+    curator = open_curator()
+    plan = curator._plan(read_sql(QUESTION, curator._names), Share.floor("1/10"))
+    hold = Hold(0, Share.floor("1/10"))
+    curator._engine.run(plan, hold)
+    with pytest.raises(Fault):
+        curator._engine.run(plan, hold)
+
+
+class Listening:
+    """A connection that notes every statement before it runs it."""
+
+    def __init__(self, connection: Any, heard: list[str]) -> None:
+        self._connection, self._heard = connection, heard
+
+    def execute(self, statement: str, *more: object) -> Any:
+        self._heard.append(statement)
+        return self._connection.execute(statement, *more)
+
+
+@pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
+def test_neighbours_see_the_same_statement(budget: Budget) -> None:
+    """What the engine is told, and how the answer is shaped, depends on no row."""
+    heard: list[list[str]] = []
+    shapes = []
+    for people in (0, 1, 6, 7):
+        curator = open_curator(frame(people), budget=budget)
+        statements: list[str] = []
+        curator._engine._salt = "grain"
+        curator._engine._connection = Listening(curator._engine._connection, statements)  # type: ignore[assignment]
+        answer = curator.sql(QUESTION, share="1/10")
+        heard.append(statements)
+        shapes.append((answer.columns, [row["ward"] for row in answer.rows], answer.cost))
+
+    assert [1] * 4 == [len(statements) for statements in heard]
+    assert 1 == len({statements[0] for statements in heard})
+    assert [shapes[0]] * 4 == shapes
+
+
+def test_nothing_is_logged_or_warned_of(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Answering, refusing and failing write no line that anybody sees without asking for it."""
+    curator = open_curator()
+    with caplog.at_level(logging.INFO), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        answer = curator.sql(QUESTION, share="1/10")
+        answer.rows, answer.interval_rows()
+        with pytest.raises(UnsupportedQuery):
+            curator.sql(f"SELECT note FROM visits WHERE note = '{SECRET}'", share="1/10")
+        curator._engine._connection = Broken()  # type: ignore[assignment]
+        with pytest.raises(Fault):
+            curator.sql(QUESTION, share="1/10", fresh=True)
+
+    assert [] == [record.name for record in caplog.records if record.name.startswith("confide")]
+    assert [] == seen
+    assert ("", "") == capfd.readouterr()

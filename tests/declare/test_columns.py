@@ -1,0 +1,87 @@
+"""Columns: valid from birth, or refused by the name of what is wrong."""
+
+from collections.abc import Callable
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Text
+from confide.declare.columns import FINENESS, LARGEST, finest_step
+from confide.errors import BadDeclaration
+
+
+def test_bounds_are_kept_as_written() -> None:
+    """Whole bounds stay whole, and a float means the decimal that prints it."""
+    assert (0, 120) == (Int(0, 120).low, Int(0, 120).high)
+    assert Fraction(1, 10) == Float(0.1, 1).low
+    assert Fraction(1, 100) == Float(0, 1, step=0.01).step
+    assert date(2020, 1, 31) == Date("2020-01-31", date(2021, 1, 1)).low
+
+
+def test_equal_bounds_are_a_constant() -> None:
+    """low = high is allowed for every bounded type."""
+    assert Int(3, 3).low == Int(3, 3).high
+    assert Fraction(1) == Float(2, 2).step
+    assert Date("2020-01-01", "2020-01-01").low == Date("2020-01-01", "2020-01-01").high
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Int(1, 0), "low <= high, got low=1, high=0"),
+        (lambda: Int(0.5, 1), "low must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Int(0, True), "high must be a whole number"),
+        (lambda: Int(0, LARGEST + 1), "high must be a whole number"),
+        (lambda: Float(1, 0.5), "low <= high"),
+        (lambda: Float(float("nan"), 1), "low must be a finite number"),
+        (lambda: Float(0, float("inf")), "high must be a finite number"),
+        (lambda: Float("x", 1), "low must be a finite number, got 'x'"),
+        (lambda: Float(0, 1, step=0), "step must be a finite number above 0"),
+        (lambda: Float(0, 1, step=1e-17), "step must be at least"),
+        (lambda: Category([]), "at least one text"),
+        (lambda: Category("ABC"), "at least one text, got 'ABC'"),
+        (lambda: Category([1]), "at least one text"),  # type: ignore[list-item]
+        (lambda: Category(["A", "A"]), "must differ"),
+        (lambda: Date("2021-01-01", "2020-01-01"), "low <= high"),
+        (lambda: Date("2021-02-30", "2022-01-01"), "low must be a day"),
+        (lambda: Date("2021-01-01", datetime(2022, 1, 1)), "high must be a day"),  # noqa: DTZ001
+        (lambda: Date(2021, "2022-01-01"), "low must be a day"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_column_is_refused_by_name(make: Callable[[], Any], said: str) -> None:
+    """No column comes into being with bounds, steps or values that cannot be meant."""
+    with pytest.raises(BadDeclaration) as caught:
+        make()
+
+    assert said in str(caught.value)
+
+
+def test_columns_cannot_be_changed() -> None:
+    """A declared bound stays what it was."""
+    with pytest.raises(AttributeError):
+        Int(0, 1).high = 5  # type: ignore[misc]
+
+
+def test_each_type_has_its_kind() -> None:
+    """Declarations and questions use the same words for types."""
+    day = Date("2020-01-01", "2021-01-01")
+    columns: list[Column] = [Int(0, 1), Float(0, 1), Category(["A"]), Text(), Bool(), day]
+
+    assert [Kind.INT, Kind.FLOAT, Kind.TEXT, Kind.TEXT, Kind.BOOL, Kind.DATE] == [
+        column.kind for column in columns
+    ]
+
+
+@given(low=st.fractions(), width=st.fractions(min_value=Fraction(1, 10**12)))
+def test_the_step_is_fine_and_a_power_of_two(low: Fraction, width: Fraction) -> None:
+    """The range holds at most 2^40 steps and more than 2^39, whatever it is."""
+    step = finest_step(low, low + width)
+    top, bottom = step.numerator, step.denominator
+
+    assert 1 in (top, bottom)
+    assert 0 == (top * bottom) & (top * bottom - 1)
+    assert 2 ** (FINENESS - 1) < width / step <= 2**FINENESS

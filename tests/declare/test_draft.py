@@ -1,0 +1,72 @@
+"""Drafts: nothing is decided for the owner, and nothing can slip out of its comment."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.declare import Kind
+from confide.declare.draft import DraftTable, draft_toml, name_table
+from confide.declare.tables import NAME
+from confide.declare.toml import parse_toml
+from confide.errors import BadDeclaration
+
+KINDS: list[Kind | None] = [*Kind, None]
+TABLE = DraftTable("visits", "data/visits.parquet", {f"c{i}": k for i, k in enumerate(KINDS)})
+
+
+def test_a_draft_leaves_unit_and_budget_to_the_owner() -> None:
+    """A draft as it stands is refused, for what only the owner knows."""
+    with pytest.raises(BadDeclaration) as caught:
+        parse_toml(draft_toml([TABLE]), name="confide.toml", folder=Path())
+
+    assert "epsilon is missing" in str(caught.value)
+    assert "unit is missing" in str(caught.value)
+
+
+def test_a_draft_holds_no_bounds() -> None:
+    """Of every type that needs bounds, the draft names the column in a comment only."""
+    columns = tomllib.loads(draft_toml([TABLE]))["tables"]["visits"]["columns"]
+
+    assert {"text", "bool"} == {column["type"] for column in columns.values()}
+    assert not {"low", "high", "values"} & {key for column in columns.values() for key in column}
+
+
+def test_a_finished_draft_is_a_declaration() -> None:
+    """With its placeholders filled in and uncommented, a draft is accepted."""
+    text = draft_toml([TABLE])
+    text = re.sub(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE)
+    text = text.replace("YYYY-MM-DD", "2020-01-01").replace("LOW", "0").replace("HIGH", "9")
+    text = text.replace('"TYPE"', '"bool"')
+    [table] = parse_toml(text, name="confide.toml", folder=Path("/home")).tables
+
+    assert "COLUMN" == table.unit
+    assert list(TABLE.columns) == list(table.columns)
+
+
+@given(
+    names=st.lists(st.text(min_size=1, max_size=12), max_size=5),
+    source=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+)
+def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
+    """Whatever columns and files are called, a draft is TOML and says nothing more."""
+    table = DraftTable("t", source, dict.fromkeys(names, Kind.TEXT))
+    found = tomllib.loads(draft_toml([table]))
+
+    assert {"budget", "tables"} == set(found)
+    assert source == found["tables"]["t"]["source"]
+    assert {name for name in names if NAME.match(name)} == set(found["tables"]["t"]["columns"])
+
+
+@given(stems=st.lists(st.text(max_size=80), max_size=6))
+def test_every_file_gets_a_plain_name_of_its_own(stems: list[str]) -> None:
+    """Table names are plain and differ by more than case."""
+    names: list[str] = []
+    for stem in stems:
+        names.append(name_table(stem, names))
+
+    assert all(NAME.match(name) for name in names)
+    assert len(names) == len({name.lower() for name in names})

@@ -1,0 +1,326 @@
+"""confide.toml: everything that can be declared, and every problem at once."""
+
+import re
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from confide.declare import (
+    ROW,
+    Bool,
+    Budget,
+    Catalog,
+    Category,
+    Date,
+    Declaration,
+    Float,
+    Int,
+    PublicTable,
+    Table,
+    Text,
+    read_toml,
+)
+from confide.declare.toml import (
+    ANALYSTS,
+    BUDGET,
+    COLUMNS,
+    LEDGER,
+    PUBLIC_TABLE,
+    TABLE,
+    parse_toml,
+)
+from confide.errors import BadDeclaration
+from confide.loss import Share
+from confide.mechanisms import Neighbours
+from support.tree import ROOT
+
+WHOLE = """\
+[budget]
+epsilon = 2.0
+delta = 1e-8
+accounting = "renyi"
+neighbours = "replace"
+
+[ledger]
+url = "sqlite:///ledger.db"
+
+[tables.visits]
+source = "data/visits.parquet"
+unit = "patient_id"
+max_rows_per_unit = 20
+max_groups_per_unit = 5
+version = 3
+
+[tables.visits.columns]
+age = { type = "int", low = 0, high = 120 }
+cost = { type = "float", low = 0, high = 5_000, step = 0.01 }
+ward = { type = "category", values = ["A", "B"], null = true }
+diagnosis = { type = "text" }
+smoker = { type = "bool" }
+day = { type = "date", low = 2020-01-01, high = "2026-12-31" }
+
+[tables.people]
+source = "/elsewhere/people.csv"
+unit = "ROW"
+
+[tables.people.columns.income]
+type = "int"
+low = 0
+high = 1_000_000
+
+[public_tables.icd]
+source = "icd.csv"
+version = "2019"
+
+[analysts.ana]
+share = 0.25
+
+[analysts."bo@example.org"]
+share = "10%"
+"""
+LEAST = """\
+[budget]
+epsilon = 1
+
+[tables.t]
+source = "t.csv"
+unit = "id"
+columns = { x = { type = "bool" } }
+"""
+
+
+def read(text: str, folder: str = "/home") -> Declaration:
+    return parse_toml(text, name="confide.toml", folder=Path(folder))
+
+
+def problems(text: str) -> list[str]:
+    """Return the problems of a text, without its heading."""
+    with pytest.raises(BadDeclaration) as caught:
+        read(text)
+    heading, *listed = str(caught.value).splitlines()
+    count = int(re.findall(r"^confide\.toml has (\d+) problems?:$", heading)[0])
+    assert count == len(listed)
+    return [line.strip() for line in listed]
+
+
+def test_a_file_says_everything_that_python_can() -> None:
+    """Each table of a file equals the one that an owner would write in Python."""
+    found = read(WHOLE)
+    visits = Table(
+        "visits",
+        "",
+        unit="patient_id",
+        columns={
+            "age": Int(0, 120),
+            "cost": Float(0, 5_000, step=0.01),
+            "ward": Category(["A", "B", None]),
+            "diagnosis": Text(),
+            "smoker": Bool(),
+            "day": Date(date(2020, 1, 1), date(2026, 12, 31)),
+        },
+        max_rows_per_unit=20,
+        max_groups_per_unit=5,
+        version="3",
+    )
+    people = Table("people", "", unit=ROW, columns={"income": Int(0, 10**6)})
+    icd = PublicTable("icd", "", version="2019")
+
+    assert (visits, people) == found.tables
+    assert (icd,) == found.public_tables
+    assert Catalog([visits, people, icd]).fingerprint() == (
+        Catalog([*found.tables, *found.public_tables]).fingerprint()
+    )
+    assert Budget(2, Fraction(1, 10**8), accounting="renyi") == found.budget
+    assert Neighbours.REPLACE is found.neighbours
+    assert {"ana": Share.floor("1/4"), "bo@example.org": Share.floor("10%")} == found.analysts
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    """The least file is pure, add-remove, in memory, one row a unit and without analysts."""
+    found = read(LEAST)
+
+    assert (Budget(1), Neighbours.ADD_REMOVE, None) == (
+        found.budget,
+        found.neighbours,
+        found.ledger,
+    )
+    assert {} == found.analysts
+    assert (1, False) == (found.tables[0].max_rows_per_unit, found.tables[0].unique)
+
+
+@pytest.mark.parametrize(
+    ("expected", "written"),
+    [
+        ("/home/t.csv", "t.csv"),
+        ("/home/../t.csv", "../t.csv"),
+        ("/abs/t.csv", "/abs/t.csv"),
+        ("postgresql://host/db?table=t", "postgresql://host/db?table=t"),
+    ],
+)
+def test_sources_are_relative_to_the_file(expected: str, written: str) -> None:
+    """A relative path begins at the file's folder; addresses and absolute paths stay."""
+    assert expected == read(LEAST.replace("t.csv", written)).tables[0].source
+
+
+@pytest.mark.parametrize(
+    ("expected", "written"),
+    [
+        ("sqlite:////home/ledger.db", "sqlite:///ledger.db"),
+        ("sqlite:////abs/ledger.db", "sqlite:////abs/ledger.db"),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("/home/ledger.db", "ledger.db"),
+        ("postgresql://host/db", "postgresql://host/db"),
+    ],
+)
+def test_the_ledger_is_relative_to_the_file(expected: str, written: str) -> None:
+    """The same holds for a ledger in a file."""
+    assert expected == read(f'[ledger]\nurl = "{written}"\n{LEAST}').ledger
+
+
+def test_a_file_is_read_from_its_own_folder(tmp_path: Path) -> None:
+    """read_toml takes paths from where the file is, not from where the command runs."""
+    file = tmp_path / "confide.toml"
+    file.write_text(LEAST, encoding="utf-8")
+
+    assert str(tmp_path / "t.csv") == read_toml(file).tables[0].source
+
+
+BROKEN = """\
+[budget]
+epsilon = -2.0
+delta = "much"
+acounting = "auto"
+neighbours = "remove"
+
+[ledger]
+uri = "x.db"
+
+[tables.visits]
+source = "visits.parquet"
+max_rows_per_unit = "20"
+unique = 1
+
+[tables.visits.columns]
+age = { type = "int", low = 120, high = 0 }
+ward = { type = "category", values = [] }
+cost = { type = "float", low = "x", hi = 3 }
+"bad name" = { type = "txt" }
+day = { type = "date", low = 2020-01-01, high = "soon" }
+sex = "bool"
+
+[tables.labs]
+source = "l.csv"
+unit = "AGE"
+unique = true
+max_rows_per_unit = 3
+columns = { age = { type = "int", low = 0, high = 1.5 } }
+
+[tables.none]
+source = "n.csv"
+unit = "id"
+
+[public_tables.icd]
+sorce = "icd.csv"
+
+[analysts.ana]
+share = 1.5
+
+[analysts."b c"]
+
+[extra]
+"""
+
+
+def test_every_problem_is_reported_at_once_with_its_line() -> None:
+    """Nothing is left to be found by the next run, and each problem points at its line."""
+    expected = [
+        "line 2: budget: epsilon must be a finite number above 0",
+        "line 3: budget: delta must be a number in [0, 1)",
+        "line 4: budget: unknown key 'acounting'; did you mean 'accounting'?",
+        "line 5: budget: neighbours must be 'add-remove' or 'replace'",
+        "line 7: ledger: url is missing",
+        "line 8: ledger: unknown key 'uri'; did you mean 'url'?",
+        "line 10: tables.visits: unit is missing",
+        "line 12: tables.visits: max_rows_per_unit must be a whole number",
+        "line 13: tables.visits: unique must be true or false",
+        "line 16: tables.visits.columns.age: bounds need low <= high, got low=120, high=0",
+        "line 17: tables.visits.columns.ward: values must be a list of at least one text",
+        "line 18: tables.visits.columns.cost: high is missing",
+        "line 18: tables.visits.columns.cost: low must be a finite number",
+        "line 18: tables.visits.columns.cost: unknown key 'hi'; did you mean 'high'?",
+        "line 19: tables.visits.columns.bad name: the name must be a plain name",
+        "line 19: tables.visits.columns.bad name: type must be one of int, float",
+        "line 20: tables.visits.columns.day: high must be a day",
+        "line 21: tables.visits.columns.sex: must say its type",
+        "line 23: tables.labs: unique=True needs max_rows_per_unit=1",
+        "line 23: tables.labs: unit 'AGE' is declared as a column",
+        "line 28: tables.labs.columns.age: high must be a whole number",
+        "line 30: tables.none.columns: the section is missing",
+        "line 34: public_tables.icd: source is missing",
+        "line 35: public_tables.icd: unknown key 'sorce'; did you mean 'source'?",
+        "line 38: analysts.ana: share must be at most 1",
+        "line 40: analysts.b c: an analyst's name",
+        "line 40: analysts.b c: share is missing",
+        "line 42: unknown key 'extra'",
+    ]
+    found = problems(BROKEN)
+
+    assert len(expected) == len(found)
+    for start, line in zip(expected, found, strict=True):
+        assert line.startswith(start), line
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("the section [budget] is missing", LEAST[LEAST.index("[tables") :]),
+        ("at least one Table is needed", LEAST[: LEAST.index("[tables")]),
+        ("accounting 'renyi' needs delta", LEAST.replace("= 1", '= 1\naccounting = "renyi"')),
+        ("t more than once", LEAST + '[public_tables.T]\nsource = "t.csv"\n'),
+        ("budget: must be a section", LEAST.replace("[budget]\nepsilon", "budget")),
+        ("tables.t: must be a section", "[budget]\nepsilon = 1\n[tables]\nt = 5\n"),
+        ("columns: must be a section", LEAST.replace('{ x = { type = "bool" } }', "5")),
+        ("at least one column", LEAST.replace('{ x = { type = "bool" } }', "{}")),
+        ("unit must be a plain name", LEAST.replace('"id"', '"my id"')),
+        ("source must be a text", LEAST.replace('"t.csv"', "5")),
+        ("step must be at least", LEAST.replace('"bool"', '"float", low=0, high=1, step=1e-30')),
+        ("unknown key 'low'", LEAST.replace('"bool"', '"text", low = 0')),
+        ("unit=ROW needs", LEAST.replace('"id"', '"ROW"\nmax_rows_per_unit = 2')),
+    ],
+)
+def test_each_problem_is_named(said: str, text: str) -> None:
+    """A file with one mistake is refused for that mistake alone."""
+    [problem] = problems(text)
+
+    assert said in problem
+
+
+def test_what_is_not_toml_is_refused_with_its_line() -> None:
+    """A slip of syntax is reported where the parser saw it."""
+    with pytest.raises(BadDeclaration, match=r"not TOML.*line 2"):
+        read("[budget]\nepsilon = \n")
+
+
+def test_a_missing_or_binary_file_is_a_bad_declaration(tmp_path: Path) -> None:
+    """Files that cannot be read end in a message, not in a traceback."""
+    binary = tmp_path / "confide.toml"
+    binary.write_bytes(b"\xff\xfe")
+
+    with pytest.raises(BadDeclaration, match="confide init"):
+        read_toml(tmp_path / "none.toml")
+    with pytest.raises(BadDeclaration, match="UTF-8"):
+        read_toml(binary)
+
+
+def test_the_page_shows_a_file_that_is_accepted() -> None:
+    """The example of docs/declaration.md declares what the page says, every key included."""
+    page = (ROOT / "docs" / "declaration.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    found = read(example)
+    shown = {key for section in (BUDGET, TABLE, PUBLIC_TABLE, ANALYSTS, LEDGER) for key in section}
+    shown |= {key for _, fields in COLUMNS.values() for key in fields}
+
+    assert ["visits", "people"] == [table.name for table in found.tables]
+    assert set() == {key for key in shown if f"{key} =" not in page}

@@ -1,0 +1,188 @@
+"""What the owner is told about their own data, and that the figures are right."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+from confide.declare import Bool, Category, Date, Float, Int, Kind, PublicTable, Table, Text
+from confide.engines.inspection import Finding, inspect_table, read_schema
+from confide.errors import BadDeclaration
+
+NAN = float("nan")
+ROWS = pd.DataFrame(
+    {
+        "pid": ["a", "a", "a", "b", None],
+        "age": [5, 200, -1, 50, None],
+        "cost": [1.0, NAN, float("inf"), 2.0, 3.0],
+        "ward": ["A", "B", "Z", None, "A"],
+        "word": ["1", "x", "3", "4", None],
+        "day": ["2020-01-01", "2020-02-30", "1999-01-01", None, "2020-06-01"],
+        "flag": ["true", "no idea", "false", None, "0"],
+    }
+)
+
+
+def declare(source: Any, **columns: Any) -> Table:
+    return Table("visits", source, unit="pid", columns=columns or {"age": Int(0, 120)})
+
+
+def write_parquet(select: str, file: Path) -> Path:
+    """Write what a SELECT gives, with its exact types."""
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({select}) TO '{file}' (FORMAT parquet)")
+    return file
+
+
+def messages(table: Table | PublicTable) -> dict[str, list[str]]:
+    """Return what is said about each column."""
+    said: dict[str, list[str]] = {}
+    for finding in inspect_table(table):
+        said.setdefault(finding.column, []).append(finding.message)
+    return said
+
+
+def as_frame(rows: pd.DataFrame, folder: Path) -> Any:
+    return rows
+
+
+def as_csv(rows: pd.DataFrame, folder: Path) -> Any:
+    rows.to_csv(folder / "visits.csv", index=False)
+    return folder / "visits.csv"
+
+
+def as_parquet(rows: pd.DataFrame, folder: Path) -> Any:
+    rows.to_parquet(folder / "visits.parquet")
+    return str(folder / "visits.parquet")
+
+
+@pytest.mark.parametrize("store", [as_frame, as_csv, as_parquet])
+def test_shares_outside_are_exact(
+    store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path
+) -> None:
+    """Values outside bounds, not listed or unreadable are counted among those that are not NULL."""
+    said = messages(
+        declare(
+            store(ROWS, tmp_path),
+            age=Int(0, 120),
+            ward=Category(["A", "B"]),
+            word=Int(0, 3),
+            day=Date("2019-01-01", "2021-01-01"),
+            flag=Bool(),
+        )
+    )
+
+    assert "50 % of the values lie outside the bounds and are clipped" in said["age"]
+    assert "25 % of the values are not listed and count as NULL" in said["ward"]
+    assert "25 % of the values do not read as int and count as NULL" in said["word"]
+    assert "25 % of the values lie outside the bounds and are clipped" in said["word"]
+    assert "25 % of the values do not read as date and count as NULL" in said["day"]
+    assert "25 % of the values lie outside the bounds and are clipped" in said["day"]
+    assert "25 % of the values do not read as bool and count as NULL" in said["flag"]
+
+
+@pytest.mark.parametrize("store", [as_frame, as_csv, as_parquet])
+def test_units_are_counted(store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path) -> None:
+    """Rows without a unit and units above the limit are told, with what the limit costs."""
+    assert [
+        "20 % of the rows name no unit and are left out",
+        "50 % of the units have more than 1 row; 40 % of the rows never count",
+    ] == messages(declare(store(ROWS, tmp_path)))["pid"]
+
+
+def test_infinity_lies_outside_and_nan_is_null(tmp_path: Path) -> None:
+    """An infinite value is clipped, a NaN is NULL to a float column."""
+    values = "UNNEST(['1', 'nan', 'inf', '2', NULL]::DOUBLE[])"
+    source = write_parquet(f"SELECT 'a' AS pid, {values} AS cost", tmp_path / "visits.parquet")
+
+    assert [
+        "25 % of the values do not read as float and count as NULL",
+        "25 % of the values lie outside the bounds and are clipped",
+    ] == messages(declare(source, cost=Float(0, 10)))["cost"]
+
+
+def test_missing_columns_are_problems() -> None:
+    """A declared column or unit that the source lacks is a problem, and comes first."""
+    found = inspect_table(
+        Table("visits", ROWS, unit="who", columns={"age": Int(0, 9), "x": Text()})
+    )
+
+    assert [("who", True), ("x", True)] == [(one.column, one.is_problem) for one in found[:2]]
+    assert not any(one.is_problem for one in found[2:])
+
+
+def test_a_broken_promise_of_uniqueness_is_a_problem() -> None:
+    """unique=True beside a unit of three rows is a problem, not a note."""
+    table = Table("visits", ROWS, unit="pid", columns={"ward": Text()}, unique=True)
+
+    assert [True] == [one.is_problem for one in inspect_table(table) if "unique" in one.message]
+
+
+def test_types_are_compared_with_the_schema(tmp_path: Path) -> None:
+    """A column stored as another type is a note; one that cannot be read at all is a problem."""
+    rows = "SELECT 1 AS pid, '5' AS age, [1, 2] AS list, 3 AS cost"
+    source = write_parquet(rows, tmp_path / "visits.parquet")
+    found = inspect_table(declare(source, age=Int(0, 9), list=Int(0, 9), cost=Float(0, 9)))
+
+    assert [
+        Finding("visits", "list", "is stored as INTEGER[], declared int", is_problem=True),
+        Finding("visits", "age", "is stored as VARCHAR, declared int"),
+    ] == found
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet", "none.xlsx"])
+def test_a_source_that_cannot_be_read_is_a_problem(name: str, tmp_path: Path) -> None:
+    """A missing file or an unknown kind of file is one problem of its table, public or not."""
+    for table in (declare(tmp_path / name), PublicTable("icd", str(tmp_path / name))):
+        assert [True] == [finding.is_problem for finding in inspect_table(table)]
+
+
+def test_a_fitting_table_gets_no_finding() -> None:
+    """Nothing is said about data that fit, nor about an empty table."""
+    rows = pd.DataFrame({"pid": [1, 2], "age": [3, 4]})
+
+    assert [] == inspect_table(declare(rows))
+    assert [] == inspect_table(declare(rows.iloc[:0]))
+
+
+def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
+    """Parquet tells kinds, CSV names only, so that no value decides what is declared."""
+    kinds = {"pid": Kind.TEXT, "n": Kind.INT, "x": Kind.FLOAT, "b": Kind.BOOL, "d": Kind.DATE}
+    rows = "SELECT 'a' AS pid, 1 AS n, 1.5 AS x, true AS b, DATE '2020-01-01' AS d"
+    write_parquet(rows, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("pid,n\n1,2\n", encoding="utf-8")
+    (tmp_path / "u.csv").write_text("pid,n\n1,x\n", encoding="utf-8")
+
+    assert kinds == read_schema(tmp_path / "t.parquet")
+    assert {"pid": None, "n": None} == read_schema(tmp_path / "t.csv")
+    assert read_schema(tmp_path / "t.csv") == read_schema(tmp_path / "u.csv")
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (["pid", "a b"], 'pid,"a b"\r\n'),
+        (["pid", "x,y", "z"], "\ufeffpid;x,y;z\n1;2;3\n"),
+        (["pid", "n"], 'pid\tn\n"never closed'),
+        (["only"], "only"),
+    ],
+)
+def test_of_a_csv_file_the_first_line_is_read_alone(
+    names: list[str], line: str, tmp_path: Path
+) -> None:
+    """Names come from the first line, whatever separates them and whatever follows."""
+    (tmp_path / "t.csv").write_text(line, encoding="utf-8", newline="")
+
+    assert names == list(read_schema(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00"])
+def test_a_csv_file_without_names_is_refused(content: bytes, tmp_path: Path) -> None:
+    """An empty or binary file ends in a message."""
+    (tmp_path / "t.csv").write_bytes(content)
+
+    with pytest.raises(BadDeclaration):
+        read_schema(tmp_path / "t.csv")

@@ -1,0 +1,85 @@
+"""What one person's rows are must not change how anybody else's are read."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Category, Column, Date, Int, Table
+
+MANY: Final = 30_000
+
+
+def count_by(source: Any, column: Column, key: str = "v") -> dict[Any, int]:
+    """Return the rows of each group that is not empty, all but exactly."""
+    table = Table("t", source, unit="pid", columns={"v": column})
+    answer = Curator([table], budget=Budget(1e10)).sql(
+        f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY k", epsilon=1e9
+    )
+    return {row["k"]: row["n"] for row in answer.rows if row["n"]}
+
+
+def write_csv(folder: Path, values: list[str]) -> Path:
+    path = folder / "t.csv"
+    lines = ["pid,v", *(f"{place},{value}" for place, value in enumerate(values))]
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+def differ(before: dict[Any, int], after: dict[Any, int]) -> int:
+    """Return how many rows changed their group."""
+    return sum(abs(before.get(key, 0) - after.get(key, 0)) for key in before | after)
+
+
+def test_one_row_of_a_csv_file_does_not_change_how_days_are_read(tmp_path: Path) -> None:
+    """Two files that differ in one person's day differ in the groups of that person alone."""
+    common, column = ["03/04/2020"] * 100, Date("2020-01-01", "2020-12-31")
+    before = count_by(write_csv(tmp_path, [*common, "25/12/2020"]), column, "MONTH(v)")
+    after = count_by(write_csv(tmp_path, [*common, "12/25/2020"]), column, "MONTH(v)")
+
+    assert differ(before, after) <= 2
+
+
+@pytest.mark.parametrize("others", [["01", "02"], ["1.0", "1.5"], ["true", "false"], ["1e3", "7"]])
+def test_one_row_of_a_csv_file_does_not_change_how_keys_are_read(
+    others: list[str], tmp_path: Path
+) -> None:
+    """Texts that look like numbers or truths are the same texts, whatever else is in the file."""
+    column = Category(dict.fromkeys([*others, "x", "1", "1.5", "1000.0", "7.0"]))
+    before = count_by(write_csv(tmp_path, others * 50), column)
+    after = count_by(write_csv(tmp_path, [*others * 50, "x"]), column)
+
+    assert differ(before, after) <= 1
+
+
+@pytest.mark.parametrize("last", ["x", "9" * 40])
+def test_no_row_of_a_csv_file_makes_a_question_fail(last: str, tmp_path: Path) -> None:
+    """A row that does not fit its column is NULL, wherever it stands in a long file."""
+    values = [str(place % 2) for place in range(MANY)]
+    found = count_by(write_csv(tmp_path, [*values, last]), Int(0, 1))
+
+    assert differ({0: MANY // 2, 1: MANY // 2}, found) <= 1
+
+
+def make_frame(values: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame({"pid": range(len(values)), "v": pd.Series(values, dtype=object)})
+
+
+@pytest.mark.parametrize(
+    ("other", "odd"),
+    [
+        (1, 2.5),
+        (True, "x"),
+        (1, "x"),
+        (1.5, "x"),
+    ],
+)
+def test_one_object_does_not_change_how_others_are_read(other: object, odd: object) -> None:
+    """In a pandas column of objects every value is read by itself."""
+    column = Category(["1", "1.0", "1.5", "2.5", "True", "true", "x"])
+    before = count_by(make_frame([other] * 20), column)
+    after = count_by(make_frame([*[other] * 20, odd]), column)
+
+    assert differ(before, after) <= 1

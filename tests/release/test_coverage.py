@@ -1,0 +1,147 @@
+"""95 % intervals hold the answer without noise in 95 % of releases.
+
+Each case is 10,000 releases of one group's exact totals through `perturb` and `Answer`. Where the
+noise is fine, intervals that are right hold in 94 to 96 % of them but for one run in 200,000
+(4.58 standard deviations of a binomial law). Noise of a few whole steps jumps over 95 %, so
+there only too rare holding is an error.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from confide.curator import Curator
+from confide.declare import Budget, Float, Int, Table
+from confide.engines import Sealed
+from confide.ledger import Receipt
+from confide.loss import Share
+from confide.noise import Entropy
+from confide.plan import Plan, Total
+from confide.query.sql import read_sql
+from confide.release import Answer, Cost, NoisyTotals, perturb
+from confide.release.estimates import estimate
+from support.entropy import SeededEntropy
+
+RELEASES: Final = 10_000
+AT_ONCE: Final = 500
+LOW: Final = 0.94
+HIGH: Final = 0.96
+TABLE: Final = Table(
+    "visits",
+    pa.table({"pid": [1], "k": [1], "x": [1.0]}),
+    unit="pid",
+    columns={"k": Int(0, 19), "x": Float(0, 100)},
+    max_rows_per_unit=2,
+)
+BUDGETS: Final = {"pure": Budget(100), "gaussian": Budget(100, 1e-6)}
+STATISTICS: Final = {
+    "count": "COUNT(*)",
+    "sum": "SUM(x)",
+    "avg": "AVG(x)",
+    "variance": "VAR_SAMP(x)",
+    "stddev": "STDDEV(x)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is released: a statistic of so many rows, at which cost, with groups or without."""
+
+    statistic: str
+    accounting: str
+    epsilon: str
+    rows: int
+    grouped: bool
+
+    def __str__(self) -> str:
+        groups = "grouped" if self.grouped else "ungrouped"
+        return f"{self.statistic}-{self.accounting}-{self.epsilon}-{self.rows}-{groups}"
+
+    def plan(self) -> Plan:
+        curator = Curator([TABLE], budget=BUDGETS[self.accounting])
+        asked = f"{STATISTICS[self.statistic]} AS s FROM visits"
+        text = f"SELECT k, {asked} GROUP BY k" if self.grouped else f"SELECT {asked}"
+        query = read_sql(text, curator._names)
+        return curator._plan(query, Share.floor(Fraction(self.epsilon) / 100))
+
+
+def add_up(total: Total, values: NDArray[np.float64]) -> int:
+    """Return the exact total of a group with these values."""
+    if total.grid is None:
+        return len(values)
+    # The only other argument of these questions is the squared distance from the centre, 50.
+    is_square = total.grid.step != Fraction(128, 2**40)
+    wanted = (values - 50.0) ** 2 if is_square else values
+    steps = (wanted - float(total.grid.centre)) / float(total.grid.step)
+    return int(np.rint(steps).clip(total.grid.low, total.grid.high).sum())
+
+
+def release(plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> Iterator[Answer]:
+    """Yield 10,000 releases of the same totals, so many in one answer."""
+    groups = plan.keys.groups  # type: ignore[union-attr]  # declared
+    for _ in range(RELEASES // AT_ONCE):
+        rows: list[tuple[int, ...]] = []
+        while len(rows) < AT_ONCE:
+            noisy = perturb(Sealed(dict.fromkeys(groups, exact)), plan, entropy)
+            rows += noisy.steps
+        names = tuple(groups[place % len(groups)] for place in range(AT_ONCE))
+        totals = NoisyTotals(names, tuple(rows[:AT_ONCE]))
+        yield Answer(plan, totals, Cost(Fraction(0), 0.0), Receipt(0, Share(0), ""), reused=False)
+
+
+def cover(case: Case, entropy: SeededEntropy, confidence: float = 0.95) -> float:
+    """Return how often the interval holds the statistic without noise."""
+    plan = case.plan()
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    values = 100.0 * rng.beta(2.0, 5.0, case.rows)
+    exact = tuple(add_up(total, values) for total in plan.totals)
+    truth = float(estimate(plan.statistics[0], plan, np.array(exact, dtype=np.float64)))
+    held = 0
+    for answer in release(plan, exact, entropy):
+        ends = answer.interval_rows(confidence)
+        held += sum(end["s_low"] <= truth <= end["s_high"] for end in ends)
+    return held / RELEASES
+
+
+def draw_cases() -> Iterator[Case]:
+    """Yield statistics, accountings and costs so that each meets each."""
+    for statistic in ("count", "sum", "avg"):
+        for accounting in BUDGETS:
+            yield Case(statistic, accounting, "0.05", 200, grouped=True)
+            yield Case(statistic, accounting, "1", 2_000, grouped=False)
+            yield Case(statistic, accounting, "20", 20, grouped=True)
+    yield Case("variance", "pure", "0.05", 20_000, grouped=False)
+    yield Case("stddev", "gaussian", "1", 2_000, grouped=True)
+    yield Case("variance", "pure", "1", 20, grouped=False)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("case", list(draw_cases()), ids=str)
+def test_intervals_hold_as_often_as_they_say(case: Case, entropy: SeededEntropy) -> None:
+    """Of 10,000 releases, 94 to 96 % of 95 % intervals hold the answer without noise.
+
+    More is right for counts of few noise steps, and for variances whose noise is as large as the
+    count: those intervals are cautious by design.
+    """
+    held = cover(case, entropy)
+    is_fine = case.statistic != "count" or (case.accounting, case.epsilon) == ("pure", "0.05")
+    is_fine = is_fine and (case.statistic, case.rows) != ("variance", 20)
+
+    assert held >= LOW
+    assert held <= HIGH or not is_fine
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("accounting", BUDGETS)
+def test_narrower_intervals_would_be_caught(accounting: str, entropy: SeededEntropy) -> None:
+    """The same releases convict intervals of 92 and of 98 % that pretend to be of 95 %."""
+    case = Case("sum", accounting, "1", 2_000, grouped=False)
+
+    assert cover(case, entropy, 0.92) < LOW
+    assert cover(case, entropy, 0.98) > HIGH
