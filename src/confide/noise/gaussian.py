@@ -39,7 +39,6 @@ BOTTOM: Final = (
 )  # fmt: skip
 COEFFICIENTS: Final = np.array([TOP, BOTTOM])
 POWERS: Final = len(TOP)
-EXPONENTS: Final = np.arange(POWERS, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,11 @@ class RoundedGaussian:
     def magnitude(self, uniform: Reals) -> Reals:
         """Return x(U) in doubles, by the same operations whatever U is."""
         squares = -np.log(uniform)
-        top, bottom = COEFFICIENTS @ _powers(np.sqrt(squares))
+        roots = np.sqrt(squares)
+        if isinstance(roots, np.ndarray):
+            top, bottom = COEFFICIENTS @ _powers(roots)
+        else:
+            top, bottom = _polynomial(TOP, float(roots)), _polynomial(BOTTOM, float(roots))
         return squares * (top / bottom)
 
     def tail(self, magnitude: int) -> arb:
@@ -90,11 +93,9 @@ class RoundedGaussian:
         return draw_one(self, entropy)
 
 
-def _powers(base: Reals) -> Floats:
-    """Return the powers 0 to 15 of ``base``, one a row; one number costs one call."""
-    if not np.ndim(base):
-        return np.power(base, EXPONENTS)
-    rows = np.empty((POWERS, *np.shape(base)))
+def _powers(base: Floats) -> Floats:
+    """Return the powers 0 to 15 of ``base``, one a row, by doubling."""
+    rows = np.empty((POWERS, *base.shape))
     rows[0] = 1.0
     rows[1] = base
     known = 2
@@ -102,3 +103,11 @@ def _powers(base: Reals) -> Floats:
         np.multiply(rows[:known], rows[known - 1] * base, out=rows[known : 2 * known])
         known *= 2
     return rows
+
+
+def _polynomial(coefficients: tuple[float, ...], base: float) -> float:
+    """Return a polynomial at one number, without the cost of arrays."""
+    value = 0.0
+    for coefficient in reversed(coefficients):
+        value = value * base + coefficient
+    return value
