@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Final
 
 from confide.declare import Budget, Catalog, PublicTable, Table
@@ -111,13 +112,18 @@ class Curator:
         *,
         budget: Budget,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-        ledger: Ledger | None = None,
+        ledger: Ledger | str | Path | None = None,
     ) -> None:
         self.catalog = Catalog(tables)
         self.neighbours = Neighbours.of(neighbours)
         self.terms = budget
         aside = budget.delta / 2 if self.catalog.has_open_keys else Fraction(0)
         opened = auto_filter(budget.epsilon, budget.delta, budget.accounting, delta_aside=aside)
+        if isinstance(ledger, str | Path):
+            raise BadDeclaration(
+                f"a ledger that outlives the process is not there yet, got ledger={str(ledger)!r}; "
+                "leave it out to keep the budget in memory"
+            )
         self.ledger = ledger if ledger is not None else MemoryLedger(opened)
         self._engine = DuckDB(self.catalog, salt=secrets.token_hex(16))
         self._names = Names(self.catalog, self._engine.facts.kinds)
