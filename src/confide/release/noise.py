@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.engines import Groups, Sealed, open_sealed
-from confide.mechanisms.grid import saturate
+from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
 from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
@@ -43,18 +43,15 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
     exact = open_sealed(sealed)
     groups = _answered(exact, plan.keys, entropy)
     nothing = (0,) * len(plan.totals)
-    noise = draw_noise(plan.noise, len(groups), entropy).tolist()
+    rows = [exact.get(group, nothing) for group in groups]
+    noise = draw_noise(plan.noise, len(groups), entropy)
+    columns = []
+    for place, size in enumerate(plan.noise.steps):
+        steps = np.array([saturate(_to_steps(row[place], size)) for row in rows], dtype=np.int64)
+        noisy = np.clip(steps + noise[:, place], -LARGEST_VALUE, LARGEST_VALUE)
+        columns.append(noisy.tolist())
     return NoisyTotals(
-        groups,
-        tuple(
-            tuple(
-                saturate(saturate(_to_steps(total, size)) + drawn)
-                for total, size, drawn in zip(
-                    exact.get(group, nothing), plan.noise.steps, noise[place], strict=False
-                )
-            )
-            for place, group in enumerate(groups)
-        ),
+        groups, tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
     )
 
 
@@ -84,6 +81,8 @@ def _to_steps(total: int, size: Fraction) -> int:
          that number, so a change within c rows stays within c rows' worth of steps.
     """
     top, bottom = size.numerator, size.denominator
+    if top == bottom:
+        return total
     return (2 * total * bottom + top) // (2 * top)
 
 
