@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NoReturn
 
-from confide.engines import DuckDB, Sealed
+from confide.engines import DuckDB
 from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
 from confide.exact import Number, float_above, fraction, positive
 from confide.ledger import Hold, Ledger, Question, Receipt
@@ -80,14 +80,6 @@ class Desk:
         """Return what the ledger writes down: text that no SQL question has."""
         return Question(json.dumps(terms), self.fingerprint, analyst="")
 
-    def run(self, plan: Plan, hold: Hold) -> Sealed:
-        """Return the exact totals of one more reading on a charge.
-
-        # Privacy: the loss that was charged is that of everything the mechanism ever releases,
-        # however often it reads, so reading again needs no charge of its own.
-        """
-        return self.engine.run(plan, Hold(hold.entry, hold.share))
-
 
 def choose_among(
     desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], *, fresh: bool
@@ -111,8 +103,9 @@ def choose_among(
         receipt, stored = kept
         free = Cost(Fraction(0), 0.0)
         return Choice(names[stored["place"]], free, receipt, reused=True, regret=regret)
-    hold = desk.ledger.reserve(question, share)  # before any row is read
-    sealed = [desk.run(plan, hold) for plan in plans]
+    # Privacy: charged before any row is read, for one use of the selector on all its scores.
+    hold = desk.ledger.reserve(question, share, readings=len(plans))
+    sealed = [desk.engine.run(plan, hold) for plan in plans]
     place = choose_candidate(sealed, contest, desk.entropy)
     receipt = desk.ledger.commit(hold, {"place": place})
     return Choice(names[place], desk.cost(share), receipt, reused=False, regret=regret)
@@ -234,7 +227,7 @@ class Watch:
                 cost=Fraction(1),
                 left=Fraction(0),
             )
-        sealed = self._desk.run(plan, self._hold)
+        sealed = self._desk.engine.run(plan, self._hold)
         return compare_score(sealed, plan, self._threshold.step, self._vector)
 
     def half_width(self, confidence: Number = 0.95) -> float:
@@ -261,5 +254,6 @@ def open_watch(desk: Desk, threshold: Threshold, share: Share) -> Watch:
         "sensitivity": str(threshold.sensitivity),
         "rising": threshold.is_rising,
     }
-    hold = desk.ledger.reserve(desk.name_question(terms), share)  # before any row is read
+    # Privacy: charged before any row is read, for everything that the session will ever tell.
+    hold = desk.ledger.reserve(desk.name_question(terms), share, readings=None)
     return Watch(desk, threshold, vector, hold, desk.ledger.commit(hold, {}))

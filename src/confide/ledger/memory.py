@@ -30,7 +30,14 @@ class MemoryLedger:
         """The filter as it stands."""
         return self._filter
 
-    def reserve(self, question: Question, share: Share, delta: Fraction = Fraction(0)) -> Hold:
+    def reserve(
+        self,
+        question: Question,
+        share: Share,
+        delta: Fraction = Fraction(0),
+        *,
+        readings: int | None = 1,
+    ) -> Hold:
         """Charge before anything is read."""
         with self._lock:
             granted = self._filter.grant(share, delta)
@@ -39,7 +46,7 @@ class MemoryLedger:
             entry = Entry(number, question, share, delta, "held", "")
             self._entries.append(replace(entry, digest=_digest(entry, before)))
             self._filter = granted
-            return Hold(number, share)
+            return Hold(number, share, readings=readings)
 
     def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
         """Keep the answer with its charge."""

@@ -45,21 +45,24 @@ class Entry:
 
 
 class Hold:
-    """Budget that is spent for good: the right to read once.
+    """Budget that is spent for good: the right to read, once or as often as a mechanism needs.
 
-    Only a ledger makes one; an engine presents it before it reads.
+    Only a ledger makes one; an engine presents it before it reads. ``readings`` is how often, or
+    None for a session, whose charge covers everything it ever releases, however often it reads.
     """
 
-    __slots__ = ("_is_used", "entry", "share")
+    __slots__ = ("_readings", "entry", "share")
 
-    def __init__(self, entry: int, share: Share) -> None:
-        self.entry, self.share, self._is_used = entry, share, False
+    def __init__(self, entry: int, share: Share, *, readings: int | None = 1) -> None:
+        self.entry, self.share, self._readings = entry, share, readings
 
     def use(self) -> None:
-        """Let one reading pass, and no second."""
-        if self._is_used:
+        """Let one reading pass, while any is left."""
+        if self._readings is None:
+            return
+        if self._readings == 0:
             raise Fault("this hold was used already; every reading needs its own")
-        self._is_used = True
+        self._readings -= 1
 
 
 class Ledger(Protocol):
@@ -70,7 +73,14 @@ class Ledger(Protocol):
         """The filter as it stands, with what is spent."""
         ...
 
-    def reserve(self, question: Question, share: Share, delta: Fraction = ...) -> Hold:
+    def reserve(
+        self,
+        question: Question,
+        share: Share,
+        delta: Fraction = ...,
+        *,
+        readings: int | None = ...,
+    ) -> Hold:
         """Charge, durably, before anything is read; refuse what does not fit."""
         ...
 
