@@ -1,5 +1,4 @@
 import math
-import time
 from fractions import Fraction
 
 import pytest
@@ -133,12 +132,11 @@ def test_delta_falls_and_grows_as_it_should() -> None:
         MIXED,
     ],
 )
-def test_a_thousand_uses_are_fast(parts: Parts) -> None:
-    """A thousand compositions take well under two seconds."""
-    begin = time.perf_counter()
-    batch.epsilon_above(parts, Fraction(1, 12345))
+def test_a_thousand_uses_cost_less_than_their_sum(parts: Parts) -> None:
+    """A thousand compositions are bounded, by less than basic composition says."""
+    found = batch.epsilon_above(parts, Fraction(1, 12345))
 
-    assert time.perf_counter() - begin < 2
+    assert 0 < found < sum(times * loss.epsilon for loss, times in parts)
 
 
 def test_what_has_no_mu_is_left_to_others() -> None:
