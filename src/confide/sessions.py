@@ -27,7 +27,8 @@ from confide.plan.selection import (
 )
 from confide.query import Query, TableQuery, canonical
 from confide.release import Cost
-from confide.release.selection import Choice, choose_candidate, compare_score, round_to_steps
+from confide.release.noise import round_to_steps
+from confide.release.selection import Choice, choose_candidate, compare_score
 
 __all__ = ["Desk", "Score", "Threshold", "Watch", "choose_among", "open_watch", "pair_candidates"]
 

@@ -27,7 +27,8 @@ from confide.plan import Plan
 from confide.plan.selection import Selection, find_epsilon, moves_of, only_total, plan_contest
 from confide.query import count, count_units
 from confide.query.sql import read_sql
-from confide.release.selection import choose_candidate, round_to_steps, select_keys
+from confide.release.noise import round_to_steps
+from confide.release.selection import choose_candidate, select_keys
 from confide.sessions import Score
 from support.auditor import audit, largest_ratio
 from support.entropy import SeededEntropy

@@ -25,7 +25,8 @@ from confide.plan.selection import moves_of, only_total
 from confide.query import col, count
 from confide.query import sum as total
 from confide.query.sql import read_sql
-from confide.release.selection import compare_score, round_to_steps
+from confide.release.noise import round_to_steps
+from confide.release.selection import compare_score
 from confide.sessions import FINENESS, Threshold
 from support.auditor import audit
 from support.entropy import SeededEntropy

@@ -13,7 +13,7 @@ from confide.loss import Share
 from confide.plan import Plan
 from confide.query.sql import read_sql
 from confide.query.tree import Value
-from confide.release.noise import _to_steps
+from confide.release.noise import round_to_steps
 
 __all__ = ["WORLDS", "Moved", "Pair", "passes"]
 
@@ -43,7 +43,9 @@ def _measure(plan: Plan, before: Groups, after: Groups) -> dict[Value, Moved]:
         exact = _greatest(old, new, sides)
         steps = plan.noise.steps
         shown = _greatest(
-            map(_to_steps, old, steps), map(_to_steps, new, steps), map(truediv, sides, steps)
+            map(round_to_steps, old, steps),
+            map(round_to_steps, new, steps),
+            map(truediv, sides, steps),
         )
         so_far = moved[group[0]]
         moved[group[0]] = Moved(

@@ -90,9 +90,9 @@ def plan_keys(
         return DeclaredKeys(tuple(product(*known))), loss
     if not failure:
         raise UnsupportedQuery(
-            "these group keys are not known beforehand, and naming them needs a budget with "
-            "delta > 0; group by columns declared as Category or Bool, or Int or Date of a short "
-            "range, or ask the owner for a delta"
+            "these group keys are not known beforehand, and naming them needs a part of delta, "
+            "which is set aside where the budget has a delta and a table a Text column; group by "
+            "columns declared as Category or Bool, or Int or Date of a short range"
         )
     match loss:
         case PureLoss(epsilon=epsilon):

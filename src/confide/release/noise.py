@@ -14,7 +14,7 @@ from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
 from confide.query.tree import Value
 
-__all__ = ["NoisyTotals", "perturb"]
+__all__ = ["NoisyTotals", "perturb", "round_to_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
     noise = draw_noise(plan.noise, len(groups), entropy)
     columns = []
     for place, size in enumerate(plan.noise.steps):
-        steps = np.array([saturate(_to_steps(row[place], size)) for row in rows], dtype=np.int64)
+        steps = np.array(
+            [saturate(round_to_steps(row[place], size)) for row in rows], dtype=np.int64
+        )
         noisy = np.clip(steps + noise[:, place], -LARGEST_VALUE, LARGEST_VALUE)
         columns.append(noisy.tolist())
     return NoisyTotals(
@@ -74,16 +76,14 @@ def _sortable(group: tuple[Value, ...]) -> tuple[tuple[bool, str], ...]:
     return tuple((value is not None, str(value)) for value in group)
 
 
-def _to_steps(total: int, size: Fraction) -> int:
-    """Round a whole total to noise steps, ties upwards.
+def round_to_steps(total: int | Fraction, size: Fraction) -> int:
+    """Return the whole number of steps nearest to a total, ties upwards.
 
     Why: floor(total / size + 1/2) is increasing and adding a whole number of steps adds exactly
          that number, so a change within c rows stays within c rows' worth of steps.
     """
-    top, bottom = size.numerator, size.denominator
-    if top == bottom:
-        return total
-    return (2 * total * bottom + top) // (2 * top)
+    top, bottom = size.numerator * total.denominator, size.denominator * total.numerator
+    return (2 * bottom + top) // (2 * top)
 
 
 def draw_noise(noise: TotalNoise, count: int, entropy: Entropy) -> Integers:

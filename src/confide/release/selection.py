@@ -14,9 +14,9 @@ from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.selection import Contest, Selection, only_total, score_unit
 from confide.release.answer import Cost
-from confide.release.noise import NoisyTotals
+from confide.release.noise import NoisyTotals, round_to_steps
 
-__all__ = ["Choice", "choose_candidate", "compare_score", "round_to_steps", "select_keys"]
+__all__ = ["Choice", "choose_candidate", "compare_score", "select_keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,3 @@ def _score(sealed: Sealed, plan: Plan, step: Fraction) -> int:
     """
     (total,) = open_sealed(sealed).get((), (0,))
     return saturate(round_to_steps(total * score_unit(only_total(plan)), step))
-
-
-def round_to_steps(value: Fraction, step: Fraction) -> int:
-    """Return the whole number of steps nearest to a value, ties upwards."""
-    return (value / step + Fraction(1, 2)).__floor__()
