@@ -4,14 +4,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ORACLE := .venv-oracle
+PEERS := .venv-peers
 # Twice quiet: warnings are silent, errors are printed and stop make.
 INSTALL := -m pip --quiet --quiet --disable-pip-version-check install
 
 export CONFIDE_ORACLE_PYTHON ?= $(CURDIR)/$(ORACLE)/bin/python
+export CONFIDE_PEERS_PYTHON ?= $(CURDIR)/$(PEERS)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format format-check lint types layers bench oracle pictures tree lock clean
+.PHONY: help demo test check format format-check lint types layers bench bench-utility oracle peers pictures tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -43,16 +45,22 @@ format: .venv/dev  ## format the code
 bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 	$(BIN)/python bench/__main__.py
 
+bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries
+	$(BIN)/python bench/utility.py
+
 oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
+
+peers: $(PEERS)/ready  ## install those of them that clash with the oracles
 
 pictures: .venv/dev  ## draw the pictures of the documents again
 	$(BIN)/python tools/draw_pictures.py
+	$(BIN)/python -m tools.draw_statistics
 
 tree:  ## print the layers, ground first
 	@$(PYTHON) tools/tree.py
 
 clean:  ## remove what the other targets made
-	rm -rf .venv $(ORACLE) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv $(ORACLE) $(PEERS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps. `core` is what users get; `dev` adds what tests need, pinned and with hashes.
@@ -79,10 +87,21 @@ $(ORACLE)/ready: requirements-oracle.txt
 	@$(ORACLE)/bin/python $(INSTALL) --require-hashes --requirement requirements-oracle.txt
 	@touch $@
 
-# Both files of requirements are written here and nowhere else: names, versions, hashes, no
+# So do libraries that would answer the same questions, which pin older versions of the oracles.
+$(PEERS)/ready: requirements-peers.txt
+	@echo "installing the peers into $(PEERS)"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python $(INSTALL) --require-hashes --requirement requirements-peers.txt
+	@touch $@
+
+# All files of requirements are written here and nowhere else: names, versions, hashes, no
 # addresses. uv.lock is a by-product and not kept.
 UV := .venv-lock/bin/uv
 ORACLES := opendp==0.16.* dp-accounting==0.6.* numpy>=2.4
+# diffprivlib 0.6 does not import with scikit-learn 1.9.
+PEER_NAMES := diffprivlib==0.6.* pipeline-dp==0.3.* smartnoise-sql==1.0.* scikit-learn<1.8
+COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --upgrade
 
 $(UV):
 	@$(PYTHON) -m venv .venv-lock
@@ -92,7 +111,8 @@ lock: $(UV)  ## renew the pinned requirements of tests and oracles
 	$(UV) lock --quiet --upgrade
 	$(UV) export --quiet --frozen --extra dev --no-emit-project --no-header \
 		--output-file requirements-dev.txt
-	printf '%s\n' $(foreach oracle,$(ORACLES),'$(oracle)') | $(UV) pip compile --quiet --universal \
-		--python-version 3.11 --generate-hashes --no-header --no-annotate --upgrade \
+	printf '%s\n' $(foreach oracle,$(ORACLES),'$(oracle)') | $(UV) $(COMPILE) \
 		--output-file requirements-oracle.txt -
+	printf '%s\n' $(foreach peer,$(PEER_NAMES),'$(peer)') | $(UV) $(COMPILE) \
+		--output-file requirements-peers.txt -
 	! grep --extended-regexp '://|--(extra-)?index-url|--find-links' requirements-*.txt

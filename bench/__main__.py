@@ -9,15 +9,16 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+APART = {"utility"}  # measures errors, not speed, and needs peers: `make bench-utility`
 
 
 def find(names: list[str]) -> list[Path]:
-    """Return the scripts asked for, or all of them."""
+    """Return the scripts asked for, or all that measure speed."""
     scripts = sorted(path for path in HERE.glob("*.py") if not path.stem.startswith("_"))
     unknown = set(names) - {path.stem for path in scripts}
     if unknown:
         sys.exit(f"no benchmark named {', '.join(sorted(unknown))}")
-    return [path for path in scripts if not names or path.stem in names]
+    return [path for path in scripts if path.stem in (names or {path.stem} - APART)]
 
 
 def run(scripts: list[Path]) -> list[str]:

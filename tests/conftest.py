@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from support.entropy import SeededEntropy
 from support.oracle import ask_oracle
+from support.postgres import Postgres, run_postgres
 
 SEED: Final = "confide"
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
@@ -49,6 +50,13 @@ def entropy(request: pytest.FixtureRequest) -> SeededEntropy:
 def oracle() -> Callable[..., Any]:
     """Run a program among the oracles and return what it prints, read as JSON."""
     return ask_oracle
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """Run one PostgreSQL server for the whole session; each test makes a database in it."""
+    with run_postgres() as server:
+        yield server
 
 
 @pytest.hookimpl(wrapper=True)

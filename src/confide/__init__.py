@@ -14,6 +14,8 @@ from confide.errors import (
 )
 
 if TYPE_CHECKING:
+    from confide import holdout
+    from confide.client import connect
     from confide.curator import Curator
     from confide.declare import (
         ROW,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         Table,
         Text,
     )
+    from confide.holdout import Holdout
     from confide.loss import compose
     from confide.query import (
         case,
@@ -59,6 +62,7 @@ __all__ = [
     "Date",
     "Fault",
     "Float",
+    "Holdout",
     "Int",
     "PublicTable",
     "Refusal",
@@ -70,9 +74,11 @@ __all__ = [
     "coalesce",
     "col",
     "compose",
+    "connect",
     "count",
     "count_units",
     "greatest",
+    "holdout",
     "least",
     "mean",
     "median",
@@ -94,13 +100,18 @@ _HOMES: Final = {
     **dict.fromkeys(_DECLARED, "confide.declare"),
     **dict.fromkeys(_ASKED, "confide.query"),
     "Curator": "confide.curator",
+    "connect": "confide.client",
     **dict.fromkeys(("Answer", "Cost"), "confide.release"),
     "compose": "confide.loss",
+    "Holdout": "confide.holdout",
 }
+_PACKAGES: Final = ("holdout",)
 
 
 def __getattr__(name: str) -> Any:
     """Import what is first used: engines and parsers take a while, and few need them all."""
+    if name in _PACKAGES:
+        return import_module(f"confide.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'confide' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -4,39 +4,42 @@ A choice reads every candidate's score and a watch one value for each question, 
 was worked out, and charged, for the whole before the first reading.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NoReturn
 
-from confide.engines import DuckDB
+from confide.desk import Call, Desk, Score
 from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
 from confide.exact import Number, float_above, fraction, positive
-from confide.ledger import Hold, Ledger, Question, Receipt
+from confide.ledger import Hold, KeyUsed, Receipt
 from confide.loss import Loss, PureLoss, Share
 from confide.mechanisms import Neighbours, SparseVector
-from confide.noise import SYSTEM, Entropy
+from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.selection import (
-    check_score,
     find_epsilon,
     moves_of,
     only_total,
     plan_contest,
 )
-from confide.query import Query, TableQuery, canonical
-from confide.release import Cost
+from confide.query import canonical
 from confide.release.noise import round_to_steps
 from confide.release.selection import Choice, choose_candidate, compare_score
 
-__all__ = ["Desk", "Score", "Threshold", "Watch", "choose_among", "open_watch", "pair_candidates"]
+__all__ = [
+    "Call",
+    "Desk",
+    "Score",
+    "Threshold",
+    "Watch",
+    "choose_among",
+    "open_watch",
+    "pair_candidates",
+]
 
 FINENESS: Final = 1_000
 MOST_CANDIDATES: Final = 1_000
-
-Score = str | TableQuery
-"""A question with one number for an answer."""
 
 
 def pair_candidates(
@@ -58,32 +61,8 @@ def pair_candidates(
     return {name: score[name] for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What a curator lends to those who read several times: its ledger, its engine, its plans."""
-
-    ledger: Ledger
-    engine: DuckDB
-    neighbours: Neighbours
-    fingerprint: str
-    read: Callable[[Score], Query]
-    plan: Callable[[Query, Share], Plan]
-    cost: Callable[[Share], Cost]
-    entropy: Entropy = SYSTEM
-
-    def read_score(self, asked: Score) -> Query:
-        """Return a question whose answer is one number."""
-        query = self.read(asked)
-        check_score(query)
-        return query
-
-    def name_question(self, terms: Mapping[str, object]) -> Question:
-        """Return what the ledger writes down: text that no SQL question has."""
-        return Question(json.dumps(terms), self.fingerprint, analyst="")
-
-
 def choose_among(
-    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], *, fresh: bool
+    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], call: Call
 ) -> Choice:
     """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
 
@@ -95,21 +74,23 @@ def choose_among(
     queries = {name: desk.read_score(asked) for name, asked in scores.items()}
     names = list(queries)
     question = desk.name_question({"choose": [[n, canonical(one)] for n, one in queries.items()]})
-    kept = None if fresh else desk.ledger.stored(question)
-    share = grant() if kept is None else kept[0].share
+    request = desk.open(question, call)
+    settled = request.settled
+    share = request.share(grant) if settled is None else settled.receipt.share
     plans = [desk.plan(query, share) for query in queries.values()]
-    contest = plan_contest(plans, desk.neighbours, desk.ledger.filter.loss_of(share))
-    regret = contest.regret()
-    if kept is not None:
-        receipt, stored = kept
-        free = Cost(Fraction(0), 0.0)
-        return Choice(names[stored["place"]], free, receipt, reused=True, regret=regret)
-    # Privacy: charged before any row is read, for one use of the selector on all its scores.
-    hold = desk.ledger.reserve(question, share, readings=len(plans))
-    sealed = [desk.engine.run(plan, hold) for plan in plans]
-    place = choose_candidate(sealed, contest, desk.entropy)
-    receipt = desk.ledger.commit(hold, {"place": place})
-    return Choice(names[place], desk.cost(share), receipt, reused=False, regret=regret)
+    contest = plan_contest(plans, desk.neighbours, desk.prices.loss(share))
+    if settled is None:
+        # Privacy: charged before any row is read, for one use of the selector on all its scores.
+        hold = request.reserve(share, readings=len(plans))
+        sealed = [desk.engine.run(plan, hold) for plan in plans]
+        settled = request.commit(hold, {"place": choose_candidate(sealed, contest, desk.entropy)})
+    return Choice(
+        names[settled.noisy["place"]],
+        settled.cost,
+        settled.receipt,
+        reused=settled.reused,
+        regret=contest.regret(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +185,7 @@ class Watch:
         receipt: Receipt,
     ) -> None:
         self._desk, self._threshold, self._vector, self._hold = desk, threshold, vector, hold
-        self.cost, self.receipt = desk.cost(hold.share), receipt
+        self.cost, self.receipt = desk.prices.cost(hold.share), receipt
 
     @property
     def left(self) -> int:
@@ -246,15 +227,33 @@ class Watch:
         raise TypeError("a session cannot be copied: both copies would answer")
 
 
-def open_watch(desk: Desk, threshold: Threshold, share: Share) -> Watch:
-    """Return a session that is charged as a whole, now."""
-    vector = threshold.open(desk.ledger.filter.loss_of(share), desk.entropy)
+def open_watch(desk: Desk, threshold: Threshold, grant: Callable[[], Share], call: Call) -> Watch:
+    """Return a session that is charged as a whole, now.
+
+    A key opens one session: its noise lives in this process alone, so a session that has begun
+    cannot be taken up again.
+    """
     terms = {
         "watch": str(threshold.level),
-        "above": vector.above,
+        "above": threshold.above,
         "sensitivity": str(threshold.sensitivity),
         "rising": threshold.is_rising,
     }
+    request = desk.open(desk.name_question(terms), Call(fresh=True, key=call.key))
+    if request.settled is not None:
+        raise _spent_key(call.key)
+    share = request.share(grant)
+    vector = threshold.open(desk.prices.loss(share), desk.entropy)
     # Privacy: charged before any row is read, for everything that the session will ever tell.
-    hold = desk.ledger.reserve(desk.name_question(terms), share, readings=None)
-    return Watch(desk, threshold, vector, hold, desk.ledger.commit(hold, {}))
+    hold = request.reserve(share, readings=None)
+    settled = request.commit(hold, {})
+    if settled.reused:
+        raise _spent_key(call.key)
+    return Watch(desk, threshold, vector, hold, settled.receipt)
+
+
+def _spent_key(key: str) -> KeyUsed:
+    return KeyUsed(
+        f"the key {key!r} has opened a session already, which cannot be taken up again; open "
+        "another one with another key"
+    )

@@ -94,6 +94,14 @@ def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
     assert "would cost 25 % of the budget (epsilon 0.5)" in first.stdout
 
 
+def test_a_question_is_explained_in_sentences(here: Path) -> None:
+    """`confide explain` prints sentences, reads no row and spends nothing."""
+    shown = run("explain", COUNT, "--epsilon", "0.5")
+
+    assert 0 == shown.exit_code
+    assert "COUNT(*) is a noisy count of rows" in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("code", "said", "arguments"),
     [
@@ -175,12 +183,12 @@ def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["budget"], ["ledger"], ["ledger", "--verify"]])
-def test_the_memory_of_this_version_is_no_secret(here: Path, command: list[str]) -> None:
-    """Whoever looks at the budget is told that it is forgotten with the process."""
+def test_a_missing_ledger_is_no_secret(here: Path, command: list[str]) -> None:
+    """Whoever looks at a budget without a ledger is told that it is forgotten with the command."""
     shown = run(*command)
 
     assert 0 == shown.exit_code
-    assert "lives in memory" in shown.stdout
+    assert "forgotten when the command ends" in " ".join(shown.stdout.split())
 
 
 def test_plots_are_written(here: Path) -> None:

@@ -328,12 +328,3 @@ def test_nothing_is_logged_or_warned_of(
     assert [] == [record.name for record in caplog.records if record.name.startswith("confide")]
     assert [] == seen
     assert ("", "") == capfd.readouterr()
-
-
-def test_a_ledger_by_its_path_is_refused_until_there_is_one() -> None:
-    """Nobody believes that a budget is kept on disk while it is kept in memory."""
-    rows = pa.table({"who": [1], "x": [1.0]})
-    table = Table("t", rows, unit="who", columns={"x": Float(0, 1)})
-
-    with pytest.raises(BadDeclaration, match="memory"):
-        Curator([table], budget=Budget(1), ledger="ledger.db")

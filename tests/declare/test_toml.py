@@ -17,16 +17,18 @@ from confide.declare import (
     Declaration,
     Float,
     Int,
+    Limit,
+    Limits,
     PublicTable,
     Table,
     Text,
     read_toml,
 )
 from confide.declare.toml import (
-    ANALYSTS,
     BUDGET,
     COLUMNS,
     LEDGER,
+    LIMIT,
     PUBLIC_TABLE,
     TABLE,
     parse_toml,
@@ -45,6 +47,11 @@ neighbours = "replace"
 
 [ledger]
 url = "sqlite:///ledger.db"
+anchor = "anchors/visits.log"
+reuse = "all"
+
+[limits]
+month = "10%"
 
 [tables.visits]
 source = "data/visits.parquet"
@@ -79,6 +86,10 @@ share = 0.25
 
 [analysts."bo@example.org"]
 share = "10%"
+week = 0.01
+
+[purposes.planning]
+share = "1/2"
 """
 LEAST = """\
 [budget]
@@ -135,6 +146,13 @@ def test_a_file_says_everything_that_python_can() -> None:
     assert Budget(2, Fraction(1, 10**8), accounting="renyi") == found.budget
     assert Neighbours.REPLACE is found.neighbours
     assert {"ana": Share.floor("1/4"), "bo@example.org": Share.floor("10%")} == found.analysts
+    assert ("sqlite:////home/ledger.db", "/home/anchors/visits.log") == (found.ledger, found.anchor)
+    assert found.limits == Limits(
+        month="10%",
+        analysts={"ana": 0.25, "bo@example.org": Limit("10%", week=0.01)},
+        purposes={"planning": "1/2"},
+        reuse="all",
+    )
 
 
 def test_what_is_left_out_has_its_default() -> None:
@@ -261,7 +279,7 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
         "line 34: public_tables.icd: source is missing",
         "line 35: public_tables.icd: unknown key 'sorce'; did you mean 'source'?",
         "line 38: analysts.ana: share must be at most 1",
-        "line 40: analysts.b c: an analyst's name",
+        "line 40: analysts.b c: a name has",
         "line 40: analysts.b c: share is missing",
         "line 42: unknown key 'extra'",
     ]
@@ -287,6 +305,10 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
         ("source must be a text", LEAST.replace('"t.csv"', "5")),
         ("step must be at least", LEAST.replace('"bool"', '"float", low=0, high=1, step=1e-30')),
         ("unknown key 'low'", LEAST.replace('"bool"', '"text", low = 0')),
+        ("reuse must be 'own' or 'all'", f'[ledger]\nurl = "x.db"\nreuse = "no"\n{LEAST}'),
+        ("limits: unknown key 'hour'", f"[limits]\nhour = 0.1\n{LEAST}"),
+        ("limits: day must be", f"[limits]\nday = 0\n{LEAST}"),
+        ("purposes.p: month must be at most 1", f"[purposes.p]\nshare=1\nmonth=2\n{LEAST}"),
         ("unit=ROW needs", LEAST.replace('"id"', '"ROW"\nmax_rows_per_unit = 2')),
     ],
 )
@@ -319,7 +341,7 @@ def test_the_page_shows_a_file_that_is_accepted() -> None:
     page = (ROOT / "docs" / "declaration.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     found = read(example)
-    shown = {key for section in (BUDGET, TABLE, PUBLIC_TABLE, ANALYSTS, LEDGER) for key in section}
+    shown = {key for section in (BUDGET, TABLE, PUBLIC_TABLE, LIMIT, LEDGER) for key in section}
     shown |= {key for _, fields in COLUMNS.values() for key in fields}
 
     assert ["visits", "people"] == [table.name for table in found.tables]

@@ -1,39 +1,35 @@
 """The cut takes short cuts; the rows that stay are those of the plain rule."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from itertools import chain
 from typing import Any, Final
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from sqlglot import expressions as sql
 
-from confide.engines import cuts
-from confide.engines.cuts import MOST_CLASSES, cut_rows
-from confide.engines.expressions import Sql, number
-from confide.engines.fragments import UNIT, column, unit_column
+from confide.declare import Kind
+from confide.engines import marks
+from confide.engines.cuts import MOST_LEVELS, cut_rows
+from confide.engines.fragments import UNIT, column, select, table
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
+from support.marks import keep_rows
 
-EVERYTHING: Final = 10**9
-UNITS: Final = 300
+UNITS: Final = 120
 ALIKE: Final = 12_000
-LIMITS: Final = ((1, 1), (3, 3), (4, 1), (6, 2), (15, 3), (20, MOST_CLASSES), (40, 12), (12, 12))
+LIMITS: Final = ((1, 1), (3, 3), (4, 1), (6, 2), (15, 3), (20, MOST_LEVELS), (40, 12), (12, 12))
 KEYS: Final = {"none": [], "one": ["k0"], "two": ["k0", "k1"]}
 PARTS: Final = ["t0", "t1"]
-PLAIN: Final = """
-    WITH grouped AS (
-        SELECT *, DENSE_RANK() OVER (PARTITION BY "the unit" ORDER BY {group_order}) AS "its group"
-        FROM rows
-    ), placed AS (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY "the unit" ORDER BY {row_order}) AS "its row"
-        FROM grouped WHERE "its group" <= {groups}
-    )
-    SELECT "the unit", {held} FROM placed WHERE "its row" <= {rows}
-"""
+KINDS: Final = {
+    UNIT: Kind.INT,
+    "k0": Kind.TEXT,
+    "k1": Kind.INT,
+    "t0": Kind.INT,
+    "t1": Kind.INT,
+}
 
 
 @pytest.fixture
@@ -47,50 +43,38 @@ def draw_rows(rng: np.random.Generator) -> pa.Table:
     sizes = rng.choice([1, 2, 3, 5, 15, 16, 60], UNITS)
     count = int(sizes.sum())
     texts = np.array(["", "a", "ä", None, *(f"key {place}" for place in range(12))], dtype=object)
+    units = rng.integers(-(2**62), 2**62, UNITS)
     return pa.table(
         {
-            UNIT: pa.array(rng.permutation(np.repeat(np.arange(UNITS), sizes))),
+            UNIT: pa.array(rng.permutation(np.repeat(units, sizes))),
             "k0": pa.array(rng.choice(texts, count), pa.string()),
             "k1": pa.array([None if x == 3 else x for x in rng.integers(0, 4, count).tolist()]),
-            "t0": pa.array(np.ones(count, dtype=np.int64)),
+            "t0": pa.array(np.ones(count, dtype=np.int32)),
             "t1": pa.array([None if x > 5 else x for x in rng.integers(-5, 7, count).tolist()]),
         }
     )
 
 
-def open_rows(table: pa.Table) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.register("rows", table)
-    return connection
-
-
-def cut(
-    connection: duckdb.DuckDBPyConnection, limits: tuple[int, int], keys: list[str], salt: str
-) -> Counter[Any]:
+def cut(rows: pa.Table, limits: tuple[int, int], keys: list[str], salt: str) -> Counter[Any]:
     """Return the rows that the cut keeps."""
-    rows = sql.select(unit_column(), *map(column, [*keys, *PARTS])).from_("rows")
-    kept = cut_rows(rows, Contribution(*limits, is_cut=True), keys, PARTS, salt)
+    connection = duckdb.connect()
+    connection.register("drawn", rows)
+    chosen = select(map(column, [UNIT, *keys, *PARTS]), table("drawn"))
+    kept = cut_rows(chosen, Contribution(*limits, is_cut=True), keys, PARTS, salt, kinds=KINDS)
     return Counter(connection.execute(kept.sql("duckdb")).fetchall())
 
 
 def cut_plainly(
-    connection: duckdb.DuckDBPyConnection, limits: tuple[int, int], keys: list[str], salt: str
+    rows: pa.Table, limits: tuple[int, int], keys: list[str], salt: str
 ) -> Counter[Any]:
-    """Return the rows that the rule keeps, said by two windows over everything."""
-
-    def order(names: Sequence[str], what: str) -> str:
-        mark = cuts._mark(names, f"{salt} {what}").sql("duckdb")
-        return ", ".join([mark, *(f'"{name}"' for name in names)])
-
-    held = [*keys, *PARTS]
-    statement = PLAIN.format(
-        held=", ".join(f'"{name}"' for name in held),
-        group_order=order(keys, "groups"),
-        row_order=order(held, "rows"),
-        rows=limits[0],
-        groups=limits[1] if limits[1] < limits[0] else EVERYTHING,
-    )
-    return Counter(connection.execute(statement).fetchall())
+    """Return the rows that the rule keeps, unit by unit."""
+    names = [UNIT, *keys, *PARTS]
+    units: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in zip(*(rows[name].to_pylist() for name in names), strict=True):
+        units[row[0]].append(row)
+    kinds = {name: KINDS[name] for name in names}
+    stays = (keep_rows(its, limits, kinds, len(keys), salt) for its in units.values())
+    return Counter(chain.from_iterable(stays))
 
 
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
@@ -99,57 +83,75 @@ def test_the_rows_that_stay_are_those_of_the_plain_rule(
     limits: tuple[int, int], keys: list[str], rng: np.random.Generator
 ) -> None:
     """Dropping rows early and sparing small units changes nothing of what stays."""
-    connection, salt = open_rows(draw_rows(rng)), str(rng.integers(2**60))
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
-    assert cut_plainly(connection, limits, keys, salt) == cut(connection, limits, keys, salt)
+    assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
 
 
+def test_columns_may_have_any_name(rng: np.random.Generator) -> None:
+    """What rows hold is cut alike whatever their columns are called."""
+    rows, salt = draw_rows(rng).select([UNIT, "t0", "t1"]), str(rng.integers(2**60))
+    connection = duckdb.connect()
+    kept = []
+    for parts in (["t0", "t1"], ["size", "mark"], ["level", "number"], ["place", "line"]):
+        connection.register("drawn", rows.rename_columns([UNIT, *parts]))
+        chosen = select(map(column, [UNIT, *parts]), table("drawn"))
+        kinds = {UNIT: Kind.INT, **dict.fromkeys(parts, Kind.INT)}
+        cut = cut_rows(chosen, Contribution(6, 6, is_cut=True), [], parts, salt, kinds=kinds)
+        kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
+
+    assert [kept[0]] * 4 == kept
+
+
+def test_small_numbers_are_cut_alike(rng: np.random.Generator) -> None:
+    """Saying that a column holds small numbers only changes nothing of what stays."""
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
+    rows = rows.set_column(2, "k1", pa.array(rng.integers(0, 2**31, len(rows))))
+    connection = duckdb.connect()
+    connection.register("drawn", rows)
+    kept = []
+    for small in ((), ("k1", "t0")):
+        chosen = select(map(column, [UNIT, "k1", "t0"]), table("drawn"))
+        limits = Contribution(6, 2, is_cut=True)
+        cut = cut_rows(chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small)
+        kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
+
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("multiplier", [0, 2**28])
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_the_rule_holds_where_hashes_collide(
+def test_the_rule_holds_where_marks_collide(
     limits: tuple[int, int],
     keys: list[str],
+    multiplier: int,
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a hash of five values only, what rows hold decides, here as in the plain rule."""
-    whole_mark = cuts._mark
+    """With a hash of few values, or one, what rows hold decides, here as in the plain rule."""
+    monkeypatch.setattr(marks, "_secrets", lambda _, count: [multiplier] * count)
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
-    def mark(names: Sequence[str], salt: str) -> Sql:
-        return sql.Mod(this=whole_mark(names, salt), expression=number(5))
-
-    monkeypatch.setattr(cuts, "_mark", mark)
-    connection, salt = open_rows(draw_rows(rng)), str(rng.integers(2**60))
-
-    assert cut_plainly(connection, limits, keys, salt) == cut(connection, limits, keys, salt)
+    assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
 
 
-def chance_of_fairness(salt: str) -> float:
+def chance_of_fairness(rng: np.random.Generator) -> float:
     """Return the p-value of what three groups keep of many units alike, one group of each."""
     unit = np.repeat(np.arange(ALIKE), 6)
-    tables = {UNIT: unit, "k0": np.tile(np.repeat([1, 2, 3], 2), ALIKE)}
+    keys = {UNIT: unit, "k0": np.tile(np.repeat(["1", "2", "3"], 2), ALIKE)}
     parts = dict.fromkeys(PARTS, np.ones(len(unit), dtype=np.int64))
-    kept = cut(open_rows(pa.table({**tables, **parts})), (2, 1), ["k0"], salt)
-    draws = [key for _, key, *_ in kept]
+    kept = cut(pa.table({**keys, **parts}), (2, 1), ["k0"], str(rng.integers(2**60)))
+    draws = [int(key) for _, key, *_ in kept]
     return chi_square_p(draws, dict.fromkeys((1, 2, 3), 1 / 3))
 
 
 @pytest.mark.statistical
 def test_no_group_is_favoured(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of a unit's groups is as likely to stay; hashed once only, one would be favoured."""
-    salt = str(rng.integers(2**60))
+    """Each of a unit's groups is as likely to stay; without the unit's share one would be."""
+    assert chance_of_fairness(rng) > ALPHA
 
-    assert chance_of_fairness(salt) > ALPHA
+    with_unit = marks._secrets
+    monkeypatch.setattr(marks, "_secrets", lambda *given: [0, *with_unit(*given)[1:]])
 
-    def mark(names: Sequence[str], salt: str) -> Sql:
-        return twice(names, salt).transform(_hash_once)
-
-    twice = cuts._mark
-    monkeypatch.setattr(cuts, "_mark", mark)
-
-    assert chance_of_fairness(salt) < ALPHA
-
-
-def _hash_once(part: Sql) -> Sql:
-    inner = part.expressions[0] if isinstance(part, sql.Anonymous) else None
-    return inner if isinstance(inner, sql.Anonymous) else part
+    assert chance_of_fairness(rng) < ALPHA

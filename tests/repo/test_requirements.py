@@ -7,7 +7,7 @@ import pytest
 
 from support.tree import ROOT, project
 
-PINNED = [ROOT / "requirements-dev.txt", ROOT / "requirements-oracle.txt"]
+PINNED = [ROOT / f"requirements-{name}.txt" for name in ("dev", "oracle", "peers")]
 
 
 def entries(path: Path) -> list[str]:

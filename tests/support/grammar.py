@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["draw_question"]
+__all__ = ["draw_quantiles", "draw_question"]
 
 NUMBERS: Final = (
     "age",
@@ -65,6 +65,7 @@ KEYS: Final = (
     "CASE WHEN age > 50 THEN 'old' ELSE 'young' END",
     "FLOOR(price / 3)",
 )
+LEVELS: Final = ("0.5", "0.9", "0.25", "0.01", "0.6", "0.999")
 OF_NUMBERS: Final = ("SUM", "AVG", "VAR_SAMP", "STDDEV")
 
 
@@ -79,6 +80,21 @@ def draw_question(rng: np.random.Generator) -> str:
     shown = ["world", *(f"{key} AS g{place}" for place, key in enumerate(keys)), *named]
     where = f" WHERE {_pick(rng, CONDITIONS)}" if rng.random() < 0.4 else ""
     return f"SELECT {', '.join(shown)} FROM visits{where} GROUP BY {', '.join(['world', *keys])}"
+
+
+def draw_quantiles(rng: np.random.Generator) -> str:
+    """Return a random question about quantiles, some beside a count, ``world`` as first key."""
+    keys = [str(key) for key in rng.choice(KEYS, size=int(rng.integers(0, 3)), replace=False)]
+    named = [f"{_draw_quantile(rng)} AS s{place}" for place in range(int(rng.integers(1, 3)))]
+    named += ["COUNT(*) AS n"] if rng.random() < 0.3 else []
+    shown = ["world", *(f"{key} AS g{place}" for place, key in enumerate(keys)), *named]
+    where = f" WHERE {_pick(rng, CONDITIONS)}" if rng.random() < 0.3 else ""
+    return f"SELECT {', '.join(shown)} FROM visits{where} GROUP BY {', '.join(['world', *keys])}"
+
+
+def _draw_quantile(rng: np.random.Generator) -> str:
+    text = f"QUANTILE_CONT({_pick(rng, NUMBERS)}, {_pick(rng, LEVELS)})"
+    return f"{text} FILTER (WHERE {_pick(rng, CONDITIONS)})" if rng.random() < 0.3 else text
 
 
 def _draw_statistic(rng: np.random.Generator) -> str:

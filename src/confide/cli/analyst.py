@@ -2,20 +2,25 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from confide.cli.chart import draw_chart
-from confide.cli.figures import Figures, figures_of, plain
-from confide.cli.formats import to_csv, to_json
+from confide.cli.remote import open_connection
 from confide.cli.screen import percent, show_figures, show_paid
-from confide.cli.session import FORGETFUL, check_writable, open_curator
+from confide.cli.session import check_writable, open_curator, warn_forgetful
 from confide.errors import BadDeclaration
+from confide.release.figures import Figures, figures_of, plain
+from confide.release.formats import to_csv, to_json
+from confide.release.svg import draw_chart
 
-__all__ = ["Want", "answer_question", "preview_question"]
+if TYPE_CHECKING:
+    from confide.client import Connection
+    from confide.curator import Curator
+
+__all__ = ["Want", "answer_question", "explain_question", "preview_question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +39,11 @@ class Want:
         return {**named, "confidence": self.confidence} if self.error is not None else named
 
 
-def preview_question(console: Console, question: str, config: Path, want: Want) -> None:
+def preview_question(
+    console: Console, question: str, config: Path, want: Want, *, url: str | None = None
+) -> None:
     """Print the cost of an answer and the half-width of each of its columns."""
-    found = open_curator(config).preview(question, **want.given())
+    found = _open(config, url).preview(question, **want.given())
     table = Table(title="Before asking")
     table.add_column("column")
     table.add_column("95 % half-width", justify="right")
@@ -50,6 +57,13 @@ def preview_question(console: Console, question: str, config: Path, want: Want) 
     console.print(f"{cost}; noise: {', '.join(found.mechanisms)}", markup=False, highlight=False)
 
 
+def explain_question(console: Console, question: str, config: Path, want: Want) -> None:
+    """Print what a question would do, one sentence a line."""
+    found = open_curator(config).explain(question, **want.given())
+    for sentence in found.sentences:
+        console.print(f"- {plain(sentence)}", markup=False, highlight=False)
+
+
 def answer_question(
     question: str,
     config: Path,
@@ -57,12 +71,14 @@ def answer_question(
     *,
     form: str,
     plot: Path | None,
+    url: str | None = None,
+    key: str | None = None,
 ) -> None:
     """Ask, and write the answer to the standard output; remarks go to the other stream."""
     if plot is not None:
         _check_plot(plot)
-    curator = open_curator(config)
-    answer = curator.sql(question, **want.given())
+    asked = _open(config, url)
+    answer = asked.sql(question, key=key, **want.given())
     output, remarks = Console(), Console(stderr=True)
     match form:
         case "csv":
@@ -71,10 +87,15 @@ def answer_question(
             output.file.write(to_json(answer))
         case _:
             show_figures(output, figures_of(answer))
-    show_paid(remarks, answer, curator.budget)
-    remarks.print(FORGETFUL, style="yellow")
+    show_paid(remarks, answer, asked.budget)
+    warn_forgetful(remarks, getattr(asked, "ledger", None))
     if plot is not None:
         _write_plot(remarks, plot, figures_of(answer))
+
+
+def _open(config: Path, url: str | None) -> "Curator | Connection":
+    """Return whom to ask: the curator of a file, or a server."""
+    return open_curator(config) if url is None else open_connection(url)
 
 
 def _check_plot(path: Path) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from confide.cli.holdout import app as holdout
 from confide.errors import BadDeclaration, ConfideError, Refusal
 
 __all__ = ["app", "main"]
@@ -28,6 +29,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Roles(StrEnum):
+    """What the holder of a token may do."""
+
+    ANALYST = "analyst"
+    OWNER = "owner"
+
+
 class _Commands(TyperGroup):
     """Turns the errors of every command into a message and an exit code."""
 
@@ -35,7 +43,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ConfideError as error:
-            from confide.cli.figures import plain
+            from confide.release.figures import plain
 
             lines = "\n".join(map(plain, str(error).splitlines()))
             Console(stderr=True).print(
@@ -52,6 +60,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(holdout, name="holdout")
 
 Config = Annotated[Path, typer.Option("--config", help="The declaration file.")]
 Epsilon = Annotated[
@@ -65,6 +74,10 @@ Error = Annotated[
 ]
 Confidence = Annotated[str, typer.Option(help="How often --error is to be kept.")]
 Question = Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over declared tables.")]
+Url = Annotated[
+    str | None,
+    typer.Option(help="Ask this server instead; your token is in CONFIDE_TOKEN.", metavar="URL"),
+]
 HERE: Final = Path("confide.toml")
 
 
@@ -108,7 +121,41 @@ def check(config: Config = HERE) -> None:
 
 
 @app.command()
+def audit(
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer neighbours and outputs: about a minute.")
+    ] = False,
+    report: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("audit-report.html"),
+    config: Config = HERE,
+) -> None:
+    """Try to disprove the privacy of the declaration's answers, on invented rows."""
+    from confide.cli.audit import run_audit
+
+    if not run_audit(Console(), config, report, is_quick=quick):
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
 def preview(
+    question: Question,
+    *,
+    epsilon: Epsilon = None,
+    share: Share = None,
+    error: Error = None,
+    confidence: Confidence = "0.95",
+    url: Url = None,
+    config: Config = HERE,
+) -> None:
+    """Show what an answer would cost and how far off it would be; spends nothing."""
+    from confide.cli.analyst import Want, preview_question
+
+    want = Want(epsilon, share, error, confidence)
+    preview_question(Console(), question, config, want, url=url)
+
+
+@app.command()
+def explain(
     question: Question,
     *,
     epsilon: Epsilon = None,
@@ -117,10 +164,10 @@ def preview(
     confidence: Confidence = "0.95",
     config: Config = HERE,
 ) -> None:
-    """Show what an answer would cost and how far off it would be; spends nothing."""
-    from confide.cli.analyst import Want, preview_question
+    """Say in sentences what a question would do; reads no row and spends nothing."""
+    from confide.cli.analyst import Want, explain_question
 
-    preview_question(Console(), question, config, Want(epsilon, share, error, confidence))
+    explain_question(Console(), question, config, Want(epsilon, share, error, confidence))
 
 
 @app.command()
@@ -135,19 +182,23 @@ def sql(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the answer into this .svg or .png file too.")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Makes it safe to repeat: the same answer, charged once.")
+    ] = None,
+    url: Url = None,
     config: Config = HERE,
 ) -> None:
     """Ask a question and pay for the answer."""
     from confide.cli.analyst import Want, answer_question
 
     want = Want(epsilon, share, error, confidence)
-    answer_question(question, config, want, form=form.value, plot=plot)
+    answer_question(question, config, want, form=form.value, plot=plot, url=url, key=key)
 
 
 @app.command()
 def budget(config: Config = HERE) -> None:
     """Show what of the budget is spent and what is left."""
-    from confide.cli.owner import print_budget
+    from confide.cli.books import print_budget
 
     print_budget(Console(), config)
 
@@ -156,12 +207,69 @@ def budget(config: Config = HERE) -> None:
 def ledger(
     *,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute balance and chain.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write every charge, without values, into this file.")
+    ] = None,
+    again: Annotated[
+        Path | None, typer.Option("--recount", help="Add up such a file; needs nothing else.")
+    ] = None,
     config: Config = HERE,
 ) -> None:
     """Show every charge; with --verify, recompute them all."""
-    from confide.cli.owner import print_ledger
+    from confide.cli import books
 
-    print_ledger(Console(), config, is_verified=verify)
+    if again is not None:
+        books.print_recount(Console(), again)
+    elif export is not None:
+        books.export_ledger(Console(), config, export)
+    else:
+        books.print_ledger(Console(), config, is_verified=verify)
+
+
+@app.command()
+def serve(
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
+    config: Config = HERE,
+) -> None:
+    """Serve the curator over HTTP, with a page for people; callers need tokens."""
+    from confide.cli.serve import run_server
+
+    run_server(Console(), config, host, port, workers)
+
+
+@app.command()
+def token(
+    name: Annotated[str | None, typer.Argument(help="The analyst, or the owner.")] = None,
+    *,
+    role: Annotated[Roles, typer.Option(help="What its holder may do.")] = Roles.ANALYST,
+    days: Annotated[int, typer.Option(min=1, max=3660, help="How long it lives.")] = 90,
+    share: Annotated[str | None, typer.Option(help="The most that it may spend: 5%.")] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Shut all tokens of NAME.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Show all tokens.")] = False,
+    config: Config = HERE,
+) -> None:
+    """Make a token for the server, and print it once."""
+    from confide.cli.token import list_tokens, make_token, revoke_tokens
+
+    if listed:
+        list_tokens(Console(), config)
+    elif name is None:
+        raise BadDeclaration("say whose token: confide token NAME")
+    elif revoke:
+        revoke_tokens(Console(), config, name)
+    else:
+        make_token(Console(), config, name, role=role.value, days=days, share=share)
+
+
+@app.command()
+def mcp(url: Url = None, config: Config = HERE) -> None:
+    """Serve tools for a language model on the standard streams, within a token's limits."""
+    from confide.cli.mcp import run_tools
+
+    run_tools(config, url)
 
 
 def main() -> NoReturn:

@@ -7,13 +7,13 @@ from typing import Final
 
 from rich.console import Console
 
-from confide.cli.figures import Figures, figures_of
 from confide.cli.questions import QUESTIONS, Asked, sample_table
 from confide.cli.screen import budget_line, percent, show_figures
 from confide.cli.session import check_writable
 from confide.curator import Curator
 from confide.declare import Budget
 from confide.errors import Refusal
+from confide.release.figures import Figures, figures_of
 
 __all__ = ["Outcome", "run_demo"]
 

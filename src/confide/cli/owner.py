@@ -1,4 +1,4 @@
-"""Commands of the owner: draft, check, and look at the budget."""
+"""Commands of the owner: draft and check the declaration."""
 
 import os
 from collections.abc import Sequence
@@ -6,14 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from confide.cli.screen import show_budget, show_entries, show_findings
-from confide.cli.session import FORGETFUL, open_curator
+from confide.cli.screen import show_findings
 from confide.declare import PublicTable, Table, read_toml
 from confide.declare.draft import DraftTable, draft_toml, name_table
 from confide.engines.inspection import Finding, inspect_table, read_schema
 from confide.errors import BadDeclaration
 
-__all__ = ["check_declaration", "draft_declaration", "print_budget", "print_ledger"]
+__all__ = ["check_declaration", "draft_declaration"]
 
 
 def draft_declaration(console: Console, data: Sequence[Path], config: Path) -> None:
@@ -59,20 +58,3 @@ def check_declaration(console: Console, config: Path) -> bool:
         )
     console.print(f"{problems} problem(s), {len(findings) - problems} note(s)", highlight=False)
     return not problems
-
-
-def print_budget(console: Console, config: Path) -> None:
-    """Print total, spent and left."""
-    curator = open_curator(config)
-    show_budget(console, curator.budget, curator.terms.delta)
-    console.print(FORGETFUL, style="yellow")
-
-
-def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
-    """Print every charge, and whether they add up."""
-    curator = open_curator(config)
-    show_entries(console, curator.ledger.entries())
-    if is_verified:
-        curator.ledger.verify()
-        console.print("balance and chain agree")
-    console.print(FORGETFUL, style="yellow")

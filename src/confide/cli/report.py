@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from confide.cli.chart import draw_charts
 from confide.cli.demo import Outcome, describe_cost
-from confide.cli.figures import Figures
 from confide.cli.screen import percent
+from confide.release.figures import Figures
+from confide.release.svg import draw_charts
 
 __all__ = ["write_report"]
 

@@ -1,24 +1,20 @@
 """What the commands print."""
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from confide.cli.figures import Figures, plain
 from confide.curator import BudgetState
 from confide.engines.inspection import Finding
-from confide.ledger import Entry
-from confide.release import Answer
+from confide.release.figures import Figures, Tabular, percent, plain
 
 __all__ = [
     "budget_line",
     "percent",
     "show_budget",
-    "show_entries",
     "show_figures",
     "show_findings",
     "show_paid",
@@ -43,7 +39,7 @@ def show_figures(console: Console, figures: Figures) -> None:
     console.print(table)
 
 
-def show_paid(console: Console, answer: Answer, state: BudgetState) -> None:
+def show_paid(console: Console, answer: Tabular, state: BudgetState) -> None:
     """Print what an answer cost and what is left."""
     paid = "nothing: asked before" if answer.reused else f"{percent(answer.cost.share)}"
     console.print(f"cost {paid}; {budget_line(state)}", markup=False, highlight=False)
@@ -56,17 +52,6 @@ def budget_line(state: BudgetState) -> str:
     return f"budget [{bar}] {percent(state.left.share, down=True)} left"
 
 
-def percent(share: Fraction, *, down: bool = False) -> str:
-    """Return a share for people: costs rounded up, what is left rounded down.
-
-    >>> percent(Fraction(1, 3)), percent(Fraction(2, 3), down=True), percent(Fraction(1, 4))
-    ('33.34 %', '66.66 %', '25 %')
-    """
-    hundredths = share * 10_000
-    whole = math.floor(hundredths) if down else math.ceil(hundredths)
-    return f"{whole / 100:g} %"
-
-
 def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
     """Print total, spent and left."""
     table = Table(title="Budget")
@@ -74,18 +59,6 @@ def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
         table.add_column(heading, justify="right" if heading else "left")
     for name, cost in (("total", state.total), ("spent", state.spent), ("left", state.left)):
         table.add_row(name, percent(cost.share, down=name == "left"), f"{cost.epsilon:.4g}")
-    console.print(table)
-
-
-def show_entries(console: Console, entries: Iterable[Entry]) -> None:
-    """Print the history of the budget, oldest first."""
-    table = Table(title="Ledger")
-    for heading in ("entry", "share", "state", "question", "link"):
-        table.add_column(heading)
-    for entry in entries:
-        question = Text(plain(entry.question.text))
-        share = percent(entry.share.fraction)
-        table.add_row(str(entry.number), share, entry.state, question, entry.digest[:12])
     console.print(table)
 
 

@@ -4,15 +4,25 @@ import os
 from pathlib import Path
 from typing import Final
 
-from confide.curator import Curator
-from confide.declare import Declaration, read_toml
-from confide.errors import BadDeclaration
+from rich.console import Console
 
-__all__ = ["FORGETFUL", "check_writable", "make_curator", "open_curator"]
+from confide.curator import Curator
+from confide.declare import Catalog, Declaration, read_toml
+from confide.desk import find_ledger
+from confide.errors import BadDeclaration
+from confide.ledger import Ledger, MemoryLedger
+
+__all__ = [
+    "check_writable",
+    "make_curator",
+    "open_curator",
+    "open_declared_ledger",
+    "warn_forgetful",
+]
 
 FORGETFUL: Final = (
-    "The ledger of this version lives in memory: what is spent here is forgotten when the command "
-    "ends, and the next one begins with the whole budget. Do not give analysts this command yet."
+    "No ledger is declared, so what is spent here is forgotten when the command ends, and the next "
+    'one begins with the whole budget: add [ledger] with url = "sqlite:///ledger.db".'
 )
 
 
@@ -27,7 +37,27 @@ def make_curator(declaration: Declaration) -> Curator:
         [*declaration.tables, *declaration.public_tables],
         budget=declaration.budget,
         neighbours=declaration.neighbours,
+        ledger=declaration.ledger,
+        limits=declaration.limits,
+        anchor=declaration.anchor,
     )
+
+
+def open_declared_ledger(declaration: Declaration) -> Ledger:
+    """Return the ledger that a file declares, without a look at the data."""
+    return find_ledger(
+        declaration.ledger,
+        declaration.budget,
+        Catalog([*declaration.tables, *declaration.public_tables]),
+        declaration.limits,
+        declaration.anchor,
+    )
+
+
+def warn_forgetful(console: Console, ledger: object) -> None:
+    """Say that a ledger in memory is forgotten with the command."""
+    if isinstance(ledger, MemoryLedger):
+        console.print(FORGETFUL, style="yellow", markup=False)
 
 
 def check_writable(path: Path) -> None:

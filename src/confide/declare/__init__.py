@@ -3,6 +3,8 @@
 from confide.declare.budget import Budget
 from confide.declare.catalog import Catalog
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
+from confide.declare.limits import Limit, Limits
+from confide.declare.service import Service
 from confide.declare.tables import ROW, PublicTable, Row, Table
 from confide.declare.toml import Declaration, read_toml
 
@@ -18,8 +20,11 @@ __all__ = [
     "Float",
     "Int",
     "Kind",
+    "Limit",
+    "Limits",
     "PublicTable",
     "Row",
+    "Service",
     "Table",
     "Text",
     "read_toml",

@@ -124,11 +124,13 @@ Column = Int | Float | Category | Text | Bool | Date
 def finest_step(low: Fraction, high: Fraction) -> Fraction:
     """Return the power of two that cuts [low, high] into about 2**40 steps.
 
+    A single number is a multiple of its step, so that rounding leaves it alone.
+
     >>> finest_step(Fraction(0), Fraction(5_000)) == Fraction(8_192, 2**40)
     True
     """
     if low == high:
-        return Fraction(1)
+        return Fraction(1, low.denominator)
     width = high - low
     exponent = width.numerator.bit_length() - width.denominator.bit_length()
     power: Fraction = Fraction(2) ** exponent

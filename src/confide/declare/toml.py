@@ -7,10 +7,9 @@ go. Paths in a file are relative to the file.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from confide.declare.budget import ACCOUNTINGS, Budget
@@ -27,7 +26,9 @@ from confide.declare.columns import (
     read_day,
 )
 from confide.declare.fields import Field, Problems, flag, text
+from confide.declare.limits import NAME, Limit, Limits, Window, read_share
 from confide.declare.lines import KeyPath, Lines
+from confide.declare.service import Service, read_duration, read_origins
 from confide.declare.tables import MOST_ROWS, ROW, PublicTable, Row, Table, read_name
 from confide.errors import BadDeclaration
 from confide.exact import fraction, positive, probability, whole
@@ -36,16 +37,18 @@ from confide.mechanisms import Neighbours
 
 __all__ = ["Declaration", "parse_toml", "read_toml"]
 
-ANALYST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
 SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:)(.+)", re.DOTALL)
-SECTIONS: Final = ["budget", "ledger", "tables", "public_tables", "analysts"]
+SECTIONS: Final = [
+    *("budget", "ledger", "tables", "public_tables"),
+    *("limits", "analysts", "purposes", "server"),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """Everything that one file declares.
 
-    ``ledger`` is an address or None; ``analysts`` maps names to the most that each may spend.
+    ``ledger`` and ``anchor`` are addresses or None; ``limits`` are the bounds below the budget.
     """
 
     tables: tuple[Table, ...]
@@ -53,7 +56,14 @@ class Declaration:
     budget: Budget
     neighbours: Neighbours
     ledger: str | None
-    analysts: Mapping[str, Share]
+    limits: Limits = field(default_factory=Limits)
+    anchor: str | None = None
+    service: Service = field(default_factory=Service)
+
+    @property
+    def analysts(self) -> Mapping[str, Share]:
+        """The most that each analyst may spend in all."""
+        return {name: limit.share for name, limit in self.limits.analysts.items()}
 
 
 def read_toml(path: str | Path) -> Declaration:
@@ -144,7 +154,11 @@ BUDGET: Final = {
     "accounting": Field(_accounting),
     "neighbours": Field(lambda name, value: Neighbours.of(text(name, value))),
 }
-LEDGER: Final = {"url": Field(text, required=True)}
+LEDGER: Final = {
+    "url": Field(text, required=True),
+    "anchor": Field(text),
+    "reuse": Field(lambda name, value: Limits(reuse=text(name, value)).reuse),
+}
 TABLE: Final = {
     "source": Field(text, required=True),
     "unit": Field(_unit, required=True),
@@ -154,14 +168,16 @@ TABLE: Final = {
     "version": Field(_version),
 }
 PUBLIC_TABLE: Final = {"source": Field(text, required=True), "version": Field(_version)}
-ANALYSTS: Final = {"share": Field(lambda _, value: _share(value), required=True)}
-
-
-def _share(value: object) -> Share:
-    share = Share.floor(value)
-    if share > Share.floor(1):
-        raise BadDeclaration(f"share must be at most 1, got {value!r}")
-    return share
+SERVER: Final = {
+    "answer_after": Field(read_duration),
+    "longest_wait": Field(read_duration),
+    "requests_per_minute": Field(_limit),
+    "questions_at_once": Field(_limit),
+    "largest_body": Field(_limit),
+    "allowed_origins": Field(read_origins),
+}
+WINDOWS: Final = {str(window): Field(read_share) for window in Window}
+LIMIT: Final = {"share": Field(read_share, required=True), **WINDOWS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +196,9 @@ class _Reader:
         if "budget" not in read:
             self.problems.add((), "the section [budget] is missing; it needs epsilon")
         budget, neighbours = self._budget(parts.get("budget"))
-        ledger = self._ledger(parts.get("ledger"))
-        analysts = self._analysts(parts.get("analysts", {}))
+        kept = self._ledger(parts.get("ledger"))
+        limits = self._limits(parts, kept)
+        service = self._service(parts.get("server", {}))
         tables = [self._table(key, part) for key, part in parts.get("tables", {}).items()]
         public = [self._public(key, part) for key, part in parts.get("public_tables", {}).items()]
         known, known_public = _without_none(tables), _without_none(public)
@@ -190,7 +207,16 @@ class _Reader:
         self.problems.raise_all(name)
         if budget is None:
             raise BadDeclaration(f"{name} declares no budget")
-        return Declaration(tuple(known), tuple(known_public), budget, neighbours, ledger, analysts)
+        return Declaration(
+            tuple(known),
+            tuple(known_public),
+            budget,
+            neighbours,
+            kept.get("url"),
+            limits,
+            kept.get("anchor"),
+            service,
+        )
 
     def _budget(self, values: dict[str, Any] | None) -> tuple[Budget | None, Neighbours]:
         path = ("budget",)
@@ -203,24 +229,33 @@ class _Reader:
             return None, neighbours
         return self.problems.attempt(path, lambda: Budget(**read)), neighbours
 
-    def _ledger(self, values: dict[str, Any] | None) -> str | None:
-        if values is None:
-            return None
-        read = self._read(("ledger",), values, LEDGER)
-        return None if read is None else self._address(read["url"])
+    def _ledger(self, values: dict[str, Any] | None) -> dict[str, str]:
+        read = {} if values is None else self._read(("ledger",), values, LEDGER) or {}
+        return {
+            key: value if key == "reuse" else self._address(value) for key, value in read.items()
+        }
 
-    def _analysts(self, values: dict[str, Any]) -> Mapping[str, Share]:
-        shares: dict[str, Share] = {}
-        for name, part in values.items():
-            path = ("analysts", name)
-            if not ANALYST.match(name):
-                self.problems.add(
-                    path, "an analyst's name has letters, digits and _ . @ -, at most 63"
-                )
-            read = self._read(path, part, ANALYSTS)
-            if read is not None:
-                shares[name] = read["share"]
-        return MappingProxyType(shares)
+    def _service(self, values: dict[str, Any]) -> Service:
+        path = ("server",)
+        read = self._read(path, values, SERVER) or {}
+        return self.problems.attempt(path, lambda: Service(**read)) or Service()
+
+    def _limits(self, parts: dict[str, dict[str, Any]], kept: dict[str, str]) -> Limits:
+        windows = self._read(("limits",), parts.get("limits", {}), WINDOWS) or {}
+        reuse = kept.get("reuse", "own")
+        analysts, purposes = (self._named(parts, key) for key in ("analysts", "purposes"))
+        return Limits(analysts=analysts, purposes=purposes, reuse=reuse, **windows)
+
+    def _named(self, parts: dict[str, dict[str, Any]], key: str) -> dict[str, Limit]:
+        limits: dict[str, Limit] = {}
+        for name, part in parts.get(key, {}).items():
+            path = (key, name)
+            read = self._read(path, part, LIMIT)
+            if not NAME.match(name):
+                self.problems.add(path, "a name has letters, digits and _ . @ -, at most 63")
+            elif read is not None:
+                limits[name] = Limit(**read)
+        return limits
 
     def _table(self, name: str, part: object) -> Table | None:
         path = ("tables", name)

@@ -1,6 +1,6 @@
 """The only code that reads rows."""
 
 from confide.engines.duckdb import DuckDB
-from confide.engines.sealed import Groups, Sealed, open_sealed
+from confide.engines.sealed import Counts, Groups, Sealed, open_counts, open_sealed
 
-__all__ = ["DuckDB", "Groups", "Sealed", "open_sealed"]
+__all__ = ["Counts", "DuckDB", "Groups", "Sealed", "open_counts", "open_sealed"]

@@ -2,26 +2,36 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
+from confide.engines.blocks import Estimator, SealedBlocks, compute_blocks, write_blocks
 from confide.engines.expressions import Sql, call, cast
 from confide.engines.fragments import column, unit_column, without_nan
+from confide.engines.histograms import read_counts, write_histogram
 from confide.engines.public import DuckFacts, column_type, kinds_of
 from confide.engines.sealed import Groups, Sealed
 from confide.engines.statements import write_statement
 from confide.engines.views import view_of_private, view_of_public
 from confide.errors import BadDeclaration, Fault
 from confide.ledger import Hold
-from confide.plan import Plan
+from confide.noise import Entropy
+from confide.plan import DeclaredKeys, Plan
+from confide.plan.blocks import BlockReading
 
 __all__ = ["DuckDB"]
 
+T = TypeVar("T")
 FLOATS: Final = {"DOUBLE", "FLOAT"}
+WHOLE: Final = {
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER"),
+}
 OWNER_LOG: Final = logging.getLogger("confide.owner")
 
 
@@ -51,21 +61,49 @@ class DuckDB:
     def run(self, plan: Plan, hold: Hold) -> Sealed:
         """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
         hold.use()
-        statement = write_statement(plan, self._salt).sql("duckdb", copy=False)
-        count = len(plan.query.keys)
+        keys = len(plan.query.keys)
+        counts = tuple(
+            self._read(
+                write_histogram(plan, one, self._salt, self._unit_kind),
+                lambda found: read_counts(found.fetchnumpy(), keys),
+            )
+            for one in plan.histograms
+        )
+        if not plan.totals and isinstance(plan.keys, DeclaredKeys):
+            return Sealed({}, counts)
+        statement = write_statement(plan, self._salt, self._unit_kind)
+        rows = self._read(statement, lambda found: found.fetchall())
+        groups: Groups = {}
+        for row in rows:
+            added = (int(part or 0) for part in row[keys:])
+            before = groups.get(row[:keys], (0,) * (len(row) - keys))
+            groups[row[:keys]] = tuple(a + b for a, b in zip(before, added, strict=True))
+        return Sealed(groups, counts)
+
+    def run_blocks(
+        self,
+        reading: BlockReading,
+        hold: Hold,
+        estimator: Estimator,
+        outputs: int,
+        entropy: Entropy,
+    ) -> SealedBlocks:
+        """Return what an estimator of the owner's gives for each block of units, sealed."""
+        hold.use()
+        key = entropy.words(4).tobytes().hex()
+        found = self._read(write_blocks(reading, self._salt, key), lambda rows: rows.fetchnumpy())
+        return compute_blocks(found, reading, estimator, outputs, entropy)
+
+    def _read(self, select: sql.Select, fetch: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        """Return what a statement gives, or a fault that says nothing of it."""
+        statement = select.sql("duckdb", copy=False)
         try:
             with self._lock:
-                rows = self._connection.execute(statement).fetchall()
+                return fetch(self._connection.execute(statement))
         except duckdb.Error as error:
             # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
             OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
             raise Fault("the engine could not answer; the owner's log has the reason") from None
-        groups: Groups = {}
-        for row in rows:
-            added = (int(part or 0) for part in row[count:])
-            before = groups.get(row[:count], (0,) * (len(row) - count))
-            groups[row[:count]] = tuple(a + b for a, b in zip(before, added, strict=True))
-        return Sealed(groups)
 
     def _open(self, table: Table | PublicTable) -> None:
         """Make a source readable under its raw name.
@@ -93,7 +131,7 @@ class DuckDB:
             raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
-        """Return each table's unit, in a type in which those of all tables compare safely.
+        """Return each table's unit: a whole number where all tables have one, else a text.
 
         # Privacy: a cast that fails on one row would tell of it, and NaN would make one unit of
         # all whom nobody identified.
@@ -103,8 +141,8 @@ class DuckDB:
             for table in catalog.private.values()
             if isinstance(table.unit, str)
         }
-        common = set(types.values())
-        wanted = common.pop() if len(common) == 1 and not common & FLOATS else "VARCHAR"
+        wanted = "BIGINT" if set(types.values()) <= WHOLE else "VARCHAR"
+        self._unit_kind = Kind.INT if wanted == "BIGINT" else Kind.TEXT
         return {
             table.name: _unit(table.unit, types[table.name], wanted)
             if isinstance(table.unit, str)
@@ -179,6 +217,8 @@ def _csv_options(table: Table | PublicTable) -> list[Sql]:
         "delim": sql.Literal.string(","),
         "quote": sql.Literal.string('"'),
         "escape": sql.Literal.string('"'),
+        "comment": sql.Literal.string(""),
+        "skip": sql.Literal.number(0),
     }
     if isinstance(table, Table):
         options["all_varchar"] = sql.true()

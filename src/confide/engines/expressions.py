@@ -40,6 +40,14 @@ TYPES: Final = {
     Kind.BOOL: "BOOLEAN",
     Kind.DATE: "DATE",
 }
+NAMED: Final = {
+    "BIGINT": sql.DataType.Type.BIGINT,
+    "BOOLEAN": sql.DataType.Type.BOOLEAN,
+    "DATE": sql.DataType.Type.DATE,
+    "DOUBLE": sql.DataType.Type.DOUBLE,
+    "INTEGER": sql.DataType.Type.INT,
+    "VARCHAR": sql.DataType.Type.VARCHAR,
+}
 
 F = Function
 Sql = sql.Expr
@@ -48,12 +56,12 @@ Args = Sequence[Sql]
 
 def cast(value: Sql, kind: str) -> Sql:
     """Return a cast of which the range says that it can be done."""
-    return sql.Cast(this=value, to=sql.DataType.build(kind, dialect="duckdb"))
+    return sql.Cast(this=value, to=sql.DataType(this=NAMED[kind]))
 
 
 def try_cast(value: Sql, kind: str) -> Sql:
     """Return a cast that gives NULL where it cannot be done."""
-    return sql.TryCast(this=value, to=sql.DataType.build(kind, dialect="duckdb"))
+    return sql.TryCast(this=value, to=sql.DataType(this=NAMED[kind]))
 
 
 def number(value: float) -> Sql:

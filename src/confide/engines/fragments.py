@@ -1,5 +1,10 @@
-"""Small pieces of engine SQL that every statement is made of."""
+"""Small pieces of engine SQL that every statement is made of.
 
+Selections are put together without copying, which takes most of the time otherwise: a piece stands
+in one place only, or is copied where it is used again.
+"""
+
+from collections.abc import Iterable
 from typing import Final
 
 from sqlglot import expressions as sql
@@ -13,6 +18,8 @@ __all__ = [
     "column",
     "is_known",
     "label",
+    "nested",
+    "select",
     "table",
     "unit_column",
     "without_nan",
@@ -21,9 +28,24 @@ __all__ = [
 UNIT: Final = "the unit"  # no declared name has a space
 
 
+def select(columns: Iterable[Sql], source: Sql) -> sql.Select:
+    """Return the selection of columns from a table or a nested selection."""
+    return sql.Select(expressions=list(columns), from_=sql.From(this=source))
+
+
+def nested(rows: sql.Query, name: str) -> sql.Subquery:
+    """Return a selection as the source of another one, under a name."""
+    alias = sql.TableAlias(this=_quoted(name))
+    return sql.Subquery(this=rows, alias=alias)
+
+
 def column(name: str, alias: str | None = None) -> sql.Column:
     """Return a column by its name, of the named table or the only one."""
-    return sql.column(name, table=alias, quoted=True)
+    return sql.Column(this=_quoted(name), table=None if alias is None else _quoted(alias))
+
+
+def _quoted(name: str) -> sql.Identifier:
+    return sql.Identifier(this=name, quoted=True)
 
 
 def unit_column(alias: str | None = None) -> sql.Column:
@@ -33,7 +55,7 @@ def unit_column(alias: str | None = None) -> sql.Column:
 
 def label(value: Sql, name: str) -> Sql:
     """Return a value under a name."""
-    return sql.Alias(this=value, alias=sql.to_identifier(name, quoted=True))
+    return sql.Alias(this=value, alias=_quoted(name))
 
 
 def table(name: str, alias: str | None = None) -> sql.Table:

@@ -1,40 +1,81 @@
 """What one row adds to a sum: a whole number within a grid."""
 
 from fractions import Fraction
+from typing import Final
 
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.expressions import Sql, call, cast, number
+from confide.engines.expressions import Sql, cast, number, try_cast
 from confide.engines.fragments import clamped
 from confide.plan import Range, ValueGrid
 
-__all__ = ["clipped_part", "exact_sum", "whole_part"]
+__all__ = ["clipped_part", "ends_within", "exact_sum", "stored_part", "try_steps", "whole_part"]
 
-HALF = Fraction(1, 2)
+HALF: Final = Fraction(1, 2)
+MOST_PARTS: Final = 2**8
 
 
 def whole_part(value: Sql, grid: ValueGrid) -> Sql:
-    """Return the value on its grid, as a whole number; NULL stays NULL."""
+    """Return the value on its grid, as a whole number; NULL stays NULL.
+
+    The cast rounds to the nearest whole number, ties to the even one.
+    """
     # Privacy: the clamp has whole ends and only rounding comes after, so each row stays within.
     steps = clamped(_steps(value, grid), float(grid.low), float(grid.high))
-    return cast(call("ROUND", steps), "BIGINT")
+    return cast(steps, "BIGINT")
 
 
 def clipped_part(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> Sql:
     """Return the same for a value that a view clips to a range, without a second clamp if possible.
 
-    Why: whole numbers are subtracted exactly. For doubles, the steps rise with the value, also when
-         each operation rounds, so those of the range's ends, computed here by the same operations,
-         enclose all others; where they round to whole numbers within the grid, so does every value.
+    Why: whole numbers, of at most 54 bits, are multiplied and subtracted exactly. For doubles, the
+         steps rise with the value, also when each operation rounds, so those of the range's ends,
+         computed here by the same operations, enclose all others; where they round to whole numbers
+         within the grid, so does every value.
     """
-    if kind is Kind.INT and grid.step == 1 and grid.centre.denominator == 1:
-        return value - number(int(grid.centre)) if grid.centre else value
+    rate, centre = 1 / grid.step, grid.centre / grid.step
+    if kind is Kind.INT and rate.denominator == centre.denominator == 1 and rate <= MOST_PARTS:
+        scaled = value * number(int(rate)) if rate != 1 else value
+        return scaled - number(int(centre)) if centre else scaled
+    if ends_within(grid, clipped) is not None:
+        return cast(_steps(value, grid), "BIGINT")
+    return whole_part(value, grid)
+
+
+def ends_within(grid: ValueGrid, clipped: Range) -> tuple[int, int] | None:
+    """Return the steps of a range's ends, as the engine computes them, if the grid has both."""
     centre, rate = float(grid.centre), float(1 / grid.step)
     low, high = ((float(end) - centre) * rate for end in (clipped.low, clipped.high))
-    if grid.low - HALF < Fraction(low) and Fraction(high) < grid.high + HALF:
-        return cast(call("ROUND", _steps(value, grid)), "BIGINT")
-    return whole_part(value, grid)
+    is_inside = grid.low - HALF < Fraction(low) and Fraction(high) < grid.high + HALF
+    return (round(low), round(high)) if is_inside else None
+
+
+def try_steps(stored: Sql, grid: ValueGrid) -> Sql:
+    """Return a double that nobody clipped on its grid, NULL where it has no place in 64 bits."""
+    return try_cast(_steps(stored, grid), "BIGINT")
+
+
+def stored_part(steps: Sql, stored: Sql, clipped: Range, ends: tuple[int, int]) -> Sql:
+    """Return what `clipped_part` gives, from a double that nobody clipped and its `try_steps`.
+
+    Claim: a whole number from the first to the second of ``ends``, or NULL for NULL and NaN.
+    Why:   what is not one of the ends was compared with them. Steps rise with the value, so they
+           lie between the ends for every value in the range; a value below it, also minus infinity,
+           counts as the first end, and one above as the second. NaN is above infinity.
+    """
+    # It is faster to clamp whole numbers than doubles, whose comparisons must mind NaN.
+    low, high = (number(end) for end in ends)
+    infinity = cast(sql.Literal.string("inf"), "DOUBLE")
+    least = number(float(clipped.low))
+    inside = sql.Between(this=steps, low=low, high=high)
+    return sql.Case(
+        ifs=[
+            sql.If(this=inside, true=steps.copy()),
+            sql.If(this=sql.LT(this=stored, expression=least), true=low.copy()),
+            sql.If(this=sql.LTE(this=stored.copy(), expression=infinity), true=high.copy()),
+        ]
+    )
 
 
 def exact_sum(part: Sql) -> Sql:

@@ -2,24 +2,32 @@
 
 from typing import NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from confide.query.tree import Value
 
-__all__ = ["Groups", "Sealed", "open_sealed"]
+__all__ = ["Counts", "Groups", "Integers", "Pair", "Sealed", "open_counts", "open_sealed"]
 
 Groups = dict[tuple[Value, ...], tuple[int, ...]]
+Integers = NDArray[np.int64]
+Pair = tuple[Integers, Integers]
+"""Cells that hold rows, in order, and how many rows each holds."""
+
+Counts = dict[tuple[Value, ...], Pair]
 
 
 class Sealed:
-    """Exact totals of each group that the engine found.
+    """Exact totals of each group that the engine found, and rows by cell for each histogram.
 
     # Privacy: shows nothing, compares with nothing, cannot be copied out or written down. Only
-    # `open_sealed` reads it, and only release/ calls that.
+    # `open_sealed` and `open_counts` read it, and only release/ calls them.
     """
 
-    __slots__ = ("_groups",)
+    __slots__ = ("_counts", "_groups")
 
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
+    def __init__(self, groups: Groups, counts: tuple[Counts, ...] = ()) -> None:
+        self._groups, self._counts = groups, counts
 
     def __repr__(self) -> str:
         return "Sealed(...)"
@@ -36,3 +44,8 @@ class Sealed:
 def open_sealed(sealed: Sealed) -> Groups:
     """Return the exact totals, for the noise to be added."""
     return sealed._groups  # noqa: SLF001  # the one place
+
+
+def open_counts(sealed: Sealed) -> tuple[Counts, ...]:
+    """Return the rows by cell of each histogram, for a choice to be made among cells."""
+    return sealed._counts  # noqa: SLF001  # the other place

@@ -1,6 +1,6 @@
 """Where rows come from: tables, joins, and one row for each unit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from sqlglot import expressions as sql
@@ -8,7 +8,16 @@ from sqlglot import expressions as sql
 from confide.declare import Catalog, Kind
 from confide.engines.cuts import cut_rows
 from confide.engines.expressions import Emitter, Sql, case, cast, number
-from confide.engines.fragments import UNIT, column, is_known, label, table, unit_column
+from confide.engines.fragments import (
+    UNIT,
+    column,
+    is_known,
+    label,
+    nested,
+    select,
+    table,
+    unit_column,
+)
 from confide.engines.parts import exact_sum, whole_part
 from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
 from confide.plan.ranges import Ranges, range_of
@@ -23,28 +32,29 @@ ADDED_UP: Final = (Aggregation.SUM, Aggregation.MEAN)
 
 @dataclass(frozen=True, slots=True)
 class SourceWriter:
-    """Writes the FROM of a statement."""
+    """Writes the FROM of a statement; ``unit`` says whether units are whole numbers or texts."""
 
     catalog: Catalog
     facts: PublicFacts
     ranges: Ranges
     salt: str
+    unit: Kind = Kind.TEXT
 
     def attach(self, select: sql.Select, source: Source) -> sql.Select:
         """Return the selection with its rows from ``source``."""
         match source:
             case Scan(table=name, alias=alias):
-                return select.from_(table(name, alias))
+                return select.from_(table(name, alias), copy=False)
             case PerUnit(alias=alias):
-                return select.from_(self._per_unit(source).subquery(_quoted(alias)))
+                return select.from_(nested(self._per_unit(source), alias), copy=False)
             case Join(left=left, right=right, kind=kind):
                 other = (
                     table(right.table, right.alias)
                     if isinstance(right, Scan)
-                    else self._per_unit(right).subquery(_quoted(right.alias))
+                    else nested(self._per_unit(right), right.alias)
                 )
-                rows = self.attach(select, left)
-                return rows.join(other, on=self._condition(source), join_type=kind.value)
+                rows, on = self.attach(select, left), self._condition(source)
+                return rows.join(other, on=on, join_type=kind.value, copy=False)
             case _:
                 assert_never(source)
 
@@ -69,11 +79,13 @@ class SourceWriter:
             for name, aggregate in zip(names, columns.aggregates, strict=True)
         ]
         unit = label(unit_column(leftmost(source.source)), UNIT)
-        inner = SourceWriter(self.catalog, self.facts, columns.inner, self.salt)
-        rows = inner.attach(sql.select(unit, *values), source.source)
-        rows = rows if source.where is None else rows.where(emitter.emit(source.where))
+        inner = replace(self, ranges=columns.inner)
+        rows = inner.attach(sql.Select(expressions=[unit, *values]), source.source)
+        if source.where is not None:
+            rows.set("where", sql.Where(this=emitter.emit(source.where)))
         if columns.limits.is_cut:
-            rows = cut_rows(rows, columns.limits, [], names, f"{self.salt} unit")
+            kinds = {UNIT: self.unit, **dict.fromkeys(names, Kind.INT)}
+            rows = cut_rows(rows, columns.limits, [], names, f"{self.salt} unit", kinds=kinds)
         return _statistics(source, columns, rows)
 
 
@@ -82,26 +94,20 @@ def leftmost(source: Source) -> str:
     return leftmost(source.left) if isinstance(source, Join) else source.alias
 
 
-def _quoted(alias: str) -> sql.Identifier:
-    return sql.to_identifier(alias, quoted=True)
-
-
 def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.Select:
     """Return each unit's statistics, and then what is computed from them."""
-    grouped = sql.select(
-        unit_column(),
-        *[
-            label(_summed(aggregate, place, columns), f"g{place}")
-            for place, aggregate in enumerate(columns.aggregates)
-        ],
-    )
-    grouped = grouped.from_(rows.subquery("kept")).group_by(unit_column())
+    statistics = [
+        label(_summed(aggregate, place, columns), f"g{place}")
+        for place, aggregate in enumerate(columns.aggregates)
+    ]
+    grouped = select([unit_column(), *statistics], nested(rows, "kept"))
+    grouped.set("group", sql.Group(expressions=[unit_column()]))
     emitter = Emitter(columns.ranges)
     outputs = [
         label(emitter.emit(columns.over_columns(output.expression)), output.name)
         for output in source.outputs
     ]
-    return sql.select(unit_column(INNER), *outputs).from_(grouped.subquery(_quoted(INNER)))
+    return select([unit_column(INNER), *outputs], nested(grouped, INNER))
 
 
 def _added(aggregate: Aggregate, emitter: Emitter) -> Sql:

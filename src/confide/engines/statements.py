@@ -5,49 +5,183 @@ their keys and values; what each of them adds to each total; the cut; the sums. 
 ours: ``unit``, ``k0``, ``v0``, ``t0`` and so on.
 """
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 from sqlglot import expressions as sql
 
-from confide.declare import Kind
+from confide.declare import Category, Kind
 from confide.engines.cuts import cut_rows
 from confide.engines.expressions import Emitter, Sql, case, number
-from confide.engines.fragments import UNIT, column, is_known, label, unit_column
-from confide.engines.parts import clipped_part, exact_sum, whole_part
+from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
+from confide.engines.parts import (
+    clipped_part,
+    ends_within,
+    exact_sum,
+    stored_part,
+    try_steps,
+    whole_part,
+)
 from confide.engines.sources import SourceWriter, leftmost
-from confide.plan import DeclaredKeys, EarnedKeys, Measure, Plan, Range, Total
-from confide.query.tree import Column, Expression, Join, Scan, Source
+from confide.engines.views import as_listed, as_stored
+from confide.plan import (
+    DeclaredKeys,
+    EarnedKeys,
+    Measure,
+    Plan,
+    Range,
+    Total,
+    ValueGrid,
+    private_tables,
+)
+from confide.query.tree import Column, Expression, Value
 
 __all__ = ["write_statement"]
 
 
-def write_statement(plan: Plan, salt: str) -> sql.Select:
-    """Return the statement that gives, for each group found, its keys and exact totals."""
+def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select:
+    """Return the statement that gives, for each group found, its keys and exact totals.
+
+    ``unit`` says whether units are whole numbers or texts.
+    """
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
-    parts = [f"t{place}" for place in range(len(plan.totals))]
-    rows = _added(_values(plan, salt), plan, keys)
+    parts = [f"t{place}" for place in _carried(plan)]
+    stored = _stored_keys(plan)
+    rows = _added(_values(plan, salt, unit, stored), plan, keys)
     if plan.contribution.is_cut:
-        rows = cut_rows(rows, plan.contribution, keys, parts, salt)
-    sums = [_summed(total, part, plan) for total, part in zip(plan.totals, parts, strict=True)]
+        kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **_kinds(plan)}
+        small = _small_keys(plan)
+        rows = cut_rows(rows, plan.contribution, keys, parts, salt, kinds=kinds, small=small)
+    sums = [_summed(total, f"t{_twin(total, plan)}", plan) for total in plan.totals]
     if isinstance(plan.keys, EarnedKeys):
         sums.append(_units(plan))
-    statement = sql.select(*map(column, keys), *sums).from_(
-        rows.subquery("kept", copy=False), copy=False
-    )
-    return statement.group_by(*map(column, keys)) if keys else statement
+    statement = _grouped(map(column, keys), sums, nested(rows, "kept"), keys)
+    return _listed(statement, keys, stored) if stored else statement
 
 
-def _values(plan: Plan, salt: str) -> sql.Select:
+def _carried(plan: Plan) -> list[int]:
+    """Return the places of the totals to which each row adds something of its own."""
+    return [
+        place
+        for place, total in enumerate(plan.totals)
+        if not _is_plain(total) and _twin(total, plan) == place
+    ]
+
+
+def _is_plain(total: Total) -> bool:
+    """Tell whether every row adds one, so that there is nothing to carry."""
+    return total.argument is None and total.where is None
+
+
+def _twin(total: Total, plan: Plan) -> int:
+    """Return the place of a total, or of the sum of the very values that it counts.
+
+    Why: what a row adds to that sum is NULL where its value is NULL or its condition does not hold.
+    """
+    for place, other in enumerate(plan.totals):
+        same = (other.argument, other.where) == (total.argument, total.where)
+        if same and other.grid is not None and total.measure is Measure.ROWS:
+            return place
+    return plan.totals.index(total)
+
+
+def _grouped(
+    shown: Iterable[Sql], sums: Iterable[Sql], source: Sql, keys: Sequence[str]
+) -> sql.Select:
+    statement = select([*shown, *sums], source)
+    if keys:
+        statement.set("group", sql.Group(expressions=[column(key) for key in keys]))
+    return statement
+
+
+def _kinds(plan: Plan) -> dict[str, Kind]:
+    """Return the kinds of the keys that have one."""
+    kinds = ((f"k{place}", key.kind) for place, key in enumerate(plan.query.keys))
+    return {name: kind for name, kind in kinds if kind is not None}
+
+
+def _small_keys(plan: Plan) -> list[str]:
+    """Return the keys that are whole numbers of 31 bits in every row that is cut.
+
+    Why: a view clips them to such a domain, and where the domain is known, NULL is left out.
+    """
+    tables = private_tables(plan.query.source, plan.catalog)
+    return [
+        f"k{place}"
+        for place, (key, domain) in enumerate(zip(plan.query.keys, plan.domains, strict=True))
+        if isinstance(key, Column) and key.table in tables and key.kind is Kind.INT
+        if domain and all(map(_is_small, domain))
+    ]
+
+
+def _is_small(value: Value) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**31
+
+
+def _stored_keys(plan: Plan) -> dict[int, Category]:
+    """Return the keys, by their places, that are compared with their lists after grouping.
+
+    Why: a text that is not listed counts as NULL, so groups of stored texts, renamed and added up,
+         are the groups of listed ones; it is faster to compare a few groups than every row. Totals
+         of several groups add up, except where a unit is to be counted once.
+    """
+    counts_units = any(total.measure is Measure.UNITS for total in plan.totals)
+    if plan.contribution.is_cut or counts_units or not isinstance(plan.keys, DeclaredKeys):
+        return {}
+    tables = private_tables(plan.query.source, plan.catalog)
+    found: dict[int, Category] = {}
+    for place, key in enumerate(plan.query.keys):
+        if isinstance(key, Column) and key.table in tables:
+            declared = tables[key.table].columns[key.name]
+            found |= {place: declared} if isinstance(declared, Category) else {}
+    return found
+
+
+def _listed(
+    statement: sql.Select, keys: Sequence[str], stored: Mapping[int, Category]
+) -> sql.Select:
+    """Return the groups under their listed texts, those with the same ones added up."""
+    parts = [f"t{place}" for place in range(len(statement.expressions) - len(keys))]
+    names = zip(statement.expressions, [*keys, *parts], strict=True)
+    statement.set("expressions", [label(value, name) for value, name in names])
+    listed = [
+        label(as_listed(column(key), stored[place]) if place in stored else column(key), key)
+        for place, key in enumerate(keys)
+    ]
+    renamed = select([*listed, *map(column, parts)], nested(statement, "stored"))
+    sums = [exact_sum(column(part)) for part in parts]
+    return _grouped(map(column, keys), sums, nested(renamed, "listed"), keys)
+
+
+def _values(plan: Plan, salt: str, unit: Kind, stored: Mapping[int, Category]) -> sql.Select:
     """Return the rows that count: unit, keys, and for each total its value and condition."""
     emitter, source = Emitter(plan.ranges), plan.query.source
     columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
-    columns += [label(_key(key, emitter), f"k{i}") for i, key in enumerate(plan.query.keys)]
-    for place, total in enumerate(plan.totals):
-        if total.argument is not None:
-            columns.append(label(emitter.emit(total.argument), f"v{place}"))
-        if total.where is not None:
-            columns.append(label(emitter.emit(total.where), f"w{place}"))
-    writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt)
-    rows = writer.attach(sql.select(*(columns or [number(1)])), source)
-    return rows if plan.query.where is None else rows.where(emitter.emit(plan.query.where))
+    for place, key in enumerate(plan.query.keys):
+        if place in stored and isinstance(key, Column):
+            value: Sql = column(as_stored(key.name), key.table)
+        else:
+            value = _key(key, emitter)
+        columns.append(label(value, f"k{place}"))
+    for place in _carried(plan):
+        total = plan.totals[place]
+        columns += [label(value, name) for name, value in _operands(total, place, plan, emitter)]
+    writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
+    rows = writer.attach(sql.Select(expressions=columns or [number(1)]), source)
+    if plan.query.where is not None:
+        rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
+    return rows
+
+
+def _operands(total: Total, place: int, plan: Plan, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
+    """Yield the value and the condition of a total, and its steps where these are clipped."""
+    if total.where is not None:
+        yield f"w{place}", emitter.emit(total.where)
+    if total.grid is not None and _step_ends(total, plan) and isinstance(total.argument, Column):
+        stored = column(as_stored(total.argument.name), total.argument.table)
+        yield f"v{place}", stored
+        yield f"s{place}", try_steps(stored.copy(), total.grid)
+    elif total.argument is not None:
+        yield f"v{place}", emitter.emit(total.argument)
 
 
 def _key(key: Expression, emitter: Emitter) -> Sql:
@@ -62,12 +196,9 @@ def _key(key: Expression, emitter: Emitter) -> Sql:
 def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:
     """Return unit, keys and what each row adds to each total: a whole number, or NULL."""
     unit = [unit_column()] if plan.has_unit else []
-    parts = [
-        label(_part(total, place, plan), f"t{place}") for place, total in enumerate(plan.totals)
-    ]
-    added = sql.select(*unit, *map(column, keys), *parts).from_(
-        rows.subquery("counted", copy=False), copy=False
-    )
+    parts = [label(_part(plan.totals[place], place, plan), f"t{place}") for place in _carried(plan)]
+    shown = [*unit, *map(column, keys), *parts]
+    added = select(shown or [number(1)], nested(rows, "counted"))
     if isinstance(plan.keys, DeclaredKeys) and not plan.contribution.is_cut:
         return added  # groups that are not declared are never answered
     answered = zip(keys, plan.domains, strict=True)
@@ -76,49 +207,56 @@ def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:
         for key, domain in answered
         if domain is not None and None not in domain
     ]
-    return added.where(*known) if known else added
+    return added.where(*known, copy=False) if known else added
 
 
 def _part(total: Total, place: int, plan: Plan) -> Sql:
     value = column(f"v{place}")
     part: Sql = number(1)
     if total.grid is not None and total.argument is not None:
-        clipped, kind = _clipped_range(total, plan), total.argument.kind
-        part = (
-            clipped_part(value, kind, total.grid, clipped)
-            if clipped is not None and kind is not None
-            else whole_part(value, total.grid)
-        )
+        part = _steps(total, place, plan, total.grid, total.argument.kind)
     elif total.argument is not None:
         # Without a cut nothing but COUNT sees the part, and it counts what is not NULL.
         part = case(is_known(value), part) if plan.contribution.is_cut else value
     return part if total.where is None else case(column(f"w{place}"), part)
 
 
+def _steps(total: Total, place: int, plan: Plan, grid: ValueGrid, kind: Kind | None) -> Sql:
+    """Return what a row adds to a sum, on its grid."""
+    value, clipped, ends = column(f"v{place}"), _clipped_range(total, plan), _step_ends(total, plan)
+    if clipped is None or kind is None:
+        return whole_part(value, grid)
+    if ends is None:
+        return clipped_part(value, kind, grid, clipped)
+    return stored_part(column(f"s{place}"), value, clipped, ends)
+
+
+def _step_ends(total: Total, plan: Plan) -> tuple[int, int] | None:
+    """Return the ends to which the steps of a real column can be clipped, instead of itself."""
+    clipped, argument = _clipped_range(total, plan), total.argument
+    if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
+        return None
+    return ends_within(total.grid, clipped)
+
+
 def _clipped_range(total: Total, plan: Plan) -> Range | None:
     """Return the range that a view holds a value to: that of a column of a private table."""
     match total.argument:
-        case Column(table=alias, name=name) if alias in _private(plan.query.source, plan):
+        case Column(table=alias, name=name) if alias in private_tables(
+            plan.query.source, plan.catalog
+        ):
             return plan.ranges[alias, name]
         case _:
             return None
 
 
-def _private(source: Source, plan: Plan) -> set[str]:
-    """Return the aliases of the private tables that are read row by row."""
-    match source:
-        case Scan(table=name, alias=alias):
-            return {alias} if name in plan.catalog.private else set()
-        case Join(left=left, right=right):
-            return _private(left, plan) | _private(right, plan)
-        case _:
-            return set()
-
-
 def _summed(total: Total, part: str, plan: Plan) -> Sql:
     if total.measure is Measure.UNITS and plan.has_unit:
-        counted = case(is_known(column(part)), unit_column())
+        who: Sql = unit_column()
+        counted = who if _is_plain(total) else case(is_known(column(part)), who)
         return sql.Count(this=sql.Distinct(expressions=[counted]))
+    if _is_plain(total):
+        return sql.Count(this=sql.Star())
     if total.grid is None:
         return sql.Count(this=column(part))
     return exact_sum(column(part))

@@ -28,7 +28,7 @@ from confide.engines.fragments import (
     without_nan,
 )
 
-__all__ = ["view_of_private", "view_of_public"]
+__all__ = ["as_listed", "as_stored", "view_of_private", "view_of_public"]
 
 GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: real_day}
 
@@ -39,16 +39,34 @@ def view_of_private(
     """Return the declared columns of a table, clipped to their bounds, with the unit in front.
 
     A row without a unit is about no one whom we could protect, so it is left out. ``stored`` says
-    what the source's schema promises of its columns, which saves casts.
+    what the source's schema promises of its columns, which saves casts. Categories and reals stand
+    beside what is stored, for statements that compare groups with the list, and clip steps.
     """
     columns = [
         label(_clipped(kind, column(name), stored.get(name)), name)
         for name, kind in declared.columns.items()
     ]
+    columns += [
+        label(try_cast(column(name), TYPES[kind.kind]), as_stored(name))
+        for name, kind in declared.columns.items()
+        if isinstance(kind, Category | Float)
+    ]
     if unit is None:
         return sql.select(*columns).from_(table(raw))
     shown = sql.select(label(unit, UNIT), *columns).from_(table(raw))
     return shown.where(is_known(unit.copy()))
+
+
+def as_stored(name: str) -> str:
+    """Return the view's name for a column that is neither compared with its list nor clipped."""
+    return f"stored {name}"  # no declared name has a space
+
+
+def as_listed(text: Sql, declared: Category) -> Sql:
+    """Return the text if the declaration lists it, else NULL."""
+    listed = [literal(value) for value in declared.values if value is not None]
+    listing = sql.DataType(this=sql.DataType.Type.ENUM, expressions=listed)
+    return cast(sql.TryCast(this=text, to=listing) if listed else sql.Null(), "VARCHAR")
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
@@ -68,11 +86,8 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
             return clamped(whole, low, high)
         case Float(low=least, high=most):
             return _clamped_double(try_cast(raw, "DOUBLE"), float(least), float(most))
-        case Category(values=values):
-            listed = [literal(value) for value in values if value is not None]
-            listing = sql.DataType(this=sql.DataType.Type.ENUM, expressions=listed)
-            known = sql.TryCast(this=try_cast(raw, "VARCHAR"), to=listing)
-            return cast(known if listed else sql.Null(), "VARCHAR")
+        case Category():
+            return as_listed(try_cast(raw, "VARCHAR"), declared)
         case Date(low=first, high=last):
             return between(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():

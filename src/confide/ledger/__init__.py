@@ -1,6 +1,63 @@
 """The budget and its history: reserve before reading, commit before answering."""
 
-from confide.ledger.memory import MemoryLedger
-from confide.ledger.protocol import Entry, Hold, Ledger, Noisy, Question, Receipt
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["Entry", "Hold", "Ledger", "MemoryLedger", "Noisy", "Question", "Receipt"]
+from confide.ledger.anchors import Anchor, Mark
+from confide.ledger.exports import Recount, recount
+from confide.ledger.memory import MemoryLedger
+from confide.ledger.protocol import (
+    Allowance,
+    Entry,
+    Hold,
+    Ledger,
+    Noisy,
+    Question,
+    Receipt,
+    Stored,
+)
+from confide.ledger.refusals import (
+    AnsweredAlready,
+    KeyUsed,
+    LedgerBehind,
+    LedgerDamaged,
+    LedgerNewer,
+    LedgerUnavailable,
+)
+
+if TYPE_CHECKING:
+    from confide.ledger.opening import open_ledger
+    from confide.ledger.sql import SqlLedger
+
+__all__ = [
+    "Allowance",
+    "Anchor",
+    "AnsweredAlready",
+    "Entry",
+    "Hold",
+    "KeyUsed",
+    "Ledger",
+    "LedgerBehind",
+    "LedgerDamaged",
+    "LedgerNewer",
+    "LedgerUnavailable",
+    "Mark",
+    "MemoryLedger",
+    "Noisy",
+    "Question",
+    "Receipt",
+    "Recount",
+    "SqlLedger",
+    "Stored",
+    "open_ledger",
+    "recount",
+]
+
+_HOMES: Final = {"SqlLedger": "confide.ledger.sql", "open_ledger": "confide.ledger.opening"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the ledgers in databases when first used: SQLAlchemy takes a while."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'confide.ledger' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,14 +1,37 @@
 """A ledger in memory: the same rules, gone with the process."""
 
-import hashlib
-import json
+import os
+import secrets
 import threading
-from collections.abc import Iterable
-from dataclasses import replace
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
+from itertools import islice
 
+from confide.declare import Limits
 from confide.errors import Fault
-from confide.ledger.protocol import Entry, Hold, Noisy, Question, Receipt
+from confide.ledger.bounds import check_limits, work_out_allowance
+from confide.ledger.chain import (
+    Answered,
+    Charge,
+    Record,
+    add_answer,
+    add_charge,
+    delta_units,
+    first_head,
+    grant_head,
+    name_question,
+    next_time,
+    now,
+    read_noisy,
+    write_noisy,
+)
+from confide.ledger.checks import check_records
+from confide.ledger.exports import write_export
+from confide.ledger.protocol import Allowance, Entry, Hold, Noisy, Question, Receipt, Stored
+from confide.ledger.refusals import AnsweredAlready, KeyUsed
 from confide.loss import Filter, Share
 
 __all__ = ["MemoryLedger"]
@@ -17,18 +40,42 @@ __all__ = ["MemoryLedger"]
 class MemoryLedger:
     """Charges and answers of one process, chained by digests."""
 
-    def __init__(self, filter: Filter) -> None:  # noqa: A002  # the idea's own word
-        self._filter, self._opening = filter, filter
-        self._entries: list[Entry] = []
-        self._answers: dict[int, Noisy] = {}
-        self._seals: dict[int, str] = {}
-        self._newest: dict[tuple[str, str], int] = {}
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        filter: Filter,  # noqa: A002  # the idea's own word
+        limits: Limits | None = None,
+        *,
+        clock: Callable[[], int] = now,
+    ) -> None:
+        self._opening, self._limits, self._clock = filter, limits or Limits(), clock
+        self._identity, self._salt = secrets.token_hex(16), secrets.token_hex(16)
+        self._head = first_head(self._identity, filter)
+        self._charges: dict[int, Charge] = {}
+        self._answers: dict[int, Answered] = {}
+        self._asked: defaultdict[str, list[int]] = defaultdict(list)
+        self._keys: dict[tuple[str, str], int] = {}
+        self._running: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        self._lock, self._process = threading.Lock(), os.getpid()
 
     @property
     def filter(self) -> Filter:
         """The filter as it stands."""
-        return self._filter
+        return grant_head(self._opening, self._head)
+
+    @property
+    def opening(self) -> Filter:
+        """The filter as it was opened."""
+        return self._opening
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds below the budget."""
+        return self._limits
+
+    @property
+    def salt(self) -> str:
+        """The key of the engine's cut."""
+        return self._salt
 
     def reserve(
         self,
@@ -37,64 +84,153 @@ class MemoryLedger:
         delta: Fraction = Fraction(0),
         *,
         readings: int | None = 1,
+        key: str = "",
     ) -> Hold:
         """Charge before anything is read."""
-        with self._lock:
-            granted = self._filter.grant(share, delta)
-            number = len(self._entries)
-            before = self._entries[-1].digest if self._entries else ""
-            entry = Entry(number, question, share, delta, "held", "")
-            self._entries.append(replace(entry, digest=_digest(entry, before)))
-            self._filter = granted
-            return Hold(number, share, readings=readings)
+        with self._turn():
+            if key and (question.analyst, key) in self._keys:
+                raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+            head, clock = self._head, self._clock()
+            charge, after = add_charge(
+                head,
+                question,
+                (share.units, delta_units(delta, self._opening)),
+                (
+                    self._spent("analyst", question.analyst),
+                    self._spent("purpose", question.purpose),
+                ),
+                now=clock,
+                opening=self._opening,
+                readings=readings,
+                key=key,
+            )
+            rules = self._limits.rules(question.analyst, question.purpose)
+            check_limits(rules, share.units, self._spent, charge.time)
+            self._charges[charge.number], self._head = charge, after
+            self._note(charge)
+            return charge.hold(self._opening)
 
     def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
         """Keep the answer with its charge."""
-        with self._lock:
-            entry = self._entries[hold.entry]
-            if entry.state != "held":
-                raise Fault(f"ledger entry {hold.entry} has its answer already")
-            self._entries[hold.entry] = replace(entry, state="answered")
-            self._answers[hold.entry] = noisy
-            self._seals[hold.entry] = _seal(noisy)
-            self._newest[entry.question.text, entry.question.fingerprint] = hold.entry
-            return Receipt(hold.entry, entry.share, entry.digest)
+        written = write_noisy(noisy)
+        with self._turn():
+            if hold.entry in self._answers:
+                raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
+            charge = self._charges[hold.entry]
+            record, self._head = add_answer(self._head, hold.entry, written, self._clock())
+            self._answers[hold.entry] = record
+            question = Question(charge.text, charge.fingerprint, charge.analyst)
+            self._asked[name_question(question)].append(hold.entry)
+            return charge.receipt()
 
-    def stored(self, question: Question) -> tuple[Receipt, Noisy] | None:
+    def resume(self, question: Question, key: str) -> Hold | Stored | None:
+        """Return what the key stands for."""
+        number = self._keys.get((question.analyst, key))
+        if number is None:
+            return None
+        charge = self._charges[number]
+        if (charge.text, charge.fingerprint) != (question.text, question.fingerprint):
+            raise KeyUsed(f"the key {key!r} was used for another question; choose another key")
+        return self.answer(number) or charge.hold(self._opening)
+
+    def remember(self, question: Question, key: str, receipt: Receipt) -> None:
+        """Let the key stand for an answer that was given for free."""
+        with self._turn():
+            if self._keys.setdefault((question.analyst, key), receipt.entry) != receipt.entry:
+                raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+
+    def stored(self, question: Question) -> Stored | None:
         """Return the newest answer to the same question."""
-        with self._lock:
-            number = self._newest.get((question.text, question.fingerprint))
-            if number is None:
-                return None
-            entry = self._entries[number]
-            return Receipt(number, entry.share, entry.digest), self._answers[number]
+        found = self._found(question)
+        return self.answer(found[-1]) if found else None
+
+    def answer(self, entry: int) -> Stored | None:
+        """Return the answer that an entry paid for."""
+        record = self._answers.get(entry)
+        if record is None:
+            return None
+        return Stored(self._charges[entry].receipt(), read_noisy(record.noisy))
+
+    def answers(self, question: Question) -> list[Stored]:
+        """Return all answers to the same question, oldest first."""
+        found = (self.answer(number) for number in self._found(question))
+        return [stored for stored in found if stored is not None]
+
+    def allowance(self, analyst: str = "", purpose: str = "") -> Allowance:
+        """Return what an analyst may spend for a purpose."""
+        time = next_time(self._head, self._clock())
+        return work_out_allowance(self._limits, analyst, purpose, self._spent, time)
 
     def entries(self) -> Iterable[Entry]:
         """Return the history, oldest first."""
         with self._lock:
-            return tuple(self._entries)
+            return tuple(
+                charge.entry(self._opening, state="answered" if number in self._answers else "held")
+                for number, charge in self._charges.items()
+            )
+
+    def history(
+        self, limit: int, *, before: int | None = None, analyst: str | None = None
+    ) -> list[Entry]:
+        """Return the newest charges first."""
+        fit = (
+            entry
+            for entry in reversed(tuple(self.entries()))
+            if (before is None or entry.number < before)
+            and (analyst is None or entry.question.analyst == analyst)
+        )
+        return list(islice(fit, limit))
 
     def verify(self) -> None:
         """Recompute balance and chain."""
+        start = first_head(self._identity, self._opening)
         with self._lock:
-            balance, before = self._opening, ""
-            for entry in self._entries:
-                if entry.digest != _digest(entry, before):
-                    raise Fault(f"ledger entry {entry.number} does not follow from those before it")
-                balance, before = balance.grant(entry.share, entry.delta), entry.digest
-            answered = [entry.number for entry in self._entries if entry.state == "answered"]
-            seals = {number: _seal(noisy) for number, noisy in self._answers.items()}
-            if answered != sorted(self._seals) or seals != self._seals:
-                raise Fault("a stored answer is not the one that was committed")
-            if balance != self._filter:
-                raise Fault("the ledger's balance is not the sum of its entries")
+            check_records(start, self._opening, self._records(), self._head)
 
+    def export(self) -> Iterator[str]:
+        """Yield the history as lines of JSON, without the answers' values; see `recount`."""
+        with self._lock:
+            return iter(
+                list(write_export(self._identity, self._opening, self._records(), self._head))
+            )
 
-def _seal(noisy: Noisy) -> str:
-    return hashlib.sha256(json.dumps(noisy, default=str, sort_keys=True).encode()).hexdigest()
+    def _records(self) -> list[Record]:
+        kept: list[Record] = [*self._charges.values(), *self._answers.values()]
+        return sorted(kept, key=lambda record: record.number)
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one at a time change the ledger, in the process that it belongs to.
 
-def _digest(entry: Entry, before: str) -> str:
-    parts = [before, entry.number, entry.share.units, str(entry.delta)]
-    parts += [entry.question.text, entry.question.fingerprint, entry.question.analyst]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        # Privacy: a fork has a copy of the balance, and both would spend what was there once.
+        """
+        if os.getpid() != self._process:
+            raise Fault(
+                "this ledger lives in the memory of another process; give forked workers a ledger "
+                "on disk, such as ledger='ledger.db'"
+            )
+        with self._lock:
+            yield
+
+    def _spent(self, scope: str, name: str, before: int | None = None) -> int:
+        """Return what was spent in a scope, until now or before a time."""
+        running = self._running[scope, name]
+        place = len(running) if before is None else bisect_left(running, (before, -1))
+        return running[place - 1][1] if place else 0
+
+    def _note(self, charge: Charge) -> None:
+        """Keep what makes later look-ups short."""
+        self._running["budget", ""].append((charge.time, charge.spent))
+        for scope, name, total in (
+            ("analyst", charge.analyst, charge.analyst_spent),
+            ("purpose", charge.purpose, charge.purpose_spent),
+        ):
+            self._running[scope, name].append((charge.time, total))
+        if charge.name:
+            self._keys[charge.analyst, charge.name] = charge.number
+
+    def _found(self, question: Question) -> list[int]:
+        numbers = self._asked.get(name_question(question), [])
+        if self._limits.is_shared:
+            return list(numbers)
+        return [n for n in numbers if self._charges[n].analyst == question.analyst]

@@ -1,17 +1,22 @@
 """What a ledger does: it reserves before anything is read, and keeps what was answered."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from confide.declare import Limits
 from confide.errors import Fault
 from confide.loss import Filter, Share
 
-__all__ = ["Entry", "Hold", "Ledger", "Question", "Receipt"]
+__all__ = ["Allowance", "Entry", "Hold", "Ledger", "Noisy", "Question", "Receipt", "Stored"]
+
+NOTHING: Final = Share(0)
 
 Noisy = dict[str, Any]
-"""A released answer as JSON can hold it; its layout belongs to release/."""
+"""A released answer as JSON can hold it, dates too; its layout belongs to release/."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class Question:
     text: str
     fingerprint: str
     analyst: str
+    purpose: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +38,21 @@ class Receipt:
     digest: str
 
 
+class Stored(NamedTuple):
+    """An answer that was given before, with the receipt of what was paid for it."""
+
+    receipt: Receipt
+    noisy: Noisy
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the ledger, as shown to the owner."""
+    """One line of the ledger, as shown to the owner.
+
+    ``number`` is its place in the chain, in which answers stand too, so that numbers have gaps.
+    ``loss`` is what the share allows, exactly; ``spent`` what was spent with this entry, in all.
+    ``time`` counts microseconds since 1970, in UTC; ``before`` is the digest of the place before.
+    """
 
     number: int
     question: Question
@@ -42,6 +60,25 @@ class Entry:
     delta: Fraction
     state: str
     digest: str
+    loss: str = ""
+    key: str = ""
+    spent: Share = NOTHING
+    time: int = 0
+    before: str = ""
+
+    @property
+    def moment(self) -> datetime:
+        """The time as a date, in UTC."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one may spend: within their own limits, those of the calendar, and the budget."""
+
+    total: Share
+    spent: Share
+    left: Share
 
 
 class Hold:
@@ -49,15 +86,29 @@ class Hold:
 
     Only a ledger makes one; an engine presents it before it reads. ``readings`` is how often, or
     None for a session, whose charge covers everything it ever releases, however often it reads.
+    ``delta`` is what the charge covers of failures.
     """
 
-    __slots__ = ("_readings", "entry", "share")
+    __slots__ = ("_process", "_readings", "delta", "entry", "share")
 
-    def __init__(self, entry: int, share: Share, *, readings: int | None = 1) -> None:
-        self.entry, self.share, self._readings = entry, share, readings
+    def __init__(
+        self,
+        entry: int,
+        share: Share,
+        *,
+        readings: int | None = 1,
+        delta: Fraction = Fraction(0),
+    ) -> None:
+        self.entry, self.share, self.delta = entry, share, delta
+        self._readings, self._process = readings, os.getpid()
 
     def use(self) -> None:
-        """Let one reading pass, while any is left."""
+        """Let one reading pass, while any is left, in the process that paid for it.
+
+        # Privacy: a fork copies a session with its noise and its count; only one may go on.
+        """
+        if self._process != os.getpid():
+            raise Fault("this hold belongs to another process; a fork asks and pays for itself")
         if self._readings is None:
             return
         if self._readings == 0:
@@ -66,11 +117,32 @@ class Hold:
 
 
 class Ledger(Protocol):
-    """The budget and its history."""
+    """The budget and its history.
+
+    Whose limits a charge must keep is told by its question: the analyst and the purpose.
+    """
 
     @property
     def filter(self) -> Filter:
         """The filter as it stands, with what is spent."""
+        ...
+
+    @property
+    def opening(self) -> Filter:
+        """The filter as it was opened: what each share is worth, without a look at the balance."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds below the budget."""
+        ...
+
+    @property
+    def salt(self) -> str:
+        """The key of the engine's cut, so that a unit is cut alike as long as the ledger lives.
+
+        # Privacy: it is shown to no one, for with it a unit could be told which rows count.
+        """
         ...
 
     def reserve(
@@ -80,22 +152,66 @@ class Ledger(Protocol):
         delta: Fraction = ...,
         *,
         readings: int | None = ...,
+        key: str = ...,
     ) -> Hold:
-        """Charge, durably, before anything is read; refuse what does not fit."""
+        """Charge, durably, before anything is read; refuse what does not fit.
+
+        Raises:
+            BudgetExceeded: the budget or a limit would be passed; nothing was charged.
+            KeyUsed: the key has a charge already; nothing was charged.
+        """
         ...
 
     def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
-        """Keep the released answer with its charge."""
+        """Keep the released answer with its charge; only then may it be shown.
+
+        Raises:
+            AnsweredAlready: the charge has its answer; ``noisy`` must be thrown away.
+        """
         ...
 
-    def stored(self, question: Question) -> tuple[Receipt, Noisy] | None:
+    def resume(self, question: Question, key: str) -> Hold | Stored | None:
+        """Return what the key stands for: an answer, a hold that a crash left, or nothing.
+
+        Raises:
+            KeyUsed: the key stands for another question.
+        """
+        ...
+
+    def remember(self, question: Question, key: str, receipt: Receipt) -> None:
+        """Let the key stand for an answer that was given for free."""
+        ...
+
+    def stored(self, question: Question) -> Stored | None:
         """Return the newest answer to the same question over the same declaration."""
+        ...
+
+    def answer(self, entry: int) -> Stored | None:
+        """Return the answer that an entry paid for."""
+        ...
+
+    def answers(self, question: Question) -> list[Stored]:
+        """Return all answers to the same question that are free for its analyst, oldest first."""
+        ...
+
+    def allowance(self, analyst: str = ..., purpose: str = ...) -> Allowance:
+        """Return what an analyst may spend for a purpose."""
         ...
 
     def entries(self) -> Iterable[Entry]:
         """Return the history, oldest first."""
         ...
 
+    def history(
+        self, limit: int, *, before: int | None = ..., analyst: str | None = ...
+    ) -> list[Entry]:
+        """Return the newest charges first: at most ``limit``, before an entry, of one analyst."""
+        ...
+
     def verify(self) -> None:
         """Recompute balance and chain, and raise a Fault where they disagree."""
+        ...
+
+    def export(self) -> Iterator[str]:
+        """Yield the history as lines of JSON, without the answers' values."""
         ...

@@ -81,9 +81,8 @@ class Exponential(Selector):
         filled = np.flatnonzero(widths > 0)
         if not len(filled):
             raise BadDeclaration("breaks must enclose at least one grid point, got none")
-        masses = [int(width) for width in widths[filled]]
-        index = greatest(values[filled], self.rate, GUMBEL, entropy, masses)
-        point = int(ends[filled[index]]) + uniform_below(masses[index], entropy)
+        index = filled[greatest(values[filled], self.rate, GUMBEL, entropy, widths[filled])]
+        point = int(ends[index]) + uniform_below(int(widths[index]), entropy)
         return places.write(np.array(point), point)
 
 

@@ -58,7 +58,7 @@ def greatest(
     rate: Fraction,
     shape: Shape,
     entropy: Entropy,
-    weights: Sequence[int] | None = None,
+    weights: Sequence[int] | Integers | None = None,
 ) -> int:
     """Return the index that maximises ``rate * score + ln(weight) + noise``.
 
@@ -72,7 +72,7 @@ def greatest(
     noise, margin = _enclose(shape, words)
     values = _head_starts(scores, rate)
     if weights is not None:
-        values += np.log(np.array([float(weight) for weight in weights]))
+        values += np.log(np.asarray(weights, dtype=np.float64))
     margin += SLACK * (1.0 + np.abs(values) + 64.0 * (weights is not None))
     unknown = ~np.isfinite(values)
     values[unknown], margin[unknown] = 0.0, np.inf
@@ -86,7 +86,7 @@ def greatest(
             index: Contender(
                 number=Uniform(entropy, int(words[index]), WORD),
                 head_start=rate * (Fraction(scores[index].item()) - top),
-                weight=1 if weights is None else weights[index],
+                weight=1 if weights is None else int(weights[index]),
             )
             for index in contenders.tolist()
         },

@@ -1,20 +1,34 @@
 """How a question is answered, worked out before any row is read."""
 
+from confide.plan.cells import BentCells, Cells, EvenCells
 from confide.plan.keys import DeclaredKeys, EarnedKeys
 from confide.plan.plan import Plan, Statistic, make_plan
+from confide.plan.quantiles import Histogram, Quantile
 from confide.plan.ranges import ANYTHING, Range, Ranges, declared_range
-from confide.plan.sources import INNER, Contribution, PublicFacts, UnitColumns, unit_columns
+from confide.plan.sources import (
+    INNER,
+    Contribution,
+    PublicFacts,
+    UnitColumns,
+    private_tables,
+    unit_columns,
+)
 from confide.plan.totals import Measure, Total, ValueGrid, grid_for
 
 __all__ = [
     "ANYTHING",
     "INNER",
+    "BentCells",
+    "Cells",
     "Contribution",
     "DeclaredKeys",
     "EarnedKeys",
+    "EvenCells",
+    "Histogram",
     "Measure",
     "Plan",
     "PublicFacts",
+    "Quantile",
     "Range",
     "Ranges",
     "Statistic",
@@ -24,5 +38,6 @@ __all__ = [
     "declared_range",
     "grid_for",
     "make_plan",
+    "private_tables",
     "unit_columns",
 ]

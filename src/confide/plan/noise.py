@@ -77,6 +77,8 @@ def noise_for(totals: tuple[Total, ...], reach: Reach, loss: PureLoss | Gaussian
              noise. Gaussian: d totals, each with sigma = side * sqrt(d * squares) / mu, make a
              squared distance of at most d * squares * mu^2 / (d * squares).
     """
+    if not totals:
+        return TotalNoise((), ())
     sides = [total.per_row for total in totals]
     match loss:
         case PureLoss(epsilon=epsilon):

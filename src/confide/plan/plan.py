@@ -8,13 +8,24 @@ from typing import Final, assert_never
 
 from confide.declare import Catalog, Float, Kind, Row, Table
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.loss import GaussianLoss, PureLoss
+from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
-from confide.plan.keys import DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
+from confide.noise import BoxNoise, DiscreteLaplace
+from confide.plan.cells import cells_for
+from confide.plan.grants import take_part
+from confide.plan.keys import KEY_PART, DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
+from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
 from confide.plan.ranges import Range, Ranges, range_of
 from confide.plan.sizes import check_sizes
-from confide.plan.sources import Contribution, PublicFacts, limits_of, ranges_of, unit_of
+from confide.plan.sources import (
+    Contribution,
+    PublicFacts,
+    limits_of,
+    private_tables,
+    ranges_of,
+    unit_of,
+)
 from confide.plan.totals import Measure, Total, grid_for
 from confide.query.functions import Aggregation, Function
 from confide.query.tree import (
@@ -22,12 +33,8 @@ from confide.query.tree import (
     Call,
     Column,
     Expression,
-    Join,
     Literal,
-    PerUnit,
     Query,
-    Scan,
-    Source,
     walk,
 )
 
@@ -36,12 +43,16 @@ __all__ = ["Plan", "Statistic", "make_plan"]
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One aggregate of the question, by the places of the totals that it is computed from."""
+    """One aggregate of the question, by the places of what it is computed from.
+
+    ``rows``, ``value`` and ``square`` are places of totals, ``quantile`` is one of quantiles.
+    """
 
     aggregate: Aggregate
     rows: int | None = None
     value: int | None = None
     square: int | None = None
+    quantile: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,16 @@ class Plan:
     has_unit: bool
     catalog: Catalog
     facts: PublicFacts
+    histograms: tuple[Histogram, ...] = ()
+    quantiles: tuple[Quantile, ...] = ()
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The names of what makes the answer private."""
+        named: tuple[str, ...] = ("KeySelection",) if isinstance(self.keys, EarnedKeys) else ()
+        if self.totals:
+            named += (LAWS.get(type(self.noise.law), "Gaussian"),)
+        return named + (("Exponential",) if self.quantiles else ())
 
     @property
     def failure(self) -> Fraction:
@@ -78,24 +99,41 @@ def make_plan(
     loss: PureLoss | GaussianLoss,
     *,
     failure: Fraction = Fraction(0),
+    granted: Loss | None = None,
 ) -> Plan:
     """Return how to answer ``query`` at the cost of ``loss``, or refuse it.
 
-    ``failure`` is the delta that keys may use which nobody declared.
+    ``failure`` is the delta that keys may use which nobody declared. ``granted`` is what the filter
+    grants, where ``loss`` is only what noise is calibrated to: choices may be cheaper there.
     """
-    check_sizes(query)
     contribution = limits_of(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
+    check_sizes(query, ranges)
     domains = tuple(domain_of(key, ranges) for key in query.keys)
     with _enough_noise():
         keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
-    wanted = _Totals(_tables(query.source, catalog), ranges, tuple(_aggregates(query)))
+    answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
+    tables = private_tables(query.source, catalog)
+    wanted = _Totals(tables, ranges, tuple(_aggregates(query)), answered)
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
-    answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     reach = reach_of(totals, contribution, neighbours, answered)
+    # Privacy: every total and every quantile takes an equal part of what the keys leave.
+    part = Fraction(1, max(1, len(totals) + len(wanted.levels)))
     with _enough_noise():
-        noise = noise_for(totals, reach, rest)
+        noise = noise_for(totals, reach, _scale(rest, part * len(totals)))
+    left = take_part(granted or loss, part * (1 if answered is not None else 1 - KEY_PART))
+    quantiles = tuple(
+        plan_quantile(
+            place,
+            level,
+            contribution.rows,
+            neighbours,
+            left,
+            is_grouped=bool(query.keys),
+        )
+        for place, level in wanted.levels
+    )
     return Plan(
         query=query,
         ranges=ranges,
@@ -110,7 +148,18 @@ def make_plan(
         has_unit=not isinstance(unit_of(query.source, catalog), Row),
         catalog=catalog,
         facts=facts,
+        histograms=tuple(wanted.histograms),
+        quantiles=quantiles,
     )
+
+
+def _scale(loss: PureLoss | GaussianLoss, part: Fraction) -> PureLoss | GaussianLoss:
+    """Return what the totals may cost; without totals nothing is added and nothing spent."""
+    if not part or part == 1:
+        return loss
+    if isinstance(loss, PureLoss):
+        return PureLoss(loss.epsilon * part)
+    return GaussianLoss(loss.mu_squared * part)
 
 
 @contextmanager
@@ -134,27 +183,17 @@ def _aggregates(query: Query) -> dict[Aggregate, None]:
     return dict.fromkeys(part for part in parts if isinstance(part, Aggregate))
 
 
-def _tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
-    """Return the private tables that are read row by row, by their names in the question."""
-    match source:
-        case Scan(table=name, alias=alias):
-            return {alias: catalog.private[name]} if name in catalog.private else {}
-        case Join(left=left, right=right):
-            return {**_tables(left, catalog), **_tables(right, catalog)}
-        case PerUnit():
-            return {}
-        case _:
-            assert_never(source)
-
-
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """Collects the totals that a question needs, each once."""
+    """Collects the totals and histograms that a question needs, each once."""
 
     tables: Mapping[str, Table]
     ranges: Ranges
     aggregates: tuple[Aggregate, ...]
+    answered: int | None
     places: dict[Total, int] = field(default_factory=dict)
+    histograms: dict[Histogram, int] = field(default_factory=dict)
+    levels: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 
     def place(self, total: Total) -> int:
         return self.places.setdefault(total, len(self.places))
@@ -181,7 +220,7 @@ class _Totals:
                     square=self._square(aggregate),
                 )
             case Aggregation.QUANTILE:
-                raise UnsupportedQuery("quantiles cannot be asked yet; ask for COUNT, SUM or AVG")
+                return Statistic(aggregate, quantile=self._quantile(aggregate))
             case _:
                 assert_never(aggregate.function)
 
@@ -215,16 +254,30 @@ class _Totals:
         spread = grid_for(Range(0.0, furthest**2), Kind.FLOAT, None, centred=True)
         return self.place(Total(Measure.VALUE, square, aggregate.where, spread))
 
+    def _quantile(self, aggregate: Aggregate) -> int:
+        """Place a quantile of the histogram of its argument."""
+        level, argument = read_level(aggregate.level), _argument(aggregate)
+        is_whole = argument.kind is Kind.INT
+        step = Fraction(1) if is_whole else self._step(argument)
+        cells = cells_for(self._range(argument), step, self.answered, is_whole=is_whole)
+        if cells is None:
+            raise UnsupportedQuery(
+                f"a quantile of {self.answered:,} groups is too much to count; group by fewer keys"
+            )
+        found = Histogram(argument, aggregate.where, cells)
+        place = self.histograms.setdefault(found, len(self.histograms))
+        return self.levels.setdefault((place, level), len(self.levels))
+
     def _range(self, argument: Expression) -> Range:
         found = range_of(argument, self.ranges)
         if argument.kind not in (Kind.INT, Kind.FLOAT):
             raise UnsupportedQuery(
-                f"only numbers can be added up, not a {argument.kind} expression"
+                f"only numbers can be added up or ranked, not a {argument.kind} expression"
             )
         if not found.is_bounded:
             raise UnsupportedQuery(
-                "this expression has no bounds, so one person could change its sum without limit; "
-                "write LEAST(GREATEST(expression, low), high) around it"
+                "this expression has no bounds, so one person could change the answer without "
+                "limit; write LEAST(GREATEST(expression, low), high) around it"
             )
         return found
 
@@ -238,6 +291,7 @@ class _Totals:
 
 
 LARGEST_SQUARED: Final = 1e140
+LAWS: Final[dict[type, str]] = {DiscreteLaplace: "Laplace", BoxNoise: "KNorm"}
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 
 

@@ -8,15 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 from confide.declare import Catalog
-from confide.errors import BadDeclaration, Fault, UnsupportedQuery
+from confide.errors import Fault, UnsupportedQuery
 from confide.exact import Number, float_above, probability
-from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
-from confide.loss.enclosure import last_dyadic
+from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
+from confide.plan.grants import find_epsilon
 from confide.plan.keys import MOST_GROUPS, DeclaredKeys, domain_of
 from confide.plan.noise import TotalNoise
 from confide.plan.plan import Plan
@@ -91,36 +90,6 @@ def moves_of(total: Total, contribution: Contribution, neighbours: Neighbours) -
 def score_unit(total: Total) -> Fraction:
     """Return what one whole step of a total means: 1 for a count, the grid's step for a sum."""
     return Fraction(1) if total.grid is None else total.grid.step
-
-
-def find_epsilon(
-    granted: Loss, kind: type[PureLoss] | type[BoundedRangeLoss], rounds: int = 1
-) -> Fraction:
-    """Return the greatest epsilon of which ``rounds`` uses cost at most ``granted``, rounded down.
-
-    Claim: ``rounds`` losses of this kind and epsilon are within ``granted`` in its own currency.
-    Why:   epsilon, mu^2 and the divergence of one order each add up under composition and grow
-           with epsilon, and the upper bound of the cost was compared at the number returned.
-    """
-    if isinstance(granted, PureLoss):
-        return granted.epsilon / rounds
-    return _last_epsilon(granted, kind is PureLoss, rounds)
-
-
-@lru_cache(maxsize=1024)
-def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noqa: FBT001
-    kind = PureLoss if is_pure else BoundedRangeLoss
-    return last_dyadic(lambda epsilon: _fits(kind(epsilon), granted, rounds))
-
-
-def _fits(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> bool:
-    match granted:
-        case GaussianLoss(mu_squared=mu_squared):
-            return rounds * loss.mu_squared <= mu_squared
-        case RenyiLoss(order=order, divergence=divergence):
-            return rounds * loss.renyi_above(order) <= divergence
-        case _:
-            raise BadDeclaration(f"no choice can be paid from {granted!r}")
 
 
 def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selector:

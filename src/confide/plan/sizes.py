@@ -3,10 +3,12 @@
 from typing import Final
 
 from confide.errors import UnsupportedQuery
+from confide.plan.ranges import Ranges, range_of
 from confide.query.functions import Function
 from confide.query.tree import (
     Aggregate,
     Call,
+    Column,
     Expression,
     Join,
     Literal,
@@ -28,12 +30,22 @@ GUARDED: Final = frozenset(
     }
 )
 """Functions whose guards may write their argument twice."""
+PLAIN: Final = frozenset(
+    {
+        *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE),
+        *(Function.NEGATE, Function.ABS),
+    }
+)
+"""Those of them whose guard is left out where the result is bounded."""
 
 
-def check_sizes(query: Query) -> None:
-    """Refuse expressions that are too large once every guard is written out."""
+def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
+    """Refuse expressions that are too large once every guard is written out.
+
+    ``ranges`` of the source's columns tell where arithmetic stays bounded and needs no guard.
+    """
     for top in _expressions(query):
-        if _size(top) > LARGEST:
+        if _size(top, ranges or {}) > LARGEST:
             raise UnsupportedQuery(
                 "this expression is too deep: divisions, roots and casts inside one another; "
                 "write it with fewer of them"
@@ -50,16 +62,24 @@ def _check_digits(call: Call) -> None:
         raise UnsupportedQuery(f"ROUND takes from {-MOST_DIGITS} to {MOST_DIGITS} digits")
 
 
-def _size(expression: Expression) -> int:
+def _size(expression: Expression, ranges: Ranges) -> int:
     """Return how many pieces the expression has when guards are written out, or more."""
     match expression:
         case Call(function=function, arguments=arguments):
-            total = sum(map(_size, arguments))
-            return min(1 + total * (2 if function in GUARDED else 1), LARGEST + 1)
+            total = sum(_size(argument, ranges) for argument in arguments)
+            twice = function in GUARDED and not _is_plain(expression, ranges)
+            return min(1 + total * (2 if twice else 1), LARGEST + 1)
         case Aggregate(argument=argument, where=where):
-            return 1 + sum(_size(part) for part in (argument, where) if part is not None)
+            return 1 + sum(_size(part, ranges) for part in (argument, where) if part is not None)
         case _:
             return 1
+
+
+def _is_plain(call: Call, ranges: Ranges) -> bool:
+    """Tell whether arithmetic is written without a guard: its range is known and bounded."""
+    columns = {(part.table, part.name) for part in walk(call) if isinstance(part, Column)}
+    known = call.function in PLAIN and columns <= ranges.keys()
+    return known and range_of(call, ranges).is_bounded
 
 
 def _expressions(query: Query) -> list[Expression]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
-from confide.declare import Catalog, Row
+from confide.declare import Catalog, Row, Table
 from confide.errors import UnsupportedQuery
 from confide.plan.ranges import Range, Ranges, declared_range, range_of
 from confide.query.functions import Aggregation
@@ -26,6 +26,7 @@ __all__ = [
     "PublicFacts",
     "UnitColumns",
     "limits_of",
+    "private_tables",
     "ranges_of",
     "unit_columns",
     "unit_of",
@@ -124,6 +125,19 @@ def unit_of(source: Source, catalog: Catalog) -> str | Row:
             return catalog.private[name].unit
         case PerUnit(source=inner) | Join(left=inner):
             return unit_of(inner, catalog)
+        case _:
+            assert_never(source)
+
+
+def private_tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
+    """Return the private tables that are read row by row, by their names in the question."""
+    match source:
+        case Scan(table=name, alias=alias):
+            return {alias: catalog.private[name]} if name in catalog.private else {}
+        case Join(left=left, right=right):
+            return {**private_tables(left, catalog), **private_tables(right, catalog)}
+        case PerUnit():
+            return {}
         case _:
             assert_never(source)
 

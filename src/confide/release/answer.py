@@ -1,7 +1,8 @@
 """The answer: noisy values with error bars, as a table in whatever form the analyst likes."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,12 +14,14 @@ from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
+from confide.release.combination import combine, noise_of
 from confide.release.display import Chart, draw_chart, write_table
 from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
 from confide.release.intervals import bootstrap, half_width, interval
 from confide.release.noise import NoisyTotals
-from confide.release.reference import reference_noise
+from confide.release.quantiles import read_ends, spread_ends
+from confide.release.reference import reference_levels, reference_noise
 
 __all__ = ["Answer", "Cost", "predict_errors"]
 
@@ -45,6 +48,7 @@ class Answer:
     cost: Cost
     receipt: Receipt
     reused: bool
+    kept: "Callable[[], Sequence[Answer]] | None" = field(default=None, repr=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,6 +66,17 @@ class Answer:
             {name: column[place] for name, column in zip(self.columns, columns, strict=True)}
             for place in self._order()
         ]
+
+    def combined(self) -> "Answer":
+        """Return all stored answers to this question as one, weighted by inverse variance; free.
+
+        They are those that are free for whoever asked: one's own, or everyone's if the owner
+        allows it. Their shares add up in the intervals, so those are narrower.
+        """
+        stored = list(self.kept()) if self.kept is not None else []
+        parts = [(one.plan, one.totals) for one in stored] or [(self.plan, self.totals)]
+        free = Cost(Fraction(0), 0.0)
+        return replace(self, totals=combine(parts), cost=free, reused=True)
 
     def to_pandas(self) -> Any:
         """Return the values as a pandas frame."""
@@ -135,16 +150,28 @@ class Answer:
         return places if query.limit is None else places[: query.limit]
 
     def _interval(self, expression: Expression, level: float) -> tuple[Floats, Floats]:
-        totals, noise = self.totals.values(self.plan), reference_noise(self.plan)
+        totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
         if isinstance(expression, Aggregate):
             statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
+            if statistic.quantile is not None:
+                return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
             return interval(statistic, self.plan, totals, noise, level)
+        every = len(noise) // BOOTSTRAP
+        thinned, levels = noise[::every], reference_levels(self.plan)[::every]
+        spreads = [
+            spread_ends(self.plan, self.totals.cells, place, level)
+            for place in range(len(self.plan.quantiles))
+        ]
+
+        def draw(place: int) -> Floats:
+            columns = [spread(levels[:, q], place) for q, spread in enumerate(spreads)]
+            return np.column_stack([thinned, *columns])
 
         def compute(place: int, table: Floats) -> Floats:
             columns = _Columns(self.plan, (self.totals.groups[place],) * len(table), table)
             return evaluate(expression, columns, len(table)).astype(np.float64)
 
-        return bootstrap(compute, totals, noise[:: len(noise) // BOOTSTRAP], level)
+        return bootstrap(compute, totals, draw, level)
 
 
 @dataclass(frozen=True, slots=True)

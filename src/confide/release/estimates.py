@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def estimate(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
-    """Return the statistic from totals; the last axis of ``totals`` is that of the plan's totals.
+    """Return the statistic; the last axis of ``totals`` has the plan's totals, then its quantiles.
 
     Counts and sums are unbiased. A mean stays within its declared range and a variance above
     zero: both are known beforehand.
@@ -34,9 +34,15 @@ def estimate(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
         case Aggregation.STDDEV:
             return np.sqrt(_variance(totals, statistic, _known(rows), plan))
         case Aggregation.QUANTILE:
-            raise TypeError("a quantile is not computed from totals")
+            return totals[..., len(plan.totals) + _place(statistic)]
         case _:
             assert_never(statistic.aggregate.function)
+
+
+def _place(statistic: Statistic) -> int:
+    if statistic.quantile is None:
+        raise TypeError("this statistic needs a quantile")
+    return statistic.quantile
 
 
 def _known(rows: Floats | None) -> Floats:

@@ -178,16 +178,20 @@ def _end(
 
 
 def bootstrap(
-    compute: Callable[[int, Floats], Floats], totals: Floats, noise: Floats, confidence: float
+    compute: Callable[[int, Floats], Floats],
+    totals: Floats,
+    noise: Callable[[int], Floats],
+    confidence: float,
 ) -> Ends:
     """Return an interval from what the same noise does to the estimate once more, group by group.
 
-    ``compute`` gives the estimates of a group, by its place, from a table of its totals.
+    ``compute`` gives the estimates of a group, by its place, from a table of its totals; ``noise``
+    gives a sample of the noise of a group.
     """
     levels = [(1 - confidence) / 2, (1 + confidence) / 2]
     ends = np.empty((2, len(totals)))
     for place, row in enumerate(totals):
         centre = compute(place, row[None, :])[0]
-        below, above = np.nanquantile(compute(place, row + noise) - centre, levels)
+        below, above = np.nanquantile(compute(place, row + noise(place)) - centre, levels)
         ends[:, place] = centre - above, centre - below
     return ends[0], ends[1]

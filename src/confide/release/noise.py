@@ -1,35 +1,70 @@
 """The one place where exact totals are opened: they leave it with their noise."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines import Groups, Sealed, open_sealed
+from confide.engines import Groups, Sealed, open_counts, open_sealed
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
 from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
 from confide.query.tree import Value
+from confide.release.quantiles import Chosen, choose_cells, read_cells
 
 __all__ = ["NoisyTotals", "perturb", "round_to_steps"]
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyTotals:
-    """Groups, and for each total a whole number of noise steps: safe to show and to store."""
+    """What was released, group by group: safe to show and to store.
+
+    ``steps`` holds for each total a whole number of noise steps, ``cells`` for each quantile the
+    three cells that were chosen: its value, and both ends of its interval.
+    """
 
     groups: tuple[tuple[Value, ...], ...]
     steps: tuple[tuple[int, ...], ...]
+    cells: tuple[tuple[Chosen, ...], ...] = ()
 
     def values(self, plan: Plan) -> NDArray[np.float64]:
-        """Return the totals in their own whole units, one row a group."""
+        """Return the totals in their own whole units, then the quantiles, one row a group."""
         sizes = np.array([float(step) for step in plan.noise.steps])
         table = np.array(self.steps, dtype=np.float64).reshape(len(self.groups), len(sizes))
         values: NDArray[np.float64] = table * sizes
-        return values
+        return np.hstack([values, read_cells(plan, self.cells)]) if plan.quantiles else values
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as JSON can hold it; days are tagged, since JSON has none."""
+        groups = [[_store(value) for value in group] for group in self.groups]
+        cells = [[list(chosen) for chosen in row] for row in self.cells]
+        return {"groups": groups, "steps": [list(row) for row in self.steps], "cells": cells}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "NoisyTotals":
+        """Return what was stored."""
+        groups = tuple(tuple(map(_restore, group)) for group in stored["groups"])
+        cells = tuple(tuple(map(_read_cells, row)) for row in stored.get("cells", ()))
+        return cls(groups, tuple(map(tuple, stored["steps"])), cells)
+
+
+def _store(value: Value) -> Any:
+    return {"day": value.isoformat()} if isinstance(value, date) else value
+
+
+def _restore(value: Any) -> Value:
+    restored: Value = date.fromisoformat(value["day"]) if isinstance(value, dict) else value
+    return restored
+
+
+def _read_cells(stored: Any) -> Chosen:
+    value, low, high = stored
+    return value, low, high
 
 
 def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
@@ -52,8 +87,31 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
         )
         noisy = np.clip(steps + noise[:, place], -LARGEST_VALUE, LARGEST_VALUE)
         columns.append(noisy.tolist())
-    return NoisyTotals(
-        groups, tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
+    noisy = tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
+    return NoisyTotals(groups, noisy, _choose(sealed, plan, groups, entropy))
+
+
+def _choose(
+    sealed: Sealed, plan: Plan, groups: tuple[tuple[Value, ...], ...], entropy: Entropy
+) -> tuple[tuple[Chosen, ...], ...]:
+    """Return the cells chosen for each quantile of every group that is answered.
+
+    # Privacy: a group without rows takes part in the choice as any other.
+    """
+    if not plan.quantiles:
+        return ()
+    counts, nothing = open_counts(sealed), (np.empty(0, np.int64), np.empty(0, np.int64))
+    return tuple(
+        tuple(
+            choose_cells(
+                counts[quantile.histogram].get(group, nothing),
+                quantile,
+                plan.histograms[quantile.histogram].cells,
+                entropy,
+            )
+            for quantile in plan.quantiles
+        )
+        for group in groups
     )
 
 

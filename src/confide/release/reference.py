@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
 from confide.plan import Plan
+from confide.plan.noise import TotalNoise
 
-__all__ = ["reference_noise"]
+__all__ = ["reference_levels", "reference_noise", "sample_noise"]
 
 Floats = NDArray[np.float64]
 POINTS: Final = 2**14
@@ -23,8 +24,13 @@ PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59,
 
 def reference_noise(plan: Plan) -> Floats:
     """Return noise of one group in the totals' own units: a row a point, a column a total."""
-    sizes = np.array([float(step) for step in plan.noise.steps])
-    law = plan.noise.law
+    return sample_noise(plan.noise)
+
+
+def sample_noise(noise: TotalNoise) -> Floats:
+    """Return evenly spread noise: a row a point, a column a total."""
+    sizes = np.array([float(step) for step in noise.steps])
+    law = noise.law
     if not len(sizes):
         return np.empty((POINTS, 0))
     match law:
@@ -40,6 +46,13 @@ def reference_noise(plan: Plan) -> Floats:
             drawn = np.stack([_signed(one, spread[:, i]) for i, one in enumerate(laws)], axis=1)
     scaled: Floats = drawn * sizes
     return scaled
+
+
+def reference_levels(plan: Plan) -> Floats:
+    """Return levels in (0, 1) for each quantile, beside the points of `reference_noise`."""
+    law = plan.noise.law
+    used = 2 * len(plan.totals) + 1 if isinstance(law, BoxNoise) else len(plan.totals)
+    return _points(used + len(plan.quantiles))[:, used:]
 
 
 def _signed(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floats:

@@ -1,0 +1,120 @@
+"""The reusable holdout: speed as ratios, the published experiment, and plans put to the test.
+
+With names, only these parts: `bench/holdout.py speed experiment plans`.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Analysts live among the tests; this folder, with a module named statistics, leaves the path.
+sys.path[0] = str(Path(__file__).parents[1] / "tests")
+
+from confide.holdout import Holdout, plan  # noqa: E402
+from confide.holdout.experiment import METHODS, run_experiment  # noqa: E402
+from support.analysts import boost_votes, poison_training, sign_votes  # noqa: E402
+
+MOST_COLUMN = 1.3
+MOST_MATRIX = 2.0
+TERMS: dict[str, Any] = {"tau": 0.15, "queries": 60, "overfits": 4}
+BETA = 0.05
+SESSIONS = 500
+WAYS = ("coding", "guess-and-check", "thresholdout", "gaussian", "rounding", "ladder", "splitting")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long some work takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def ratio(work: Callable[[], object], bare: Callable[[], object], times: int) -> float:
+    """Return the ratio of the fastest runs, taken in turns: what other programs do not disturb."""
+    both = [(seconds(work), seconds(bare)) for _ in range(times)]
+    return min(one for one, _ in both) / min(other for _, other in both)
+
+
+def measure_speed() -> list[str]:
+    """Print ratios to the bare means and matrix products; return those that are missed."""
+    rng, n, missed = np.random.default_rng(), 10**6, []
+    train, held = rng.random(n), rng.random(n)
+    holdout = Holdout(n, n, tau=0.1, queries=10**6, overfits=10)
+    found = ratio(lambda: holdout.ask(train, held), lambda: (train.mean(), held.mean()), 301)
+    print(
+        f"one query on 10^6 rows of floats / two NumPy means: {found:.2f} (at most {MOST_COLUMN})"
+    )
+    missed += ["column"] if found > MOST_COLUMN else []
+    first, second = train < 0.5, held < 0.5
+    found = ratio(lambda: holdout.ask(first, second), lambda: (first.mean(), second.mean()), 101)
+    print(f"one query on 10^6 rows of bools / two NumPy means: {found:.2f}")
+    rows, wide, ones = 10**4, 10**3, np.ones(10**4)
+    one, other = rng.random((rows, wide)), rng.random((rows, wide))
+    many = Holdout(rows, rows, tau=0.1, queries=10**9, overfits=10)
+    blocks = 100
+    found = ratio(lambda: many.ask_many(one, other), lambda: (ones @ one, ones @ other), blocks)
+    print(
+        f"{blocks * wide:,} queries on 10^4 rows, as matrices / their bare products: {found:.2f} "
+        f"(at most {MOST_MATRIX})"
+    )
+    missed += ["matrix"] if found > MOST_MATRIX else []
+    return missed
+
+
+def measure_experiment() -> list[str]:
+    """Print the published experiment at full size; return what is out of its band."""
+    begin = time.perf_counter()
+    result = run_experiment(runs=50)
+    took = time.perf_counter() - begin
+    missed = ["experiment takes more than a minute"] if took > 60 else []
+    print(f"experiment, n = d = 10,000, 50 runs of two variants and three methods: {took:.1f} s")
+    for curve in result.curves:
+        shown = [
+            f"k = {k}: {curve.holdout[:, i].mean():.3f} ({curve.fresh[:, i].mean():.3f} fresh)"
+            for i, k in enumerate(curve.picks)
+            if k in (20, 70, 500)
+        ]
+        signal = "signal" if curve.has_signal else "no signal"
+        print(f"  {curve.method}, {signal}: {'; '.join(shown)}; covered {curve.covered():.2f}")
+    quiet = result.curve(METHODS[1], has_signal=False)
+    late = [i for i, k in enumerate(quiet.picks) if k >= 70]
+    gaps = np.abs((quiet.holdout - quiet.fresh).mean(axis=0))[late]
+    print(f"  Thresholdout, no signal: largest mean gap to fresh for k >= 70: {gaps.max():.4f}")
+    missed += ["gap above 0.02"] if gaps.max() > 0.02 else []
+    return missed
+
+
+def measure_plans() -> list[str]:
+    """Print how many of 500 sessions fail at the rows that the plan demands."""
+    missed, rng = [], np.random.default_rng()
+    analysts = (sign_votes, poison_training, boost_votes)
+    for way in WAYS:
+        more: dict[str, Any] = {"epsilon": 2} if way == "thresholdout" else {}
+        bounds = plan(**TERMS, **more).bounds
+        n = next(bound.n for bound in bounds if bound.method == way)
+        failures = 0
+        for place in range(SESSIONS):
+            holdout = Holdout(n, n, method=way, beta=BETA, **TERMS, **more)
+            report = analysts[place % 3](holdout, rng, n, TERMS["queries"] - 1)
+            is_far = way != "ladder" and report.worst > TERMS["tau"]
+            failures += is_far or not report.is_covered
+        print(f"  {way}: n = {n:,}, {failures} of {SESSIONS} sessions failed (at most {BETA:.0%})")
+        missed += [way] if failures > BETA * SESSIONS else []
+    return missed
+
+
+PARTS: dict[str, Callable[[], list[str]]] = {
+    "speed": measure_speed,
+    "experiment": measure_experiment,
+    "plans": measure_plans,
+}
+
+if __name__ == "__main__":
+    asked = sys.argv[1:] or list(PARTS)
+    misses = [miss for name in asked for miss in PARTS[name]()]
+    if misses:
+        sys.exit(f"missed: {', '.join(misses)}")

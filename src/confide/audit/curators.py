@@ -1,0 +1,172 @@
+"""Whole questions on trial: two curators over neighbouring worlds, asked the same.
+
+Most cases ask once from text to answer, and then draw the noise again and again on the totals that
+the engine found, by the function that the curator calls: noise is all that differs between answers.
+Other cases go the whole way for each output.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from confide.audit.cases import Case, Finding, Verdict, sample_case
+from confide.audit.claims import Claim, claim_of
+from confide.audit.questions import make_questions
+from confide.audit.views import Outputs
+from confide.audit.worlds import TEXTS, Person, make_pair, write_world
+from confide.curator import Curator
+from confide.declare import Budget, PublicTable, Table
+from confide.engines import DuckDB, Sealed
+from confide.errors import Refusal
+from confide.ledger import Question
+from confide.loss import ApproximateLoss, Share
+from confide.mechanisms import Neighbours
+from confide.noise import SYSTEM
+from confide.plan import EarnedKeys, Plan
+from confide.release import Answer, NoisyTotals, perturb
+from confide.release.figures import plain
+
+__all__ = ["Sides", "claim_for", "compare_texts", "epsilon_for", "open_sides", "question_cases"]
+
+ROOM: Final = 10_000
+"""How many questions of one epsilon the budget of an audit has room for."""
+
+NOISE: Final = "noise drawn again"
+
+Ask = Callable[[Curator], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Two curators whose databases are neighbours, and engines over the same rows."""
+
+    pair: str
+    curators: tuple[Curator, Curator]
+    engines: tuple[DuckDB, DuckDB]
+
+
+def open_sides(
+    tables: Sequence[Table | PublicTable],
+    budget: Budget,
+    neighbours: Neighbours,
+    people: tuple[Person | None, Person],
+    folder: Path,
+) -> Sides:
+    """Return curators over two invented worlds that differ in one person.
+
+    Delta and accounting are the budget's; its epsilon is enlarged so that many questions fit.
+    """
+    private = [table for table in tables if isinstance(table, Table)]
+    worlds = make_pair(private, *people)
+    terms = Budget(ROOM * epsilon_for(budget), budget.delta, accounting=budget.accounting)
+    written = [write_world(one, tables, folder / str(side)) for side, one in enumerate(worlds)]
+    first, second = (Curator(one, budget=terms, neighbours=neighbours) for one in written)
+    engines = (
+        DuckDB(first.catalog, salt=first.ledger.salt),
+        DuckDB(second.catalog, salt=second.ledger.salt),
+    )
+    return Sides(_name_pair(people), (first, second), engines)
+
+
+def _name_pair(people: tuple[Person | None, Person]) -> str:
+    first, second = people
+    return str(second) if first is None else f"{first}, or {second}"
+
+
+def epsilon_for(budget: Budget) -> float:
+    """Return what each question on trial costs: enough for its noise to be seen through a little.
+
+    With a delta, noise is Gaussian, and an epsilon of 9 is a mu of about 2.
+    """
+    return 9.0 if budget.delta and budget.accounting != "pure" else 3.0
+
+
+def question_cases(sides: Sides, samples: int, *, epsilon: float) -> Iterator[Case]:
+    """Yield a case for each question that the declaration allows."""
+    private = list(sides.curators[0].catalog.private.values())
+    for text in make_questions(private):
+        yield Case(text, sides.pair, _questioning(sides, text, samples, epsilon))
+
+
+def _questioning(
+    sides: Sides, text: str, samples: int, epsilon: float
+) -> Callable[[float], Finding]:
+    def run(false_alarms: float) -> Finding:
+        answers = [_attempt(curator, text, epsilon) for curator in sides.curators]
+        first, second = answers
+        if not isinstance(first, Answer) or not isinstance(second, Answer):
+            return compare_texts(text, sides.pair, str(first), str(second))
+        if _shape(first) != _shape(second):
+            return compare_texts(text, sides.pair, _shape(first), _shape(second))
+        if not first.plan.totals and not first.plan.quantiles:
+            return compare_texts(text, sides.pair, "chosen keys", "chosen keys")
+        drawers = [
+            _drawer(engine, curator, answer.plan)
+            for engine, curator, answer in zip(sides.engines, sides.curators, answers, strict=True)
+        ]
+        case = sample_case(
+            text,
+            sides.pair,
+            NOISE,
+            claim=claim_for(sides.curators[0], first.cost.share, first.plan),
+            draw=lambda count: (drawers[0](count), drawers[1](count)),
+            samples=samples,
+        )
+        return case.run(false_alarms)
+
+    return run
+
+
+def _attempt(curator: Curator, text: str, epsilon: float) -> Answer | str:
+    try:
+        return curator.sql(text, epsilon=epsilon, fresh=True)
+    except Refusal as refusal:
+        return f"refused: {refusal}"
+
+
+def _shape(answer: Answer) -> str:
+    """Return what of an answer must not depend on rows: columns, cost, noise and declared keys."""
+    keys = "earned" if isinstance(answer.plan.keys, EarnedKeys) else answer.plan.keys.groups
+    return f"{answer.columns} {answer.cost} {answer.plan.noise} {keys}"
+
+
+def compare_texts(subject: str, pair: str, first: str, second: str) -> Finding:
+    """Return the finding on what has no noise and so must be the same on both sides."""
+    verdict = Verdict.ALIKE if first == second else Verdict.CONVICTED
+    note = plain(first)[:200] if first == second else "differs between the sides"
+    return Finding(subject, pair, "compared", verdict, note=note)
+
+
+def claim_for(curator: Curator, share: Any, plan: Plan | None = None) -> Claim:
+    """Return what is claimed of an answer that takes this share of the budget."""
+    loss = curator.ledger.opening.loss_of(Share.floor(share))
+    failure = plan.failure if plan is not None else 0
+    return claim_of(ApproximateLoss(loss, failure) if failure else loss)
+
+
+def _drawer(engine: DuckDB, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
+    """Return what draws outputs: the plan's noise on what the engine finds, read once."""
+    paid = curator.ledger.reserve(Question("audit", "", ""), Share.floor("1/1000"))
+    sealed: Sealed = engine.run(plan, paid)
+
+    def draw(count: int) -> Outputs:
+        return np.array([_encode(perturb(sealed, plan, SYSTEM), plan) for _ in range(count)])
+
+    return draw
+
+
+def _encode(noisy: NoisyTotals, plan: Plan) -> list[float]:
+    """Return all that was released as numbers in a fixed order.
+
+    Of earned keys the invented texts are looked for; how many keys were named comes first.
+    """
+    steps = dict(zip(noisy.groups, noisy.steps, strict=True))
+    if not isinstance(plan.keys, EarnedKeys):
+        cells = [float(cell) for row in noisy.cells for chosen in row for cell in chosen]
+        return [float(step) for row in noisy.steps for step in row] + cells
+    absent = (float("nan"),) * len(plan.totals)
+    named = [value for text in TEXTS for value in steps.get((text,), absent)]
+    return [float(len(steps)), *named]

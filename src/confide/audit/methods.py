@@ -1,0 +1,308 @@
+"""Every asking method of a curator on trial, the whole way from the call to what it returns.
+
+`METHODS` names them all; a test compares it with the class, so that no new method is forgotten.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+
+from confide.audit.cases import Case, Finding, Verdict, sample_case
+from confide.audit.curators import Sides, claim_for, compare_texts
+from confide.audit.questions import Parts, count_all, key_column, make_scores
+from confide.audit.views import Outputs
+from confide.audit.worlds import count_usual
+from confide.curator import Curator
+from confide.declare import Table
+from confide.errors import BudgetExceeded, Refusal
+from confide.loss import Share
+from confide.query import count
+from confide.release import Answer
+
+__all__ = ["METHODS", "WITHOUT_DATA", "method_cases"]
+
+WHOLE: Final = "the whole way"
+OVER: Final = 9.0
+
+Ask = Callable[[Curator], Sequence[float]]
+Trial = tuple[str, Ask]
+"""What is asked, in words, and the numbers that come back."""
+
+WITHOUT_DATA: Final = frozenset({"as_analyst", "register_estimator", "table"})
+"""Methods that return nothing, or nothing but a way to ask."""
+
+
+def method_cases(sides: Sides, samples: int, *, epsilon: float) -> Iterator[Case]:
+    """Yield a case for each asking method, with so many outputs of each side."""
+    table = next(iter(sides.curators[0].catalog.private.values()))
+    for name, make in METHODS.items():
+        made = make(table, epsilon)
+        if made is None:
+            continue
+        subject, ask = f"{name}: {made[0]}", made[1]
+        yield Case(subject, sides.pair, _trying(sides, subject, ask, samples, epsilon))
+    for name, show in TEXTS.items():
+        yield Case(name, sides.pair, _comparing(sides, name, show, table, epsilon))
+
+
+def _trying(
+    sides: Sides, subject: str, ask: Ask, samples: int, epsilon: float
+) -> Callable[[float], Finding]:
+    def run(false_alarms: float) -> Finding:
+        first, second = (_attempt(curator, ask) for curator in sides.curators)
+        if isinstance(first, str) or isinstance(second, str):
+            return compare_texts(subject, sides.pair, str(first), str(second))
+        if len(first) != len(second):
+            note = "returns more numbers on one side than on the other"
+            return Finding(subject, sides.pair, WHOLE, Verdict.CONVICTED, note=note)
+        case = sample_case(
+            subject,
+            sides.pair,
+            WHOLE,
+            claim=claim_for(sides.curators[0], _share(sides.curators[0], epsilon)),
+            draw=lambda count: (
+                _draw(sides.curators[0], ask, count),
+                _draw(sides.curators[1], ask, count),
+            ),
+            samples=samples,
+        )
+        return case.run(false_alarms)
+
+    return run
+
+
+def _comparing(
+    sides: Sides,
+    name: str,
+    show: Callable[[Curator, str, float], str],
+    table: Table,
+    epsilon: float,
+) -> Callable[[float], Finding]:
+    def run(_: float) -> Finding:
+        first, second = (show(one, count_all(table), epsilon) for one in sides.curators)
+        return compare_texts(name, sides.pair, first, second)
+
+    return run
+
+
+def _attempt(curator: Curator, ask: Ask) -> Sequence[float] | str:
+    try:
+        return ask(curator)
+    except Refusal as refusal:
+        return f"refused: {refusal}"
+    except ModuleNotFoundError as missing:
+        return f"not tried: {missing.name} is not installed"
+
+
+def _draw(curator: Curator, ask: Ask, number: int) -> Outputs:
+    return np.array([list(ask(curator)) for _ in range(number)], dtype=np.float64)
+
+
+def _share(curator: Curator, epsilon: float) -> Any:
+    """Return the share that an answer of this epsilon takes, by asking for its price."""
+    table = next(iter(curator.catalog.private.values()))
+    return curator.preview(count_all(table), epsilon=epsilon).cost.share
+
+
+def _numbers(answer: Answer) -> list[float]:
+    """Return every number of an answer, its intervals included."""
+    shown = [*answer.rows, *answer.interval_rows()]
+    values = [value for row in shown for value in row.values()]
+    return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def _try_sql(table: Table, epsilon: float) -> Trial:
+    text = count_all(table)
+    return text, lambda curator: _numbers(curator.sql(text, epsilon=epsilon, fresh=True))
+
+
+def _try_selection(table: Table, epsilon: float) -> Trial | None:
+    key = key_column(table)
+    if key is None:
+        return None
+    name, values = key
+    text = f'SELECT "{name}" FROM "{table.name}" GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1'  # noqa: S608
+
+    def ask(curator: Curator) -> list[float]:
+        (row,) = curator.sql(text, epsilon=epsilon, fresh=True).rows
+        return [float(values.index(row[name]))]
+
+    return text, ask
+
+
+def _try_ask(table: Table, epsilon: float) -> Trial:
+    def ask(curator: Curator) -> list[float]:
+        question = curator.table(table.name).agg(n=count())
+        return _numbers(curator.ask(question, epsilon=epsilon, fresh=True))
+
+    return "a count, made in Python", ask
+
+
+def _try_kept(table: Table, epsilon: float) -> Trial:
+    text = count_all(table)
+
+    def ask(curator: Curator) -> list[float]:
+        curator.sql(text, epsilon=epsilon, fresh=True)
+        kept = curator.kept(text)
+        return [] if kept is None else _numbers(kept)
+
+    return "a count that was asked before", ask
+
+
+def _try_recall(table: Table, epsilon: float) -> Trial:
+    text = count_all(table)
+
+    def ask(curator: Curator) -> list[float]:
+        entry = curator.sql(text, epsilon=epsilon, fresh=True).receipt.entry
+        told = curator.recall(entry)
+        return [] if told is None else _numbers(told)
+
+    return "a count, by its entry in the ledger", ask
+
+
+def _try_choose(table: Table, epsilon: float) -> Trial:
+    scores = make_scores(table)
+    names = list(scores)
+
+    def ask(curator: Curator) -> list[float]:
+        chosen = curator.choose(names, scores, epsilon=epsilon, fresh=True)
+        return [float(names.index(chosen.value))]
+
+    return f"one of {len(names)} counts", ask
+
+
+def _try_watch(table: Table, epsilon: float) -> Trial:
+    scores = [count_all(table)] * 2
+    threshold = count_usual(table) + table.max_rows_per_unit
+
+    def ask(curator: Curator) -> list[float]:
+        told = [OVER] * len(scores)
+        session = curator.watch(threshold, epsilon=epsilon)
+        with suppress(BudgetExceeded):
+            for place, text in enumerate(scores):
+                told[place] = float(session.ask(text))
+        return told
+
+    return f"a session of {len(scores)} counts", ask
+
+
+def _try_release(table: Table, epsilon: float) -> Trial:
+    texts = list(make_scores(table).values())
+
+    def ask(curator: Curator) -> list[float]:
+        answers = curator.release(texts, epsilon=epsilon, fresh=True)
+        return [number for answer in answers for number in _numbers(answer)]
+
+    return f"{len(texts)} counts in one batch", ask
+
+
+def _try_estimate(
+    words: str, ask: Callable[[Curator, str, Parts, dict[str, Any]], Any]
+) -> Callable[[Table, float], Trial | None]:
+    """Return a trial of an estimate: all its numbers."""
+
+    def make(table: Table, epsilon: float) -> Trial | None:
+        parts = Parts.of(table)
+        if not parts.numbers or not parts.flags:
+            return None
+        want = {"epsilon": epsilon, "fresh": True}
+        return words, lambda curator: _estimated(ask(curator, table.name, parts, want))
+
+    return make
+
+
+def _estimated(found: Any) -> list[float]:
+    names = ("value", "standard_error", "p_value", "statistic")
+    told = [getattr(found, name) for name in names if hasattr(found, name)]
+    return [number for part in told for number in _flatten(part)]
+
+
+def _flatten(value: Any) -> list[float]:
+    """Return all numbers of an estimate, which may be one, several or several by name."""
+    if isinstance(value, Mapping):
+        return [number for part in value.values() for number in _flatten(part)]
+    return [float(number) for number in np.ravel(value)]
+
+
+def _largest(block: Any) -> float:
+    """Return the largest number of a block, which one person can always be."""
+    return max((value for value in np.ravel(next(iter(block.columns.values())))), default=0.0)
+
+
+METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
+    "sql": _try_sql,
+    "sql, selection": _try_selection,
+    "ask": _try_ask,
+    "kept": _try_kept,
+    "recall": _try_recall,
+    "choose": _try_choose,
+    "watch": _try_watch,
+    "release": _try_release,
+    "density": _try_estimate(
+        "a histogram of four bins",
+        lambda curator, table, on, want: curator.density(table, on.numbers[0], bins=4, **want),
+    ),
+    "quantiles": _try_estimate(
+        "a median",
+        lambda curator, table, on, want: curator.quantiles(table, on.numbers[0], 0.5, **want),
+    ),
+    "mean": _try_estimate(
+        "a mean", lambda curator, table, on, want: curator.mean(table, on.numbers[0], **want)
+    ),
+    "variance": _try_estimate(
+        "a variance",
+        lambda curator, table, on, want: curator.variance(table, on.numbers[0], **want),
+    ),
+    "covariance": _try_estimate(
+        "of two columns",
+        lambda curator, table, on, want: curator.covariance(
+            table, [on.numbers[0], on.numbers[-1]], **want
+        ),
+    ),
+    "exponential_family": _try_estimate(
+        "a normal law",
+        lambda curator, table, on, want: curator.exponential_family(
+            table, on.numbers[0], family="normal", **want
+        ),
+    ),
+    "fit": _try_estimate(
+        "a regression with one slope",
+        lambda curator, table, on, want: curator.fit(
+            table, f"{on.numbers[0]} ~ {on.flags[0]}", **want
+        ),
+    ),
+    "compare_means": _try_estimate(
+        "of two groups",
+        lambda curator, table, on, want: curator.compare_means(
+            table, on.numbers[0], by=on.flags[0], **want
+        ),
+    ),
+    "compare_proportions": _try_estimate(
+        "of two groups",
+        lambda curator, table, on, want: curator.compare_proportions(
+            table, on.flags[-1], by=on.flags[0], **want
+        ),
+    ),
+    "independence": _try_estimate(
+        "of two columns",
+        lambda curator, table, on, want: curator.independence(
+            table, on.flags[0], on.flags[-1], **want
+        ),
+    ),
+    "sample_and_aggregate": _try_estimate(
+        "the largest of each block",
+        lambda curator, table, on, want: curator.sample_and_aggregate(
+            table, _largest, columns=on.numbers[:1], bounds=[(0, 1)], blocks=10, **want
+        ),
+    ),
+}
+"""How each method that reads rows is tried; what follows a comma tells two trials apart."""
+
+TEXTS: Final[dict[str, Callable[[Curator, str, float], str]]] = {
+    "preview": lambda curator, text, epsilon: str(curator.preview(text, epsilon=epsilon)),
+    "explain": lambda curator, text, epsilon: str(curator.explain(text, epsilon=epsilon)),
+    "cost": lambda curator, _, epsilon: str(curator.cost(Share.floor(epsilon / 100))),
+}
+"""Methods that read no row: what they say must be the same word for word."""

@@ -1,0 +1,150 @@
+"""The outcome of an audit: for a screen by the command line, for a browser here."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from confide.audit.cases import Case, Finding, Verdict, run_cases
+from confide.audit.curators import epsilon_for, open_sides, question_cases
+from confide.audit.evidence import CONFIDENCE
+from confide.audit.mechanisms import mechanism_cases
+from confide.audit.methods import method_cases
+from confide.audit.worlds import PAIRS, Person
+from confide.declare import Declaration
+
+__all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration", "audit_mechanisms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many outputs of each side are drawn, and for how many pairs of neighbours.
+
+    ``mechanisms`` is for mechanisms alone, ``questions`` for noise drawn again on one question,
+    ``methods`` for outputs that go the whole way.
+    """
+
+    mechanisms: int
+    questions: int
+    methods: int
+    pairs: int
+
+
+FULL: Final = Effort(mechanisms=65_536, questions=600, methods=80, pairs=len(Person))
+QUICK: Final = Effort(mechanisms=8_192, questions=160, methods=32, pairs=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings of one audit."""
+
+    findings: tuple[Finding, ...]
+    confidence: float
+    finished: datetime
+
+    @property
+    def convicted(self) -> tuple[Finding, ...]:
+        """The findings that disprove a claim."""
+        return tuple(one for one in self.findings if one.verdict is Verdict.CONVICTED)
+
+    def __str__(self) -> str:
+        drawn = sum(2 * one.samples for one in self.findings)
+        outcome = f"{len(self.convicted)} disproved" if self.convicted else "none disproved"
+        return f"{len(self.findings)} claims tried with {drawn:,} outputs: {outcome}"
+
+    def to_html(self) -> str:
+        """Return the report as a page that needs no other file."""
+        rows = "\n".join(map(_write_row, self.findings))
+        when = self.finished.strftime("%Y-%m-%d %H:%M UTC")
+        return PAGE.format(
+            summary=escape(str(self)), rows=rows, when=when, confidence=f"{self.confidence:.1%}"
+        )
+
+
+def audit_mechanisms(
+    effort: Effort = FULL, *, advance: Callable[[Case], None] = lambda _: None
+) -> Report:
+    """Return what samples prove about the claims of every mechanism."""
+    return _try(list(mechanism_cases(effort.mechanisms)), advance)
+
+
+def audit_declaration(
+    declaration: Declaration,
+    effort: Effort = FULL,
+    *,
+    begin: Callable[[int], None] = lambda _: None,
+    advance: Callable[[Case], None] = lambda _: None,
+) -> Report:
+    """Return what samples prove about a declaration's answers and about every mechanism.
+
+    Rows are invented from the declared columns: no private file is opened, nothing is spent.
+    ``begin`` is told the number of cases, ``advance`` each case before it is tried.
+    """
+    tables = [*declaration.tables, *declaration.public_tables]
+    epsilon = epsilon_for(declaration.budget)
+    cases = list(mechanism_cases(effort.mechanisms))
+    with TemporaryDirectory(prefix="confide-audit-") as folder:
+        for place, people in enumerate(_choose_pairs(declaration, effort)):
+            sides = open_sides(
+                tables, declaration.budget, declaration.neighbours, people, Path(folder, str(place))
+            )
+            cases += question_cases(sides, effort.questions, epsilon=epsilon)
+            if place == 0:
+                cases += method_cases(sides, effort.methods, epsilon=epsilon)
+        begin(len(cases))
+        return _try(cases, advance)
+
+
+def _choose_pairs(
+    declaration: Declaration, effort: Effort
+) -> Sequence[tuple[Person | None, Person]]:
+    """Return the pairs to try, the outlier first: it moves most."""
+    pairs = sorted(PAIRS[declaration.neighbours], key=lambda people: people[1] is not Person.HIGH)
+    return pairs[: effort.pairs]
+
+
+def _try(cases: list[Case], advance: Callable[[Case], None]) -> Report:
+    findings = run_cases(cases, confidence=CONFIDENCE, advance=advance)
+    return Report(tuple(findings), CONFIDENCE, datetime.now(UTC))
+
+
+def _write_row(finding: Finding) -> str:
+    evidence = finding.evidence
+    cells = [
+        finding.subject,
+        finding.pair,
+        finding.way,
+        str(evidence.claim) if evidence else "",
+        f"{evidence.found:.3g}" if evidence else "",
+        f"{finding.samples:,}" if evidence else "",
+        evidence.event if evidence else finding.note,
+        str(finding.verdict),
+    ]
+    told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    return f'<tr class="{finding.verdict.name.lower()}">{told}</tr>'
+
+
+PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>confide audit</title><style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; }}
+table {{ border-collapse: collapse; font-size: 13px; }}
+th, td {{ text-align: left; vertical-align: top; padding: .3rem .6rem; }}
+td {{ border-top: 1px solid #ddd; }}
+td:nth-child(5), td:nth-child(6) {{ text-align: right; font-variant-numeric: tabular-nums; }}
+tr.convicted td {{ background: #fde0dc; font-weight: 600; }} tr.alike td {{ color: #666; }}
+</style></head><body>
+<h1>Audit</h1>
+<p><strong>{summary}.</strong> Finished {when}.</p>
+<p>Each line is a pair of neighbouring databases, made of invented rows that fit the declaration.
+One half of the outputs proposes an event that tells the two apart, the other half measures it.
+<em>Found</em> is the least value that the counts allow: a claim below it is disproved. If all
+claims are true, this page accuses none of them with a probability of at least {confidence}. That
+nothing was disproved is no proof: an audit finds mistakes, it cannot show that there are none.</p>
+<table><thead><tr><th>on trial</th><th>neighbours differ in</th><th>outputs</th><th>claimed</th>
+<th>found</th><th>samples a side</th><th>best event</th><th>verdict</th></tr></thead><tbody>
+{rows}
+</tbody></table></body></html>
+"""

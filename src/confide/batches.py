@@ -1,0 +1,136 @@
+"""A whole set of questions, fixed beforehand: planned together, charged once, answered once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.exact import Number, positive
+from confide.ledger import Noisy, Receipt
+from confide.loss import PureLoss, Share
+from confide.plan import Plan
+from confide.plan.allocation import allocate
+from confide.pricing import FREE
+from confide.query import Query, canonical, is_selection
+from confide.release import Answer, NoisyTotals, perturb, predict_errors
+from confide.release.estimates import estimate
+from confide.release.reference import reference_noise
+from confide.sessions import Desk
+
+__all__ = ["Batch", "plan_batch", "release_batch", "square_error"]
+
+MOST_QUESTIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Different questions with their weights, and where each question asked is among them."""
+
+    queries: tuple[Query, ...]
+    weights: tuple[Fraction, ...]
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, queries: Sequence[Query], weights: Sequence[Number] | None) -> "Batch":
+        """Return a batch; a question asked twice is answered once, with both weights."""
+        given = [Fraction(1)] * len(queries) if weights is None else list(weights)
+        if not 1 <= len(queries) <= MOST_QUESTIONS:
+            raise BadDeclaration(f"a batch holds 1 to {MOST_QUESTIONS:,} questions")
+        if len(given) != len(queries):
+            raise BadDeclaration(
+                f"weights must be one a question: {len(queries)} questions, {len(given)} weights"
+            )
+        if any(map(is_selection, queries)):
+            raise UnsupportedQuery(
+                "a batch holds questions with numbers for answers, and one of these chooses keys; "
+                "select COUNT(*) as well, or ask it by itself"
+            )
+        kept: dict[str, int] = {}
+        places = [kept.setdefault(canonical(query), len(kept)) for query in queries]
+        sums = [Fraction(0)] * len(kept)
+        for place, weight in zip(places, given, strict=True):
+            sums[place] += positive("weights", weight)
+        firsts = [queries[places.index(place)] for place in range(len(kept))]
+        return cls(tuple(firsts), tuple(sums), tuple(places))
+
+
+def plan_batch(desk: Desk, batch: Batch, share: Share) -> tuple[tuple[Share, Plan], ...]:
+    """Return a share and a plan for each question of a batch that costs ``share`` in all.
+
+    Law:     shares by `allocate`, from the errors that equal shares would give; a question's error
+             is the mean square of the noise over its numeric columns, times its weight.
+    Claim:   the plans together cost at most ``share``, and the questions whose errors do not depend
+             on the data get weighted squared errors that add up to no more than under equal shares.
+    Why:     the losses of shares add up as the shares do (epsilon, mu^2 and divergences do), and
+             the noise of a share s has a variance of s**-2 under pure accounting, else of 1 / s,
+             up to rounding to whole numbers; where that turns the balance, shares stay equal.
+    Checked: tests/curator/test_batches.py.
+    """
+    equal = Share(share.units // len(batch.queries))
+    if not equal.units:
+        raise BadDeclaration("the share is too small to be divided; ask with a larger one")
+    power = 2 if isinstance(desk.prices.loss(equal), PureLoss) else 1
+    alike = [(equal, desk.plan(query, equal)) for query in batch.queries]
+    shares = allocate(_weigh(alike, batch), share, power)
+    divided = [
+        (part, desk.plan(query, part)) for part, query in zip(shares, batch.queries, strict=True)
+    ]
+    before, after = (sum(filter(None, _weigh(plans, batch))) for plans in (alike, divided))
+    return tuple(divided if after <= before else alike)
+
+
+def _weigh(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | None]:
+    """Return the squared error of each question, times its weight."""
+    errors = [square_error(plan) for _, plan in plans]
+    return [
+        None if error is None else float(weight) * error
+        for error, weight in zip(errors, batch.weights, strict=True)
+    ]
+
+
+def square_error(plan: Plan) -> float | None:
+    """Return the mean square of the noise over the numeric columns; None where data decide it."""
+    if None in predict_errors(plan).values():
+        return None
+    noise = reference_noise(plan)
+    asked = [output.expression for output in plan.query.outputs]
+    statistics = [one for one in plan.statistics if one.aggregate in asked]
+    squares = [np.mean(estimate(one, plan, noise) ** 2) for one in statistics]
+    return float(np.mean(squares)) if squares else None
+
+
+def release_batch(
+    desk: Desk, batch: Batch, grant: Callable[[], Share], *, fresh: bool
+) -> tuple[Answer, ...]:
+    """Return the answers to all questions, in their order, from one charge.
+
+    Claim:   the batch costs the share granted.
+    Why:     `plan_batch`; one hold pays for as many readings as there are different questions.
+    Checked: tests/curator/test_batches.py.
+    """
+    weights = [str(weight) for weight in batch.weights]
+    question = desk.name_question({"release": list(map(canonical, batch.queries)), "by": weights})
+    kept = None if fresh else desk.ledger.stored(question)
+    share = grant() if kept is None else kept[0].share
+    planned = plan_batch(desk, batch, share)
+    if kept is not None:
+        receipt, stored = kept
+        pairs = zip(planned, stored["answers"], strict=True)
+        again = [_again(plan, noisy, receipt) for (_, plan), noisy in pairs]
+        return tuple(again[place] for place in batch.places)
+    failure = sum((plan.failure for _, plan in planned), Fraction(0))
+    # Privacy: charged for all questions before any row is read.
+    hold = desk.ledger.reserve(question, share, failure, readings=len(planned))
+    noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for _, plan in planned]
+    receipt = desk.ledger.commit(hold, {"answers": [one.to_json() for one in noisy]})
+    answers = [
+        Answer(plan, one, desk.prices.cost(part), receipt, reused=False)
+        for (part, plan), one in zip(planned, noisy, strict=True)
+    ]
+    return tuple(answers[place] for place in batch.places)
+
+
+def _again(plan: Plan, stored: Noisy, receipt: Receipt) -> Answer:
+    return Answer(plan, NoisyTotals.from_json(stored), FREE, receipt, reused=True)

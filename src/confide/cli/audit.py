@@ -1,0 +1,77 @@
+"""`confide audit`: try to disprove what the declaration's answers claim, on invented rows."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from confide.audit import FULL, QUICK, Case, Finding, Report, Verdict, audit_declaration
+from confide.cli.session import check_writable
+from confide.declare import read_toml
+from confide.release.figures import plain
+
+__all__ = ["run_audit"]
+
+WIDTH = 48
+
+
+def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> bool:
+    """Try every claim, print a table, write the page; return whether nothing was disproved."""
+    declaration = read_toml(config)
+    check_writable(page)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("opening", total=None)
+
+        def advance(case: Case) -> None:
+            progress.update(task, advance=1, description=plain(case.subject)[:WIDTH].ljust(WIDTH))
+
+        report = audit_declaration(
+            declaration,
+            QUICK if is_quick else FULL,
+            begin=lambda count: progress.update(task, total=count),
+            advance=advance,
+        )
+    show_report(console, report)
+    page.write_text(report.to_html(), encoding="utf-8")
+    console.print(f"every line: {page}", markup=False, highlight=False)
+    return not report.convicted
+
+
+def show_report(console: Console, report: Report) -> None:
+    """Print for each subject the neighbours that came nearest to disproving it."""
+    table = Table(title="Audit", caption=str(report))
+    for heading in ("on trial", "neighbours differ in", "claimed", "found", "samples", "verdict"):
+        table.add_column(heading, justify="right" if heading in ("found", "samples") else "left")
+    nearest: dict[str, Finding] = {}
+    for finding in report.findings:
+        if _rank(finding) > _rank(nearest.get(finding.subject)):
+            nearest[finding.subject] = finding
+    for finding in nearest.values():
+        table.add_row(*map(Text, _cells(finding)), style=_style(finding))
+    console.print(table)
+
+
+def _rank(finding: Finding | None) -> float:
+    """Return how near a finding comes to a disproof; nothing yet comes last."""
+    if finding is None:
+        return -1.0
+    if finding.verdict is Verdict.CONVICTED:
+        return float("inf")
+    return (
+        0.0 if finding.evidence is None else finding.evidence.found / finding.evidence.claim.value
+    )
+
+
+def _cells(finding: Finding) -> list[str]:
+    evidence = finding.evidence
+    told = ["", "", ""]
+    if evidence is not None:
+        told = [str(evidence.claim), f"{evidence.found:.3g}", f"{finding.samples:,}"]
+    return [plain(finding.subject), finding.pair, *told, str(finding.verdict)]
+
+
+def _style(finding: Finding) -> str:
+    return "bold red" if finding.verdict is Verdict.CONVICTED else ""

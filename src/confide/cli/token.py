@@ -1,0 +1,72 @@
+"""`confide token`: who may call the server."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from confide.cli.screen import percent
+from confide.declare import Declaration, read_toml
+from confide.errors import BadDeclaration
+from confide.loss import Share
+from confide.server.opening import open_tokens
+from confide.server.tokens import Role, TokenStore
+
+__all__ = ["list_tokens", "make_token", "revoke_tokens"]
+
+
+def make_token(
+    console: Console, config: Path, name: str, *, role: str, days: int, share: str | None
+) -> None:
+    """Make a token and print it: the standard output has its text and nothing else."""
+    declaration, tokens = _open(config)
+    if role == Role.ANALYST:
+        declaration.limits.admit(name, "")
+    limit = None if share is None else Share.floor(share)
+    text, token = tokens.make(name, Role(role), days=days, limit=limit)
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    most = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
+    Console(stderr=True).print(
+        f"The token of {token.role} {name}, until {_day(token.expires)}{most}. It is shown this "
+        "once: keep it where you keep passwords.",
+        markup=False,
+        highlight=False,
+    )
+
+
+def revoke_tokens(console: Console, config: Path, name: str) -> None:
+    """Shut every live token of a name, and print how many."""
+    _, tokens = _open(config)
+    live = [token for token in tokens.listed() if token.name == name and token.revoked is None]
+    if not live:
+        raise BadDeclaration(f"{name!r} has no token; `confide token --list` shows who has")
+    for token in live:
+        tokens.revoke(token.id)
+    console.print(f"{len(live)} token(s) of {name} revoked", markup=False, highlight=False)
+
+
+def list_tokens(console: Console, config: Path) -> None:
+    """Print every token, newest first, without its secret."""
+    _, tokens = _open(config)
+    table = Table(title="Tokens")
+    for heading in ("id", "name", "role", "until", "may spend", "has spent", "state"):
+        table.add_column(heading)
+    for token in tokens.listed():
+        label = f"{token.name} / {token.label}" if token.label else token.name
+        most = "" if token.limit is None else percent(token.limit.fraction)
+        spent = "" if token.limit is None else percent(token.spent.fraction)
+        state = "revoked" if token.revoked is not None else ""
+        until = _day(token.expires)
+        table.add_row(token.id, Text(label), token.role.value, until, most, spent, state)
+    console.print(table)
+
+
+def _open(config: Path) -> tuple[Declaration, TokenStore]:
+    declaration = read_toml(config)
+    return declaration, open_tokens(declaration)
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

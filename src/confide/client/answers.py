@@ -1,0 +1,115 @@
+"""An answer that came over the network: the same views as the curator's own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from confide.errors import Fault
+from confide.exact import Number, probability
+from confide.release import Cost
+from confide.release.display import Chart, draw_chart, write_table
+
+__all__ = ["RemoteAnswer", "RemoteReceipt", "read_cost"]
+
+Ends = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteReceipt:
+    """Proof of a charge: the entry's number, and its link in the chain."""
+
+    entry: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoteAnswer:
+    """Noisy values, one row a group, with their intervals, cost and receipt."""
+
+    columns: tuple[str, ...]
+    rows: list[dict[str, Any]]
+    cost: Cost
+    receipt: RemoteReceipt
+    reused: bool
+    _ends: Ends
+    _level: float
+    _fetch: Callable[[int, float], Ends] = field(repr=False)
+
+    @classmethod
+    def of(cls, body: dict[str, Any], fetch: Callable[[int, float], Ends]) -> "RemoteAnswer":
+        """Return the answer that a response holds; ``fetch`` gets intervals of other levels."""
+        return cls(
+            columns=tuple(body["columns"]),
+            rows=body["rows"],
+            cost=read_cost(body["cost"]),
+            receipt=RemoteReceipt(**body["receipt"]),
+            reused=body["reused"],
+            _ends=body["intervals"],
+            _level=body["confidence"],
+            _fetch=fetch,
+        )
+
+    def to_pandas(self) -> Any:
+        """Return the values as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=list(self.columns))
+
+    def to_polars(self) -> Any:
+        """Return the values as a polars frame."""
+        import polars as pl
+
+        return pl.DataFrame(self.rows, schema=list(self.columns), orient="row")
+
+    def to_arrow(self) -> Any:
+        """Return the values as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.rows)
+
+    def interval_rows(self, confidence: Number = 0.95) -> Ends:
+        """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x.
+
+        Another level than the one asked for is fetched from the server, for free.
+        """
+        level = float(probability("confidence", confidence, zero=False))
+        ends = self._ends if level == self._level else self._fetch(self.receipt.entry, level)
+        if len(ends) != len(self.rows):
+            raise Fault("the server sent intervals that do not belong to this answer")
+        # JSON has no infinity: an end that is missing lies infinitely far away, on its own side.
+        far = {"_low": -float("inf"), "_high": float("inf")}
+        return [
+            {
+                name: far[name[name.rindex("_") :]] if end is None else end
+                for name, end in row.items()
+            }
+            for row in ends
+        ]
+
+    def intervals(self, confidence: Number = 0.95) -> Any:
+        """Return the intervals as a pandas frame, with the keys in front."""
+        import pandas as pd
+
+        keys = self._keys()
+        both = zip(self.rows, self.interval_rows(confidence), strict=True)
+        return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
+
+    def plot(self) -> Chart:
+        """Return a chart of every numeric column, with its 95 % intervals as error bars."""
+        keys = self._keys()
+        numbers = [name for name in self.columns if name not in keys]
+        return draw_chart(keys, numbers, self.rows, self.interval_rows())
+
+    def _repr_html_(self) -> str:
+        footer = f"95 % intervals in brackets; cost {self.cost}"
+        return write_table(self.columns, self.rows, self.interval_rows(), footer)
+
+    def _keys(self) -> list[str]:
+        noisy = {name.removesuffix("_low") for row in self._ends[:1] for name in row}
+        return [name for name in self.columns if name not in noisy]
+
+
+def read_cost(body: dict[str, Any]) -> Cost:
+    """Return a cost as the server wrote it: an exact share, and its epsilon."""
+    return Cost(Fraction(body["share"]), float(body["epsilon"]))

@@ -1,0 +1,204 @@
+"""The connection to a server: ask, preview, look at the budget; retried without paying twice."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from confide.client.answers import RemoteAnswer, read_cost
+from confide.client.names import read_names
+from confide.client.refusals import NotReady, TooManyRequests, Unreachable
+from confide.curator import BudgetState, Preview
+from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
+from confide.exact import Number, probability
+from confide.query import Names, TableQuery, canonical
+
+__all__ = ["Connection", "connect"]
+
+TRIES: Final = 6
+FIRST_WAIT: Final = 0.2
+LONGEST_WAIT: Final = 10.0
+NEAR: Final = ("localhost", "127.0.0.1", "::1")
+BUSY: Final = (502, 503, 504)
+
+
+def connect(
+    url: str, token: str, *, timeout: float = 90.0, allow_http: bool = False
+) -> "Connection":
+    """Return a connection to a server of confide, for whoever holds this token.
+
+    The token is sent with every request, so an address other than this machine's must begin with
+    https; ``allow_http=True`` says that the network in between is yours.
+    """
+    import httpx2
+
+    address = urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise BadDeclaration(f'url must be such as "https://confide.example.org", got {url!r}')
+    if address.scheme == "http" and address.hostname not in NEAR and not allow_http:
+        raise BadDeclaration(
+            f"{url!r} would send your token in the clear; use https, or say allow_http=True if the "
+            "network in between is yours"
+        )
+    if not isinstance(token, str) or not token.isascii() or not token.strip():
+        raise BadDeclaration("token must be the text that the owner gave you")
+    headers = {"authorization": f"Bearer {token.strip()}"}
+    base = url.rstrip("/")
+    return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
+
+
+class Connection:
+    """Asks a curator that is somewhere else; every method means what the curator's own means."""
+
+    def __init__(self, http: Any, *, wait: Callable[[float], None] = time.sleep) -> None:
+        self._http, self._wait = http, wait
+        self._known: Names | None = None
+
+    def sql(
+        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Number
+    ) -> RemoteAnswer:
+        """Return the answer to a question in SQL; wants are those of `Curator.sql`.
+
+        Without a ``key`` one is made up, so that a retry after a broken connection pays once.
+        """
+        asked = {"sql": text, "fresh": fresh, "key": key or secrets.token_hex(16), **_want(want)}
+        return RemoteAnswer.of(self._send("POST", "/v1/query", asked), self._intervals)
+
+    def preview(self, query: str | TableQuery, **want: Number) -> Preview:
+        """Return what an answer would cost and how far off it would be; spends nothing."""
+        found = self._send("POST", "/v1/preview", {"sql": self._text(query), **_want(want)})
+        return Preview(
+            read_cost(found["cost"]),
+            found["errors"],
+            tuple(found["mechanisms"]),
+            regret=found["regret"],
+        )
+
+    def table(self, name: str) -> TableQuery:
+        """Return a question about a table, to be made step by step and then asked."""
+        return TableQuery(self._names().table(name).name, self)
+
+    def ask(
+        self, query: TableQuery, *, fresh: bool = False, key: str | None = None, **want: Number
+    ) -> RemoteAnswer:
+        """Return the answer to a question made in Python."""
+        return self.sql(self._text(query), fresh=fresh, key=key, **want)
+
+    @property
+    def budget(self) -> BudgetState:
+        """The budget of the token's holder: total, spent and left."""
+        found = self._send("GET", "/v1/budget")
+        return BudgetState(*(read_cost(found[name]) for name in ("total", "spent", "left")))
+
+    def tables(self) -> list[dict[str, Any]]:
+        """Return the declared tables with their columns and bounds."""
+        found: list[dict[str, Any]] = self._send("GET", "/v1/tables")["tables"]
+        return found
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Yield one's own charges, newest first."""
+        before: int | None = None
+        while True:
+            page = f"?before={before}" if before is not None else ""
+            found = self._send("GET", f"/v1/answers{page}")
+            yield from found["answers"]
+            before = found["before"]
+            if before is None:
+                return
+
+    def answer(self, entry: int) -> RemoteAnswer:
+        """Return one of one's own answers again, for free."""
+        return RemoteAnswer.of(self._send("GET", f"/v1/answers/{int(entry)}"), self._intervals)
+
+    def holdout_ask(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
+        """Return the score of predictions on a reusable holdout, one for each of its rows."""
+        body = {"predictions": [float(value) for value in predictions]}
+        return self._send("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._http.close()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _names(self) -> Names:
+        if self._known is None:
+            self._known = read_names(self._send("GET", "/v1/tables"))
+        return self._known
+
+    def _text(self, query: str | TableQuery) -> str:
+        return query if isinstance(query, str) else canonical(query.build(self._names()))
+
+    def _intervals(self, entry: int, level: float) -> list[dict[str, Any]]:
+        found = self._send("GET", f"/v1/answers/{entry}?confidence={level!r}")
+        ends: list[dict[str, Any]] = found["intervals"]
+        return ends
+
+    def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the server answers; try again where that can help and cannot cost."""
+        wait = FIRST_WAIT
+        for left in reversed(range(TRIES)):
+            try:
+                return self._send_once(method, path, body)
+            except (NotReady, TooManyRequests, Unreachable) as trouble:
+                if not left:
+                    raise
+                self._wait(wait if not isinstance(trouble, NotReady) else LONGEST_WAIT / 2)
+                wait = min(wait * 2, LONGEST_WAIT)
+        raise AssertionError("a loop of at least one turn returns or raises")
+
+    def _send_once(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        import httpx2
+
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx2.HTTPError as error:
+            raise Unreachable(f"the server cannot be reached ({type(error).__name__})") from None
+        try:
+            found = response.json()
+        except ValueError:
+            found = None
+        if response.is_success and isinstance(found, dict):
+            return found
+        raise _read_refusal(response.status_code, found)
+
+
+def _want(given: dict[str, Number]) -> dict[str, Any]:
+    """Return the wants as JSON can hold them; a fraction stays exact as text."""
+    exact = (int, float, str)
+    written = {
+        name: value if isinstance(value, exact) else str(value) for name, value in given.items()
+    }
+    if "confidence" in given:
+        level = probability("confidence", given["confidence"], zero=False)
+        written["confidence"] = float(level)
+    return written
+
+
+def _read_refusal(status: int, body: Any) -> ConfideError:
+    """Return the error that a response tells of, as the curator itself would raise it."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        said = f"the server answered with status {status} and nothing that confide would say"
+        return Unreachable(said) if status in BUSY else Fault(said)
+    kind = _kinds().get(str(error.get("code")), Refusal if status < 500 else Fault)
+    if issubclass(kind, BudgetExceeded):
+        cost, left = (Fraction(error.get(name) or 0) for name in ("cost", "left"))
+        return kind(error["message"], cost=cost, left=left)
+    return kind(error["message"])
+
+
+def _kinds() -> dict[str, type[ConfideError]]:
+    found: dict[str, type[ConfideError]] = {}
+    waiting: list[type[ConfideError]] = [ConfideError]
+    while waiting:
+        kind = waiting.pop()
+        found[kind.code] = kind
+        waiting += kind.__subclasses__()
+    return found

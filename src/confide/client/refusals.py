@@ -1,0 +1,107 @@
+"""What the server refuses before a question is even read, with the status of every refusal."""
+
+from typing import Final
+
+from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
+from confide.ledger.refusals import KeyUsed
+
+__all__ = [
+    "STATUS",
+    "MalformedRequest",
+    "NotFound",
+    "NotReady",
+    "NotSignedIn",
+    "NotYours",
+    "TooLarge",
+    "TooManyRequests",
+    "TooSlow",
+    "Unreachable",
+    "status_of",
+]
+
+
+class NotSignedIn(Refusal):
+    """The token is missing, unknown, expired or revoked."""
+
+    code = "not-signed-in"
+
+
+class NotYours(Refusal):
+    """The caller may not do this, or may not see whether it is there."""
+
+    code = "not-yours"
+
+
+class NotFound(Refusal):
+    """The server has no such route."""
+
+    code = "not-found"
+
+
+class MalformedRequest(Refusal):
+    """The request is not of the documented shape; nothing was read or spent."""
+
+    code = "malformed-request"
+
+
+class TooLarge(Refusal):
+    """The request has more bytes than the owner allows; nothing was read or spent."""
+
+    code = "too-large"
+
+
+class TooSlow(Refusal):
+    """The request did not arrive in time; nothing was read or spent."""
+
+    code = "too-slow"
+
+
+class TooManyRequests(Refusal):
+    """The caller asks too often or too much at once; nothing was read or spent."""
+
+    code = "too-many-requests"
+
+
+class NotReady(Refusal):
+    """The answer takes longer than the server lets callers wait; asking again fetches it.
+
+    Alone among refusals it may come after the charge: the question goes on, its answer is kept,
+    and the same question, or the same key, is answered from it at no further cost.
+    """
+
+    code = "not-ready"
+
+
+class Unreachable(Fault):
+    """The connection broke, or something between us and the server answered in its place.
+
+    A charge may have been made: the same key fetches its answer.
+    """
+
+    code = "unreachable"
+
+
+STATUS: Final[dict[type[ConfideError], int]] = {
+    NotSignedIn: 401,
+    NotYours: 403,
+    NotFound: 404,
+    TooSlow: 408,
+    KeyUsed: 409,
+    TooLarge: 413,
+    MalformedRequest: 422,
+    BadDeclaration: 422,
+    TooManyRequests: 429,
+    BudgetExceeded: 429,
+    NotReady: 503,
+    Refusal: 422,
+    Fault: 500,
+}
+
+
+def status_of(error: ConfideError) -> int:
+    """Return the status that tells of an error: that of its class, or of the nearest above it.
+
+    >>> status_of(NotYours("this is the owner's"))
+    403
+    """
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)

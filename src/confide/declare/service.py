@@ -1,0 +1,69 @@
+"""How the server treats those who call it: the section [server] of a declaration file."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from confide.errors import BadDeclaration
+from confide.exact import whole
+
+__all__ = ["Service", "read_duration", "read_origins"]
+
+DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s|min)\Z")
+SECONDS: Final = {"ms": Fraction(1, 1_000), "s": Fraction(1), "min": Fraction(60)}
+ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?\Z")
+MOST: Final = 10**6
+LARGEST_BODY: Final = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Limits and habits of the server; times are in seconds.
+
+    ``answer_after`` releases every answer and every refusal at a multiple of that time, 0 at once.
+    ``longest_wait`` is how long a question may take before its asker is told to come back for it.
+    """
+
+    answer_after: Fraction = Fraction(0)
+    longest_wait: Fraction = Fraction(60)
+    requests_per_minute: int = 600
+    questions_at_once: int = 4
+    largest_body: int = 256 * 1024
+    allowed_origins: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("answer_after", "longest_wait"):
+            object.__setattr__(self, name, read_duration(name, getattr(self, name)))
+        object.__setattr__(self, "allowed_origins", read_origins("", self.allowed_origins))
+        whole("requests_per_minute", self.requests_per_minute, low=1, high=MOST)
+        whole("questions_at_once", self.questions_at_once, low=1, high=MOST)
+        whole("largest_body", self.largest_body, low=1_024, high=LARGEST_BODY)
+        if not self.longest_wait:
+            raise BadDeclaration('longest_wait must be above zero, such as "60s"')
+
+
+def read_duration(name: str, value: object) -> Fraction:
+    """Return a time in seconds that was written as "2s", "500ms" or "1min".
+
+    >>> read_duration("answer_after", "500ms")
+    Fraction(1, 2)
+    """
+    if isinstance(value, Fraction) and value >= 0:
+        return value
+    found = DURATION.match(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadDeclaration(f'{name} must be a time such as "2s", "500ms" or "1min", got {value!r}')
+    return Fraction(found[1]) * SECONDS[found[2]]
+
+
+def read_origins(_: str, value: object) -> tuple[str, ...]:
+    """Return the web origins that may call the server from their own pages."""
+    origins: list[str] = []
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if not isinstance(one, str) or not ORIGIN.match(one):
+            raise BadDeclaration(
+                f'allowed_origins must list addresses such as "https://example.org", got {one!r}'
+            )
+        origins.append(one)
+    return tuple(origins)

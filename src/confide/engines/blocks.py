@@ -1,0 +1,156 @@
+"""Rows in blocks, for a function of the owner's: one result a block leaves, sealed.
+
+Which block a unit is in is a function of that unit and a key drawn for the question; where every
+row is another person, it is drawn row by row.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import expressions as sql
+
+from confide.declare import Row
+from confide.engines.cuts import cut_rows
+from confide.engines.expressions import call, number
+from confide.engines.fragments import column, is_known, label, table, unit_column
+from confide.noise import Entropy
+from confide.plan import Contribution
+from confide.plan.blocks import BlockReading
+
+__all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks", "write_blocks"]
+
+Floats = NDArray[np.float64]
+BLOCK: Final = "the block"  # no declared name has a space
+WORKERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The rows of one block: columns by name, or as one array with a column for each."""
+
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        del copy
+        arrays = list(self.columns.values())
+        whole = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
+        return np.asarray(whole, dtype=dtype)
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(self.columns))
+
+    def take(self, places: Any) -> "Block":
+        """Return some of the rows."""
+        return Block({name: values[places] for name, values in self.columns.items()})
+
+
+Estimator = Callable[[Block], Any]
+"""A function of the owner's: from the rows of a block to one number, or to several."""
+
+
+class SealedBlocks:
+    """The results of all blocks, one row a block; NaN where there is none.
+
+    # Privacy: shows nothing and cannot be copied out. Only `open_blocks` reads it, and only
+    # release/ calls that.
+    """
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: Floats) -> None:
+        self._results = results
+
+    def __repr__(self) -> str:
+        return "SealedBlocks(...)"
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise TypeError("sealed values cannot be compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("sealed values cannot be copied or stored")
+
+
+def open_blocks(sealed: SealedBlocks) -> Floats:
+    """Return the results, for a release to be made of them."""
+    return sealed._results  # noqa: SLF001  # the one place
+
+
+def write_blocks(reading: BlockReading, salt: str, key: str) -> sql.Select:
+    """Return the statement that gives the rows that count, with the block of their unit."""
+    declared, names = reading.table, list(reading.columns)
+    has_unit = not isinstance(declared.unit, Row)
+    unit = [unit_column()] if has_unit else []
+    rows = sql.select(*unit, *map(column, names)).from_(table(declared.name), copy=False)
+    rows = rows.where(*(is_known(column(name)) for name in names), copy=False)
+    if not has_unit:
+        return rows
+    if not declared.unique:
+        limits = Contribution(declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True)
+        rows = cut_rows(rows, limits, [], names, salt)
+    # Privacy: hashed twice, as in cuts.py; a unit's block depends on that unit and the key alone.
+    mixed = call("HASH", call("HASH", sql.Literal.string(key), unit_column()))
+    place = sql.Mod(this=mixed, expression=number(reading.blocks))
+    return sql.select(label(place, BLOCK), *map(column, names)).from_(
+        rows.subquery("kept", copy=False), copy=False
+    )
+
+
+def compute_blocks(
+    found: Mapping[str, Any],
+    reading: BlockReading,
+    estimator: Estimator,
+    outputs: int,
+    entropy: Entropy,
+) -> SealedBlocks:
+    """Return the estimator's results, block by block, in threads.
+
+    # Privacy: whatever goes wrong in a block, an error or a result of another shape, is NaN, and
+    # says nothing outside it.
+    """
+    columns = {name: np.asarray(found[name]) for name in reading.columns}
+    size = len(next(iter(columns.values())))
+    if BLOCK in found:
+        places = np.asarray(found[BLOCK]).astype(np.int64)
+    else:
+        places = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int64)
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(reading.blocks + 1))
+    rows = Block(columns).take(order)
+    parts = [rows.take(slice(first, last)) for first, last in pairwise(ends.tolist())]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        results = list(pool.map(lambda part: _compute(estimator, part, outputs), parts))
+    return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
+
+
+def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:
+    nothing = [math.nan] * outputs
+    if not len(part):
+        return nothing
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(estimator(part), dtype=np.float64).reshape(-1)
+    except Exception:  # noqa: BLE001  # an analyst must not see that, or how, a block failed
+        return nothing
+    if len(values) != outputs:
+        return nothing
+    return [float(value) if math.isfinite(value) else math.nan for value in values]

@@ -1,0 +1,192 @@
+"""Statements that count rows by group and cell, from which quantiles are chosen outside.
+
+The layers are those of every statement: the rows that count, with keys and cell; the cut; the
+counts. Nothing but whole numbers leaves the engine, one for each cell that holds rows.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, assert_never
+
+import numpy as np
+from sqlglot import expressions as sql
+
+from confide.declare import Category, Kind
+from confide.engines.cuts import cut_rows
+from confide.engines.expressions import Emitter, Sql, call, case, cast, number
+from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
+from confide.engines.parts import clipped_part, whole_part
+from confide.engines.sealed import Counts, Pair
+from confide.engines.sources import SourceWriter, leftmost
+from confide.engines.views import as_listed, as_stored
+from confide.plan import BentCells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
+from confide.plan.cells import MOST_VALUES
+from confide.query.tree import Column, Expression, Value
+
+__all__ = ["read_counts", "write_histogram"]
+
+CELL, ROWS, PACKED = "cell", "rows", "packed"  # no key's names: those are k0, k1 and so on
+NOTHING: Final = np.empty(0, dtype=np.int64)
+
+
+def write_histogram(
+    plan: Plan, histogram: Histogram, salt: str, unit: Kind = Kind.TEXT
+) -> sql.Select:
+    """Return the statement that gives each group found its keys, and cells with their rows.
+
+    Cells and rows come in one list, so that they cannot be told apart wrongly: rows times 2^20
+    plus the cell, in 64 bits, for which no engine has enough rows. ``unit`` says whether units
+    are whole numbers or texts.
+    """
+    keys = [f"k{place}" for place in range(len(plan.query.keys))]
+    rows = _rows(plan, histogram, salt, unit)
+    if plan.contribution.is_cut:
+        kinds = {UNIT: unit, CELL: Kind.INT}
+        kinds |= {
+            name: key.kind
+            for name, key in zip(keys, plan.query.keys, strict=True)
+            if key.kind is not None
+        }
+        rows = cut_rows(rows, plan.contribution, keys, [CELL], salt, kinds=kinds)
+    many = label(sql.Count(this=sql.Star()), ROWS)
+    counts = select([*map(column, keys), column(CELL), many], nested(rows, "kept"))
+    counts.set("group", sql.Group(expressions=[column(name) for name in (*keys, CELL)]))
+    stored = _stored_keys(plan)
+    listed = [
+        label(as_listed(column(key), stored[place]) if place in stored else column(key), key)
+        for place, key in enumerate(keys)
+    ]
+    # Filtering the counts, not the rows, spares the engine from placing every row twice.
+    one = column(ROWS) * number(MOST_VALUES) + column(CELL)
+    known = sql.Where(this=is_known(column(CELL)))
+    packed = sql.Filter(this=call("LIST", one), expression=known)
+    named = select([*listed, column(CELL), column(ROWS)], nested(counts, "counts"))
+    statement = select([*map(column, keys), label(packed, PACKED)], nested(named, "listed"))
+    if keys:
+        statement.set("group", sql.Group(expressions=[column(key) for key in keys]))
+    return statement
+
+
+def _stored_keys(plan: Plan) -> dict[int, Category]:
+    """Return the keys, by their places, that are compared with their lists after counting.
+
+    Why: as in `write_statement`; counts of stored texts that are listed alike add up.
+    """
+    if plan.contribution.is_cut or not isinstance(plan.keys, DeclaredKeys):
+        return {}
+    tables = private_tables(plan.query.source, plan.catalog)
+    found: dict[int, Category] = {}
+    for place, key in enumerate(plan.query.keys):
+        if isinstance(key, Column) and key.table in tables:
+            declared = tables[key.table].columns[key.name]
+            found |= {place: declared} if isinstance(declared, Category) else {}
+    return found
+
+
+def _rows(plan: Plan, histogram: Histogram, salt: str, unit: Kind) -> sql.Select:
+    """Return unit, keys and cell of each row that counts; the cell is NULL where it does not."""
+    emitter, source, stored = Emitter(plan.ranges), plan.query.source, _stored_keys(plan)
+    columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
+    for place, key in enumerate(plan.query.keys):
+        match key:
+            case Column(table=alias, name=name) if place in stored:
+                value: Sql = column(as_stored(name), alias)
+            case _:
+                value = _key(key, emitter)
+        columns.append(label(value, f"k{place}"))
+    columns.append(label(_value(histogram, emitter), "v"))
+    if histogram.where is not None:
+        columns.append(label(emitter.emit(histogram.where), "w"))
+    writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
+    rows = writer.attach(sql.Select(expressions=columns), source)
+    if plan.query.where is not None:
+        rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
+    return _place(rows, plan, histogram)
+
+
+def _place(rows: sql.Select, plan: Plan, histogram: Histogram) -> sql.Select:
+    """Return rows with the cells of their values, without those whose keys cannot be answered."""
+    keys = [f"k{place}" for place in range(len(plan.query.keys))]
+    cell = _cell(plan, histogram)
+    cell = cell if histogram.where is None else case(column("w"), cell)
+    unit = [unit_column()] if plan.has_unit else []
+    placed = select([*unit, *map(column, keys), label(cell, CELL)], nested(rows, "counted"))
+    if isinstance(plan.keys, DeclaredKeys) and not plan.contribution.is_cut:
+        return placed  # groups that are not declared are never answered
+    known = [
+        is_known(column(key))
+        for key, domain in zip(keys, plan.domains, strict=True)
+        if domain is not None and None not in domain
+    ]
+    return placed.where(*known, copy=False) if known else placed
+
+
+def _key(key: Expression, emitter: Emitter) -> Sql:
+    """Return a key; adding zero makes one of the two zeros of the doubles."""
+    value = emitter.emit(key)
+    return value + number(0.0) if key.kind is Kind.FLOAT else value
+
+
+def _value(histogram: Histogram, emitter: Emitter) -> Sql:
+    value = emitter.emit(histogram.argument)
+    return value if isinstance(histogram.cells, EvenCells) else cast(value, "DOUBLE")
+
+
+def _cell(plan: Plan, histogram: Histogram) -> Sql:
+    """Return the cell of a value, a whole number of the plan's; NULL stays NULL."""
+    value = column("v")
+    match histogram.cells:
+        case EvenCells(grid=grid):
+            match histogram.argument:
+                case Column(table=alias, name=name, kind=kind) if alias in private_tables(
+                    plan.query.source, plan.catalog
+                ):
+                    return clipped_part(value, kind, grid, plan.ranges[alias, name])
+                case _:
+                    return whole_part(value, grid)
+        case BentCells() as cells:
+            return _bent_cell(value, cells)
+        case _:
+            assert_never(histogram.cells)
+
+
+def _bent_cell(value: Sql, cells: BentCells) -> Sql:
+    """Return the cell by the same operations as `BentCells`."""
+    inside = call("LEAST", call("GREATEST", value, number(cells.low)), number(cells.high))
+    place: Sql = sql.Paren(this=inside - number(cells.low)) * number(cells.line)
+    if cells.bend:
+        curve = call("ASINH", inside.copy() * number(cells.rate))
+        place = place + sql.Paren(this=curve - number(cells.offset)) * number(cells.bend)
+    # Privacy: the clamp has whole ends, so each row is counted in one of the plan's cells.
+    first, last = number(0.0), number(float(cells.count - 1))
+    clamped = call("LEAST", call("GREATEST", call("FLOOR", place), first), last)
+    # LEAST and GREATEST skip NULL, which must stay NULL.
+    return case(is_known(value.copy()), cast(clamped, "INTEGER"))
+
+
+def read_counts(found: Mapping[str, Any], keys: int) -> Counts:
+    """Return the cells of each group, in order, with the rows in each, from columns by name."""
+    names = [_keys(found[f"k{place}"].tolist()) for place in range(keys)]
+    groups = list(zip(*names, strict=True)) if keys else [()]
+    lists: dict[tuple[Value, ...], list[Any]] = {}
+    for group, packed in zip(groups, found[PACKED].tolist(), strict=True):
+        lists.setdefault(group, []).append(NOTHING if packed is None else packed)
+    return {group: _unpack(np.concatenate(parts)) for group, parts in lists.items()}
+
+
+def _keys(values: list[Any]) -> list[Value]:
+    """Return the keys of one column as they are declared: days are no points in time."""
+    return [value.date() if isinstance(value, datetime) else value for value in values]
+
+
+def _unpack(packed: Any) -> Pair:
+    """Return the cells in order, each once, with the rows in it."""
+    numbers = packed.astype(np.int64)
+    cells, rows = numbers % MOST_VALUES, numbers // MOST_VALUES
+    order = np.argsort(cells)
+    cells, rows = cells[order], rows[order]
+    is_first = np.ones(len(cells), dtype=np.bool_)
+    is_first[1:] = cells[1:] != cells[:-1]
+    if is_first.all():
+        return cells, rows
+    return cells[is_first], np.add.reduceat(rows, np.flatnonzero(is_first))

@@ -1,0 +1,203 @@
+"""What a question will do, in sentences: from its plan alone, before any row is read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import Final, assert_never
+
+from confide.declare import Kind, Row
+from confide.plan import DeclaredKeys, EarnedKeys, Plan, Statistic
+from confide.plan.ranges import range_of
+from confide.plan.selection import Selection
+from confide.plan.sources import limits_of, unit_of
+from confide.query.canonical import Writer
+from confide.query.functions import Aggregation
+from confide.query.tree import Expression, Join, PerUnit, Scan, Source
+from confide.release import Cost, predict_errors
+
+__all__ = ["Explanation", "explain_plan", "explain_selection"]
+
+LAWS: Final = {
+    "DiscreteLaplace": "Laplace noise",
+    "BoxNoise": "joint noise shaped like what one row can change (K-norm)",
+    "tuple": "Gaussian noise",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Sentences about a question; nothing in them depends on a row."""
+
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+def explain_plan(plan: Plan, cost: Cost) -> Explanation:
+    """Return what is read, what is added up, which noise is added and what it costs."""
+    return Explanation(
+        (
+            _explain_source(plan),
+            *_explain_limits(plan),
+            *_explain_keys(plan),
+            *(_explain_statistic(one, plan) for one in plan.statistics),
+            *_explain_noise(plan),
+            *_explain_errors(plan),
+            *_explain_rest(plan),
+            f"It costs {cost}, paid before the first row is read.",
+        )
+    )
+
+
+def explain_selection(selection: Selection, cost: Cost) -> Explanation:
+    """Return how the most frequent keys are chosen and what that costs."""
+    plan = selection.plan
+    rounds = f"{selection.rounds} choice{'s' if selection.rounds > 1 else ''}"
+    return Explanation(
+        (
+            _explain_source(plan),
+            *_explain_limits(plan),
+            f"It chooses {selection.most:,} of {len(selection.groups):,} declared keys by {rounds} "
+            f"of {type(selection.selector).__name__}, the likelier the more rows a key has, and "
+            "tells no count.",
+            f"With 95 % confidence no chosen count falls short of the best one left by "
+            f"{selection.regret():.4g} or more.",
+            f"It costs {cost}, however many keys there are, paid before the first row is read.",
+        )
+    )
+
+
+def _explain_source(plan: Plan) -> str:
+    unit = unit_of(plan.query.source, plan.catalog)
+    who = "every row is another unit" if isinstance(unit, Row) else f"a unit is one {unit}"
+    where = plan.query.where
+    rows = "" if where is None else f" where {_text(where)}"
+    return f"It reads {_describe_source(plan.query.source)}{rows}; {who}."
+
+
+def _describe_source(source: Source) -> str:
+    match source:
+        case Scan(table=name):
+            return name
+        case PerUnit(source=inner):
+            return f"one row for each unit of {_describe_source(inner)}"
+        case Join(left=left, right=right, public=is_public):
+            other = _describe_source(right)
+            how = f"the public table {other}" if is_public else f"{other} on the unit"
+            return f"{_describe_source(left)} joined with {how}"
+        case _:
+            assert_never(source)
+
+
+def _explain_limits(plan: Plan) -> Iterator[str]:
+    limits, source = plan.contribution, plan.query.source
+    is_grouped = bool(plan.query.keys)
+    if isinstance(source, PerUnit):
+        limits, is_grouped = limits_of(source.source, plan.catalog, plan.facts), False
+    if limits.is_cut:
+        rows = f"{limits.rows:,} row{'s' if limits.rows > 1 else ''}"
+        groups = f" in at most {limits.groups:,} groups" if is_grouped else ""
+        yield (
+            f"Of each unit at most {rows}{groups} count; which ones is decided by a keyed hash of "
+            "the unit's own rows."
+        )
+
+
+def _explain_keys(plan: Plan) -> Iterator[str]:
+    if not plan.query.keys:
+        return
+    names = ", ".join(map(_text, plan.query.keys))
+    match plan.keys:
+        case DeclaredKeys(groups=groups):
+            yield (
+                f"It answers every {names} that the declaration allows, {len(groups):,} groups, "
+                "whether rows have them or not."
+            )
+        case EarnedKeys(selection=selection):
+            yield (
+                f"The values of {names} are not declared, so one is named only when its number of "
+                f"units, plus noise, reaches {selection.threshold:,}; this takes a quarter of the "
+                "cost and a part of the delta set aside."
+            )
+        case _:
+            assert_never(plan.keys)
+
+
+def _explain_statistic(statistic: Statistic, plan: Plan) -> str:
+    aggregate = statistic.aggregate
+    name = _text(aggregate)
+    match aggregate.function:
+        case Aggregation.COUNT:
+            return f"{name} is a noisy count of rows."
+        case Aggregation.COUNT_UNITS:
+            return f"{name} is a noisy count of units."
+        case Aggregation.QUANTILE:
+            how = "is chosen by the exponential mechanism from counts by value"
+        case Aggregation.SUM:
+            how = "adds up the values"
+        case Aggregation.MEAN:
+            how = "divides a noisy sum, taken about the middle of the range, by a noisy count"
+        case Aggregation.VARIANCE | Aggregation.STDDEV:
+            how = "follows from noisy sums of values and squares, and a noisy count"
+        case _:
+            assert_never(aggregate.function)
+    return f"{name} {how}; {_explain_range(aggregate.argument, plan)}."
+
+
+def _explain_range(argument: Expression | None, plan: Plan) -> str:
+    if argument is None:
+        return "nothing is clipped"
+    found = range_of(argument, plan.ranges)
+    low, high = (_bound(end, argument.kind) for end in (found.low, found.high))
+    return f"values of {_text(argument)} lie within {low} and {high}, where they are clipped"
+
+
+def _explain_noise(plan: Plan) -> Iterator[str]:
+    if not plan.totals:
+        return
+    law = LAWS[type(plan.noise.law).__name__]
+    count = len(plan.totals)
+    totals = "one total" if count == 1 else f"{count} totals together"
+    each = " of each group" if plan.query.keys else ""
+    yield f"{law[0].upper()}{law[1:]} is added to {totals}{each}."
+
+
+def _explain_errors(plan: Plan) -> Iterator[str]:
+    found = predict_errors(plan)
+    known = [f"{name} +-{width:.4g}" for name, width in found.items() if width is not None]
+    unknown = [name for name, width in found.items() if width is None]
+    if known:
+        yield f"Expected errors at 95 %: {', '.join(known)}."
+    if unknown:
+        yield (
+            f"How far off {_listed(unknown)} will be depends on the data; the answer says so "
+            "with an interval."
+        )
+
+
+def _explain_rest(plan: Plan) -> Iterator[str]:
+    query = plan.query
+    clauses = [
+        ("HAVING", query.having is not None),
+        ("ORDER BY", bool(query.order)),
+        ("LIMIT", query.limit is not None),
+    ]
+    used = [word for word, is_used in clauses if is_used]
+    if used:
+        yield f"{_listed(used)} work on the noisy answer and cost nothing."
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def _bound(end: int | float, kind: Kind | None) -> str:
+    if kind is Kind.DATE:
+        return date.fromordinal(int(end)).isoformat()
+    return f"{end:,}" if isinstance(end, int) else f"{float(Fraction(end)):,.6g}"
+
+
+def _text(expression: Expression) -> str:
+    return Writer((), first="").write(expression)

@@ -1,0 +1,126 @@
+"""Which method answers a session, from what its owner asked for."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, positive
+from confide.holdout.counted import Ladder, Rounding
+from confide.holdout.guessed import Coding, GuessAndCheck
+from confide.holdout.methods import Method
+from confide.holdout.plain import GaussianAnswers, Naive, Splitting
+from confide.holdout.thresholdout import Thresholdout
+
+__all__ = ["METHODS", "Terms", "choose_method"]
+
+METHODS: Final = (
+    "coding",
+    "guess-and-check",
+    "thresholdout",
+    "gaussian",
+    "rounding",
+    "splitting",
+    "ladder",
+    "naive",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a session's owner asked for; None where nothing was said."""
+
+    rows: int
+    train_rows: int | None
+    tau: float | None
+    beta: float
+    queries: int | None
+    overfits: int | None
+    threshold: Number | None
+    sigma: Number | None
+    epsilon: Number | None
+
+    @property
+    def line(self) -> float | None:
+        """The threshold as a number."""
+        return None if self.threshold is None else float(positive("threshold", self.threshold))
+
+    def count(self, name: str, method: str) -> int:
+        """Return ``queries`` or ``overfits``, which this method needs."""
+        value = getattr(self, name)
+        if not isinstance(value, int):
+            raise BadDeclaration(f"{method} needs {name}=, the most that may be asked")
+        return value
+
+
+def choose_method(name: str, terms: Terms) -> Method:
+    """Return the method asked for; ``auto`` takes the one that suits the terms.
+
+    With noise (sigma= or epsilon=) that is thresholdout; with training rows and a number of
+    overfits, coding; without that number, guess-and-check; without training rows, whichever of
+    normal noise, rounding and fresh rows keeps the smaller tau.
+    """
+    match _resolve(name, terms):
+        case "coding" as found:
+            return Coding.of(
+                terms.rows,
+                terms.train_rows or terms.rows,
+                terms.beta,
+                terms.count("queries", found),
+                terms.count("overfits", found),
+                tau=terms.tau,
+                threshold=terms.line,
+            )
+        case "guess-and-check":
+            return GuessAndCheck.of(
+                terms.rows, terms.train_rows or terms.rows, terms.beta, terms.line
+            )
+        case "thresholdout" as found:
+            return Thresholdout.of(
+                terms.rows,
+                terms.beta,
+                terms.count("queries", found),
+                terms.count("overfits", found),
+                tau=terms.tau,
+                threshold=terms.threshold,
+                sigma=terms.sigma,
+                epsilon=terms.epsilon,
+            )
+        case "naive":
+            return Naive(terms.rows)
+        case "without a guess":
+            tried = [_unguessed(way, terms) for way in ("gaussian", "rounding", "splitting")]
+            return min((way for way in tried if way is not None), key=lambda way: way.tau)
+        case found:
+            way = _unguessed(found, terms)
+            if way is None:
+                raise BadDeclaration(
+                    f"splitting needs a row for each of {terms.queries:,} queries, got "
+                    f"{terms.rows:,} rows"
+                )
+            return way
+
+
+def _resolve(name: str, terms: Terms) -> str:
+    if name in METHODS:
+        return name
+    if name != "auto":
+        raise BadDeclaration(f"method must be auto or one of {', '.join(METHODS)}, got {name!r}")
+    if terms.sigma is not None or terms.epsilon is not None:
+        return "thresholdout" if terms.train_rows is not None else "gaussian"
+    if terms.train_rows is None:
+        return "without a guess"
+    return "guess-and-check" if terms.overfits is None else "coding"
+
+
+def _unguessed(name: str, terms: Terms) -> GaussianAnswers | Rounding | Ladder | Splitting | None:
+    """Return a method that needs no guess; none where rows are too few to be split."""
+    rows, beta, queries = terms.rows, terms.beta, terms.count("queries", name)
+    match name:
+        case "gaussian":
+            return GaussianAnswers.of(rows, beta, queries, tau=terms.tau, sigma=terms.sigma)
+        case "rounding":
+            return Rounding.of(rows, beta, queries, terms.tau)
+        case "ladder":
+            return Ladder.of(rows, beta, queries, terms.tau)
+        case _:
+            return Splitting(rows, beta, queries, terms.tau) if rows >= queries else None

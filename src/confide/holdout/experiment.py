@@ -1,0 +1,247 @@
+"""The published experiment: choosing features with a holdout that is asked many times.
+
+Labels are fair signs, features standard normal; in the variant with signal 20 features lean
+towards the label by 6 / sqrt(n). The analyst keeps features whose training and holdout
+correlations with the label agree in sign and pass 1 / sqrt(n), takes the k strongest by training
+correlation, and classifies by the sign of their signed sum.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.exact import whole
+from confide.holdout.coded_bounds import anytime_threshold
+from confide.holdout.coding import outcome_nats
+from confide.holdout.guessed import GuessAndCheck
+from confide.holdout.methods import Asked
+from confide.holdout.state import Progress
+from confide.holdout.values import Floats, Marks
+from confide.noise import SYSTEM, Entropy, RoundedGaussian
+
+__all__ = ["METHODS", "PICKS", "Curve", "Result", "run_experiment"]
+
+METHODS: Final = ("standard holdout", "Thresholdout, as published", "guess-and-check")
+PICKS: Final = (5, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 350, 400, 450, 500)
+LEANING: Final = 20
+LEAN: Final = 6.0
+BETA: Final = 0.05
+FINE: Final = 2**20
+NORMAL: Final = RoundedGaussian(Fraction(FINE) ** 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Accuracies by run (rows) and number of features (columns), for one method and variant.
+
+    ``low`` and ``high`` are the intervals of guess-and-check; ``truth`` is the accuracy in the
+    population, and ``fresh`` that on as many fresh rows.
+    """
+
+    method: str
+    has_signal: bool
+    picks: tuple[int, ...]
+    train: Floats
+    holdout: Floats
+    fresh: Floats
+    truth: Floats
+    low: Floats
+    high: Floats
+
+    def covered(self) -> float:
+        """Return the part of runs in which every interval held the truth."""
+        held = (self.low <= self.truth) & (self.truth <= self.high)
+        return float(held.all(axis=1).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an experiment found, one curve for each method and variant."""
+
+    rows: int
+    features: int
+    runs: int
+    curves: tuple[Curve, ...]
+
+    def curve(self, method: str, *, has_signal: bool) -> Curve:
+        """Return one curve."""
+        return next(c for c in self.curves if (c.method, c.has_signal) == (method, has_signal))
+
+
+def run_experiment(
+    rows: int = 10_000,
+    features: int = 10_000,
+    runs: int = 50,
+    *,
+    picks: tuple[int, ...] = PICKS,
+    tick: Callable[[], None] = lambda: None,
+    entropy: Entropy = SYSTEM,
+) -> Result:
+    """Run both variants with each method; ``tick`` is called after every run.
+
+    Claim:   each run has exactly the law of the experiment on drawn rows.
+    Why:     the analyst sees rows only through the column means of x times label, and normal
+             column means are independent of the residuals about them. So means are drawn first;
+             then the signed sums of residuals over the chosen features, which are normal rows
+             made to sum to zero, one block of features after the other.
+    Source:  docs/proofs/holdout.md.
+    Checked: tests/holdout/test_experiment.py (against rows drawn in full).
+    """
+    size = whole("rows", rows, low=10, high=10**7), whole("features", features, low=1, high=10**7)
+    times = whole("runs", runs, low=1, high=10**6)
+    taken = tuple(k for k in picks if k <= size[1])
+    curves = []
+    for has_signal in (False, True):
+        found: dict[str, list[_Run]] = {method: [] for method in METHODS}
+        for _ in range(times):
+            table = _Table.draw(*size, has_signal=has_signal, entropy=entropy)
+            for method in METHODS:
+                found[method].append(table.analyse(method, taken, entropy))
+            tick()
+        curves += [_gather(method, found[method], taken, has_signal) for method in METHODS]
+    return Result(*size, times, tuple(curves))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """One analysis: accuracies for each number of features."""
+
+    train: Floats
+    holdout: Floats
+    fresh: Floats
+    truth: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Column means of x times label, on both sets and in the population."""
+
+    rows: int
+    train: Floats
+    holdout: Floats
+    truth: Floats
+
+    @classmethod
+    def draw(cls, rows: int, features: int, *, has_signal: bool, entropy: Entropy) -> "_Table":
+        """Return the means of a fresh table."""
+        root = math.sqrt(rows)
+        truth = np.zeros(features)
+        truth[: LEANING if has_signal else 0] = LEAN / root
+        both = _normals(2 * features, entropy).reshape(2, features) / root + truth
+        return cls(rows, both[0], both[1], truth)
+
+    def analyse(self, method: str, picks: tuple[int, ...], entropy: Entropy) -> _Run:
+        """Let the analyst choose and classify with one method's answers."""
+        unit = 1 / math.sqrt(self.rows)
+        told, progress = self._tell(method, unit, entropy)
+        is_kept = (self.train * told > 0) & (np.abs(self.train) > unit) & (np.abs(told) > unit)
+        kept = np.flatnonzero(is_kept)
+        order = kept[np.argsort(-np.abs(self.train[kept]), kind="stable")]
+        accuracies = [self._accuracies(means, order, picks, entropy) for means in self._sets()]
+        train, exact, fresh = accuracies
+        truth = self._true_accuracies(order, picks)
+        if method == METHODS[0]:
+            return _Run(train, exact, fresh, truth, exact * 0, exact * 0 + 1)
+        if method == METHODS[1]:
+            shown = self._noisy(train, exact, unit, entropy)
+            return _Run(train, shown, fresh, truth, exact * 0, exact * 0 + 1)
+        session = GuessAndCheck(self.rows, BETA, anytime_threshold(self.rows, self.rows))
+        asked = Asked(exact, train, self.rows, is_binary=True)
+        outcomes = session.answer(progress, asked, entropy)[1]
+        ends = [outcomes.bracket(place).interval() for place in range(len(picks))]
+        low, high = np.array(ends).T
+        return _Run(train, outcomes.values, fresh, truth, low, high)
+
+    def _sets(self) -> Iterator[Floats | None]:
+        """Yield the column means of the training, holdout and fresh rows; fresh ones are free."""
+        yield self.train
+        yield self.holdout
+        yield None
+
+    def _tell(self, method: str, unit: float, entropy: Entropy) -> tuple[Floats, Progress]:
+        """Return what the method says of each feature's holdout mean, and what that used up."""
+        if method == METHODS[0]:
+            return self.holdout, Progress()
+        if method == METHODS[1]:
+            return self._noisy(self.train, self.holdout, unit, entropy), Progress()
+        line = 2 * anytime_threshold(self.rows, self.rows)  # these values deviate by 1, not 1/2
+        gap = self.holdout - self.train
+        over = np.abs(gap) > line
+        steps = np.rint(gap / line)
+        told = np.where(over, self.train + steps * line, self.train)
+        return told, _spent(over, steps)
+
+    def _noisy(self, guesses: Floats, means: Floats, unit: float, entropy: Entropy) -> Floats:
+        """Answer as the published program does: normal noise, no threshold noise, no budget."""
+        noise = _normals(2 * len(means), entropy).reshape(2, -1) * unit
+        over = np.abs(guesses - means) > 4 * unit + noise[0]
+        return np.where(over, means + noise[1], guesses)
+
+    def _accuracies(
+        self,
+        means: Floats | None,
+        order: NDArray[np.intp],
+        picks: tuple[int, ...],
+        entropy: Entropy,
+    ) -> Floats:
+        """Return the accuracy on one set of rows for each number of features."""
+        found = np.empty(len(picks))
+        source = self.truth if means is None else means
+        gains = np.cumsum(np.sign(self.train[order]) * source[order])
+        total, used = np.zeros(self.rows), 0
+        for place, k in enumerate(picks):
+            upto = min(k, len(order))
+            if upto > used:
+                block = _normals(self.rows, entropy) * math.sqrt(upto - used)
+                total += block if means is None else block - block.mean()
+                used = upto
+            found[place] = np.mean(total + (gains[used - 1] if used else 0.0) > 0)
+        return found
+
+    def _true_accuracies(self, order: NDArray[np.intp], picks: tuple[int, ...]) -> Floats:
+        gains = np.cumsum(np.sign(self.train[order]) * self.truth[order])
+        sizes = [min(k, len(order)) for k in picks]
+        normal = NormalDist()
+        return np.array(
+            [normal.cdf(float(gains[k - 1]) / math.sqrt(k)) if k else 0.5 for k in sizes]
+        )
+
+
+def _spent(over: Marks, steps: Floats) -> Progress:
+    """Return the code length of all answers about features.
+
+    A told mean is coded by its distance d from the guess in steps, with probability
+    1 / (2 |d| (|d| + 1)) over all whole d but 0.
+    """
+    stood, marked, length = 0, 0, 0.0
+    for is_over, step in zip(over.tolist(), steps.tolist(), strict=True):
+        length += outcome_nats(stood, marked, is_overfit=is_over)
+        if is_over:
+            away = max(1.0, abs(step))
+            length += math.log(2 * away * (away + 1))
+        stood, marked = stood + (not is_over), marked + is_over
+    return replace(Progress(), queries=len(over), overfits=marked, nats=length)
+
+
+def _gather(
+    method: str,
+    runs: list[_Run],
+    picks: tuple[int, ...],
+    has_signal: bool,  # noqa: FBT001
+) -> Curve:
+    names = ("train", "holdout", "fresh", "truth", "low", "high")
+    arrays = {name: np.array([getattr(run, name) for run in runs]) for name in names}
+    return Curve(method=method, has_signal=has_signal, picks=picks, **arrays)
+
+
+def _normals(count: int, entropy: Entropy) -> Floats:
+    """Return standard normal numbers on a grid of 2^-20."""
+    return NORMAL.draw(count, entropy) / FINE

@@ -1,0 +1,270 @@
+"""Guesses that are checked against the rows, without noise: coding, and guess-and-check."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from confide.errors import BadDeclaration
+from confide.holdout.coded_bounds import (
+    anytime_threshold,
+    false_alarm_threshold,
+)
+from confide.holdout.coding import (
+    choose_cells,
+    log_nodes,
+    outcome_nats,
+    sampling_width,
+    value_nats,
+)
+from confide.holdout.methods import (
+    Asked,
+    Guarantee,
+    Left,
+    Outcomes,
+    check_left,
+    fields_of,
+    log_two_over,
+    middle_of,
+)
+from confide.holdout.state import Progress
+from confide.holdout.values import Floats, Marks
+from confide.noise import Entropy
+
+__all__ = ["Coding", "GuessAndCheck"]
+
+PROOF: Final = "docs/proofs/holdout.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """Let the guess stand while it is near; otherwise tell the cell of the mean, at most B times.
+
+    Law:     the guess stands when the mean over the rows is within ``threshold`` of it; else the
+             answer is the middle of the mean's cell, one of ``cells``. No noise.
+    Claim:   with probability 1 - beta every answer is within max(threshold, 1 / (2 cells)) + w of
+             the population, and every interval holds it, however the queries are chosen.
+    Why:     `log_nodes` counts the nodes; each takes beta over their number. An interval is a
+             function of the outcome, so showing it adds no node.
+    Source:  docs/proofs/holdout.md.
+    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    """
+
+    rows: int
+    beta: float
+    queries: int
+    overfits: int
+    threshold: float
+    cells: int
+    wanted: float | None = None
+
+    name = "coding"
+    needs_guess = True
+    loss = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: int,
+        train_rows: int,
+        beta: float,
+        queries: int,
+        overfits: int,
+        *,
+        tau: float | None = None,
+        threshold: float | None = None,
+    ) -> "Coding":
+        """Return the session that keeps tau, with the widest threshold; or the best there is."""
+        if threshold is not None:
+            cells = max(2, math.ceil(1 / (2 * threshold)))
+            return cls(rows, beta, queries, overfits, threshold, cells, tau)
+        found = choose_cells(rows, tau, beta, queries, overfits) if tau is not None else None
+        if found is not None and tau is not None:
+            return cls(rows, beta, queries, overfits, tau - found[1], found[0], tau)
+        near = max(false_alarm_threshold(rows, train_rows, queries, overfits), 0.5 / rows)
+        most = max(2, math.ceil(1 / (2 * near)))
+        tried = (
+            cls(rows, beta, queries, overfits, max(near, 1 / (2 * cells)), cells, tau)
+            for cells in sorted({math.ceil(most ** (i / 32)) for i in range(1, 33)} | {2})
+        )
+        return min(tried, key=lambda session: session.tau)
+
+    @property
+    def nats(self) -> float:
+        """The level of every interval, for each side."""
+        return log_two_over(self.beta) + log_nodes(self.queries, self.overfits, self.cells)
+
+    @property
+    def tau(self) -> float:
+        """What every answer keeps."""
+        count = log_nodes(self.queries, self.overfits, self.cells)
+        return max(self.threshold, 1 / (2 * self.cells)) + sampling_width(
+            self.rows, count, self.beta
+        )
+
+    def terms(self) -> dict[str, object]:
+        return {"method": self.name, **fields_of(self)}
+
+    def start(self, entropy: Entropy) -> Progress:
+        del entropy
+        return Progress()
+
+    def left(self, progress: Progress) -> Left:
+        return Left(self.queries - progress.queries, self.overfits - progress.overfits)
+
+    def answer(
+        self, progress: Progress, asked: Asked, entropy: Entropy
+    ) -> tuple[Progress, Outcomes]:
+        del entropy
+        left = self.left(progress)
+        batch = asked.first(check_left(left))
+        self._check_rows(asked.rows)
+        over = np.abs(batch.means - _guesses(batch)) > self.threshold
+        # The session ends with its last overfit: whatever comes after is not answered.
+        last = np.flatnonzero(np.cumsum(over) == left.overfits)
+        count = len(over) if not len(last) else int(last[0]) + 1
+        batch, over = batch.first(count), over[:count]
+        outcomes = _compare(batch, over, self.threshold, self.cells, np.full(count, self.nats))
+        return (
+            replace(
+                progress,
+                queries=progress.queries + count,
+                overfits=progress.overfits + int(over.sum()),
+            ),
+            outcomes,
+        )
+
+    def _check_rows(self, rows: int) -> None:
+        """Refuse a metric with fewer independent values than the promise needs."""
+        if self.wanted is None or rows >= self.rows or self.tau > self.wanted:
+            return
+        if replace(self, rows=rows).tau > self.wanted * (1 + 1e-9):
+            raise BadDeclaration(
+                f"this metric has {rows:,} independent values, too few for tau = {self.wanted:.4g} "
+                "in this session; use method='guess-and-check', whose intervals widen, or a larger "
+                "tau"
+            )
+
+    def guarantee(self) -> Guarantee:
+        holds = self.wanted is None or self.tau <= self.wanted * (1 + 1e-9)
+        shown = self.wanted if holds and self.wanted is not None else self.tau
+        claim = (
+            f"every answer within tau = {shown:.4g} of the population with probability "
+            f"{1 - self.beta:.4g}, for {self.queries:,} queries until {self.overfits:,} overfits, "
+            f"n = {self.rows:,}"
+        )
+        if not holds:
+            claim = f"tau = {self.wanted:.4g} needs more rows; what holds is {claim}"
+        return Guarantee(holds, shown, self.beta, self.rows, claim, PROOF)
+
+
+@dataclass(frozen=True, slots=True)
+class GuessAndCheck:
+    """Check guess after guess, for ever; intervals widen with what was told.
+
+    Law:     as `Coding`, without limits; query i after s guesses that stood and o overfits has
+             level beta / (i (i + 1)) times the probability that a code gives the transcript.
+    Claim:   with probability 1 - beta every interval of the endless session holds the population's
+             mean, however the queries are chosen.
+    Why:     the weights of all transcripts of one length sum to at most 1 (the two codes), the
+             factors beta / (i (i + 1)) to beta; a union bound over all nodes.
+    Source:  [RRSSTW20] for guess and check, [KT81] for the code, docs/proofs/holdout.md.
+    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    """
+
+    rows: int
+    beta: float
+    threshold: float
+
+    name = "guess-and-check"
+    needs_guess = True
+    loss = None
+
+    @classmethod
+    def of(
+        cls, rows: int, train_rows: int, beta: float, threshold: float | None
+    ) -> "GuessAndCheck":
+        """Return the session with a threshold that honest queries seldom pass."""
+        return cls(rows, beta, threshold or min(anytime_threshold(rows, train_rows), 0.5))
+
+    @property
+    def cells(self) -> int:
+        """Cells no wider than the threshold, so that an overfit leaves the guess's cell."""
+        return math.ceil(1 / self.threshold)
+
+    def terms(self) -> dict[str, object]:
+        return {"method": self.name, **fields_of(self)}
+
+    def start(self, entropy: Entropy) -> Progress:
+        del entropy
+        return Progress()
+
+    def left(self, progress: Progress) -> Left:
+        del progress
+        return Left(None, None)
+
+    def answer(
+        self, progress: Progress, asked: Asked, entropy: Entropy
+    ) -> tuple[Progress, Outcomes]:
+        del entropy
+        guesses = _guesses(asked)
+        over = np.abs(asked.means - guesses) > self.threshold
+        spent = self._lengths(progress, asked.means, guesses, over)
+        before = progress.nats + np.concatenate([[0.0], np.cumsum(spent)])
+        place = progress.queries + 1 + np.arange(len(over), dtype=np.float64)
+        nats = before[:-1] + np.log(place * (place + 1)) + log_two_over(self.beta)
+        outcomes = _compare(asked, over, self.threshold, self.cells, nats)
+        return (
+            replace(
+                progress,
+                queries=progress.queries + len(over),
+                overfits=progress.overfits + int(over.sum()),
+                nats=float(before[-1]),
+            ),
+            outcomes,
+        )
+
+    def _lengths(self, progress: Progress, means: Floats, guesses: Floats, over: Marks) -> Floats:
+        """Return the code length of each outcome."""
+        overfit, stood = progress.overfits, progress.queries - progress.overfits
+        distance = middle_of(means, self.cells)[0] - middle_of(guesses, self.cells)[0]
+        lengths = np.empty(len(over))
+        for place, is_over in enumerate(over.tolist()):
+            lengths[place] = outcome_nats(stood, overfit, is_overfit=is_over)
+            if is_over:
+                lengths[place] += value_nats(int(distance[place]), self.cells)
+            overfit, stood = overfit + is_over, stood + (not is_over)
+        return lengths
+
+    def guarantee(self) -> Guarantee:
+        claim = (
+            f"every interval holds the population's mean with probability {1 - self.beta:.4g}, "
+            f"however long the session, n = {self.rows:,}"
+        )
+        return Guarantee(
+            holds=True, tau=None, beta=self.beta, n=self.rows, claim=claim, source=PROOF
+        )
+
+
+def _guesses(asked: Asked) -> Floats:
+    if asked.guesses is None:
+        raise BadDeclaration(
+            "this method checks guesses: give the values on the training rows too, or guess="
+        )
+    return asked.guesses
+
+
+def _compare(asked: Asked, over: Marks, threshold: float, cells: int, nats: Floats) -> Outcomes:
+    """Return the answers to queries of which ``over`` tells whether they were overfit."""
+    guesses = _guesses(asked)
+    index, middle = middle_of(asked.means, cells)
+    return Outcomes(
+        np.where(over, middle, guesses),
+        over,
+        np.where(over, index / cells, guesses - threshold),
+        np.where(over, (index + 1) / cells, guesses + threshold),
+        nats,
+        asked.rows,
+        asked.is_binary,
+    )

@@ -1,0 +1,196 @@
+"""What every way of answering has in common: outcomes, what is left, and what is promised."""
+
+import math
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.errors import BudgetExceeded
+from confide.holdout.intervals import Bracket
+from confide.holdout.state import Progress
+from confide.holdout.values import Floats, Marks
+from confide.loss import Loss
+from confide.noise import Entropy
+
+__all__ = [
+    "Asked",
+    "Guarantee",
+    "Left",
+    "Method",
+    "Outcomes",
+    "check_left",
+    "fields_of",
+    "log_two_over",
+    "middle_of",
+]
+
+EDGE: Final = 1e-10
+"""More than a mean may be off by its computation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How much of a session is left; None where there is no limit."""
+
+    queries: int | None
+    overfits: int | None
+
+    def __str__(self) -> str:
+        shown = [
+            "any number of" if size is None else f"{size:,}"
+            for size in (self.queries, self.overfits)
+        ]
+        return f"{shown[0]} queries and {shown[1]} overfits left"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What holds for a session, by which theorem, with which numbers.
+
+    ``tau`` is the least that the theorem gives for the rows there are; ``holds`` tells whether
+    that is what was asked for. ``loss`` is what the session costs in privacy, or None where it
+    promises validity alone.
+    """
+
+    holds: bool
+    tau: float | None
+    beta: float | None
+    n: int
+    claim: str
+    source: str
+    loss: Loss | None = None
+
+    def __str__(self) -> str:
+        validity = self.claim if self.holds else f"none at this n: {self.claim}"
+        if self.loss is None:
+            return f"validity: {validity} [{self.source}]; privacy: none is promised"
+        epsilon = self.loss.epsilon
+        if isinstance(epsilon, Fraction):
+            return f"validity: {validity} [{self.source}]; privacy: {float(epsilon):.6g}-DP"
+        return (
+            f"validity: {validity} [{self.source}]; privacy: "
+            f"{self.loss.mu:.6g}-Gaussian-DP, as one row is replaced"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Queries in order: the mean of each over the rows, and the guess for it."""
+
+    means: Floats
+    guesses: Floats | None
+    rows: int
+    is_binary: bool = False
+
+    def first(self, count: int) -> "Asked":
+        """Return the first ``count`` queries."""
+        guesses = None if self.guesses is None else self.guesses[:count]
+        return Asked(self.means[:count], guesses, self.rows, self.is_binary)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """Answers in order, and what each says of the mean over the rows."""
+
+    values: Floats
+    overfit: Marks
+    low: Floats
+    high: Floats
+    nats: Floats
+    rows: int
+    is_binary: bool = False
+
+    def flipped(self) -> "Outcomes":
+        """Return the same answers about 1 - value."""
+        return replace(self, values=1 - self.values, low=1 - self.high, high=1 - self.low)
+
+    def bracket(self, place: int) -> Bracket:
+        """Return what one answer says of the mean."""
+        return Bracket(
+            float(self.low[place]) - EDGE,
+            float(self.high[place]) + EDGE,
+            self.rows,
+            float(self.nats[place]),
+            self.is_binary,
+        )
+
+
+class Method(Protocol):
+    """One way of answering; all state is in `Progress`."""
+
+    @property
+    def name(self) -> str:
+        """What `Holdout(method=...)` calls it."""
+        ...
+
+    @property
+    def needs_guess(self) -> bool:
+        """Whether a query must come with a guess, such as its mean over the training rows."""
+        ...
+
+    @property
+    def loss(self) -> Loss | None:
+        """What the whole session costs in privacy; None where nothing is promised."""
+        ...
+
+    def terms(self) -> dict[str, object]:
+        """Return what makes the session what it is."""
+        ...
+
+    def start(self, entropy: Entropy) -> Progress:
+        """Return the state of a session that nobody has asked yet."""
+        ...
+
+    def answer(
+        self, progress: Progress, asked: Asked, entropy: Entropy
+    ) -> tuple[Progress, Outcomes]:
+        """Answer as many of the queries as are allowed, in order, at least one."""
+        ...
+
+    def left(self, progress: Progress) -> Left:
+        """Return how much of the session is left."""
+        ...
+
+    def guarantee(self) -> Guarantee:
+        """Return what holds for the session."""
+        ...
+
+
+def check_left(left: Left) -> int:
+    """Return how many queries may still be asked, or refuse when the session is over.
+
+    Raises:
+        BudgetExceeded: all queries are asked, or all overfits are used; nothing was told.
+    """
+    for size, what in ((left.queries, "queries"), (left.overfits, "overfits")):
+        if size is not None and size <= 0:
+            raise BudgetExceeded(
+                f"this session has no {what} left; what it promised holds for the answers given. "
+                "Plan a session with more (confide.holdout.plan tells how many rows that needs), "
+                "on rows that no answer has used",
+                cost=Fraction(1),
+                left=Fraction(0),
+            )
+    return left.queries if left.queries is not None else 2**62
+
+
+def middle_of(means: Floats, cells: int) -> tuple[NDArray[np.int64], Floats]:
+    """Return the cell of each mean, one of ``cells`` of equal width, and the cell's middle."""
+    index = np.clip(np.floor(means * cells), 0, cells - 1).astype(np.int64)
+    return index, (index + 0.5) / cells
+
+
+def log_two_over(beta: float) -> float:
+    """Return ln(2 / beta)."""
+    return math.log(2 / beta)
+
+
+def fields_of(method: Any) -> dict[str, object]:
+    """Return the terms of a method as they are written down."""
+    found = {field.name: getattr(method, field.name) for field in fields(method)}
+    return {
+        name: str(value) if isinstance(value, Fraction) else value for name, value in found.items()
+    }

@@ -1,0 +1,345 @@
+"""`Holdout`: rows that can be asked again and again, by one of several methods."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, probability, whole
+from confide.holdout.answers import PLAIN, Answer, Answers, first_answer
+from confide.holdout.charge import charge_session
+from confide.holdout.choice import Terms, choose_method
+from confide.holdout.data import Rows, read_rows
+from confide.holdout.methods import Asked, Guarantee, Left, Method, Outcomes, check_left
+from confide.holdout.metrics import Metric, mean_metric, metric_of
+from confide.holdout.plain import Splitting
+from confide.holdout.scoring import Scorer
+from confide.holdout.state import FileStore, MemoryStore, Store
+from confide.holdout.values import (
+    Floats,
+    check_guess,
+    check_range,
+    guess_of,
+    mean_of,
+    means_of,
+    read_column,
+    read_matrix,
+)
+from confide.loss import Loss
+from confide.noise import SYSTEM, Entropy
+
+if TYPE_CHECKING:
+    from confide.curator import Curator
+
+__all__ = ["Holdout"]
+
+Query: TypeAlias = Callable[..., Any]
+"""A function of a block of rows (or of X and y) that returns one value in [0, 1] for each row."""
+
+
+class Holdout:
+    """A holdout set that stays true of the population although queries depend on its answers.
+
+    ``train`` and ``heldout`` are frames, pairs (X, y), arrays, or numbers of rows when only
+    values are asked. A query is answered by its mean over the training rows while that is near
+    its mean over the holdout, and by the latter, told coarsely, when it is not: an *overfit*.
+
+    Validity holds for independent rows and queries that give each row a value of its own. Privacy
+    of the holdout's rows is promised by ``method="thresholdout"`` and ``"gaussian"`` alone.
+
+    >>> holdout = Holdout(8_000, 8_000, tau=0.1, beta=0.05, queries=100, overfits=10)
+    >>> answer = holdout.ask(np.full(8_000, 0.25), np.full(8_000, 0.25))
+    >>> answer.value, answer.overfit
+    (0.25, False)
+    >>> print(holdout.left)
+    99 queries and 10 overfits left
+    >>> holdout.guarantee.holds
+    True
+    """
+
+    def __init__(
+        self,
+        train: Any,
+        heldout: Any,
+        *,
+        tau: Number | None = None,
+        beta: Number = 0.05,
+        queries: int | None = None,
+        overfits: int | None = None,
+        method: str = "auto",
+        threshold: Number | None = None,
+        sigma: Number | None = None,
+        epsilon: Number | None = None,
+        labels: str | None = None,
+        ledger: str | Path | None = None,
+        name: str = "holdout",
+        curator: "Curator | None" = None,
+    ) -> None:
+        self._train = None if train is None else read_rows("train", train, labels)
+        self._heldout = read_rows("heldout", heldout, labels)
+        if self._train is not None:
+            self._train.check_columns(self._heldout)
+        terms = Terms(
+            rows=self._heldout.size,
+            train_rows=None if self._train is None else self._train.size,
+            tau=None if tau is None else float(probability("tau", tau, zero=False)),
+            beta=float(probability("beta", beta, zero=False)),
+            queries=None if queries is None else whole("queries", queries, low=1, high=10**12),
+            overfits=None if overfits is None else whole("overfits", overfits, low=1, high=10**9),
+            threshold=threshold,
+            sigma=sigma,
+            epsilon=epsilon,
+        )
+        self._method: Method = choose_method(method, terms)
+        self._entropy: Entropy = SYSTEM
+        self._store: Store = MemoryStore() if ledger is None else FileStore(ledger, name)
+        written = json.dumps(self._method.terms(), sort_keys=True)
+        # Privacy: charged before the session exists; a crash in between loses budget only.
+        if curator is not None and not self._store.knows(written):
+            charge_session(curator, self._method, name, written)
+        self._store.open(written, self._method.start(self._entropy))
+
+    @property
+    def left(self) -> Left:
+        """How many queries and overfits are left."""
+        return self._method.left(self._store.look())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Which theorem holds for this session, with which numbers; or plainly none."""
+        found = self._method.guarantee()
+        if not self._store.look().is_spoiled:
+            return found
+        claim = "a query failed on the holdout's rows alone, and no theorem covers what that tells"
+        return replace(found, holds=False, tau=None, claim=claim, loss=None)
+
+    @property
+    def method(self) -> str:
+        """How queries are answered."""
+        return self._method.name
+
+    @property
+    def loss(self) -> Loss | None:
+        """What the whole session costs in privacy; None where no privacy is promised."""
+        return self._method.loss
+
+    def ask(
+        self,
+        *query: Any,
+        guess: Number | None = None,
+        low: Number = 0,
+        high: Number = 1,
+    ) -> Answer:
+        """Return the answer to one query.
+
+        ``ask(phi)`` calls phi on the training rows and on the holdout's; ``ask(train_values,
+        heldout_values)`` takes values computed already; ``ask(heldout_values)`` and ``guess=``
+        serve where there are no training rows. Values in another range than [0, 1], known
+        beforehand, come with ``low=`` and ``high=``.
+
+        Raises:
+            BadDeclaration: values outside [0, 1] or of the wrong length; nothing changed.
+            BudgetExceeded: the session is over; nothing changed.
+        """
+        metric = PLAIN if (low, high) == (0, 1) else mean_metric(low, high)
+        found, heldout = self._values(query, metric)
+        given = found if guess is None else check_guess("guess", guess)
+        return self._answer(given, heldout, metric)
+
+    def ask_many(self, *matrices: Any, guesses: Any = None) -> Answers:
+        """Return the answers to many queries, one for each column of the matrices.
+
+        ``ask_many(train_matrix, heldout_matrix)``, or ``ask_many(heldout_matrix)`` with
+        ``guesses=`` an array or none. The queries count as asked one after the other.
+        """
+        if not 1 <= len(matrices) <= 2:
+            raise BadDeclaration(
+                "ask_many takes a matrix for the training rows and one for the rest"
+            )
+        heldout = read_matrix("heldout values", matrices[-1], self._heldout.size)
+        if len(matrices) == 2:
+            train = read_matrix("train values", matrices[0], self._train_size())
+            guesses = means_of("train values", train)
+        elif guesses is not None:
+            guesses = np.array([check_guess("guesses", guess) for guess in np.asarray(guesses)])
+        if guesses is not None and len(guesses) != heldout.shape[1]:
+            raise BadDeclaration(
+                f"guesses must be {heldout.shape[1]:,}, one for each query, got {len(guesses):,}"
+            )
+        outcomes = self._ask(heldout, guesses, PLAIN)
+        return Answers(outcomes.values, outcomes.overfit, outcomes)
+
+    def score(
+        self,
+        train_predictions: Any,
+        heldout_predictions: Any,
+        metric: str | Metric = "accuracy",
+        *,
+        high: Number | None = None,
+    ) -> Answer:
+        """Return a metric of predictions for the labels of both sets.
+
+        ``train_predictions`` may be None where no guess is needed. ``high`` is the value at which
+        squared-error and absolute-error are clipped.
+        """
+        found = metric_of(metric, high)
+        self._check_metric(found)
+        guess = None
+        if train_predictions is not None:
+            labels = self._labelled(self._train, "train").labels
+            train = _measure(found, "train predictions", labels, train_predictions)
+            guess = guess_of("train predictions", train)
+        heldout_labels = self._labelled(self._heldout, "heldout").labels
+        heldout = _measure(found, "heldout predictions", heldout_labels, heldout_predictions)
+        return self._answer(guess, heldout, found)
+
+    def scorer(self, metric: str | Metric = "accuracy", *, high: Number | None = None) -> Scorer:
+        """Return a scorer for scikit-learn: `cross_val_score`, `GridSearchCV` and the like.
+
+        The guess is the metric on the rows that scikit-learn hands over (a validation fold, which
+        the model has not seen), so most candidates cost no overfit.
+        """
+        found = metric_of(metric, high)
+        self._check_metric(found)
+        self._labelled(self._heldout, "heldout")
+        return Scorer(self, found)
+
+    def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> Answer:  # noqa: N803
+        """Return the metric of a fitted estimator, with its mean over (X, y) for a guess."""
+        predict = getattr(estimator, metric.wants, None) or estimator.predict
+        fold = _measure(metric, "fold predictions", np.asarray(y), _column(predict(X)))
+        rows = self._labelled(self._heldout, "heldout")
+        predictions = self._guarded(lambda: _column(predict(rows.features)), "the estimator")
+        heldout = _measure(metric, "heldout predictions", rows.labels, predictions)
+        return self._answer(mean_of("fold predictions", fold), heldout, metric)
+
+    def _ask(self, heldout: Any, guesses: Floats | None, metric: Metric) -> Outcomes:
+        """Answer the columns of ``heldout``, or its only one, in one turn at the state."""
+        if self._method.needs_guess and guesses is None:
+            raise BadDeclaration(
+                f"{self._method.name} checks guesses: give the query's values on the training rows "
+                "too, or guess="
+            )
+        if isinstance(self._method, Splitting):
+            return self._ask_split(self._method, heldout, metric)
+        means = _means("heldout values", heldout)
+        flips = self._method.name == "ladder" and metric.is_loss
+        asked = Asked(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
+        with self._store.turn() as turn:
+            turn.progress, outcomes = self._method.answer(turn.progress, asked, self._entropy)
+        return outcomes.flipped() if flips else outcomes
+
+    def _ask_split(self, method: Splitting, heldout: Any, metric: Metric) -> Outcomes:
+        """Answer from the rows that belong to each query."""
+        columns = heldout.reshape(len(heldout), -1)
+        if len(columns) != method.rows:
+            raise BadDeclaration("splitting needs one value for each row; this metric pairs rows")
+        _means("heldout values", heldout)
+        with self._store.turn() as turn:
+            first = turn.progress.queries
+            size = min(columns.shape[1], check_left(method.left(turn.progress)))
+            parts = [columns[method.span(first + place), place] for place in range(size)]
+            means = np.array([mean_of("heldout values", part) for part in parts])
+            asked = Asked(means, None, len(columns), metric.is_binary)
+            turn.progress, outcomes = method.answer(turn.progress, asked, self._entropy)
+        return outcomes
+
+    def _answer(self, guess: float | None, heldout: Any, metric: Metric) -> Answer:
+        guesses = None if guess is None else np.array([guess])
+        return first_answer(self._ask(heldout, guesses, metric), metric)
+
+    def _values(self, query: tuple[Any, ...], metric: Metric) -> tuple[float | None, Any]:
+        """Return the guess that a query brings along, and its values on the holdout's rows."""
+        match query:
+            case (phi,) if callable(phi):
+                return self._call(phi, metric)
+            case (heldout,):
+                found = read_column("heldout values", heldout, self._heldout.size)
+                return None, metric.values(None, found)
+            case (train, heldout):
+                values = read_column("train values", train, self._train_size())
+                found = read_column("heldout values", heldout, self._heldout.size)
+                guess = guess_of("train values", metric.values(None, values))
+                return guess, metric.values(None, found)
+            case _:
+                raise BadDeclaration(
+                    "ask takes a function, or the values on the training rows and on the rest"
+                )
+
+    def _call(self, phi: Query, metric: Metric) -> tuple[float | None, Any]:
+        """Return what a function says of both sets; the training rows are tried first."""
+        guess = None
+        if self._train is not None:
+            train = read_column("phi on train", self._train.call(phi), self._train.size)
+            guess = mean_of("phi on train", metric.values(None, train))
+
+        def values() -> Any:
+            found = read_column("phi on heldout", self._heldout.call(phi), self._heldout.size)
+            scaled = metric.values(None, found)
+            check_range("phi on heldout", scaled)
+            return scaled
+
+        self._heldout.check_callable()
+        return guess, self._guarded(values, "phi")
+
+    def _guarded(self, work: Callable[[], Any], what: str) -> Any:
+        """Return what ``work`` finds on the holdout's rows, or say no more than that it failed."""
+        try:
+            return work()
+        except Exception:  # noqa: BLE001 - whatever it is, its text may speak of rows
+            # Privacy: that it failed here and not on the training rows tells of these rows, and
+            # nobody paid for it; so from now on nothing is promised.
+            with self._store.turn() as turn:
+                turn.progress = replace(turn.progress, is_spoiled=True)
+            raise BadDeclaration(
+                f"{what} failed on the holdout's rows, although it did not on others; nothing was "
+                "answered, and the guarantee of this session is withdrawn. Make it a function that "
+                "gives every possible row a value in [0, 1]"
+            ) from None
+
+    def _train_size(self) -> int:
+        if self._train is None:
+            raise BadDeclaration("this holdout was opened without training rows; leave them out")
+        return self._train.size
+
+    def _labelled(self, rows: Rows | None, which: str) -> Rows:
+        if rows is None or rows.labels is None:
+            raise BadDeclaration(
+                f"{which} has no labels; open the holdout with pairs (X, y), or with frames and "
+                "labels= the name of a column"
+            )
+        return rows
+
+    def _check_metric(self, metric: Metric) -> None:
+        if metric.is_paired and self._method.loss is not None:
+            raise BadDeclaration(
+                f"{metric.name} pairs rows by their labels, so one row can move many pairs: "
+                f"{self._method.name} cannot protect that; use method='coding'"
+            )
+
+    def __repr__(self) -> str:
+        return f"Holdout({self._heldout.size:,} rows, {self._method.name}; {self.left})"
+
+
+def _means(name: str, values: Any) -> Floats:
+    """Return the mean of each column, or of the only one."""
+    return means_of(name, values) if values.ndim == 2 else np.array([mean_of(name, values)])
+
+
+def _column(predictions: Any) -> Any:
+    """Return one number for each row: of two chances, the second."""
+    array = np.asarray(predictions)
+    return array[:, 1] if array.ndim == 2 and array.shape[1] == 2 else array
+
+
+def _measure(metric: Metric, name: str, labels: Any, predictions: Any) -> Any:
+    array = np.asarray(predictions)
+    if array.shape != np.shape(labels):
+        raise BadDeclaration(
+            f"{name} must be {len(labels):,} values, one for each label, got shape {array.shape}"
+        )
+    return metric.values(labels, array)

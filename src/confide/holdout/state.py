@@ -1,0 +1,207 @@
+"""What a session has used so far, kept in memory or in a file that several processes share."""
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol
+
+from confide.errors import BadDeclaration, Fault
+
+__all__ = ["FileStore", "MemoryStore", "Progress", "Store", "Turn"]
+
+PATIENCE: Final = 60.0
+TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS holdout_sessions "
+    "(name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT NOT NULL)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a session stands.
+
+    ``nats`` is the code length of the transcript so far, ``level`` the best level of a board.
+    ``secret`` is the noisy threshold in steps: as secret as the rows. ``is_spoiled`` says that a
+    query failed on the holdout's rows alone, which no theorem covers.
+    """
+
+    queries: int = 0
+    overfits: int = 0
+    nats: float = 0.0
+    level: int = 0
+    secret: int | None = None
+    is_spoiled: bool = False
+
+
+class Turn:
+    """One turn at a session's state; what ``progress`` is set to is kept when the turn ends."""
+
+    __slots__ = ("progress",)
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+
+class Store(Protocol):
+    """Where progress is kept; turns come one after the other, whoever takes them."""
+
+    def knows(self, terms: str) -> bool:
+        """Tell whether the session was begun before; refuse one begun on other terms."""
+        ...
+
+    def open(self, terms: str, start: Progress) -> None:
+        """Begin a session, or go on with the one begun before on the same terms."""
+        ...
+
+    def turn(self) -> Any:
+        """Return a context manager that yields a `Turn`; an error inside changes nothing."""
+        ...
+
+    def look(self) -> Progress:
+        """Return where the session stands."""
+        ...
+
+
+class MemoryStore:
+    """Progress of one process, gone with it."""
+
+    __slots__ = ("_lock", "_process", "_progress")
+
+    def __init__(self) -> None:
+        self._lock, self._process, self._progress = threading.Lock(), os.getpid(), Progress()
+
+    def knows(self, terms: str) -> bool:
+        """Tell that every session in memory is new."""
+        del terms
+        return False
+
+    def open(self, terms: str, start: Progress) -> None:
+        """Begin the session."""
+        del terms
+        self._progress = start
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """Yield the state under a lock."""
+        # Privacy: two copies of a session would answer twice on one budget.
+        if self._process != os.getpid():
+            raise Fault(
+                "a holdout session in memory belongs to the process that opened it; open it with "
+                "ledger= a file to share it among processes"
+            )
+        with self._lock:
+            turn = Turn(self._progress)
+            yield turn
+            self._progress = turn.progress
+
+    def look(self) -> Progress:
+        """Return where the session stands."""
+        return self._progress
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled."""
+        raise TypeError(
+            "a holdout session in memory cannot be copied: both copies would answer; open it with "
+            "ledger= a file, and copies share one state (n_jobs > 1 needs that)"
+        )
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__reduce__()
+
+
+class FileStore:
+    """Progress in a SQLite file: it outlives the process, and all processes take turns at it.
+
+    The file holds counts, and for Thresholdout the noisy threshold, without which "the guess
+    stands" would not stay free. It is made readable for its owner alone.
+    """
+
+    __slots__ = ("_name", "_path")
+
+    def __init__(self, path: str | Path, name: str) -> None:
+        self._path, self._name = Path(path).absolute(), name
+        if not self._path.parent.is_dir():
+            raise BadDeclaration(f"ledger must lie in a folder that exists, got {str(path)!r}")
+
+    def knows(self, terms: str) -> bool:
+        """Tell whether the session was begun before; refuse one begun on other terms."""
+        if not self._path.exists():
+            return False
+        with self._connect() as connection:
+            return self._find(connection, terms)
+
+    def open(self, terms: str, start: Progress) -> None:
+        """Begin the session, or go on with the one of this name."""
+        if not self._path.exists():
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        with self._connect() as connection:
+            if not self._find(connection, terms):
+                connection.execute(
+                    "INSERT INTO holdout_sessions VALUES (?, ?, ?)",
+                    (self._name, terms, _write(start)),
+                )
+
+    def _find(self, connection: sqlite3.Connection, terms: str) -> bool:
+        connection.execute(TABLE)
+        found = connection.execute(
+            "SELECT terms FROM holdout_sessions WHERE name = ?", (self._name,)
+        ).fetchone()
+        if found is not None and found[0] != terms:
+            raise BadDeclaration(
+                f"the session {self._name!r} was opened on other terms ({found[0]}), got {terms}; "
+                "open it as it was, or give another name="
+            )
+        return found is not None
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """Yield the state inside a transaction that shuts out all others."""
+        with self._connect() as connection:
+            turn = Turn(self._read(connection))
+            yield turn
+            connection.execute(
+                "UPDATE holdout_sessions SET progress = ? WHERE name = ?",
+                (_write(turn.progress), self._name),
+            )
+
+    def look(self) -> Progress:
+        """Return where the session stands."""
+        with closing(sqlite3.connect(self._path, timeout=PATIENCE)) as connection:
+            return self._read(connection)
+
+    def _read(self, connection: sqlite3.Connection) -> Progress:
+        row = connection.execute(
+            "SELECT progress FROM holdout_sessions WHERE name = ?", (self._name,)
+        ).fetchone()
+        if row is None:
+            raise Fault(f"the session {self._name!r} is no longer in its file")
+        return Progress(**json.loads(row[0]))
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection inside a write transaction, committed at the end or undone."""
+        with closing(
+            sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+        ) as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            # Privacy: the lock is taken before the state is read, so no two turns see the same.
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            # Privacy: what was used is on disk before the answer is returned.
+            connection.execute("COMMIT")
+
+
+def _write(progress: Progress) -> str:
+    return json.dumps(asdict(progress))

@@ -1,0 +1,197 @@
+"""Anchors: where the newest link of a ledger is kept outside it.
+
+A back-up of a ledger is a ledger that verifies; only something that was not restored with it can
+tell that it is old.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from confide.errors import BadDeclaration
+from confide.ledger.refusals import LedgerBehind, LedgerDamaged, LedgerUnavailable
+
+__all__ = ["Anchor", "FileAnchor", "LogAnchor", "Mark", "open_anchor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How long a ledger's chain was, and the digest at its end."""
+
+    ledger: str
+    records: int
+    digest: str
+
+    def check(self, ledger: str, records: int, digest: str | None) -> None:
+        """Refuse a ledger that is not the one marked, or is older.
+
+        ``digest`` is that of the ledger at this mark's place, None where it has none.
+        """
+        self.check_owner(ledger)
+        if records < self.records or digest is None:
+            raise LedgerBehind(
+                f"the ledger has {records:,} records, but its anchor has seen {self.records:,}: an "
+                "old back-up was restored, and what was spent since then is missing. Restore a "
+                "newer one"
+            )
+        if digest != self.digest:
+            raise LedgerDamaged(
+                f"the ledger and its anchor disagree about record {self.records - 1:,}: the "
+                "ledger's history was written anew"
+            )
+
+    def check_owner(self, ledger: str) -> None:
+        """Refuse an anchor that was made for another ledger."""
+        if self.ledger != ledger:
+            raise LedgerBehind(
+                "the anchor belongs to another ledger; name the right one, or another anchor for "
+                "a new ledger: a new ledger for the same people is a second budget"
+            )
+
+    def is_newer(self, known: "Mark | None") -> bool:
+        """Tell whether this mark takes the place of the one that is kept, of the same ledger."""
+        if known is None:
+            return True
+        known.check_owner(self.ledger)
+        return known.records < self.records
+
+
+class Anchor(Protocol):
+    """Keeps the newest mark, somewhere that is not restored together with the ledger."""
+
+    def newest(self) -> Mark | None:
+        """Return the newest mark, None where there is none yet."""
+        ...
+
+    def keep(self, mark: Mark) -> None:
+        """Keep a mark, durably, unless a newer one is kept already."""
+        ...
+
+
+class LogAnchor:
+    """Marks at the end of a file that only grows: one line each, on a disk that may forbid more."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def newest(self) -> Mark | None:
+        """Return the mark of the last whole line."""
+        with _faults(self._path):
+            try:
+                with self._path.open("rb") as file:
+                    return _last(file.fileno())
+            except FileNotFoundError:
+                return None
+
+    def keep(self, mark: Mark) -> None:
+        """Add a line."""
+        with _faults(self._path), _locked(self._path) as file:
+            if mark.is_newer(_last(file)):
+                _append(file, (json.dumps(asdict(mark)) + "\n").encode())
+
+
+class FileAnchor:
+    """The newest mark alone, in a small file that is replaced as a whole."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._guard = self._path.with_name(self._path.name + ".lock")
+
+    def newest(self) -> Mark | None:
+        """Return the mark."""
+        with _faults(self._path):
+            try:
+                return _read(self._path.read_bytes())
+            except FileNotFoundError:
+                return None
+
+    def keep(self, mark: Mark) -> None:
+        """Put the mark in the place of an older one."""
+        with _faults(self._path), _locked(self._guard):
+            if not mark.is_newer(self.newest()):
+                return
+            part = self._path.with_name(self._path.name + ".part")
+            with part.open("wb") as file:
+                file.write((json.dumps(asdict(mark)) + "\n").encode())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self._path)
+            _sync_folder(self._path.parent)
+
+
+def open_anchor(address: str | Path) -> Anchor:
+    """Return the anchor at an address.
+
+    A path that ends in ``.log`` or ``.jsonl`` is a log that only grows, another path a small file;
+    ``sqlite:///...`` and ``postgresql://...`` are tables of another database.
+    """
+    text = str(address)
+    if "://" in text:
+        from confide.ledger.anchor_tables import DatabaseAnchor
+
+        return DatabaseAnchor(text)
+    if not text.strip():
+        raise BadDeclaration("the address of an anchor must be a path or a database, got nothing")
+    return LogAnchor(text) if Path(text).suffix in (".log", ".jsonl") else FileAnchor(text)
+
+
+@contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"the anchor {path.name} cannot be used ({error.strerror}); nothing was answered"
+        ) from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Open a file for adding to it, and let no one else do so meanwhile."""
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _append(file: int, line: bytes) -> None:
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        line = b"\n" + line  # a line that a crash cut off ends here
+    while line:
+        line = line[os.write(file, line) :]
+    os.fsync(file)
+
+
+def _last(file: int) -> Mark | None:
+    """Return the mark of the last line that is whole."""
+    size = os.fstat(file).st_size
+    taken = min(size, 4_096)
+    lines = os.pread(file, taken, size - taken).split(b"\n")
+    whole = [line for line in lines[:-1] if line.startswith(b"{") and line.endswith(b"}")]
+    if not whole and size:
+        raise LedgerDamaged("the anchor holds no mark; restore it, or name a new one")
+    return _read(whole[-1]) if whole else None
+
+
+def _read(line: bytes) -> Mark:
+    try:
+        values = json.loads(line)
+        return Mark(str(values["ledger"]), int(values["records"]), str(values["digest"]))
+    except (ValueError, KeyError, TypeError):
+        raise LedgerDamaged("the anchor holds no mark; restore it, or name a new one") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

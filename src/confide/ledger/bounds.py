@@ -1,0 +1,72 @@
+"""Whether a charge keeps the limits below the budget."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Final
+
+from confide.declare import Limits
+from confide.declare.limits import Rule, Window
+from confide.errors import BudgetExceeded
+from confide.exact import float_above, float_below
+from confide.ledger.protocol import Allowance
+from confide.loss import UNITS, Share
+
+__all__ = ["Spendings", "check_limits", "window_start", "work_out_allowance"]
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+Spendings = Callable[[str, str, int | None], int]
+"""Units spent in a scope under a name: until now, or before a time."""
+
+
+def check_limits(rules: list[Rule], units: int, spendings: Spendings, time: int) -> None:
+    """Refuse a charge that passes a limit.
+
+    Claim:   in every stretch of time that has a limit, what is charged adds up to at most that.
+    Why:     what was spent in a window is the running total less that at the window's start, both
+             whole numbers; times never fall along the chain, so no charge changes windows.
+    Source:  docs/ledger.md.
+    Checked: tests/contracts/test_limits.py.
+
+    Raises:
+        BudgetExceeded: a limit would be passed.
+    """
+    for rule in rules:
+        left = rule.share.units - _used(rule, spendings, time)
+        if units > left:
+            cost, rest = Fraction(units, UNITS), Fraction(max(left, 0), UNITS)
+            raise BudgetExceeded(
+                f"this answer costs {float_above(cost):.6g} of the budget but {rule} leaves "
+                f"{float_below(rest):.6g}; ask for less, or ask the owner for a larger limit",
+                cost=cost,
+                left=rest,
+            )
+
+
+def work_out_allowance(
+    limits: Limits, analyst: str, purpose: str, spendings: Spendings, time: int
+) -> Allowance:
+    """Return what may be spent by an analyst for a purpose, all limits taken together.
+
+    ``total`` and ``spent`` are the analyst's own where there is an analyst, else the budget's.
+    """
+    rules = limits.rules(analyst, purpose)
+    lefts = [rule.share.units - _used(rule, spendings, time) for rule in rules]
+    left = max(0, min([UNITS - spendings("budget", "", None), *lefts]))
+    spent = spendings("analyst" if analyst else "budget", analyst, None)
+    named = limits.analysts.get(analyst)
+    return Allowance(named.share if named else Share(UNITS), Share(spent), Share(left))
+
+
+def window_start(window: Window, time: int) -> int:
+    """Return when the window began that holds ``time``, in microseconds since 1970."""
+    return (window.start(EPOCH + time * MICROSECOND) - EPOCH) // MICROSECOND
+
+
+def _used(rule: Rule, spendings: Spendings, time: int) -> int:
+    used = spendings(rule.scope, rule.name, None)
+    if rule.window is None:
+        return used
+    return used - spendings(rule.scope, rule.name, window_start(rule.window, time))

@@ -1,0 +1,291 @@
+"""One door to the database of a ledger: transactions that last, and errors without data."""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from weakref import WeakSet, finalize
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from confide.errors import BadDeclaration
+from confide.ledger.refusals import LedgerDamaged, LedgerUnavailable
+
+__all__ = ["Database", "read_address"]
+
+T = TypeVar("T")
+OWNER_LOG: Final = logging.getLogger("confide.owner")
+DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+TRIES: Final = 3
+LARGEST_CHECKED: Final = 2**26
+"""Bytes of a file up to which all its pages are looked at when it is opened."""
+OPENED: "Final[WeakSet[Database]]" = WeakSet()
+SPOILT: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+REASONS: Final = {
+    "SQLITE_BUSY": "it is locked by another program",
+    "SQLITE_LOCKED": "it is locked by another program",
+    "SQLITE_READONLY": "it may not be written",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "the disk failed or is full",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_CORRUPT": "its file is damaged",
+    "SQLITE_NOTADB": "its file is damaged, or is no ledger",
+    "55P03": "it is locked by another program",
+    "25006": "it may not be written",
+    "53100": "the disk is full",
+}
+"""Why a database does not answer: the first part of its code, in our words."""
+
+
+class Database:
+    """Runs changes one after the other, each whole and on disk, or not at all.
+
+    ``wait`` is how many seconds a change waits for others before it gives up.
+    """
+
+    def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
+        self.url, self._wait = read_address(address), wait
+        self._process, self._is_busy = os.getpid(), False
+        self._engine, self._left_behind = self._open(), list[Engine]()
+        OPENED.add(self)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is one file."""
+        return self.url.get_backend_name() == "sqlite"
+
+    def change(self, body: Callable[[Connection], T]) -> T:
+        """Return what ``body`` returns, once all that it wrote is on disk.
+
+        A connection that breaks before the end of ``body`` has written nothing, so ``body`` runs
+        again. One that breaks while its changes are being made to last may have: that is a fault,
+        and whoever asked can find out with the key.
+        """
+        return self._attempt(body, reads=False)
+
+    def look(self, body: Callable[[Connection], T]) -> T:
+        """Return what ``body`` reads, all of it as of one moment."""
+        return self._attempt(body, reads=True)
+
+    def check_file(self, connection: Connection, *, whole: bool) -> None:
+        """Refuse a file of SQLite with damaged pages; ``whole`` looks into the largest too."""
+        if not self.is_sqlite:
+            return
+        if whole:
+            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        elif Path(str(self.url.database)).stat().st_size <= LARGEST_CHECKED:
+            found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        else:
+            return
+        if found != "ok":
+            raise LedgerDamaged(
+                "the ledger's file is damaged; restore the newest back-up, and let the anchor tell "
+                "whether it is new enough"
+            )
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._current().dispose()
+
+    def _attempt(self, body: Callable[[Connection], T], *, reads: bool) -> T:
+        for left in reversed(range(TRIES)):
+            try:
+                with self._connect() as connection:
+                    if reads:
+                        self._only_read(connection)
+                    result = self._run(connection, body)
+                    connection.commit()
+                    return result
+            except _Broken as broken:
+                if not left:
+                    raise explain(broken.error) from broken.error
+            except SQLAlchemyError as error:
+                raise explain(error) from error
+        raise AssertionError("the loop above returns or raises")
+
+    def _only_read(self, connection: Connection) -> None:
+        if self.is_sqlite:
+            connection.execution_options(reads_only=True)
+        else:
+            connection.execution_options(isolation_level="REPEATABLE READ")
+
+    def _run(self, connection: Connection, body: Callable[[Connection], T]) -> T:
+        try:
+            return body(connection)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise _Broken(error) from error
+            raise
+
+    def _connect(self) -> Connection:
+        try:
+            return self._current().connect()
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise _Broken(error) from error
+            raise
+
+    def _current(self) -> Engine:
+        """Return the engine of this process.
+
+        A fork opens connections of its own: one that two processes use is ruined, and closing a
+        copy would close the other's. So what was inherited is neither used nor closed.
+        """
+        if self._process != os.getpid():
+            if self._is_busy:
+                raise LedgerUnavailable(
+                    "this process was forked in the middle of a change of the ledger; fork before "
+                    "questions are asked, or open the ledger again in the new process"
+                )
+            self._left_behind.append(self._engine)
+            self._process, self._engine = os.getpid(), self._open()
+        return self._engine
+
+    def let_go(self) -> None:
+        """Close what is idle before this process is forked.
+
+        SQLite keeps one record of its locks for each open file of a process. A fork would inherit
+        that record without the locks, and the parent, closing last as it believes, would take away
+        the log that the fork writes to. So a fork must find the file closed.
+        """
+        if self._process == os.getpid():
+            pool = self._engine.pool
+            self._is_busy = (
+                self.is_sqlite and isinstance(pool, QueuePool) and bool(pool.checkedout())
+            )
+            self._engine.dispose()
+
+    def _open(self) -> Engine:
+        engine = self._open_file() if self.is_sqlite else self._open_server()
+        finalize(self, _dispose, engine, os.getpid())
+        return engine
+
+    def _open_file(self) -> Engine:
+        _make_file(Path(str(self.url.database)))
+        engine = create_engine(self.url, connect_args={"timeout": self._wait}, hide_parameters=True)
+        event.listen(engine, "connect", _prepare_file)
+        event.listen(engine, "begin", _begin_write)
+        return engine
+
+    def _open_server(self) -> Engine:
+        try:
+            engine = create_engine(
+                self.url, isolation_level="READ COMMITTED", pool_size=8, hide_parameters=True
+            )
+        except ModuleNotFoundError as error:
+            raise BadDeclaration(
+                "a ledger in PostgreSQL needs the package psycopg; install confide[postgres]"
+            ) from error
+        wait = int(self._wait * 1000)
+
+        def prepare(connection: Any, _: object) -> None:
+            # Privacy: a charge that a server may lose after a crash is no charge.
+            with connection.cursor() as cursor:
+                cursor.execute("SET synchronous_commit = on")
+                cursor.execute(f"SET lock_timeout = {wait}")
+            connection.commit()
+
+        event.listen(engine, "connect", prepare)
+        return engine
+
+
+def _dispose(engine: Engine, process: int) -> None:
+    """Close connections in the process that opened them; a fork has copies that it must not use."""
+    if os.getpid() == process:
+        engine.dispose()
+
+
+def _make_file(path: Path) -> None:
+    """Make the file of a ledger so that only its owner may read it; leave one that is there."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"the ledger {path.name} cannot be made ({error.strerror}); name another place"
+        ) from error
+
+
+def _let_all_go() -> None:
+    for database in list(OPENED):
+        database.let_go()
+
+
+os.register_at_fork(before=_let_all_go)
+
+
+class _Broken(Exception):
+    """A connection broke before anything was made to last."""
+
+    def __init__(self, error: DBAPIError) -> None:
+        super().__init__()
+        self.error = error
+
+
+def read_address(address: str | Path) -> URL:
+    """Return where a ledger is: a path means a file of SQLite."""
+    text = str(address)
+    if "://" not in text:
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise BadDeclaration(
+            "the address of a ledger must be a path, sqlite:///path or postgresql://...; "
+            "the one given cannot be read"
+        ) from None
+    backend = url.get_backend_name()
+    if backend not in DRIVERS:
+        raise BadDeclaration(
+            f"a ledger can be in sqlite or postgresql, got an address of {backend!r}"
+        )
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        raise BadDeclaration("a ledger in SQLite needs a file; leave ledger out for memory only")
+    return url.set(drivername=DRIVERS[backend])
+
+
+def explain(error: SQLAlchemyError) -> LedgerUnavailable | LedgerDamaged:
+    """Return a fault in our words; those of the database go to the owner's log.
+
+    # Privacy: the words of a database may quote what was written, so no analyst sees them.
+    """
+    OWNER_LOG.warning("the ledger's database failed", exc_info=error)
+    code = _code(error)
+    known = [reason for name, reason in REASONS.items() if code.startswith(name)]
+    reason = known[0] if known else "its database failed"
+    if code.startswith(SPOILT):
+        return LedgerDamaged(
+            f"the ledger cannot be read: {reason}; nothing was answered. Restore the newest "
+            "back-up, and let the anchor tell whether it is new enough"
+        )
+    return LedgerUnavailable(
+        f"the ledger cannot be used: {reason}; nothing was answered. A charge may have been made: "
+        "ask again with the same key"
+    )
+
+
+def _code(error: SQLAlchemyError) -> str:
+    original = getattr(error, "orig", None)
+    found = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
+    return str(found or "")
+
+
+def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
+    """Make every change last: the log is on disk before a change counts as made."""
+    connection.isolation_level = None  # we say ourselves where a change begins
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_write(connection: Connection) -> None:
+    """Take the only right to write at once, so that nothing read here can be outdated."""
+    reads = connection.get_execution_options().get("reads_only", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

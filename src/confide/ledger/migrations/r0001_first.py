@@ -1,0 +1,81 @@
+"""The first tables: meta, head, charges, answers, keys."""
+
+from alembic import op
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text
+
+revision = "0001"
+down_revision = None
+
+WHOLE = BigInteger().with_variant(Integer, "sqlite")
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    op.create_table(
+        "confide_meta",
+        Column("name", Text, primary_key=True),
+        Column("value", Text, nullable=False),
+    )
+    op.create_table(
+        "confide_head",
+        Column("one", Integer, primary_key=True),
+        Column("records", WHOLE, nullable=False),
+        Column("digest", Text, nullable=False),
+        Column("time", WHOLE, nullable=False),
+        Column("spent", WHOLE, nullable=False),
+        Column("delta_spent", WHOLE, nullable=False),
+        Column("seal", Text, nullable=False),
+        CheckConstraint("one = 1", name="confide_head_is_one"),
+        postgresql_with={"fillfactor": 10},
+    )
+    _make_charges()
+    _make_answers()
+    op.create_table(
+        "confide_keys",
+        Column("analyst", Text, primary_key=True),
+        Column("name", Text, primary_key=True),
+        Column("entry", WHOLE, nullable=False),
+    )
+
+
+def _make_charges() -> None:
+    op.create_table(
+        "confide_charges",
+        Column("number", WHOLE, primary_key=True, autoincrement=False),
+        Column("before", Text, nullable=False),
+        Column("time", WHOLE, nullable=False),
+        Column("text", Text, nullable=False),
+        Column("fingerprint", Text, nullable=False),
+        Column("analyst", Text, nullable=False),
+        Column("purpose", Text, nullable=False),
+        Column("name", Text, nullable=False),
+        Column("units", WHOLE, nullable=False),
+        Column("delta_units", WHOLE, nullable=False),
+        Column("readings", Integer),
+        Column("loss", Text, nullable=False),
+        Column("spent", WHOLE, nullable=False),
+        Column("delta_spent", WHOLE, nullable=False),
+        Column("analyst_spent", WHOLE, nullable=False),
+        Column("purpose_spent", WHOLE, nullable=False),
+        Column("digest", Text, nullable=False),
+    )
+    op.create_index("confide_charges_time", "confide_charges", ["time", "number"])
+    for name in ("analyst", "purpose"):
+        op.create_index(f"confide_charges_{name}", "confide_charges", [name, "time", "number"])
+
+
+def _make_answers() -> None:
+    op.create_table(
+        "confide_answers",
+        Column("entry", WHOLE, primary_key=True, autoincrement=False),
+        Column("number", WHOLE, nullable=False),
+        Column("before", Text, nullable=False),
+        Column("time", WHOLE, nullable=False),
+        Column("noisy", Text, nullable=False),
+        Column("digest", Text, nullable=False),
+        Column("asked", Text, nullable=False),
+        Column("analyst", Text, nullable=False),
+    )
+    op.create_index("confide_answers_asked", "confide_answers", ["asked", "entry"])
+    op.create_index("confide_answers_own", "confide_answers", ["asked", "analyst", "entry"])
+    op.create_index("confide_answers_number", "confide_answers", ["number"])

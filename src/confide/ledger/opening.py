@@ -1,0 +1,142 @@
+"""Opening a ledger in a database: made or brought up to date, and checked before it is used."""
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, insert, inspect, select, text
+
+from confide.declare import Limits
+from confide.errors import BadDeclaration
+from confide.ledger.anchors import Anchor, open_anchor
+from confide.ledger.chain import describe_filter, first_head, now, read_filter
+from confide.ledger.database import Database
+from confide.ledger.refusals import LedgerDamaged, LedgerNewer
+from confide.ledger.rows import read_digest, read_head
+from confide.ledger.sql import Identity, SqlLedger
+from confide.ledger.tables import HEAD, META
+from confide.loss import Filter
+
+__all__ = ["open_ledger"]
+
+NEWEST: Final = "0001"
+STEPS: Final = Path(__file__).parent / "migrations"
+VERSIONS: Final = "alembic_version"
+GATE: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
+
+
+def open_ledger(
+    address: str | Path,
+    opening: Filter,
+    limits: Limits | None = None,
+    *,
+    anchor: str | Path | Anchor | None = None,
+    wait: float = 30.0,
+    clock: Callable[[], int] = now,
+) -> SqlLedger:
+    """Return the ledger at an address: a path, ``sqlite:///path`` or ``postgresql://...``.
+
+    One that is not there is made, for the budget of ``opening``. One that is there keeps the terms
+    it was made with; they must be of the same budget.
+
+    Raises:
+        BadDeclaration: the ledger belongs to another budget.
+        LedgerBehind: it is older than its anchor.
+        LedgerNewer: it was written by a newer confide.
+        LedgerDamaged: it contradicts itself.
+    """
+    database = Database(address, wait=wait)
+    try:
+        kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
+        database.look(lambda connection: database.check_file(connection, whole=False))
+        identity = database.change(lambda connection: _take_in(connection, opening))
+        ledger = SqlLedger(database, identity, limits, anchor=kept, clock=clock)
+        ledger.check_anchor()
+    except BaseException:
+        database.close()
+        raise
+    return ledger
+
+
+def _take_in(connection: Connection, opening: Filter) -> Identity:
+    """Make the ledger, or find out whose it is; one process at a time."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
+    _bring_up_to_date(connection)
+    return _identify(connection, opening)
+
+
+def _bring_up_to_date(connection: Connection) -> None:
+    """Make the tables, or take the steps that an older confide did not know."""
+    version = _version(connection)
+    if version == NEWEST:
+        return
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
+    config.set_main_option("version_locations", str(STEPS).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")
+    script = ScriptDirectory.from_config(config)
+
+    def take_steps(revision: Any, _: object) -> Any:
+        return script._upgrade_revs(NEWEST, revision)  # noqa: SLF001  # as its own command does
+
+    try:
+        with EnvironmentContext(config, script, fn=take_steps) as environment:
+            environment.configure(connection=connection, version_table=VERSIONS)
+            environment.run_migrations()
+    except CommandError as error:
+        raise LedgerNewer(
+            f"the ledger has version {version}, and this confide knows versions up to {NEWEST}; "
+            "use the newer confide that wrote it"
+        ) from error
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSIONS):
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+def _identify(connection: Connection, opening: Filter) -> Identity:
+    """Return whose ledger this is, making it the budget's own if it is new."""
+    kept: dict[str, str] = {
+        str(name): str(value)
+        for name, value in connection.execute(select(META.c.name, META.c.value))
+    }
+    if not kept:
+        return _make(connection, opening)
+    known = read_filter(kept.get("terms", ""))
+    identity = Identity(kept.get("identity", ""), kept.get("salt", ""), known)
+    if not identity.name or not identity.salt:
+        raise LedgerDamaged("the ledger does not say which one it is")
+    if (type(known), known.epsilon, known.delta) != (type(opening), opening.epsilon, opening.delta):
+        raise BadDeclaration(
+            f"this ledger keeps a budget of epsilon={float(known.epsilon):g}, "
+            f"delta={float(known.delta):g} ({type(known).__name__}), and the one declared is "
+            f"epsilon={float(opening.epsilon):g}, delta={float(opening.delta):g} "
+            f"({type(opening).__name__}); declare the ledger's own budget again, or name another "
+            "ledger: what is spent in both adds up"
+        )
+    head = read_head(connection)
+    newest = read_digest(connection, head.records - 1) if head.records else None
+    if head.records and newest != head.digest:
+        raise LedgerDamaged("the newest record of the ledger is missing or was changed")
+    return identity
+
+
+def _make(connection: Connection, opening: Filter) -> Identity:
+    identity = Identity(secrets.token_hex(16), secrets.token_hex(16), opening)
+    named = {"identity": identity.name, "salt": identity.salt, "terms": describe_filter(opening)}
+    connection.execute(insert(META), [{"name": k, "value": v} for k, v in named.items()])
+    head = first_head(identity.name, opening)
+    state = {name: getattr(head, name) for name in ("records", "digest", "time", "spent")}
+    rest = {"one": 1, "delta_spent": head.delta_spent, "seal": head.seal}
+    connection.execute(insert(HEAD), {**state, **rest})
+    return identity

@@ -1,0 +1,48 @@
+"""Refusals and faults that belong to ledgers."""
+
+from confide.errors import Fault, Refusal
+
+__all__ = [
+    "AnsweredAlready",
+    "KeyUsed",
+    "LedgerBehind",
+    "LedgerDamaged",
+    "LedgerNewer",
+    "LedgerUnavailable",
+]
+
+
+class KeyUsed(Refusal):
+    """The key was used for another question, or is in use; nothing was read or spent."""
+
+    code = "key-used"
+
+
+class AnsweredAlready(Fault):
+    """The charge has its answer; another one was drawn and thrown away unseen."""
+
+    code = "answered-already"
+
+
+class LedgerUnavailable(Fault):
+    """The ledger cannot be reached or written; without it nothing is answered."""
+
+    code = "ledger-unavailable"
+
+
+class LedgerDamaged(Fault):
+    """The ledger contradicts itself; nothing is answered until the owner has looked at it."""
+
+    code = "ledger-damaged"
+
+
+class LedgerBehind(Fault):
+    """The ledger is older than its anchor: a back-up was restored, and charges are missing."""
+
+    code = "ledger-behind"
+
+
+class LedgerNewer(Fault):
+    """The ledger was written by a newer confide, whose records this one may not understand."""
+
+    code = "ledger-newer"

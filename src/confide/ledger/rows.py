@@ -1,0 +1,328 @@
+"""Records of a ledger in a database: statements, each on one connection in one change."""
+
+from collections.abc import Generator, Iterator
+from dataclasses import fields
+from heapq import merge
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Select, Table, Update, bindparam, insert, select, update
+
+from confide.ledger.bounds import Spendings
+from confide.ledger.chain import Answered, Charge, Head, Record, name_question, read_noisy
+from confide.ledger.protocol import Question, Stored
+from confide.ledger.refusals import KeyUsed, LedgerDamaged
+from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS
+from confide.loss import UNITS
+
+__all__ = [
+    "find_answers",
+    "find_key",
+    "read_charge",
+    "read_digest",
+    "read_head",
+    "read_history",
+    "read_records",
+    "read_spendings",
+    "read_standing",
+    "read_state",
+    "read_states",
+    "read_stored",
+    "write_answer",
+    "write_charge",
+    "write_key",
+]
+
+Row = dict[str, Any]
+BATCH: Final = 1_000
+CHARGE_NAMES: Final = tuple(field.name for field in fields(Charge))
+ANSWER_NAMES: Final = tuple(field.name for field in fields(Answered))
+CHARGE: Final = tuple(CHARGES.c[name] for name in CHARGE_NAMES)
+ANSWER: Final = tuple(ANSWERS.c[name] for name in ANSWER_NAMES)
+STATE: Final = tuple(HEAD.c[field.name] for field in fields(Head))
+
+READ_HEAD: Final = select(*STATE, HEAD.c.seal).where(HEAD.c.one == 1)
+LOCK_HEAD: Final = READ_HEAD.with_for_update()
+MOVE_HEAD: Final = (
+    update(HEAD)
+    .where(HEAD.c.one == 1, HEAD.c.digest == bindparam("old_digest"))
+    # Privacy: the database itself compares the exact sums with the whole before they are written.
+    .where(HEAD.c.spent + bindparam("units") <= UNITS)
+    .where(HEAD.c.delta_spent + bindparam("delta_units") <= UNITS)
+    .values(
+        records=bindparam("new_records"),
+        digest=bindparam("new_digest"),
+        time=bindparam("new_time"),
+        spent=HEAD.c.spent + bindparam("units"),
+        delta_spent=HEAD.c.delta_spent + bindparam("delta_units"),
+        seal=bindparam("new_seal"),
+    )
+)
+ADD_KEY: Final = insert(KEYS)
+ALL_CHARGES: Final = select(*CHARGE, CHARGES.c.digest).order_by(CHARGES.c.number)
+ALL_ANSWERS: Final = select(*ANSWER, ANSWERS.c.digest).order_by(ANSWERS.c.number)
+ONE_CHARGE: Final = select(*CHARGE, CHARGES.c.digest).where(CHARGES.c.number == bindparam("entry"))
+ONE_ANSWER: Final = select(*ANSWER, ANSWERS.c.digest).where(ANSWERS.c.entry == bindparam("entry"))
+ONE_STATE: Final = (
+    select(*CHARGE, CHARGES.c.digest, ANSWERS.c.entry)
+    .join_from(CHARGES, ANSWERS, ANSWERS.c.entry == CHARGES.c.number, isouter=True)
+    .where(CHARGES.c.number == bindparam("entry"))
+)
+ONE_KEY: Final = select(KEYS.c.entry).where(
+    KEYS.c.analyst == bindparam("analyst"), KEYS.c.name == bindparam("key")
+)
+FOUND: Final = select(ANSWERS.c.entry).where(ANSWERS.c.asked == bindparam("asked"))
+FOUND_OWN: Final = FOUND.where(ANSWERS.c.analyst == bindparam("analyst"))
+WITH_STATE: Final = (
+    select(*CHARGE, CHARGES.c.digest, ANSWERS.c.entry)
+    .join_from(CHARGES, ANSWERS, ANSWERS.c.entry == CHARGES.c.number, isouter=True)
+    .order_by(CHARGES.c.number)
+)
+
+
+def _adding(*tables: Table) -> Update:
+    """Return one statement that adds a row to each table and moves the head, for PostgreSQL.
+
+    There, each statement waits for an answer from the server.
+    """
+    statement = MOVE_HEAD
+    for table in tables:
+        values = {c.name: bindparam(f"{table.name}_{c.name}", type_=c.type) for c in table.c}
+        statement = statement.add_cte(insert(table).values(values).cte(f"added_to_{table.name}"))
+    return statement
+
+
+AT_ONCE: Final[dict[tuple[Table, ...], Update]] = {
+    tables: _adding(*tables) for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
+}
+ONE_BY_ONE: Final = {table: insert(table) for table in (CHARGES, KEYS, ANSWERS)}
+
+
+def _running(total: str, name: str | None) -> tuple[Select[Any], Select[Any]]:
+    """Return how the newest running total is found: of all time, and before a time."""
+    newest = select(CHARGES.c[total]).order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
+    named = newest if name is None else newest.where(CHARGES.c[name] == bindparam(name))
+    return named.limit(1), named.where(CHARGES.c.time < bindparam("before")).limit(1)
+
+
+SPENT: Final = {
+    "budget": _running("spent", None),
+    "analyst": _running("analyst_spent", "analyst"),
+    "purpose": _running("purpose_spent", "purpose"),
+}
+
+
+STANDING: Final = select(
+    SPENT["analyst"][0].with_only_columns(CHARGES.c.analyst_spent).scalar_subquery(),
+    SPENT["purpose"][0].with_only_columns(CHARGES.c.purpose_spent).scalar_subquery(),
+    ONE_KEY.scalar_subquery(),
+)
+
+
+class Standing(NamedTuple):
+    """What an analyst and a purpose have spent, and the entry that a key stands for."""
+
+    analyst_spent: int
+    purpose_spent: int
+    entry: int | None
+
+
+def read_standing(connection: Connection, question: Question, key: str) -> Standing:
+    """Return all that a charge must know beside the head, in one look.
+
+    Only after the head is locked: what others charged before must be seen.
+    """
+    names = {"analyst": question.analyst, "purpose": question.purpose, "key": key}
+    analyst, purpose, entry = connection.execute(STANDING, names).one()
+    return Standing(int(analyst or 0), int(purpose or 0), None if entry is None else int(entry))
+
+
+def read_head(connection: Connection, *, lock: bool = False) -> Head:
+    """Return the head; with ``lock``, no one else moves it until this change is over."""
+    row = connection.execute(LOCK_HEAD if lock else READ_HEAD).first()
+    if row is None:
+        raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
+    head = Head(*row[:-1])
+    if head.seal != row.seal:
+        raise LedgerDamaged("the ledger's balance was changed or damaged; run confide ledger")
+    return head
+
+
+def write_charge(connection: Connection, charge: Charge, old: Head, new: Head) -> None:
+    """Add a charge, and the key that stands for it, which stands for nothing yet."""
+    row = {name: getattr(charge, name) for name in CHARGE_NAMES}
+    added: dict[Table, Row] = {CHARGES: {**row, "digest": new.digest}}
+    if charge.name:
+        added[KEYS] = {"analyst": charge.analyst, "name": charge.name, "entry": charge.number}
+    _write(connection, added, old, new)
+
+
+def write_answer(
+    connection: Connection, record: Answered, charge: Charge, old: Head, new: Head
+) -> None:
+    """Add an answer."""
+    asked = name_question(Question(charge.text, charge.fingerprint, charge.analyst))
+    row = {name: getattr(record, name) for name in ANSWER_NAMES}
+    more = {"digest": new.digest, "asked": asked, "analyst": charge.analyst}
+    _write(connection, {ANSWERS: {**row, **more}}, old, new)
+
+
+def _write(connection: Connection, added: dict[Table, Row], old: Head, new: Head) -> None:
+    """Add rows and move the head, if it still is where it was read and the sums fit."""
+    moves: Row = {
+        "old_digest": old.digest,
+        "units": new.spent - old.spent,
+        "delta_units": new.delta_spent - old.delta_spent,
+        "new_records": new.records,
+        "new_digest": new.digest,
+        "new_time": new.time,
+        "new_seal": new.seal,
+    }
+    if connection.dialect.name == "postgresql":
+        for table, row in added.items():
+            moves |= {f"{table.name}_{name}": value for name, value in row.items()}
+        moved = connection.execute(AT_ONCE[tuple(added)], moves)
+    else:
+        for table, row in added.items():
+            connection.execute(ONE_BY_ONE[table], row)
+        moved = connection.execute(MOVE_HEAD, moves)
+    if moved.rowcount != 1:
+        raise LedgerDamaged("the ledger's head moved while it was locked; nothing was charged")
+
+
+def write_key(connection: Connection, analyst: str, key: str, entry: int) -> None:
+    """Let a key stand for an entry, or refuse where it stands for another."""
+    known = find_key(connection, analyst, key)
+    if known is None:
+        connection.execute(ADD_KEY, {"analyst": analyst, "name": key, "entry": entry})
+    elif known != entry:
+        raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+
+
+def find_key(connection: Connection, analyst: str, key: str) -> int | None:
+    """Return the entry that a key stands for."""
+    row = connection.execute(ONE_KEY, {"analyst": analyst, "key": key}).first()
+    return None if row is None else int(row.entry)
+
+
+def find_answers(
+    connection: Connection, question: Question, *, shared: bool, newest: bool
+) -> list[int]:
+    """Return the entries that paid for answers to a question: the newest, or all in order."""
+    found = FOUND if shared else FOUND_OWN
+    found = (
+        found.order_by(ANSWERS.c.entry.desc()).limit(1)
+        if newest
+        else found.order_by(ANSWERS.c.entry)
+    )
+    names = {"asked": name_question(question), "analyst": question.analyst}
+    names = {"asked": names["asked"]} if shared else names
+    return [int(row.entry) for row in connection.execute(found, names)]
+
+
+def read_charge(connection: Connection, entry: int) -> Charge | None:
+    """Return one charge, as its digest says that it was written."""
+    row = connection.execute(ONE_CHARGE, {"entry": entry}).first()
+    return None if row is None else _charge(row)
+
+
+def read_state(connection: Connection, entry: int) -> tuple[Charge, bool] | None:
+    """Return one charge, and whether it has its answer."""
+    row = connection.execute(ONE_STATE, {"entry": entry}).first()
+    if row is None:
+        return None
+    charge = Charge(*row[:-2])
+    if charge.digest != row[-2]:
+        raise LedgerDamaged(f"ledger record {charge.number} is not what was written")
+    return charge, row[-1] is not None
+
+
+def read_stored(connection: Connection, entry: int) -> Stored | None:
+    """Return one answer with its receipt, as their digests say that they were written."""
+    row = connection.execute(ONE_ANSWER, {"entry": entry}).first()
+    charge = read_charge(connection, entry)
+    if row is None or charge is None:
+        return None
+    return Stored(charge.receipt(), read_noisy(_answer(row).noisy))
+
+
+def read_states(connection: Connection) -> Iterator[tuple[Charge, bool]]:
+    """Yield every charge, and whether it has its answer."""
+    for row in connection.execute(WITH_STATE):
+        yield Charge(*row[:-2]), row[-1] is not None
+
+
+def read_history(
+    connection: Connection, limit: int, before: int | None, analyst: str | None
+) -> Iterator[tuple[Charge, bool]]:
+    """Yield the newest charges first, and whether each has its answer.
+
+    Times never fall along the chain, so the order by time and number is that by number, and the
+    index of an analyst's charges has it.
+    """
+    chosen = WITH_STATE.order_by(None).limit(limit)
+    if before is not None:
+        chosen = chosen.where(CHARGES.c.number < before)
+    if analyst is None:
+        chosen = chosen.order_by(CHARGES.c.number.desc())
+    else:
+        chosen = chosen.where(CHARGES.c.analyst == analyst)
+        chosen = chosen.order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
+    for row in connection.execute(chosen):
+        yield Charge(*row[:-2]), row[-1] is not None
+
+
+def read_records(connection: Connection) -> Generator[Record, None, None]:
+    """Yield every record in the order of the chain, as its digest says that it was written."""
+    options = {"yield_per": BATCH}
+    charges = connection.execute(ALL_CHARGES, execution_options=options)
+    answers = connection.execute(ALL_ANSWERS, execution_options=options)
+    try:
+        both: tuple[Iterator[Record], Iterator[Record]] = (
+            map(_charge, charges),
+            map(_answer, answers),
+        )
+        yield from merge(*both, key=lambda record: record.number)
+    finally:
+        charges.close()
+        answers.close()
+
+
+def read_digest(connection: Connection, number: int) -> str | None:
+    """Return the digest at a place of the chain."""
+    for table in (CHARGES, ANSWERS):
+        row = connection.execute(select(table.c.digest).where(table.c.number == number)).first()
+        if row is not None:
+            return str(row.digest)
+    return None
+
+
+def read_spendings(connection: Connection) -> Spendings:
+    """Return how running totals are looked up: each by one step into an index."""
+
+    def spent(scope: str, name: str, before: int | None = None) -> int:
+        now, earlier = SPENT[scope]
+        names: dict[str, object] = {scope: name} if scope != "budget" else {}
+        if before is None:
+            found = connection.execute(now, names).first()
+        else:
+            found = connection.execute(earlier, {**names, "before": before}).first()
+        return 0 if found is None else int(found[0])
+
+    return spent
+
+
+def _charge(row: Any) -> Charge:
+    charge = Charge(*row[:-1])
+    _check(charge, row)
+    return charge
+
+
+def _answer(row: Any) -> Answered:
+    answer = Answered(*row[:-1])
+    _check(answer, row)
+    return answer
+
+
+def _check(record: Charge | Answered, row: Any) -> None:
+    if record.digest != row.digest:
+        raise LedgerDamaged(f"ledger record {record.number} is not what was written")

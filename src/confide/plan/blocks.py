@@ -1,0 +1,67 @@
+"""How results of blocks are put together: what one unit can do to them, and the noise for it.
+
+Every unit lies in one block, so one unit changes the results of one block, within their bounds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from confide.declare import Table
+from confide.loss import BoundedRangeLoss, Loss
+from confide.mechanisms import Exponential, Neighbours
+from confide.plan.grants import find_epsilon, take_part
+from confide.plan.ladder import calibrate
+from confide.plan.noise import Reach, TotalNoise, noise_for
+from confide.plan.totals import Measure, Total, ValueGrid
+
+__all__ = ["BlockReading", "choose_rank", "grid_of_bounds", "sum_noise"]
+
+FINENESS: Final = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReading:
+    """Which columns are read, in how many blocks, and how many rows of a unit stay."""
+
+    table: Table
+    columns: tuple[str, ...]
+    blocks: int
+
+
+def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
+    """Return the grid of one result: whole steps from its lower bound."""
+    return ValueGrid(low, (high - low) / FINENESS, 0, FINENESS)
+
+
+def sum_noise(
+    widths: Sequence[int], grids: Sequence[ValueGrid], neighbours: Neighbours, granted: Loss
+) -> TotalNoise:
+    """Return noise for the sums over blocks of results that lie so many steps above their least.
+
+    Claim:   costs ``granted``.
+    Why:     a unit added or removed changes one block, so each sum by at most its width; a unit
+             replaced may change two blocks. These are the reaches of one row and of two.
+    Source:  [NRS07]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_aggregate.py.
+    """
+    reach = Reach(1, 1) if neighbours is Neighbours.ADD_REMOVE else Reach(2, 4)
+    totals = tuple(
+        Total(Measure.VALUE, None, None, ValueGrid(grid.centre, grid.step, 0, max(1, width)))
+        for width, grid in zip(widths, grids, strict=True)
+    )
+    return noise_for(totals, reach, calibrate(granted))
+
+
+def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:
+    """Return the choice of a value at a rank among the blocks' results.
+
+    Claim:   costs ``part`` of ``granted``.
+    Why:     one block's result moved across a value changes by one how many lie below it, either
+             way; a unit replaced may move two results.
+    Source:  [MT07], [Smi11].
+    Checked: tests/statistics/test_aggregate.py.
+    """
+    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    return Exponential(moved, find_epsilon(take_part(granted, part), BoundedRangeLoss))

@@ -1,0 +1,84 @@
+"""What a granted loss pays for: a part of it, or the epsilon of a choice."""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from confide.errors import BadDeclaration
+from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
+from confide.loss.enclosure import last_dyadic, shorten_down
+
+__all__ = ["find_epsilon", "take_part"]
+
+NEAR: Final = Fraction(1, 2**40)
+HALVINGS: Final = 22
+
+
+def take_part(granted: Loss, part: Fraction) -> Loss:
+    """Return a part of a loss; parts that add up to 1 cost no more than the whole.
+
+    Why: epsilon, mu^2 and the divergence of one order each add up under composition, also when
+         a later mechanism is chosen after seeing what an earlier one released.
+    """
+    match granted:
+        case PureLoss(epsilon=epsilon):
+            return PureLoss(epsilon * part)
+        case GaussianLoss(mu_squared=mu_squared):
+            return GaussianLoss(mu_squared * part)
+        case RenyiLoss(order=order, divergence=divergence):
+            return RenyiLoss(order, divergence * part)
+        case _:
+            raise BadDeclaration(f"no part can be taken of {granted!r}")
+
+
+def find_epsilon(
+    granted: Loss, kind: type[PureLoss] | type[BoundedRangeLoss], rounds: int = 1
+) -> Fraction:
+    """Return the greatest epsilon of which ``rounds`` uses cost at most ``granted``, rounded down.
+
+    Claim: ``rounds`` losses of this kind and epsilon are within ``granted`` in its own currency.
+    Why:   epsilon, mu^2 and the divergence of one order each add up under composition and grow
+           with epsilon, and the upper bound of the cost was compared at the number returned.
+    """
+    if isinstance(granted, PureLoss):
+        return granted.epsilon / rounds
+    return _last_epsilon(granted, kind is PureLoss, rounds)
+
+
+@lru_cache(maxsize=1024)
+def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noqa: FBT001
+    kind = PureLoss if is_pure else BoundedRangeLoss
+
+    def fits(epsilon: Fraction) -> bool:
+        return _fits(kind(epsilon), granted, rounds)
+
+    near = Fraction(_guess(granted, rounds)) / (2 if is_pure else 1)
+    low, high = near * (1 - NEAR), near * (1 + NEAR)
+    if not low or not fits(low) or fits(high):
+        return last_dyadic(fits)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return shorten_down(low)
+
+
+def _guess(granted: Loss, rounds: int) -> float:
+    """Return about the epsilon of bounded range that costs this much; twice that of a pure loss.
+
+    Only a guess, 0 where there is none: what comes of it is compared with the grant.
+    """
+    if not isinstance(granted, GaussianLoss):
+        return 0.0
+    rise = math.erf(math.sqrt(granted.mu_squared / rounds / 8))
+    return 4 * math.atanh(rise) if rise < 1 else 0.0
+
+
+def _fits(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> bool:
+    match granted:
+        case GaussianLoss(mu_squared=mu_squared):
+            return rounds * loss.mu_squared <= mu_squared
+        case RenyiLoss(order=order, divergence=divergence):
+            return rounds * loss.renyi_above(order) <= divergence
+        case _:
+            raise BadDeclaration(f"no choice can be paid from {granted!r}")

@@ -1,0 +1,103 @@
+"""Several quantiles at once, by halving: each choice is made among rows that no other one sees.
+
+The middle one of the levels is chosen first, among all cells; then the middle ones of the lower and
+of the upper levels, each among the cells on its side; and so on. Choices of one round are about
+different rows, so a round costs what one choice does, and there are only about log2 of the number
+of levels of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
+from confide.mechanisms import Exponential, Neighbours
+from confide.plan.grants import find_epsilon, take_part
+from confide.plan.noise import Reach, TotalNoise, noise_for
+from confide.plan.totals import Measure, Total
+
+__all__ = ["Ladder", "Rung", "calibrate", "count_rounds", "plan_ladder"]
+
+COUNT_PART: Final = Fraction(1, 5)
+ROWS: Final = Total(Measure.ROWS, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One choice: the level at ``place``, between those at ``below`` and ``above``, chosen before.
+
+    None stands for the end of the range.
+    """
+
+    place: int
+    below: int | None
+    above: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The choices of several quantiles, round by round.
+
+    Law:     a rung chooses a cell strictly between those of its neighbours, with a probability in
+             proportion to its weight times exp(-rate gap), where gap is the distance of a wanted
+             number of rows from [L, L + m]: L rows lie between the lower neighbour and the cell, m
+             in it. Then L and m are released with noise. How many rows are wanted follows from
+             what was released before; where that is none, or all, the neighbour is taken instead.
+    Claim:   quantiles never cross, and all rounds together cost what was granted.
+    Why:     rungs of one round are about cells of which none has any twice, so a row counts for at
+             most one of them. One row more moves L for the cells above it and m for its own, hence
+             all gaps of its rung by at most 1 either way, and L or m by 1. Log-ratios of the rungs
+             of a round add up to what the rows of a unit make together. A unit replaced takes its
+             rows away and brings others.
+    Source:  [KSS22] for halving, [MT07]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_quantiles.py.
+    """
+
+    rounds: tuple[tuple[Rung, ...], ...]
+    choice: Exponential
+    noise: TotalNoise
+
+
+def count_rounds(levels: int) -> int:
+    """Return how many rounds so many levels take."""
+    return levels.bit_length()
+
+
+def plan_ladder(levels: int, rows: int, neighbours: Neighbours, granted: Loss) -> Ladder:
+    """Return how so many quantiles are chosen, at the cost of ``granted``.
+
+    ``rows`` is how many rows a unit may have.
+    """
+    rounds = tuple(_list_rounds(levels))
+    part = take_part(granted, Fraction(1, len(rounds)))
+    moved = rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
+    epsilon = find_epsilon(take_part(part, 1 - COUNT_PART), BoundedRangeLoss)
+    counts = calibrate(take_part(part, COUNT_PART))
+    noise = noise_for((ROWS,), Reach(moved, moved**2), counts)
+    return Ladder(rounds, Exponential(moved, epsilon), noise)
+
+
+def _list_rounds(levels: int) -> Sequence[tuple[Rung, ...]]:
+    rounds, pending = [], [(0, levels)]
+    while pending:
+        rungs, following = [], []
+        for first, last in pending:
+            middle = (first + last) // 2
+            above = last if last < levels else None
+            rungs.append(Rung(middle, first - 1 if first else None, above))
+            following += [(a, b) for a, b in ((first, middle), (middle + 1, last)) if a < b]
+        rounds.append(tuple(rungs))
+        pending = following
+    return rounds
+
+
+def calibrate(granted: Loss) -> PureLoss | GaussianLoss:
+    """Return the loss that noise is made for, of a granted one."""
+    match granted:
+        case PureLoss() | GaussianLoss():
+            return granted
+        case RenyiLoss(order=order, divergence=divergence):
+            return GaussianLoss(2 * divergence / order)
+        case _:
+            raise TypeError(f"no noise can be calibrated to {granted!r}")

@@ -1,0 +1,162 @@
+"""What an answer may cost: from an epsilon, a share or an error to a share of the budget.
+
+Everything here follows from the declaration, the question and the terms of the budget; no row is
+read and nothing is spent.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from confide.declare import Budget
+from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
+from confide.exact import Number, float_above, float_below, positive
+from confide.ledger import Ledger
+from confide.loss import (
+    GaussianLoss,
+    Loss,
+    PureFilter,
+    PureLoss,
+    RenyiFilter,
+    RenyiLoss,
+    Share,
+    mu_squared_for,
+)
+from confide.release import Cost
+
+__all__ = ["FREE", "Prices", "Want", "Widths"]
+
+SEARCH_STEPS: Final = 10
+FREE: Final = Cost(Fraction(0), 0.0)
+
+Widths = Callable[[Share], Mapping[str, float | None]]
+"""The half-width of each column of an answer that a share pays for; None where data decide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What an answer may cost, or how near it must be: one of the three."""
+
+    epsilon: Number | None = None
+    share: Number | None = None
+    error: Number | None = None
+    confidence: Number = 0.95
+
+    @classmethod
+    def of(cls, given: Mapping[str, Number]) -> "Want":
+        """Return the want that a caller named."""
+        unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
+        if unknown:
+            raise BadDeclaration(f"{unknown[0]} is not understood; say epsilon=, share= or error=")
+        want = cls(**given)
+        if sum(value is not None for value in (want.epsilon, want.share, want.error)) != 1:
+            raise BadDeclaration(
+                "say what the answer may cost, by exactly one of epsilon=, share= and error="
+            )
+        return want
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The terms of a budget, and what its shares are worth."""
+
+    terms: Budget
+    ledger: Ledger
+
+    def grant(self, want: Want) -> Share:
+        """Return the share that an answer takes whose cost was named."""
+        if want.share is not None:
+            return Share.floor(want.share)
+        if want.error is not None:
+            raise UnsupportedQuery(
+                "error= is for one question with numbers; here say epsilon= or share="
+            )
+        part = self._part(positive("epsilon", want.epsilon))
+        if part > 1:
+            raise BudgetExceeded(
+                f"epsilon={want.epsilon} is more than the whole budget allows "
+                f"({float_below(self.terms.epsilon):.4g}); ask for less",
+                cost=part,
+                left=self.ledger.filter.left.fraction,
+            )
+        return Share.floor(part)
+
+    def share(self, want: Want, widths: Widths) -> Share:
+        """Return the share of the budget that an answer as wanted takes.
+
+        ``widths`` tells the half-width of each column at a share; it is asked for ``error=`` alone.
+        """
+        if want.error is None:
+            return self.grant(want)
+        wanted = float(positive("error", want.error))
+        if not _suffices(widths, Fraction(1), wanted):
+            raise BudgetExceeded(
+                f"even the whole budget leaves a larger error than {wanted:.4g}; accept a larger "
+                "error, or ask for fewer statistics at once",
+                cost=Fraction(1),
+                left=self.ledger.filter.left.fraction,
+            )
+        return _least(lambda part: _suffices(widths, part, wanted))
+
+    def cost(self, share: Share) -> Cost:
+        """Return a share with its epsilon, at the budget's delta."""
+        if not share.units:
+            return FREE
+        if share.fraction == 1:
+            return Cost(share.fraction, float_above(self.terms.epsilon))
+        loss = self.noise_loss(share)
+        if isinstance(loss, PureLoss):
+            return Cost(share.fraction, float_above(loss.epsilon))
+        return Cost(share.fraction, loss.epsilon_at(self.terms.delta))
+
+    def loss(self, share: Share) -> Loss:
+        """Return the loss that a share allows, in the filter's own currency."""
+        return self.ledger.opening.loss_of(share)
+
+    def noise_loss(self, share: Share) -> PureLoss | GaussianLoss:
+        """Return the loss that noise is calibrated to, for a share."""
+        match self.loss(share):
+            case PureLoss() | GaussianLoss() as loss:
+                return loss
+            case RenyiLoss(order=order, divergence=divergence):
+                return GaussianLoss(2 * divergence / order)
+            case loss:
+                raise BadDeclaration(f"no noise can be calibrated to {loss!r}")
+
+    def failure(self, share: Share) -> Fraction:
+        """Return the delta that goes with a share: the same part of the pot."""
+        return self.ledger.opening.delta_pot * share.fraction
+
+    def _part(self, epsilon: Fraction) -> Fraction:
+        """Return the part of the budget that an answer of this epsilon takes."""
+        state = self.ledger.opening
+        if isinstance(state, PureFilter):
+            return epsilon / state.total
+        mu_squared = mu_squared_for(epsilon, self.terms.delta)
+        if isinstance(state, RenyiFilter):
+            return state.alpha * mu_squared / 2 / state.total
+        return mu_squared / state.total
+
+
+def _suffices(widths: Widths, part: Fraction, wanted: float) -> bool:
+    found = widths(Share.floor(part)).values()
+    known = [width for width in found if width is not None]
+    if not known or len(known) < len(found):
+        raise UnsupportedQuery(
+            "error= can be asked of counts and sums, whose error does not depend on the "
+            "data; for other statistics say epsilon= or share="
+        )
+    return max(known) <= wanted
+
+
+def _least(suffices: Callable[[Fraction], bool]) -> Share:
+    """Return the least share, to a part in 1000, that suffices, as the whole budget does."""
+    high = Fraction(1)
+    while suffices(high / 2):
+        high /= 2
+    low = high / 2
+    for _ in range(SEARCH_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return Share.floor(high)

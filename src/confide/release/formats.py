@@ -1,0 +1,77 @@
+"""An answer as CSV or JSON, for other programs."""
+
+import csv
+import io
+import json
+import math
+from datetime import date
+from fractions import Fraction
+from typing import Any, Final
+
+from confide.release.figures import Tabular
+
+__all__ = ["to_csv", "to_json"]
+
+TRIGGERS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+
+
+def to_csv(answer: Tabular, confidence: float = 0.95) -> str:
+    """Return the answer as CSV: its columns, then both ends of each interval.
+
+    Texts that a spreadsheet would take for a formula get an apostrophe in front; numbers are
+    numbers and stay as they are.
+    """
+    ends = answer.interval_rows(confidence)
+    rows = [{**row, **end} for row, end in zip(answer.rows, ends, strict=True)]
+    names = list(rows[0]) if rows else list(answer.columns)
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([_guard(name) for name in names])
+    writer.writerows([[_csv_value(row[name]) for name in names] for row in rows])
+    return file.getvalue()
+
+
+def to_json(answer: Tabular, confidence: float = 0.95) -> str:
+    """Return the answer as JSON, in the layout that the service uses."""
+    content = {
+        "columns": list(answer.columns),
+        "rows": [_json_row(row) for row in answer.rows],
+        "intervals": [_json_row(row) for row in answer.interval_rows(confidence)],
+        "confidence": confidence,
+        "cost": {"share": _json_value(answer.cost.share), "epsilon": answer.cost.epsilon},
+        "receipt": {"entry": answer.receipt.entry, "digest": answer.receipt.digest},
+        "reused": answer.reused,
+    }
+    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def _csv_value(value: Any) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return ""
+    return _guard(value) if isinstance(value, str) else value
+
+
+def _guard(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula.
+
+    >>> _guard("=1+1"), _guard(" @x"), _guard("north")
+    ("'=1+1", "' @x", 'north')
+    """
+    is_formula = text.startswith(TRIGGERS) or text.lstrip().startswith(TRIGGERS)
+    return f"'{text}" if is_formula else text
+
+
+def _json_row(row: dict[str, Any]) -> dict[str, object]:
+    return {name: _json_value(value) for name, value in row.items()}
+
+
+def _json_value(value: Any) -> object:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Fraction():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case _:
+            return value

@@ -1,0 +1,137 @@
+"""The application: routes behind a gate, in front of one curator."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from confide.client.refusals import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
+from confide.curator import Curator
+from confide.declare import Service
+from confide.errors import ConfideError, Fault
+from confide.server import owner, owner_page, page, routes
+from confide.server.agents import AgentDoor
+from confide.server.gate import OURS, RETRY_SECONDS, Gate, refusal_body
+from confide.server.office import Office
+from confide.server.tokens import TokenStore
+from confide.server.views import HOME, render
+
+__all__ = ["make_app"]
+
+ABOUT: Final = (
+    "Ask about personal data and get differentially private answers. Every answer is paid from one "
+    "budget; previews, refusals and repeats are free."
+)
+
+
+def make_app(curator: Curator, tokens: TokenStore, service: Service | None = None) -> FastAPI:
+    """Return the application in front of a curator."""
+    office = Office(curator, tokens, service or Service())
+    agents = AgentDoor(office)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with agents.open():
+            yield
+        office.close()
+
+    app = FastAPI(
+        title="confide",
+        version="1",
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.office = office
+    app.include_router(routes.router, tags=["analysts"])
+    app.include_router(owner.router, tags=["owners"])
+    app.include_router(page.router)
+    app.include_router(owner_page.router)
+    app.router.routes.append(Route("/mcp", agents, name="agents", include_in_schema=False))
+    app.mount("/static", StaticFiles(directory=HOME / "static"))
+    _add_health(app, office)
+    _add_refusals(app)
+    if office.service.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(office.service.allowed_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(
+        Gate,
+        counts=office.counts,
+        largest=office.service.largest_body,
+        answer_after=office.service.answer_after,
+    )
+    return app
+
+
+def _add_health(app: FastAPI, office: Office) -> None:
+    @app.get("/healthz", tags=["operators"])
+    async def healthz() -> dict[str, str]:
+        """Tell that the server is there; no token needed."""
+        return {"status": "ok"}
+
+    @app.get("/metrics", tags=["operators"], response_class=PlainTextResponse)
+    async def metrics() -> str:
+        """Count requests, refusals and answers, for Prometheus; no token needed."""
+        return office.counts.text(office.turnstile.busy)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Give every refusal its one shape."""
+
+    def refuse(request: Request, error: ConfideError, status: int | None = None) -> Response:
+        request.state.code = error.code
+        if not request.url.path.startswith(("/v1/", "/mcp")) and _is_browser(request):
+            return _refuse_on_page(request, error, status or status_of(error))
+        headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, NotReady) else {}
+        if status_of(error) == 401:
+            headers["www-authenticate"] = "Bearer"
+        return JSONResponse(refusal_body(error), status or status_of(error), headers)
+
+    @app.exception_handler(ConfideError)
+    async def on_refusal(request: Request, error: ConfideError) -> Response:
+        return refuse(request, error)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_shape(request: Request, error: RequestValidationError) -> Response:
+        return refuse(request, MalformedRequest(_complaints(error)))
+
+    @app.exception_handler(HTTPException)
+    async def on_http(request: Request, error: HTTPException) -> Response:
+        if error.status_code in (404, 405):
+            said = "there is no such route; GET /openapi.json lists them"
+            answer = refuse(request, NotFound(said), error.status_code)
+            answer.headers.update(error.headers or {})
+            return answer
+        return refuse(request, MalformedRequest("the request cannot be read; send JSON"))
+
+
+def _is_browser(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Response:
+    if isinstance(error, NotSignedIn):
+        return RedirectResponse("/sign-in", 303)
+    told = OURS if isinstance(error, Fault) else error
+    return render(request, "problem.html", status=status, refusal=told)
+
+
+def _complaints(error: RequestValidationError) -> str:
+    """Return where a request differs from the documented shape; its values are not repeated."""
+    found: list[str] = []
+    for problem in error.errors()[:5]:
+        place = ".".join(str(part) for part in problem["loc"] if part != "body")
+        found.append(f"{place[:80] or 'the body'}: {problem['msg']}")
+    return "; ".join(dict.fromkeys(found))

@@ -1,0 +1,112 @@
+"""The routes of the owner, and those that hand out tokens."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from confide.client.refusals import NotYours
+from confide.loss import Share
+from confide.server import models
+from confide.server.entry import Asking, Owning, StrictRoute, Working
+from confide.server.office import Caller, Office
+from confide.server.routes import REFUSALS, Before, Limit
+from confide.server.shapes import show_entry, show_token
+from confide.server.tokens import Role, Token
+
+__all__ = ["make_token", "router", "show_ledger"]
+
+TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
+
+
+@router.get("/ledger")
+async def ledger(
+    caller: Owning,
+    office: Working,
+    *,
+    limit: Limit = 100,
+    before: Before = None,
+    verify: bool = False,
+) -> models.LedgerShown:
+    """List everybody's charges, newest first; with ``verify``, recompute balance and chain."""
+    return await office.run(lambda: show_ledger(caller, office, limit, before, is_verified=verify))
+
+
+def show_ledger(
+    caller: Caller, office: Office, limit: int, before: int | None, *, is_verified: bool
+) -> models.LedgerShown:
+    """Return a page of the ledger, what each analyst spent, and whether it all adds up."""
+    found = office.entries(None, limit, before)
+    return models.LedgerShown(
+        entries=[show_entry(entry) for entry in found],
+        before=found[-1].number if len(found) == limit else None,
+        verified=office.is_sound() if is_verified else None,
+        analysts=[
+            models.AnalystBudget(
+                name=name, limit=None if most is None else str(most), spent=str(spent)
+            )
+            for name, most, spent in office.accounts(caller)
+        ],
+    )
+
+
+@router.get("/tokens")
+async def tokens(caller: Asking, office: Working) -> models.TokensShown:
+    """List tokens: all for the owner, one's own and those one handed out for an analyst."""
+
+    def work() -> models.TokensShown:
+        found = office.tokens.listed()
+        mine = [one for one in found if caller.is_owner or one.name == caller.name]
+        return models.TokensShown(tokens=[show_token(token) for token in mine])
+
+    return await office.run(work)
+
+
+@router.post("/tokens", status_code=201)
+async def new_token(caller: Asking, office: Working, asked: models.NewToken) -> models.TokenMade:
+    """Make a token, whose text is shown this once.
+
+    An owner makes one for an analyst. An analyst hands a part of their own budget to an agent, who
+    is called ``name``, and must say how large a ``share``.
+    """
+
+    def work() -> models.TokenMade:
+        text, token = make_token(office, caller, asked)
+        return models.TokenMade(text=text, token=show_token(token))
+
+    return await office.run(work)
+
+
+def make_token(office: Office, caller: Caller, asked: models.NewToken) -> tuple[str, Token]:
+    """Return a new token within the caller's rights."""
+    limit = None if asked.share is None else Share.floor(asked.share)
+    if caller.is_owner:
+        if asked.role == "analyst":
+            office.curator.ledger.limits.admit(asked.name, "")
+        return office.tokens.make(asked.name, Role(asked.role), days=asked.days, limit=limit)
+    if caller.token.limit is not None:
+        raise NotYours("a token that was handed out cannot hand out others")
+    if asked.role != "analyst" or limit is None:
+        raise NotYours(
+            "an analyst can hand a part of their own budget to an agent: leave out the role and "
+            'say "share"; other tokens are made by the owner'
+        )
+    return office.tokens.make(
+        caller.name, days=asked.days, label=asked.name, limit=limit, parent=caller.token
+    )
+
+
+@router.delete("/tokens/{token}", status_code=204)
+async def revoke(caller: Asking, office: Working, token: TokenId) -> None:
+    """Shut a token for good, with those it handed out; analysts shut what they handed out."""
+
+    def work() -> None:
+        found = {one.id: one for one in office.tokens.listed()}.get(token)
+        is_theirs = found is not None and found.parent == caller.token.id
+        if not (caller.is_owner or is_theirs):
+            raise NotYours("this token is not one that you handed out")
+        if not office.tokens.revoke(token):
+            raise NotYours("there is no such token")
+
+    await office.run(work)

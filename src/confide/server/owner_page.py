@@ -1,0 +1,102 @@
+"""The owner's page: the ledger and its state, analysts and their limits, tokens."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import HTMLResponse
+
+from confide.client.refusals import MalformedRequest, NotYours
+from confide.errors import ConfideError
+from confide.server import models
+from confide.server.entry import Working, caller_of_cookie
+from confide.server.office import Caller, Office
+from confide.server.owner import TokenId, make_token
+from confide.server.page import check_origin
+from confide.server.routes import Before
+from confide.server.views import render
+
+__all__ = ["router"]
+
+SHOWN: Final = 50
+WRONG: Final = (
+    "a token needs a name of letters, digits and _ . @ -, whole days from 1 to 3660, and a share "
+    "such as 5% or none"
+)
+
+
+async def owner_of_cookie(caller: Annotated[Caller, Depends(caller_of_cookie)]) -> Caller:
+    """Return the owner who signed in on the page."""
+    if not caller.is_owner:
+        raise NotYours("this page is for the owner; your token is an analyst's")
+    return caller
+
+
+router = APIRouter(include_in_schema=False, dependencies=[Depends(check_origin)])
+Owner = Annotated[Caller, Depends(owner_of_cookie)]
+
+
+@router.get("/owner")
+async def owner(
+    request: Request, caller: Owner, office: Working, *, before: Before = None, verify: bool = False
+) -> HTMLResponse:
+    """Show tokens and ledger; with ``verify``, recompute balance and chain first."""
+    return await office.run(
+        lambda: _page(request, caller, office, before=before, is_verified=verify)
+    )
+
+
+@router.post("/owner/tokens")
+async def new_token(
+    request: Request,
+    caller: Owner,
+    office: Working,
+    *,
+    name: Annotated[str, Form(max_length=63)] = "",
+    role: Annotated[str, Form(max_length=10)] = "analyst",
+    days: Annotated[str, Form(max_length=6)] = "90",
+    share: Annotated[str, Form(max_length=60)] = "",
+) -> HTMLResponse:
+    """Make a token and show it once."""
+
+    def work() -> HTMLResponse:
+        try:
+            given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
+            text, made = make_token(office, caller, models.NewToken.model_validate(given))
+        except (ValueError, ConfideError) as error:
+            told = error if isinstance(error, ConfideError) else MalformedRequest(WRONG)
+            return _page(request, caller, office, refusal=told)
+        return _page(request, caller, office, text=text, made=made)
+
+    return await office.run(work)
+
+
+@router.post("/owner/tokens/{token}/revoke")
+async def revoke(request: Request, caller: Owner, office: Working, token: TokenId) -> HTMLResponse:
+    """Shut a token for good."""
+
+    def work() -> HTMLResponse:
+        office.tokens.revoke(token)
+        return _page(request, caller, office)
+
+    return await office.run(work)
+
+
+def _page(
+    request: Request,
+    caller: Caller,
+    office: Office,
+    *,
+    before: int | None = None,
+    is_verified: bool = False,
+    **values: Any,
+) -> HTMLResponse:
+    entries = office.entries(None, SHOWN, before)
+    given = {
+        "made": None,
+        "tokens": office.tokens.listed(),
+        "entries": entries,
+        "before": entries[-1].number if len(entries) == SHOWN else None,
+        "sound": office.is_sound() if is_verified else None,
+        **values,
+    }
+    return render(request, "owner.html", caller, **given)

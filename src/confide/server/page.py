@@ -1,0 +1,198 @@
+"""The page for people: sign in, preview, ask, look back."""
+
+import secrets
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from confide.client.refusals import NotSignedIn, NotYours
+from confide.curator import Preview
+from confide.errors import ConfideError, Fault
+from confide.release import Answer
+from confide.release.figures import percent
+from confide.release.formats import to_csv
+from confide.server.entry import COOKIE, Working, caller_of_cookie
+from confide.server.gate import OURS
+from confide.server.office import Caller, Office
+from confide.server.routes import Before, Entry
+from confide.server.shapes import show_tables
+from confide.server.views import draw_answer, draw_burn_down, draw_spending, render
+
+__all__ = ["router"]
+
+WEEK: Final = 7 * 86_400
+SHOWN: Final = 50
+DRAWN: Final = 2_000
+WANTS: Final = ("share", "epsilon", "error")
+FIRST: Final = {"sql": "", "by": "share", "amount": "1%"}
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a form that another site sent in the name of whoever is signed in here.
+
+    # Privacy: the cookie is not sent across sites in the first place; this holds where a browser
+    # does not know of that rule.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    host = request.headers.get("host", "")
+    is_own = site == "same-origin" if site is not None else origin in _origins(host)
+    if request.method == "POST" and not is_own:
+        raise NotYours("this form was sent by another site; use the page itself")
+
+
+def _origins(host: str) -> tuple[str, str]:
+    return f"http://{host}", f"https://{host}"
+
+
+router = APIRouter(include_in_schema=False, dependencies=[Depends(check_origin)])
+SignedIn = Annotated[Caller, Depends(caller_of_cookie)]
+
+
+@router.get("/sign-in")
+async def show_sign_in(request: Request) -> HTMLResponse:
+    """Show the form for a token."""
+    return render(request, "sign_in.html")
+
+
+@router.post("/sign-in")
+async def sign_in(
+    request: Request, office: Working, token: Annotated[str, Form(max_length=200)] = ""
+) -> Response:
+    """Keep the token in a cookie that no script and no other site can use."""
+    try:
+        await office.run(lambda: office.sign_in(token.strip()))
+    except NotSignedIn as refusal:
+        return render(request, "sign_in.html", status=401, refusal=refusal)
+    answer = RedirectResponse("/", 303)
+    is_secure = request.url.scheme == "https"
+    answer.set_cookie(
+        COOKIE, token.strip(), max_age=WEEK, httponly=True, samesite="strict", secure=is_secure
+    )
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out() -> Response:
+    """Forget the token in this browser."""
+    answer = RedirectResponse("/sign-in", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+@router.get("/")
+async def ask_page(request: Request, caller: SignedIn, office: Working) -> HTMLResponse:
+    """Show the question box and what may be asked about."""
+    return await office.run(lambda: _page(request, caller, office, FIRST))
+
+
+@router.post("/ask")
+async def ask(
+    request: Request,
+    caller: SignedIn,
+    office: Working,
+    *,
+    sql: Annotated[str, Form(max_length=100_000)] = "",
+    by: Annotated[str, Form(max_length=10)] = "share",
+    amount: Annotated[str, Form(max_length=60)] = "",
+    step: Annotated[str, Form(max_length=10)] = "preview",
+    key: Annotated[str, Form(max_length=64)] = "",
+) -> HTMLResponse:
+    """Preview a question, or, on the second click, pay for its answer."""
+    form = {"sql": sql, "by": by if by in WANTS else "share", "amount": amount.strip()}
+
+    def work() -> dict[str, Any]:
+        if step == "ask" and key:
+            return draw_answer(_ask(caller, office, form, key))
+        return _preview(caller, office, form)
+
+    try:
+        outcome = await office.run_question(caller, work)
+    except ConfideError as refusal:
+        outcome = {"refusal": OURS if isinstance(refusal, Fault) else refusal}
+        request.state.code = refusal.code
+    if "hx-request" in request.headers:
+        state = await office.run(lambda: office.budget(caller))
+        given = {"form": form, "budget": state, "is_fragment": True, **outcome}
+        return render(request, "outcome.html", caller, **given)
+    return await office.run(lambda: _page(request, caller, office, form, **outcome))
+
+
+def _ask(caller: Caller, office: Office, form: dict[str, str], key: str) -> Answer:
+    return office.ask(caller, form["sql"], {form["by"]: form["amount"]}, key=key, fresh=False)
+
+
+def _preview(caller: Caller, office: Office, form: dict[str, str]) -> dict[str, Any]:
+    found: Preview = office.preview(caller, form["sql"], {form["by"]: form["amount"]})
+    left = office.budget(caller).left.share - found.cost.share
+    key = secrets.token_hex(16)
+    return {"preview": found, "left_after": left if left >= 0 else None, "key": key}
+
+
+def _page(
+    request: Request, caller: Caller, office: Office, form: dict[str, str], **outcome: Any
+) -> HTMLResponse:
+    declared, budget = show_tables(office.curator), office.budget(caller)
+    given = {"form": form, "declared": declared, "budget": budget, **outcome}
+    return render(request, "ask.html", caller, **given)
+
+
+@router.get("/history")
+async def history(
+    request: Request, caller: SignedIn, office: Working, before: Before = None
+) -> HTMLResponse:
+    """Show what the caller asked, newest first."""
+
+    def work() -> HTMLResponse:
+        found = office.entries(caller.name, SHOWN, before)
+        older = found[-1].number if len(found) == SHOWN else None
+        return render(request, "history.html", caller, entries=found, before=older)
+
+    return await office.run(work)
+
+
+@router.get("/history/{entry}.csv")
+async def download(caller: SignedIn, office: Working, entry: Entry) -> Response:
+    """Give an answer as CSV, in which no spreadsheet finds a formula."""
+    text = await office.run(lambda: to_csv(office.recall(caller, entry)))
+    headers = {"content-disposition": f'attachment; filename="answer-{entry}.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.get("/history/{entry}")
+async def kept(request: Request, caller: SignedIn, office: Working, entry: Entry) -> HTMLResponse:
+    """Show one answer again, for free."""
+
+    def work() -> HTMLResponse:
+        answer, question = office.recall(caller, entry), office.question(caller, entry)
+        return render(request, "kept.html", caller, question=question, **draw_answer(answer))
+
+    return await office.run(work)
+
+
+@router.get("/budget")
+async def budget(request: Request, caller: SignedIn, office: Working) -> HTMLResponse:
+    """Show what is left, how it went over time, and who spent it."""
+
+    def work() -> HTMLResponse:
+        state = office.budget(caller)
+        whose = None if caller.is_owner else caller.name
+        newest = office.entries(whose, DRAWN, None)
+        drawn = newest[::-1]
+        first = state.left.share + sum(entry.share.fraction for entry in drawn)
+        accounts = [
+            (name, percent(limit) if limit is not None else "", percent(spent))
+            for name, limit, spent in office.accounts(caller)
+        ]
+        return render(
+            request,
+            "budget.html",
+            caller,
+            budget=state,
+            declared=show_tables(office.curator),
+            spec=draw_burn_down(drawn, first),
+            spending=draw_spending(drawn) if caller.is_owner and drawn else "",
+            accounts=accounts,
+        )
+
+    return await office.run(work)

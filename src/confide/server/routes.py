@@ -1,0 +1,100 @@
+"""The routes of programs: ask, preview, look at what is declared and spent."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from confide.server import models
+from confide.server.entry import Asking, StrictRoute, Working, caller_of_header
+from confide.server.shapes import (
+    show_answer,
+    show_budget,
+    show_entry,
+    show_preview,
+    show_tables,
+)
+
+__all__ = ["REFUSALS", "router", "want_of"]
+
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    401: {"model": models.Refused, "description": "no live token"},
+    403: {"model": models.Refused, "description": "not yours"},
+    408: {"model": models.Refused, "description": "the request came too slowly"},
+    409: {"model": models.Refused, "description": "the key was used for another question"},
+    413: {"model": models.Refused, "description": "too large"},
+    422: {"model": models.Refused, "description": "cannot be asked"},
+    429: {"model": models.Refused, "description": "budget or rate"},
+    503: {"model": models.Refused, "description": "not ready yet; ask again"},
+}
+LARGEST: Final = 2**62
+
+Entry = Annotated[int, Path(ge=0, lt=LARGEST)]
+Limit = Annotated[int, Query(ge=1, le=1_000)]
+Before = Annotated[int | None, Query(ge=0, lt=LARGEST)]
+Level = Annotated[float, Query(gt=0, lt=1)]
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
+
+
+def want_of(asked: models.Question) -> dict[str, Any]:
+    """Return what a question says about its cost, for the curator to read."""
+    given = {"epsilon": asked.epsilon, "share": asked.share, "error": asked.error}
+    named = {name: value for name, value in given.items() if value is not None}
+    return {**named, "confidence": asked.confidence} if asked.error is not None else named
+
+
+@router.get("/tables", dependencies=[Depends(caller_of_header)])
+async def tables(office: Working) -> models.TablesShown:
+    """List the declared tables, their columns and bounds; costs nothing."""
+    return await office.run(lambda: show_tables(office.curator))
+
+
+@router.get("/budget")
+async def budget(caller: Asking, office: Working) -> models.BudgetShown:
+    """Show the caller's budget: total, spent and left."""
+    return await office.run(lambda: show_budget(office.budget(caller)))
+
+
+@router.post("/preview")
+async def preview(caller: Asking, office: Working, asked: models.Question) -> models.PreviewShown:
+    """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
+
+    def work() -> models.PreviewShown:
+        return show_preview(office.preview(caller, asked.sql, want_of(asked)))
+
+    return await office.run_question(caller, work)
+
+
+@router.post("/query")
+async def query(caller: Asking, office: Working, asked: models.Ask) -> models.Answered:
+    """Answer a question with noise, and charge for it once."""
+
+    def work() -> models.Answered:
+        found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
+        return show_answer(found, asked.confidence)
+
+    return await office.run_question(caller, work)
+
+
+@router.get("/answers")
+async def answers(
+    caller: Asking, office: Working, limit: Limit = 100, before: Before = None
+) -> models.Answers:
+    """List the caller's own charges, newest first."""
+
+    def work() -> models.Answers:
+        found = office.entries(caller.name, limit, before)
+        return models.Answers(
+            answers=[show_entry(entry) for entry in found],
+            before=found[-1].number if len(found) == limit else None,
+        )
+
+    return await office.run(work)
+
+
+@router.get("/answers/{entry}")
+async def answer(
+    caller: Asking, office: Working, entry: Entry, confidence: Level = 0.95
+) -> models.Answered:
+    """Show one of the caller's own answers again, for free."""
+    return await office.run(lambda: show_answer(office.recall(caller, entry), confidence))

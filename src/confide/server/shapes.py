@@ -1,0 +1,170 @@
+"""From what the curator gives to what crosses the network."""
+
+import math
+from datetime import UTC, date, datetime
+from fractions import Fraction
+from typing import Any
+
+from confide.curator import BudgetState, Curator, Preview
+from confide.declare import (
+    Bool,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    PublicTable,
+    Row,
+    Table,
+    Text,
+)
+from confide.ledger import Entry
+from confide.release import Answer, Cost
+from confide.server import models
+from confide.server.tokens import Token
+
+__all__ = [
+    "show_answer",
+    "show_budget",
+    "show_cost",
+    "show_entry",
+    "show_preview",
+    "show_tables",
+    "show_token",
+]
+
+
+def show_cost(cost: Cost) -> models.CostShown:
+    """Return a cost: the share as an exact fraction in text."""
+    return models.CostShown(share=str(cost.share), epsilon=cost.epsilon)
+
+
+def show_answer(answer: Answer, confidence: float) -> models.Answered:
+    """Return an answer with its intervals at one level."""
+    ends = answer.interval_rows(confidence)
+    return models.Answered(
+        columns=list(answer.columns),
+        rows=[{name: _cell(value) for name, value in row.items()} for row in answer.rows],
+        intervals=[{name: _end(value) for name, value in row.items()} for row in ends],
+        confidence=confidence,
+        cost=show_cost(answer.cost),
+        receipt=models.ReceiptShown(entry=answer.receipt.entry, digest=answer.receipt.digest),
+        reused=answer.reused,
+    )
+
+
+def show_preview(found: Preview) -> models.PreviewShown:
+    """Return a preview."""
+    return models.PreviewShown(
+        cost=show_cost(found.cost),
+        errors={
+            name: None if width is None else _end(width) for name, width in found.errors.items()
+        },
+        mechanisms=list(found.mechanisms),
+        regret=found.regret,
+    )
+
+
+def show_budget(state: BudgetState) -> models.BudgetShown:
+    """Return total, spent and left."""
+    return models.BudgetShown(
+        total=show_cost(state.total), spent=show_cost(state.spent), left=show_cost(state.left)
+    )
+
+
+def show_tables(curator: Curator) -> models.TablesShown:
+    """Return everything declared, but where it is kept."""
+    return models.TablesShown(
+        tables=[_table(table, curator) for table in curator.catalog.tables],
+        neighbours=str(curator.neighbours),
+        epsilon=float(curator.terms.epsilon),
+        delta=float(curator.terms.delta),
+    )
+
+
+def show_entry(entry: Entry) -> models.EntryShown:
+    """Return one charge."""
+    return models.EntryShown(
+        entry=entry.number,
+        analyst=entry.question.analyst,
+        question=entry.question.text,
+        share=str(entry.share.fraction),
+        state=entry.state,
+        digest=entry.digest,
+        at=_when(entry.time),
+    )
+
+
+def show_token(token: Token) -> models.TokenShown:
+    """Return what is kept of a token."""
+    return models.TokenShown(
+        id=token.id,
+        name=token.name,
+        label=token.label,
+        role=token.role.value,
+        made=token.made,
+        expires=token.expires,
+        revoked=token.revoked,
+        limit=None if token.limit is None else str(token.limit.fraction),
+        spent=str(token.spent.fraction),
+        parent=token.parent,
+    )
+
+
+def _table(table: Table | PublicTable, curator: Curator) -> models.TableShown:
+    if isinstance(table, PublicTable):
+        kinds = curator.names.table(table.name).columns
+        return models.TableShown(
+            name=table.name,
+            is_public=True,
+            unit=None,
+            max_rows_per_unit=None,
+            max_groups_per_unit=None,
+            columns=[
+                models.ColumnShown(name=name, type=kind.value) for name, kind in kinds.items()
+            ],
+        )
+    return models.TableShown(
+        name=table.name,
+        is_public=False,
+        unit=None if isinstance(table.unit, Row) else table.unit,
+        max_rows_per_unit=table.max_rows_per_unit,
+        max_groups_per_unit=table.max_groups_per_unit,
+        columns=[_column(name, column) for name, column in table.columns.items()],
+    )
+
+
+def _column(name: str, column: Column) -> models.ColumnShown:
+    match column:
+        case Int(low=low, high=high):
+            return models.ColumnShown(name=name, type="int", low=low, high=high)
+        case Float(low=low, high=high):
+            return models.ColumnShown(name=name, type="float", low=float(low), high=float(high))
+        case Date(low=low, high=high):
+            first, last = low.isoformat(), high.isoformat()
+            return models.ColumnShown(name=name, type="date", low=first, high=last)
+        case Category(values=values):
+            return models.ColumnShown(name=name, type="category", values=list(values))
+        case Text() | Bool():
+            return models.ColumnShown(name=name, type=str(Kind(column.kind)))
+
+
+def _cell(value: Any) -> models.Cell:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Fraction():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case _:
+            return value  # type: ignore[no-any-return]  # the other kinds are plain already
+
+
+def _end(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _when(microseconds: int) -> str | None:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat() if microseconds else None

@@ -1,0 +1,34 @@
+"""JSON that means one thing to every reader: no name twice, no NaN, little depth."""
+
+import json
+from typing import Any, NoReturn
+
+__all__ = ["read_json"]
+
+
+def read_json(body: bytes) -> Any:
+    """Return the value of a text in JSON, or raise `json.JSONDecodeError`.
+
+    >>> read_json(b'{"sql": "SELECT 1"}')
+    {'sql': 'SELECT 1'}
+    """
+    text = body.decode("utf-8", "replace")
+    if "\ufffd" in text and b"\xef\xbf\xbd" not in body:
+        raise json.JSONDecodeError("not UTF-8", "", 0)
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise json.JSONDecodeError("too long a number, or nested too deeply", "", 0) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise json.JSONDecodeError("a name stands twice", "", 0)
+    return found
+
+
+def _refuse(name: str) -> NoReturn:
+    raise json.JSONDecodeError(f"{name} is not a number", "", 0)

@@ -1,0 +1,195 @@
+"""Tokens: who may call, as what, until when, and how much of the budget one may spend.
+
+A token is 256 secret bits. It is shown once; what is kept is its SHA-256, which is enough because
+nobody can try 2^256 of them. The part before the dot names the row to compare with.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import insert, or_, select, update
+
+from confide.errors import BadDeclaration, BudgetExceeded
+from confide.ledger.database import Database
+from confide.loss import Share
+from confide.server.tables import TOKENS
+
+__all__ = ["Role", "Token", "TokenStore"]
+
+SHAPE: Final = re.compile(r"confide-([0-9a-f]{16})\.([A-Za-z0-9_-]{43})\Z")
+NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
+NOBODY: Final = "0" * 64
+DAY: Final = 86_400
+MOST_DAYS: Final = 3_660
+
+
+class Role(StrEnum):
+    """What a caller may do."""
+
+    OWNER = "owner"
+    ANALYST = "analyst"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is kept of a token; times are seconds since 1970.
+
+    ``name`` is the analyst whose limits it has. ``limit`` is the most that it may spend itself, for
+    tokens handed to an agent called ``label``; ``parent`` is the token that handed it out, without
+    which it is worth nothing.
+    """
+
+    id: str
+    name: str
+    label: str
+    role: Role
+    made: int
+    expires: int
+    revoked: int | None
+    limit: Share | None
+    spent: Share
+    parent: str | None
+
+    def is_live(self, now: float) -> bool:
+        """Tell whether it still opens the door."""
+        return self.revoked is None and now < self.expires
+
+    @property
+    def left(self) -> Share | None:
+        """What it may still spend; None without a limit of its own."""
+        return None if self.limit is None else self.limit - self.spent
+
+
+class TokenStore:
+    """The tokens of one ledger's database."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database, self._clock = database, clock
+
+    def make(
+        self,
+        name: str,
+        role: Role = Role.ANALYST,
+        *,
+        days: int = 90,
+        label: str = "",
+        limit: Share | None = None,
+        parent: Token | None = None,
+    ) -> tuple[str, Token]:
+        """Return a new token: its text, which is kept nowhere, and what is kept."""
+        for called in (name, label or name):
+            if not isinstance(called, str) or not NAME.match(called):
+                raise BadDeclaration(
+                    f"a token's name has letters, digits and _ . @ -, at most 63, got {called!r}"
+                )
+        if type(days) is not int or not 1 <= days <= MOST_DAYS:
+            raise BadDeclaration(f"days must be a whole number from 1 to {MOST_DAYS}, got {days!r}")
+        place, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+        text, now = f"confide-{place}.{secret}", int(self._clock())
+        expires = now + days * DAY if parent is None else min(now + days * DAY, parent.expires)
+        row = {
+            "id": place,
+            "name": name,
+            "label": label,
+            "role": role.value,
+            "digest": _digest(text),
+            "made": now,
+            "expires": expires,
+            "revoked": None,
+            "limit_units": None if limit is None else limit.units,
+            "spent_units": 0,
+            "parent": None if parent is None else parent.id,
+        }
+        self._database.change(lambda connection: connection.execute(insert(TOKENS).values(**row)))
+        return text, _token(row)
+
+    def find(self, text: str) -> Token | None:
+        """Return the live token of this text, or None: unknown, expired and revoked look alike.
+
+        Why: the row is found by the part that is no secret, and a digest is compared in constant
+        time whether there is a row or not, so time tells nothing about any secret.
+        """
+        shape = SHAPE.match(text)
+        row = self._row(shape[1]) if shape else None
+        kept = row["digest"] if row else NOBODY
+        is_same = hmac.compare_digest(_digest(text), kept)
+        if not row or not is_same:
+            return None
+        found, now = _token(row), self._clock()
+        above = self._row(found.parent) if found.parent else None
+        is_orphan = found.parent is not None and (above is None or not _token(above).is_live(now))
+        return found if found.is_live(now) and not is_orphan else None
+
+    def listed(self) -> list[Token]:
+        """Return every token, newest first."""
+        chosen = select(TOKENS).order_by(TOKENS.c.made.desc(), TOKENS.c.id)
+        rows = self._database.look(lambda connection: connection.execute(chosen).mappings().all())
+        return [_token(dict(row)) for row in rows]
+
+    def revoke(self, place: str) -> bool:
+        """Shut a token and those handed out by it, for good; tell whether it was there."""
+        shut = update(TOKENS).where(TOKENS.c.id == place, TOKENS.c.revoked.is_(None))
+        shut = shut.values(revoked=int(self._clock()))
+        self._database.change(lambda connection: connection.execute(shut))
+        return self._row(place) is not None
+
+    def spend(self, token: Token, share: Share) -> None:
+        """Charge a token that has a limit of its own, before its question is asked.
+
+        Why: one guarded statement compares and adds in whole units, so no race passes the limit.
+        """
+        fits = or_(
+            TOKENS.c.limit_units.is_(None),
+            TOKENS.c.spent_units <= TOKENS.c.limit_units - share.units,
+        )
+        charge = update(TOKENS).where(TOKENS.c.id == token.id, fits)
+        charge = charge.values(spent_units=TOKENS.c.spent_units + share.units)
+        if not self._database.change(lambda connection: connection.execute(charge).rowcount):
+            row = self._row(token.id)
+            left = _token(row).left if row else None
+            raise BudgetExceeded(
+                "this token was handed a part of the budget, and the answer costs more than is "
+                "left of it; ask for a lower cost, or ask whoever handed it out for more",
+                cost=share.fraction,
+                left=(left or Share(0)).fraction,
+            )
+
+    def give_back(self, token: Token, share: Share) -> None:
+        """Undo a charge of `spend` whose question cost nothing: it was refused, or asked before.
+
+        # Privacy: both are known from the ledger alone; what was read is never given back.
+        """
+        undo = update(TOKENS).where(TOKENS.c.id == token.id)
+        undo = undo.values(spent_units=TOKENS.c.spent_units - share.units)
+        self._database.change(lambda connection: connection.execute(undo))
+
+    def _row(self, place: str) -> dict[str, Any] | None:
+        one = select(TOKENS).where(TOKENS.c.id == place)
+        row = self._database.look(lambda connection: connection.execute(one).mappings().first())
+        return dict(row) if row is not None else None
+
+
+def _token(row: dict[str, Any]) -> Token:
+    return Token(
+        id=row["id"],
+        name=row["name"],
+        label=row["label"],
+        role=Role(row["role"]),
+        made=row["made"],
+        expires=row["expires"],
+        revoked=row["revoked"],
+        limit=None if row["limit_units"] is None else Share(row["limit_units"]),
+        spent=Share(row["spent_units"]),
+        parent=row["parent"],
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

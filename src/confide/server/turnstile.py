@@ -1,0 +1,61 @@
+"""How often and how much at once one caller may ask."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from confide.client.refusals import TooManyRequests
+from confide.declare import Service
+
+__all__ = ["Turnstile"]
+
+
+class Turnstile:
+    """Counts requests of each caller over the last minute, and questions that are being answered.
+
+    Counts are those of one process; several workers count apart.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._rate = RateLimitItemPerMinute(service.requests_per_minute)
+        self._window = MovingWindowRateLimiter(MemoryStorage())
+        self._busy: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def admit(self, name: str) -> None:
+        """Count one request, or refuse it."""
+        if not self._window.hit(self._rate, name):
+            raise TooManyRequests(
+                f"{self._service.requests_per_minute} requests a minute are allowed, and you have "
+                "made them; wait a minute"
+            )
+
+    @contextmanager
+    def asking(self, name: str) -> Iterator[None]:
+        """Hold one of the caller's places while a question is answered."""
+        with self._lock:
+            if self._busy[name] >= self._service.questions_at_once:
+                raise TooManyRequests(
+                    f"{self._service.questions_at_once} questions at once are allowed, and as many "
+                    "of yours are being answered; wait for one of them"
+                )
+            self._busy[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy[name] -= 1
+                if not self._busy[name]:
+                    del self._busy[name]
+
+    @property
+    def busy(self) -> int:
+        """How many questions are being answered."""
+        with self._lock:
+            return self._busy.total()

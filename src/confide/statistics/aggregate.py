@@ -1,0 +1,232 @@
+"""Sample and aggregate: any estimator of the owner's, run on blocks of units.
+
+The estimator sees the rows of one block at a time. Its results, one a block, are put together such
+that a single block, and so a single unit, hardly matters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from confide.engines.blocks import Block, Estimator, SealedBlocks
+from confide.errors import BadDeclaration
+from confide.exact import fraction, whole
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.plan.blocks import BlockReading
+from confide.query import TableQuery, count_units
+from confide.release.blocks import add_blocks
+from confide.statistics.columns import declared_column
+from confide.statistics.estimate import Estimate, make_estimate
+from confide.statistics.pooling import Pooling
+from confide.statistics.reading import (
+    Asked,
+    Floats,
+    pay,
+    release_totals,
+    split_share,
+)
+from confide.statistics.replicas import POINTS, spread_normals
+
+__all__ = ["METHODS", "Sampling", "correct_bias", "estimate_blocks"]
+
+METHODS: Final = ("window", "mean", "median")
+FEWEST: Final = 10
+MOST: Final = 10**6
+LEAST_ROWS: Final = 20
+COUNT_PART: Final = Fraction(1, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What is computed on blocks: an estimator under a name, its columns and its results' bounds.
+
+    ``bounds`` holds a pair (low, high) for each number that the estimator returns; with None in
+    place of a pair, it is found privately.
+    """
+
+    name: str
+    estimator: Estimator
+    table: str
+    columns: tuple[str, ...]
+    bounds: tuple[tuple[Fraction, Fraction] | None, ...]
+    blocks: int | None
+    method: str
+
+    @classmethod
+    def of(
+        cls,
+        asked: Asked,
+        name: str,
+        estimator: Estimator,
+        table: str,
+        *,
+        columns: Sequence[str],
+        bounds: Sequence[Any] | None,
+        blocks: int | None,
+        method: str,
+    ) -> "Sampling":
+        """Return what a caller named, checked."""
+        if method not in METHODS:
+            raise BadDeclaration(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        if isinstance(columns, str) or not columns:
+            raise BadDeclaration(f"columns must be a list of column names, got {columns!r}")
+        named = tuple(declared_column(asked, table, column)[1] for column in columns)
+        found = declared_column(asked, table, columns[0])[0]
+        if blocks is not None:
+            blocks = whole("blocks", blocks, low=FEWEST, high=MOST)
+        return cls(name, estimator, found, named, _read_bounds(bounds), blocks, method)
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the estimator returns."""
+        return len(self.bounds)
+
+
+def _read_bounds(bounds: Sequence[Any] | None) -> tuple[tuple[Fraction, Fraction] | None, ...]:
+    if bounds is None:
+        return (None,)
+    listed = list(bounds)
+    if len(listed) == 2 and not any(isinstance(end, Sequence) or end is None for end in listed):
+        listed = [listed]
+    return tuple(None if pair is None else _read_pair(pair) for pair in listed)
+
+
+def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise BadDeclaration(f"bounds must be pairs (low, high), got {pair!r}")
+    low, high = (fraction("bounds", end, "pairs of finite numbers") for end in pair)
+    if low >= high:
+        raise BadDeclaration(f"bounds need low < high, got {pair!r}")
+    return low, high
+
+
+def correct_bias(estimator: Estimator) -> Estimator:
+    """Return the estimator without the part of its bias that falls like 1 / rows.
+
+    Why: with bias b / m on m rows it has 2 b / m on half of them, so twice the whole less the mean
+         of both halves has none; what is left falls like 1 / m^2.
+    """
+
+    def corrected(block: Block) -> Floats:
+        odd, even = block.take(slice(1, None, 2)), block.take(slice(0, None, 2))
+        parts = [np.asarray(estimator(part), dtype=np.float64) for part in (block, odd, even)]
+        return np.asarray(2.0 * parts[0] - (parts[1] + parts[2]) / 2.0)
+
+    return corrected
+
+
+def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Estimate:
+    """Return an estimate by any function of rows, with standard errors.
+
+    Law:     "mean": the mean over blocks of results cut to their bounds, plus noise. "median": a
+             rank chosen among them. "window": the mean of results cut to a window of five times
+             the range between two quartiles that were chosen, plus noise in proportion to it.
+    Claim:   costs what was granted, whatever the estimator does. With blocks of a few times
+             n^(1/4) rows and the bias corrected, the error is that of the estimator on all rows
+             once epsilon n^(1/4) is large.
+    Why:     one unit changes one block. The noise of a window is 1 / (epsilon k) of the spread
+             sqrt(k / n) of results on k blocks, which is small beside 1 / sqrt(n) when epsilon
+             sqrt(k) is large; a bias of (k / n)^2 is so while k is below n^(3/4).
+    Source:  [NRS07], [Smi08], [Smi11]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_aggregate.py, bench/statistics.py.
+    """
+    function = correct_bias(sampling.estimator) if corrected else sampling.estimator
+    release = _Release(asked, sampling, function)
+    terms = {
+        "estimate": "blocks",
+        "estimator": sampling.name,
+        "table": sampling.table,
+        "columns": sampling.columns,
+        "bounds": [
+            None if pair is None else [str(end) for end in pair] for pair in sampling.bounds
+        ],
+        "blocks": sampling.blocks,
+        "method": sampling.method,
+        "corrected": corrected,
+    }
+    paid = pay(asked, terms, release.prepare, release.run, readings=2)
+    numbers, replicas = release.read(paid.prepared, paid.noisy)
+    names = tuple(f"{sampling.name}[{place}]" for place in range(sampling.outputs))
+    form = "one" if sampling.outputs == 1 else "list"
+    return make_estimate(f"{sampling.name} over blocks", names, numbers, replicas, paid, form=form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Release:
+    """The way of one estimate: how many blocks, bounds if none are given, and the results."""
+
+    asked: Asked
+    sampling: Sampling
+    function: Estimator
+
+    def prepare(self, share: Share) -> tuple[Share, Share]:
+        """Return what the count of units costs, if it is needed, and what is left."""
+        if self.sampling.blocks is not None:
+            return Share(0), share
+        count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
+        self.asked.desk.plan(self._count(), count)
+        return count, rest
+
+    def _pooling(self, share: Share) -> Pooling:
+        desk, bounds = self.asked.desk, self.sampling.bounds
+        granted = desk.prices.loss(share)
+        return Pooling(bounds, self.sampling.method, granted, desk.neighbours, desk.entropy)
+
+    def _count(self) -> Any:
+        return self.asked.desk.read(TableQuery(self.sampling.table).agg(n=count_units()))
+
+    def run(self, shares: tuple[Share, Share], hold: Hold) -> dict[str, Any]:
+        """Return everything that is released."""
+        desk, entropy = self.asked.desk, self.asked.desk.entropy
+        blocks = self.sampling.blocks
+        if blocks is None:
+            plan = desk.plan(self._count(), shares[0])
+            steps = release_totals(desk, plan, hold)
+            blocks = _choose_blocks(float(steps[0][0]) * float(plan.noise.steps[0]))
+        table = self.asked.catalog.private[self.sampling.table]
+        reading = BlockReading(table, self.sampling.columns, blocks)
+        outputs = self.sampling.outputs
+        sealed = desk.engine.run_blocks(reading, hold, self.function, outputs, entropy)
+        return {"blocks": blocks, **self._aggregate(sealed, shares[1])}
+
+    def _aggregate(self, sealed: SealedBlocks, share: Share) -> dict[str, Any]:
+        parts = self._pooling(share)
+        ends = [parts.find_bounds(sealed, place) for place in range(self.sampling.outputs)]
+        grids = [parts.grid(place, end) for place, end in enumerate(ends)]
+        quartiles = [parts.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
+        if self.sampling.method == "median":
+            middle = [parts.median(sealed, place, grid) for place, grid in enumerate(grids)]
+            return {"bounds": ends, "quartiles": quartiles, "sums": middle}
+        windows = [parts.window(pair, grid) for pair, grid in zip(quartiles, grids, strict=True)]
+        entropy = self.asked.desk.entropy
+        sums = add_blocks(sealed, grids, windows, parts.sum_noise(windows, grids), entropy)
+        squares: list[int] = []
+        if self.sampling.method == "mean":
+            noise = parts.square_noise(windows, grids)
+            squares = add_blocks(sealed, grids, windows, noise, entropy, squared=True)
+        return {"bounds": ends, "quartiles": quartiles, "sums": sums, "squares": squares}
+
+    def read(self, shares: tuple[Share, Share], noisy: dict[str, Any]) -> tuple[Floats, Floats]:
+        """Return the estimates and their replicas from what was released."""
+        parts = self._pooling(shares[1])
+        blocks, outputs = float(noisy["blocks"]), self.sampling.outputs
+        grids = [parts.grid(place, noisy["bounds"][place]) for place in range(outputs)]
+        normals = spread_normals(outputs)
+        numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
+        for place, grid in enumerate(grids):
+            found, error, moved = parts.read(place, grids, noisy)
+            spread = error / np.sqrt(blocks)
+            bounds = float(grid.centre), float(grid.centre + grid.step * grid.high)
+            numbers[place] = np.clip(found, *bounds)
+            replicas[:, place] = np.clip(found + spread * normals[:, place] + moved, *bounds)
+        return numbers, replicas
+
+
+def _choose_blocks(units: float) -> int:
+    """Return how many blocks to make of about so many units: about 2 n^(1/4) in each."""
+    rows = max(LEAST_ROWS, 2.0 * max(units, 1.0) ** 0.25)
+    return int(np.clip(round(units / rows), FEWEST, MOST))

@@ -1,0 +1,301 @@
+"""A density as a histogram with noise once a bin; the bin width can be chosen privately."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from scipy import special
+
+from confide.declare import Int
+from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.exact import Number, probability, whole
+from confide.ledger import Hold, Receipt
+from confide.loss import Share
+from confide.noise import SYSTEM, Entropy
+from confide.plan import Plan
+from confide.plan.widths import WidthChoice, plan_width
+from confide.query import Query, TableQuery, canonical, col, count, least
+from confide.release import Cost
+from confide.release.display import Chart
+from confide.release.widths import choose_width
+from confide.statistics.charts import draw_density
+from confide.statistics.columns import Within, declared_column, number_column
+from confide.statistics.reading import (
+    Asked,
+    Floats,
+    pay,
+    read_sums,
+    release_totals,
+    split_share,
+    total_variances,
+)
+
+__all__ = ["Density", "estimate_density", "project"]
+
+LEVELS: Final = 10
+MOST_BINS: Final = 10_000
+CHOICE_PART: Final = Fraction(1, 4)
+MOST_SAMPLES: Final = 10**8
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """``count`` bins of one width from ``low`` on."""
+
+    low: float
+    width: float
+    count: int
+
+    @property
+    def edges(self) -> Floats:
+        return np.asarray(self.low + self.width * np.arange(self.count + 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """A histogram density: never below zero, and 1 in all.
+
+    ``value`` is its height in each bin, between ``edges``.
+
+    Claim:   ``interval`` holds the mean of the population's density over a bin, for each bin by
+             itself, with about the confidence asked for.
+    Why:     a bin's noisy count is off by sampling, whose variance is n p (1 - p), and by noise of
+             known law; the squares of the two half-widths are added, which is exact where either
+             is much larger than the other. What is known of a density (not below zero, 1 in all)
+             moves the value, by the nearest such histogram, and never away from the truth.
+    Source:  [Smi08]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_density.py.
+    """
+
+    name: str
+    bins: Bins
+    shares: Floats
+    size: float
+    noise: Floats
+    cost: Cost
+    receipt: Receipt
+    reused: bool
+
+    @property
+    def edges(self) -> Floats:
+        """The ends of the bins."""
+        return self.bins.edges
+
+    @property
+    def value(self) -> Floats:
+        """The density in each bin."""
+        return project(self.shares) / self.bins.width
+
+    @property
+    def standard_error(self) -> Floats:
+        """The standard deviation of each height, over sampling and noise together."""
+        spread = np.sqrt(self._sampling() ** 2 + self.noise.var() / self.size**2)
+        return np.asarray(spread / self.bins.width)
+
+    def interval(self, confidence: Number = 0.95) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of the band, one a bin."""
+        level = float(probability("confidence", confidence, zero=False))
+        added = float(np.quantile(np.abs(self.noise), level)) / self.size
+        reach = np.sqrt((special.ndtri((1 + level) / 2) * self._sampling()) ** 2 + added**2)
+        low, high = (self.shares - reach, self.shares + reach)
+        value = project(self.shares)
+        ends = np.maximum(np.minimum(low, value), 0.0), np.maximum(high, value)
+        return ends[0] / self.bins.width, ends[1] / self.bins.width
+
+    def pdf(self, x: Any) -> Any:
+        """Return the density at one or many points; 0 outside the range."""
+        points = np.asarray(x, dtype=np.float64)
+        place = np.searchsorted(self.edges, points, side="right") - 1
+        place = np.where(points == self.edges[-1], self.bins.count - 1, place)
+        inside = (place >= 0) & (place < self.bins.count)
+        found = np.where(inside, self.value[np.clip(place, 0, self.bins.count - 1)], 0.0)
+        return float(found) if points.ndim == 0 else found
+
+    def cdf(self, x: Any) -> Any:
+        """Return the part of the law below one or many points."""
+        points = np.asarray(x, dtype=np.float64)
+        heights = np.concatenate([[0.0], np.cumsum(project(self.shares))])
+        found = np.interp(points, self.edges, heights / heights[-1])
+        return float(found) if points.ndim == 0 else found
+
+    def sample(self, size: int, *, entropy: Entropy = SYSTEM) -> Floats:
+        """Return invented numbers that follow the density; they cost nothing."""
+        number = whole("size", size, low=0, high=MOST_SAMPLES)
+        uniform = entropy.words(number).astype(np.float64) / 2.0**64
+        heights = np.concatenate([[0.0], np.cumsum(project(self.shares))])
+        return np.asarray(np.interp(uniform, heights / heights[-1], self.edges))
+
+    def plot(self) -> Chart:
+        """Return a chart of the density with its 95 % band."""
+        low, high = self.interval()
+        return draw_density(self.name, self.edges, self.value, low, high)
+
+    def __str__(self) -> str:
+        return (
+            f"density of {self.name}: {self.bins.count} bins of width {self.bins.width:.4g}; "
+            f"cost {self.cost}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _sampling(self) -> Floats:
+        kept = np.clip(self.shares, 0.0, 1.0)
+        # A bin found empty may well hold a row or so: one is added, as for counts near zero.
+        return np.sqrt((kept + 1.0 / self.size) * (1.0 - kept) / self.size)
+
+
+def project(shares: Floats) -> Floats:
+    """Return the nearest shares that are not below zero and add up to 1.
+
+    Why: the nearest point of the simplex is the shares less a constant, cut off at zero; the
+         constant is that of the most positive shares for which it leaves all of them positive.
+         The truth lies in the simplex, so the nearest point of it is no farther from the truth.
+    """
+    ordered = np.sort(shares)[::-1]
+    surplus = (np.cumsum(ordered) - 1.0) / np.arange(1, len(shares) + 1)
+    last = np.flatnonzero(ordered > surplus)[-1]
+    return np.asarray(np.maximum(shares - surplus[last], 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Which bins can be asked for: those of the fewest rows each, and twice as wide ones."""
+
+    table: str
+    name: str
+    low: float
+    finest: float
+    levels: int
+    high: float
+    is_whole: bool = False
+
+    def bins(self, halvings: int) -> Bins:
+        """Return the bins after so many halvings of the whole range."""
+        width = self.finest * 2 ** (self.levels - halvings)
+        needed = math.ceil((self.high - self.low) / width) if self.is_whole else 2**halvings
+        return Bins(self.low, width, max(1, needed))
+
+    def query(self, bins: Bins, clip: tuple[float, float]) -> TableQuery:
+        """Return the question for the count of each bin."""
+        value = col(self.name).clip(*clip)
+        place = least(((value - bins.low) / bins.width).floor(), bins.count - 1)
+        rows = TableQuery(self.table).where(col(self.name).not_null())
+        return rows.group_by(bin=place).agg(n=count())
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The plan of a given number of bins, or the choice with the plans it may lead to."""
+
+    asked: Asked
+    shape: Histogram
+    clip: tuple[float, float]
+    share: Share
+    choice: WidthChoice | None = None
+    finest: Plan | None = None
+
+    def plan(self, bins: Bins) -> Plan:
+        query = self.asked.desk.read(self.shape.query(bins, self.clip))
+        return self.asked.desk.plan(query, self.share)
+
+
+def estimate_density(
+    asked: Asked, table: str, column: str, bins: int | None, within: Within
+) -> Density:
+    """Return a histogram density of a column on its bounds.
+
+    Law:     each bin's count plus the plan's noise; with ``bins=None``, 2^k bins with k from
+             `WidthChoice`, which takes a quarter of the cost and the counts the rest.
+    Claim:   costs what was granted. The squared error that noise adds is its variance times
+             bins / (n^2 width), so the rate n^(-1/3) stays once epsilon is above n^(-1/3).
+    Why:     bins do not overlap, so a unit's rows move counts by no more than themselves; the
+             choice and the counts are two releases whose losses add up.
+    Source:  [Smi08]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_density.py.
+    """
+    numbers = number_column(asked, table, column, within)
+    declared = declared_column(asked, table, column)[2]
+    clip = (numbers.low, numbers.high)
+    if numbers.low == numbers.high or numbers.is_binary:
+        raise UnsupportedQuery(
+            f"column {numbers.name!r} has no range to cut into bins; ask for its mean instead"
+        )
+    if bins is not None:
+        number = _read_bins(bins)
+        width = (numbers.high - numbers.low) / number
+        shape = Histogram(table, numbers.name, numbers.low, width, 0, numbers.high)
+        return _fixed(asked, shape, Bins(numbers.low, width, number), clip)
+    shape = _ladder(table, numbers.name, clip, is_whole=isinstance(declared, Int))
+    return _chosen(asked, shape, clip)
+
+
+def _read_bins(bins: object) -> int:
+    try:
+        return whole("bins", bins, low=1, high=MOST_BINS)
+    except BadDeclaration:
+        raise BadDeclaration(
+            f"bins must be None or a whole number from 1 to {MOST_BINS:,}, got {bins!r}"
+        ) from None
+
+
+def _ladder(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> Histogram:
+    """Return the widths to choose among; those of whole numbers are whole."""
+    low, high = clip
+    if not is_whole:
+        return Histogram(table, name, low, (high - low) / 2**LEVELS, LEVELS, high)
+    values = high - low + 1.0
+    finest = math.ceil(values / 2**LEVELS)
+    levels = math.ceil(math.log2(values / finest)) if values > finest else 0
+    return Histogram(table, name, low, float(finest), levels, low + values, is_whole=True)
+
+
+def _fixed(asked: Asked, shape: Histogram, bins: Bins, clip: tuple[float, float]) -> Density:
+    read: Query = asked.desk.read(shape.query(bins, clip))
+    paid = pay(
+        asked,
+        {"estimate": "density", "query": canonical(read)},
+        lambda share: asked.desk.plan(read, share),
+        lambda plan, hold: {"steps": release_totals(asked.desk, plan, hold)},
+    )
+    found = _read(shape.name, bins, paid.prepared, paid.noisy)
+    return Density(*found, paid.cost, paid.receipt, paid.reused)
+
+
+def _chosen(asked: Asked, shape: Histogram, clip: tuple[float, float]) -> Density:
+    finest = asked.desk.read(shape.query(Bins(shape.low, shape.finest, 2**shape.levels), clip))
+
+    def prepare(share: Share) -> _Prepared:
+        part, rest = split_share(share, (CHOICE_PART, 1 - CHOICE_PART))
+        plan = asked.desk.plan(finest, part)
+        variance = Fraction(float(total_variances(asked.desk.plan(finest, rest))[0]))
+        granted = asked.desk.prices.loss(part)
+        choice = plan_width(
+            shape.levels, variance, plan.contribution, asked.desk.neighbours, granted
+        )
+        return _Prepared(asked, shape, clip, rest, choice, plan)
+
+    def release(prepared: _Prepared, hold: Hold) -> dict[str, Any]:
+        if prepared.choice is None or prepared.finest is None:
+            raise TypeError("a choice needs its plan")
+        sealed = asked.desk.engine.run(prepared.finest, hold)
+        halvings = choose_width(sealed, prepared.choice, asked.desk.entropy)
+        plan = prepared.plan(shape.bins(halvings))
+        return {"halvings": halvings, "steps": release_totals(asked.desk, plan, hold)}
+
+    terms = {"estimate": "density", "query": canonical(finest), "bins": "chosen"}
+    paid = pay(asked, terms, prepare, release, readings=2)
+    bins = shape.bins(paid.noisy["halvings"])
+    found = _read(shape.name, bins, paid.prepared.plan(bins), paid.noisy)
+    return Density(*found, paid.cost, paid.receipt, paid.reused)
+
+
+def _read(
+    name: str, bins: Bins, plan: Plan, noisy: dict[str, Any]
+) -> tuple[str, Bins, Floats, float, Floats]:
+    sums = read_sums(plan, noisy["steps"])
+    counts = sums.values[:, 0]
+    size = max(float(counts.sum()), 1.0)
+    return name, bins, counts / size, size, sums.noise[:, 0]

@@ -1,0 +1,133 @@
+"""Formulas such as ``cost ~ age + ward + age:smoker``: which columns explain which."""
+
+import re
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from confide.declare import Bool, Category
+from confide.errors import UnsupportedQuery
+from confide.query import Term, case, col
+from confide.statistics.columns import Numbers, declared_column, number_column
+from confide.statistics.reading import Asked
+
+__all__ = ["Design", "read_formula"]
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+MOST_COLUMNS: Final = 16
+LONGEST: Final = 1_000
+INTERCEPT: Final = "Intercept"
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A formula read: the response, the columns that explain it, and all names in use."""
+
+    text: str
+    response: Numbers
+    columns: tuple[Numbers, ...]
+    has_intercept: bool
+    names: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the coefficients."""
+        front = (INTERCEPT,) if self.has_intercept else ()
+        return (*front, *(column.name for column in self.columns))
+
+
+def read_formula(asked: Asked, table: str, formula: str) -> Design:
+    """Return what a formula means over declared columns.
+
+    ``y ~ a + b`` explains y by a and b and a constant; ``a:b`` is their product, ``a*b`` both and
+    the product, ``- 1`` leaves the constant out. A Category column stands for one column a value
+    but the first, each 1 where the row has the value and 0 elsewhere.
+    """
+    if not isinstance(formula, str) or len(formula) > LONGEST or formula.count("~") != 1:
+        raise UnsupportedQuery(
+            "a formula has one response and what explains it, such as 'cost ~ age + smoker'"
+        )
+    left, right = (side.strip() for side in formula.split("~"))
+    response = number_column(asked, table, _read_name(left))
+    has_intercept, terms = _read_terms(right)
+    columns: dict[str, Numbers] = {}
+    for term in terms:
+        for column in _expand(asked, table, term):
+            columns.setdefault(column.name, column)
+    if len(columns) + has_intercept > MOST_COLUMNS or len(columns) + has_intercept == 0:
+        raise UnsupportedQuery(
+            f"a formula explains by 1 to {MOST_COLUMNS} columns, here {len(columns)}; a Category "
+            "column counts once for each value but the first"
+        )
+    if response.name in columns:
+        raise UnsupportedQuery(f"{response.name!r} stands on both sides of the formula")
+    used = dict.fromkeys(part for term in terms for part in term)
+    names = [declared_column(asked, table, name)[1] for name in used]
+    return Design(
+        " ".join(formula.split()),
+        response,
+        tuple(columns.values()),
+        has_intercept,
+        (response.name, *names),
+    )
+
+
+def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
+    """Return whether there is a constant, and each term as the names that it multiplies."""
+    has_intercept, terms = True, []
+    for sign, part in re.findall(r"([+-]?)([^+-]+)", text):
+        piece = part.strip()
+        if piece in ("0", "1"):
+            has_intercept = (piece == "1") == (sign != "-")
+        elif sign == "-" or not piece:
+            raise UnsupportedQuery("a formula adds up; only '- 1' takes something away")
+        elif "*" in piece:
+            names = [_read_name(name) for name in piece.split("*")]
+            terms += [(name,) for name in names] + [tuple(names)]
+        else:
+            terms.append(tuple(_read_name(name) for name in piece.split(":")))
+    return has_intercept, terms
+
+
+def _read_name(text: str) -> str:
+    name = text.strip()
+    if not NAME.match(name):
+        raise UnsupportedQuery(
+            "a formula is made of column names with + : * between them, such as "
+            f"'cost ~ age + smoker'; it cannot read {name[:40]!r}"
+        )
+    return name
+
+
+def _expand(asked: Asked, table: str, term: tuple[str, ...]) -> list[Numbers]:
+    """Return the columns that a term stands for: products of one column of each factor."""
+    factors = [_factor(asked, table, name) for name in term]
+    return [_multiply(parts) for parts in product(*factors)]
+
+
+def _factor(asked: Asked, table: str, name: str) -> list[Numbers]:
+    _, found, declared = declared_column(asked, table, name)
+    if isinstance(declared, Category):
+        values = [value for value in declared.values if value is not None]
+        return [_indicator(found, value) for value in values[1:]]
+    numbers = number_column(asked, table, name)
+    return [Numbers(found, numbers.term, numbers.low, numbers.high, isinstance(declared, Bool))]
+
+
+def _indicator(name: str, value: str) -> Numbers:
+    term: Term = case((col(name) == value, 1), otherwise=0)
+    return Numbers(f"{name}[{value}]", term, 0.0, 1.0, is_binary=True)
+
+
+def _multiply(parts: tuple[Numbers, ...]) -> Numbers:
+    first, *rest = parts
+    for other in rest:
+        ends = [a * b for a in (first.low, first.high) for b in (other.low, other.high)]
+        first = Numbers(
+            f"{first.name}:{other.name}",
+            first.term * other.term,
+            min(ends),
+            max(ends),
+            is_binary=first.is_binary and other.is_binary,
+        )
+    return first

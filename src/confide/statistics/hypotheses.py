@@ -1,0 +1,261 @@
+"""Tests that count the noise: two means, two proportions, independence in a table.
+
+A test compares what was released with what could be released if there were no difference, where
+both the sample and the noise make differences of their own.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy import special
+
+from confide.declare import Bool, Category, Int
+from confide.errors import UnsupportedQuery
+from confide.ledger import Receipt
+from confide.query import TableQuery, col, count
+from confide.query import sum as total
+from confide.release import Cost
+from confide.statistics.columns import declared_column, number_column
+from confide.statistics.families import Normal
+from confide.statistics.likelihood import release_sums
+from confide.statistics.reading import Asked, Floats, Paid, Sums, read_sums
+from confide.statistics.replicas import POINTS, spread_normals
+
+__all__ = [
+    "Comparison",
+    "Independence",
+    "check_independence",
+    "compare_means",
+    "compare_proportions",
+]
+
+MOST_CELLS: Final = 400
+LEAST: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """The difference of two groups, with its p-value under no difference.
+
+    Claim:   without a difference in the population, the p-value is below 0.05 in about 5 % of
+             releases, whatever the noise.
+    Why:     the difference is off by sampling, nearly normal with the variance of its two parts,
+             and by noise of known law. The p-value is the chance that both together reach as far
+             as the difference found: the normal part is integrated, the noise averaged over evenly
+             spread points of its law.
+    Source:  [FWS20]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_hypotheses.py.
+    """
+
+    title: str
+    groups: tuple[str, str]
+    values: tuple[float, float]
+    deviation: float
+    noise: Floats
+    cost: Cost
+    receipt: Receipt
+    reused: bool
+
+    @property
+    def value(self) -> float:
+        """The first group's value less the second's."""
+        return self.values[0] - self.values[1]
+
+    @property
+    def standard_error(self) -> float:
+        """The deviation of the difference, over sampling and noise together."""
+        return float(np.hypot(self.deviation, self.noise.std()))
+
+    @property
+    def p_value(self) -> float:
+        """The chance of such a difference, either way, if there is none in the population."""
+        return self._beyond(abs(self.value))
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return an interval for the population's difference."""
+        low, high = 0.0, 20.0 * max(self.standard_error, LEAST)
+        for _ in range(60):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if self._beyond(middle) > 1.0 - confidence else (low, middle)
+        return self.value - high, self.value + high
+
+    def _beyond(self, reach: float) -> float:
+        spread = max(self.deviation, LEAST)
+        ends = special.ndtr((-reach - self.noise) / spread) + special.ndtr(
+            (self.noise - reach) / spread
+        )
+        return float(min(1.0, ends.mean()))
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        first, second = self.groups
+        return (
+            f"{self.title}, {first} less {second}: {self.value:.5g} [{low:.5g}, {high:.5g}], "
+            f"p = {self.p_value:.3g}; cost {self.cost}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Independence:
+    """Whether two columns have to do with each other: a chi-square test that counts the noise.
+
+    Claim:   for independent columns the p-value is below 0.05 in about 5 % of releases.
+    Why:     the statistic is compared with itself on tables that have the margins found, sampled
+             and noised anew, so noise makes both larger alike.
+    Source:  [GLRV16]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_hypotheses.py.
+    """
+
+    title: str
+    statistic: float
+    p_value: float
+    counts: Floats
+    cost: Cost
+    receipt: Receipt
+    reused: bool
+
+    def __str__(self) -> str:
+        found = f"statistic {self.statistic:.4g}, p = {self.p_value:.3g}"
+        return f"{self.title}: {found}; cost {self.cost}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def compare_means(asked: Asked, table: str, column: str, by: str) -> Comparison:
+    """Return how the means of a column differ between two groups."""
+    numbers, group = number_column(asked, table, column), _read_group(asked, table, by)
+    law = Normal(numbers.scaled)
+    rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
+    sums = {f"s{i}": total(term) for i, term in enumerate(law.terms(numbers.term))}
+    paid = release_sums(asked, "compare means", rows.group_by(group).agg(n=count(), **sums))
+    found = read_sums(paid.prepared, paid.noisy["steps"])
+    sizes = np.maximum(found.values[:, 0], 1.0)
+    solved = law.solve(found.values)
+    scaled = (solved[:, 0] - numbers.scaled.centre) / numbers.scaled.half
+    noise = found.group_noise()
+    moved = (noise[:, :, 1] - scaled * noise[:, :, 0]) / sizes * numbers.scaled.half
+    deviation = float(np.sqrt((solved[:, 1] ** 2 / sizes).sum()))
+    return _compare(
+        f"mean of {numbers.name}", found, solved[:, 0], moved, paid, deviation=deviation
+    )
+
+
+def compare_proportions(asked: Asked, table: str, column: str, by: str) -> Comparison:
+    """Return how the part of rows in which a column is true differs between two groups."""
+    numbers, group = number_column(asked, table, column), _read_group(asked, table, by)
+    if not numbers.is_binary:
+        raise UnsupportedQuery(f"a proportion is of a Bool or Int(0, 1) column, not {column!r}")
+    rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
+    query = rows.group_by(group, numbers.name).agg(n=count())
+    paid = release_sums(asked, "compare proportions", query)
+    found = read_sums(paid.prepared, paid.noisy["steps"])
+    counts = found.values[:, 0].reshape(2, 2)
+    sizes = np.maximum(counts.sum(axis=1), 1.0)
+    shares = np.clip(counts[:, 1] / sizes, 0.0, 1.0)
+    pooled = float(
+        np.clip(counts[:, 1].sum() / sizes.sum(), 1.0 / sizes.sum(), 1.0 - 1.0 / sizes.sum())
+    )
+    noise = found.group_noise()[:, :, 0].reshape(-1, 2, 2)
+    moved = ((1.0 - pooled) * noise[:, :, 1] - pooled * noise[:, :, 0]) / sizes
+    deviation = float(np.sqrt(pooled * (1.0 - pooled) * (1.0 / sizes).sum()))
+    return _compare(
+        f"proportion of {numbers.name}", found, shares, moved, paid, deviation=deviation
+    )
+
+
+def _read_group(asked: Asked, table: str, by: str) -> str:
+    _, name, declared = declared_column(asked, table, by)
+    values = len(declared.values) if isinstance(declared, Category) else 0
+    if isinstance(declared, Bool) or declared == Int(0, 1) or values == 2:
+        return name
+    raise UnsupportedQuery(
+        "two groups are compared, so by= is a Bool, an Int(0, 1) or a Category of two values, "
+        f"which {by!r} is not"
+    )
+
+
+def _compare(
+    title: str, found: Sums, values: Floats, moved: Floats, paid: Paid[Any], *, deviation: float
+) -> Comparison:
+    names = list(dict.fromkeys(str(group[0]) for group in found.groups))
+    return Comparison(
+        title,
+        (names[0], names[1]),
+        (float(values[0]), float(values[1])),
+        deviation,
+        moved[:, 0] - moved[:, 1],
+        paid.cost,
+        paid.receipt,
+        paid.reused,
+    )
+
+
+def check_independence(asked: Asked, table: str, first: str, second: str) -> Independence:
+    """Return whether two columns of few values are independent of each other."""
+    read = [_read_levels(asked, table, column) for column in (first, second)]
+    names, shape = [name for name, _ in read], (read[0][1], read[1][1])
+    if names[0] == names[1]:
+        raise UnsupportedQuery("independence is of two different columns")
+    if min(shape) < 2 or shape[0] * shape[1] > MOST_CELLS:
+        raise UnsupportedQuery(f"a table has at least 2 x 2 and at most {MOST_CELLS} cells")
+    rows = TableQuery(table).where(*(col(name).not_null() for name in names))
+    paid = release_sums(asked, "independence", rows.group_by(*names).agg(n=count()))
+    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    counts = sums.values[:, 0].reshape(shape)
+    statistic = float(_chi_square(counts))
+    replicas = _chi_square(_null_tables(counts, sums.group_noise()[:, :, 0]))
+    beyond = float((1 + np.count_nonzero(replicas >= statistic)) / (len(replicas) + 1))
+    title = f"independence of {names[0]} and {names[1]}"
+    return Independence(title, statistic, beyond, counts, paid.cost, paid.receipt, paid.reused)
+
+
+def _read_levels(asked: Asked, table: str, column: str) -> tuple[str, int]:
+    """Return a column of few values, and how many they are."""
+    _, name, declared = declared_column(asked, table, column)
+    match declared:
+        case Bool():
+            return name, 2
+        case Int(low=low, high=high):
+            return name, high - low + 1
+        case Category(values=values):
+            return name, len(values)
+        case _:
+            raise UnsupportedQuery(
+                f"independence is of Category, Bool or short Int columns, not {name!r}"
+            )
+
+
+def _margins(counts: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the size of tables, and the parts of their rows and columns."""
+    down = np.maximum(counts.sum(axis=-1), 0.5)
+    across = np.maximum(counts.sum(axis=-2), 0.5)
+    size = np.maximum(counts.sum(axis=(-1, -2)), 1.0)
+    return (
+        size,
+        down / down.sum(axis=-1, keepdims=True),
+        across / across.sum(axis=-1, keepdims=True),
+    )
+
+
+def _chi_square(counts: Floats) -> Floats:
+    size, down, across = _margins(counts)
+    expected = size[..., None, None] * down[..., :, None] * across[..., None, :]
+    expected = np.maximum(expected, 1.0)
+    return np.asarray(((counts - expected) ** 2 / expected).sum(axis=(-1, -2)))
+
+
+def _null_tables(counts: Floats, noise: Floats) -> Floats:
+    """Return tables of independent columns with these margins, sampled and noised."""
+    size, down, across = _margins(counts)
+    parts = np.outer(down, across).ravel()
+    normals = spread_normals(len(parts))
+    roots = np.sqrt(parts)
+    sampled = roots * (normals - (normals @ roots)[:, None] * roots) * np.sqrt(float(size))
+    thinned = noise[:: max(1, len(noise) // POINTS)][:POINTS]
+    tables: Floats = (float(size) * parts + sampled + thinned).reshape(-1, *counts.shape)
+    return tables

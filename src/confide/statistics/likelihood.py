@@ -1,0 +1,119 @@
+"""The likeliest law of a family, from noisy sums: exponential families.
+
+For these families the sums of a few terms say all that the rows say about the parameters, so noise
+on the sums is noise once, whatever is computed from them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from confide.declare import Bool, Category, Int
+from confide.errors import UnsupportedQuery
+from confide.plan import Plan
+from confide.query import Query, TableQuery, canonical, col, count
+from confide.statistics.columns import Within, declared_column, number_column, plan_sums
+from confide.statistics.estimate import Estimate, make_estimate
+from confide.statistics.families import FAMILIES, FAMILY_LIST, Family, make_family
+from confide.statistics.gaussian import MultivariateNormal
+from confide.statistics.reading import Asked, Floats, Paid, pay, read_sums, release_totals
+from confide.statistics.replicas import move_sums
+
+__all__ = ["estimate_family", "release_sums"]
+
+MOST_LEVELS = 1_000
+
+
+def estimate_family(
+    asked: Asked, table: str, columns: Sequence[str], family: str, within: Within
+) -> Estimate:
+    """Return the parameters under which the rows are likeliest, with standard errors.
+
+    Law:     parameters solved from a count and sums of terms within [-1, 1], plus the plan's noise.
+    Claim:   costs what was granted. The error that the noise adds falls like 1 / n, that of the
+             sample like 1 / sqrt(n): for many rows the estimate is as good as without noise.
+    Why:     the sums are sufficient for the family, a release of totals through the plan, and the
+             rest is post-processing.
+    Source:  [Smi08], [FWS20]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
+    """
+    if family not in FAMILIES:
+        raise UnsupportedQuery(f"there is no family {family!r}; {FAMILY_LIST}")
+    if family in ("bernoulli", "categorical"):
+        return _estimate_counts(asked, table, columns, family)
+    if family == "multivariate-normal":
+        return _estimate_joint(asked, table, columns, within)
+    if len(columns) != 1:
+        raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
+    numbers = number_column(asked, table, columns[0], within)
+    law = make_family(family, numbers.low, numbers.high)
+    query = plan_sums(table, [numbers.name], law.terms(numbers.term))
+    paid = release_sums(asked, family, query)
+    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    title = f"{family} law of {numbers.name}"
+    solved, replicas = solve_sums(law, sums.values[0], sums.noise)
+    return make_estimate(title, law.parameters, solved, replicas, paid, form="named")
+
+
+def release_sums(asked: Asked, kind: str, query: TableQuery) -> Paid[Plan]:
+    """Return the noisy totals of one question, paid for."""
+    read: Query = asked.desk.read(query)
+    return pay(
+        asked,
+        {"estimate": kind, "query": canonical(read)},
+        lambda share: asked.desk.plan(read, share),
+        lambda plan, hold: {"steps": release_totals(asked.desk, plan, hold)},
+    )
+
+
+def solve_sums(law: Family, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Return the likeliest parameters, and what they could as well have been."""
+    solved = law.solve(sums)
+    covariance = law.covariance(solved) * max(float(sums[0]), 1.0)
+    return solved, law.solve(move_sums(sums, noise, covariance))
+
+
+def _estimate_joint(asked: Asked, table: str, columns: Sequence[str], within: Within) -> Estimate:
+    if len(set(columns)) < 2 or len(set(columns)) < len(columns):
+        raise UnsupportedQuery("a multivariate normal law is of two or more different columns")
+    numbers = [number_column(asked, table, name, within) for name in columns]
+    law = MultivariateNormal(tuple(numbers))
+    query = plan_sums(table, [one.name for one in numbers], law.terms())
+    paid = release_sums(asked, "multivariate-normal", query)
+    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    solved, replicas = solve_sums(law, sums.values[0], sums.noise)
+    title = f"normal law of {', '.join(one.name for one in numbers)}"
+    return make_estimate(title, law.parameters, solved, replicas, paid, form="named")
+
+
+def _estimate_counts(asked: Asked, table: str, columns: Sequence[str], family: str) -> Estimate:
+    """Return the probability of each value, from a noisy count for each."""
+    if len(columns) != 1:
+        raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
+    _, name, declared = declared_column(asked, table, columns[0])
+    binary = isinstance(declared, Bool) or declared == Int(0, 1)
+    levels = isinstance(declared, Category | Bool | Int)
+    if not binary and (family == "bernoulli" or not levels):
+        wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool or a short Int"
+        raise UnsupportedQuery(f"a {family} law needs a column declared as {wanted}")
+    query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(n=count())
+    paid = release_sums(asked, family, query)
+    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    counts = sums.values[:, 0]
+    shares = _shares(counts)
+    size = max(float(counts.sum()), 1.0)
+    covariance = size * (np.diag(shares) - np.outer(shares, shares))
+    moved = _shares(move_sums(counts, sums.group_noise()[:, :, 0], covariance))
+    if family == "bernoulli":
+        title = f"probability of {name}"
+        return make_estimate(title, ("p",), shares[1:], moved[:, 1:], paid, form="named")
+    names = tuple(str(group[0]) for group in sums.groups)
+    return make_estimate(f"law of {name}", names, shares, moved, paid, form="named")
+
+
+def _shares(counts: Floats) -> Floats:
+    """Return the parts of a whole; counts that the noise took below zero are none."""
+    kept = np.maximum(counts, 0.0)
+    whole = kept.sum(axis=-1, keepdims=True)
+    even = np.full_like(kept, 1.0 / kept.shape[-1])
+    return np.where(whole > 0.0, kept / np.maximum(whole, 1e-9), even)

@@ -1,0 +1,332 @@
+"""The statistics that a curator answers, as its methods."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from confide.desk import Call
+from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
+from confide.exact import Number, non_negative
+from confide.pricing import Want
+from confide.statistics.reading import Asked
+
+if TYPE_CHECKING:
+    from confide.declare import Catalog
+    from confide.desk import Desk
+    from confide.engines.blocks import Estimator
+    from confide.statistics.density import Density
+    from confide.statistics.estimate import Estimate
+    from confide.statistics.hypotheses import Comparison, Independence
+
+__all__ = ["Estimators"]
+
+
+class Estimators(ABC):
+    """Private statistics: each is charged once, and carries intervals that count the noise.
+
+    The modules behind import SciPy, so each method imports its own.
+    """
+
+    catalog: "Catalog"
+    analyst: str
+
+    @cached_property
+    def estimators(self) -> dict[str, tuple["Estimator", tuple[str, ...], Any]]:
+        """The owner's functions by name."""
+        return {}
+
+    @abstractmethod
+    def _desk(self) -> "Desk": ...
+
+    def _asked(self, want: dict[str, Number], *, fresh: bool, key: str | None) -> Asked:
+        """Return the terms of an estimate, from what a caller typed."""
+        wanted = Want.of(want)
+        if wanted.error is not None:
+            raise UnsupportedQuery(
+                "how near an estimate is depends on the data; say epsilon= or share="
+            )
+        desk = self._desk()
+        call = Call.of(fresh=fresh, key=key)
+        return Asked(desk, self.catalog, lambda: desk.prices.grant(wanted), call)
+
+    def density(
+        self,
+        table: str,
+        column: str,
+        *,
+        bins: int | None = None,
+        within: Sequence[Number] | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Density":
+        """Return a histogram density of a column, with a band.
+
+        ``bins=None`` chooses the width privately, for a quarter of the cost. ``within=(low, high)``
+        clips tighter than declared.
+        """
+        from confide.statistics.columns import read_within
+        from confide.statistics.density import estimate_density
+
+        asked = self._asked(want, fresh=fresh, key=key)
+        return estimate_density(asked, table, column, bins, read_within(within))
+
+    def quantiles(
+        self,
+        table: str,
+        column: str,
+        levels: Number | Sequence[Number],
+        *,
+        within: Sequence[Number] | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross.
+
+        Many at once cost less than one by one. ``value`` is a list, or a number for one level.
+        """
+        from confide.statistics.columns import read_within
+        from confide.statistics.quantiles import estimate_quantiles, read_levels
+
+        asked = self._asked(want, fresh=fresh, key=key)
+        wanted, single = read_levels(levels)
+        bounds = read_within(within)
+        return estimate_quantiles(asked, table, column, wanted, bounds, single=single)
+
+    def mean(
+        self,
+        table: str,
+        column: str,
+        *,
+        bounds: Sequence[Number] | str | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return the mean of a column, with an interval for the population's.
+
+        ``bounds`` are tighter ones than declared, or "private": found first, for a third of the
+        cost, which pays where the declared bounds are loose.
+        """
+        return self._moment("mean", table, column, bounds, self._asked(want, fresh=fresh, key=key))
+
+    def variance(
+        self,
+        table: str,
+        column: str,
+        *,
+        bounds: Sequence[Number] | str | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
+        asked = self._asked(want, fresh=fresh, key=key)
+        return self._moment("variance", table, column, bounds, asked)
+
+    def covariance(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        bounds: Sequence[Number] | str | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return variances and covariances of columns, by name such as ``cov(age, cost)``."""
+        from confide.statistics.columns import read_within
+        from confide.statistics.moments import PRIVATE, estimate_covariance
+
+        private = bounds == PRIVATE
+        within = None if private else read_within(bounds)
+        asked = self._asked(want, fresh=fresh, key=key)
+        return estimate_covariance(asked, table, list(columns), within, private=private)
+
+    def _moment(
+        self,
+        what: str,
+        table: str,
+        column: str,
+        bounds: Sequence[Number] | str | None,
+        asked: Asked,
+    ) -> "Estimate":
+        from confide.statistics.columns import read_within
+        from confide.statistics.moments import PRIVATE, estimate_moment
+
+        private = bounds == PRIVATE
+        within = None if private else read_within(bounds)
+        return estimate_moment(asked, table, column, what, within, private=private)
+
+    def exponential_family(
+        self,
+        table: str,
+        column: str | Sequence[str],
+        *,
+        family: str,
+        within: Sequence[Number] | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return the likeliest law of a family, with standard errors and intervals.
+
+        Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a
+        list of columns, multivariate-normal.
+        """
+        from confide.statistics.columns import read_within
+        from confide.statistics.likelihood import estimate_family
+
+        columns = [column] if isinstance(column, str) else list(column)
+        asked = self._asked(want, fresh=fresh, key=key)
+        return estimate_family(asked, table, columns, family, read_within(within))
+
+    def fit(
+        self,
+        table: str,
+        formula: str,
+        *,
+        family: str = "linear",
+        ridge: Number = 0,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
+
+        ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
+        """
+        from confide.statistics.formula import read_formula
+        from confide.statistics.generalised import fit_generalised
+        from confide.statistics.linear import fit_linear
+
+        asked = self._asked(want, fresh=fresh, key=key)
+        design = read_formula(asked, table, formula)
+        match family:
+            case "linear":
+                return fit_linear(asked, table, design, float(non_negative("ridge", ridge)))
+            case "logistic" | "poisson":
+                return fit_generalised(asked, table, design, family)
+            case _:
+                raise UnsupportedQuery(
+                    f"there is no regression {family!r}; families are linear, logistic and poisson"
+                )
+
+    def compare_means(
+        self,
+        table: str,
+        column: str,
+        *,
+        by: str,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Comparison":
+        """Return the difference of a column's means in two groups, with a p-value."""
+        from confide.statistics.hypotheses import compare_means
+
+        return compare_means(self._asked(want, fresh=fresh, key=key), table, column, by)
+
+    def compare_proportions(
+        self,
+        table: str,
+        column: str,
+        *,
+        by: str,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Comparison":
+        """Return the difference of the parts in which a column is true, with a p-value."""
+        from confide.statistics.hypotheses import compare_proportions
+
+        return compare_proportions(self._asked(want, fresh=fresh, key=key), table, column, by)
+
+    def independence(
+        self,
+        table: str,
+        first: str,
+        second: str,
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Independence":
+        """Return a chi-square test of whether two columns have to do with each other."""
+        from confide.statistics.hypotheses import check_independence
+
+        return check_independence(self._asked(want, fresh=fresh, key=key), table, first, second)
+
+    def register_estimator(
+        self,
+        name: str,
+        estimator: "Estimator",
+        *,
+        columns: Sequence[str],
+        bounds: Sequence[Any] | None = None,
+    ) -> None:
+        """Let analysts ask for an estimator of the owner's by name; its bounds are the owner's.
+
+        Only functions registered here, or given by the owner, ever see rows.
+        """
+        if not isinstance(name, str) or not name.isidentifier():
+            raise BadDeclaration(f"an estimator needs a plain name, got {name!r}")
+        if self.analyst:
+            raise UnsupportedQuery("only the owner registers estimators")
+        self.estimators[name] = (estimator, tuple(columns), bounds)
+
+    def sample_and_aggregate(
+        self,
+        table: str,
+        estimator: "str | Estimator",
+        *,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[Any] | None = None,
+        blocks: int | None = None,
+        method: str = "window",
+        corrected: bool = False,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> "Estimate":
+        """Return an estimate by any function of rows, run on blocks of units.
+
+        ``estimator`` is the owner's function, from a block of rows to a number or several, or the
+        name of a registered one. ``bounds`` are pairs (low, high), one a number; None finds them
+        privately. ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is
+        window, mean or median. ``corrected=True`` takes away bias that falls like 1 / rows.
+        """
+        from confide.statistics.aggregate import Sampling, estimate_blocks
+
+        asked = self._asked(want, fresh=fresh, key=key)
+        if isinstance(estimator, str):
+            if estimator not in self.estimators:
+                known = ", ".join(sorted(self.estimators)) or "none so far"
+                raise UnknownName(f"there is no estimator {estimator!r}; registered are: {known}")
+            function, columns, bounds = self.estimators[estimator]
+            name = estimator
+        else:
+            # Privacy: a function of an analyst's could carry rows away by itself.
+            if self.analyst:
+                raise UnsupportedQuery("only the owner's functions run on rows; name one of theirs")
+            function, name = estimator, _name_function(estimator)
+        sampling = Sampling.of(
+            asked,
+            name,
+            function,
+            table,
+            columns=columns or (),
+            bounds=bounds,
+            blocks=blocks,
+            method=method,
+        )
+        return estimate_blocks(asked, sampling, corrected=corrected)
+
+
+def _name_function(function: object) -> str:
+    """Return the name of a function, under which the ledger keeps what it gave."""
+    if not callable(function):
+        raise BadDeclaration(f"estimator must be a function or a registered name, got {function!r}")
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

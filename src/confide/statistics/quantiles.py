@@ -1,0 +1,154 @@
+"""Many quantiles at once, never crossing, from counts that the engine makes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from scipy import special
+
+from confide.errors import BadDeclaration
+from confide.exact import Number, fraction
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.plan import Plan
+from confide.plan.ladder import Ladder, plan_ladder
+from confide.query import TableQuery, canonical, col, count, quantile
+from confide.release.ladder import climb
+from confide.statistics.columns import Numbers, Within, number_column
+from confide.statistics.estimate import Estimate, make_estimate
+from confide.statistics.reading import (
+    Asked,
+    Floats,
+    pay,
+    read_sums,
+    release_totals,
+    split_share,
+)
+from confide.statistics.replicas import spread_normals
+
+__all__ = ["estimate_quantiles", "read_levels"]
+
+COUNT_PART: Final = Fraction(1, 20)
+MOST_LEVELS: Final = 100
+RARE: Final = 0.025
+NORMAL: Final = float(special.ndtri(1 - RARE))
+LAPLACE: Final = math.log(1 / (2 * RARE))
+
+
+def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool]:
+    """Return the levels that a caller typed, and whether it was a single one."""
+    single = isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray)
+    listed: list[Any] = [levels] if single else list(levels)  # type: ignore[arg-type]
+    if not 1 <= len(listed) <= MOST_LEVELS:
+        raise BadDeclaration(f"1 to {MOST_LEVELS} levels can be asked for, got {len(listed)}")
+    read = [fraction("level", level, "a number between 0 and 1") for level in listed]
+    if not all(0 < level < 1 for level in read):
+        raise BadDeclaration(f"levels must lie between 0 and 1, got {levels!r}")
+    return [level.limit_denominator(10**6) for level in read], single
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The plans of the count and of the cells, and the ladder that the rest pays for."""
+
+    count: Plan
+    cells: Plan
+    ladder: Ladder
+
+
+def estimate_quantiles(
+    asked: Asked,
+    table: str,
+    column: str,
+    levels: Sequence[Fraction],
+    within: Within,
+    *,
+    single: bool,
+) -> Estimate:
+    """Return quantiles of a column with intervals; they never cross.
+
+    Law:     the number of rows with noise, for a twentieth of the cost; then `Ladder` on three
+             levels for each asked for: its own, and one on either side for its interval.
+    Claim:   costs what was granted; an interval holds the population's quantile in about 95 %.
+    Why:     the two outer levels lie so far away that sampling, 1.96 sqrt(n q (1 - q)) rows, and
+             the ranks by which choices miss, both squared and added, cross the level in 5 %.
+    Source:  [KSS22], [Smi11]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_quantiles.py.
+    """
+    numbers = number_column(asked, table, column, within)
+    wanted = sorted(set(levels))
+    rows = TableQuery(table).where(col(numbers.name).not_null())
+    desk = asked.desk
+    counted = desk.read(rows.agg(n=count()))
+    celled = desk.read(rows.agg(q=quantile(_inside(numbers, within), Fraction(1, 2))))
+
+    def prepare(share: Share) -> _Prepared:
+        few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
+        plan = desk.plan(celled, rest)
+        unit, granted = plan.contribution.rows, desk.prices.loss(rest)
+        ladder = plan_ladder(3 * len(wanted), unit, desk.neighbours, granted)
+        return _Prepared(desk.plan(counted, few), plan, ladder)
+
+    def release(prepared: _Prepared, hold: Hold) -> dict[str, Any]:
+        steps = release_totals(desk, prepared.count, hold)
+        size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
+        spread, places = _spread_levels(wanted, size, prepared.ladder)
+        sealed = desk.engine.run(prepared.cells, hold)
+        cells = prepared.cells.histograms[0].cells
+        chosen = climb(sealed, cells, prepared.ladder, spread, desk.entropy, size=size)
+        return {"rows": size, "cells": [chosen[place] for place in places]}
+
+    terms = {
+        "estimate": "quantiles",
+        "query": canonical(celled),
+        "levels": [str(q) for q in wanted],
+    }
+    paid = pay(asked, terms, prepare, release, readings=2)
+    middle, low, high = _read_values(paid.prepared.cells, paid.noisy["cells"])
+    places = [wanted.index(level) for level in levels]
+    names = tuple(f"q{float(level):g}" for level in levels)
+    replicas = _replicas(middle, low, high)[:, places]
+    form = "one" if single else "list"
+    return make_estimate(
+        f"quantiles of {numbers.name}", names, middle[places], replicas, paid, form=form
+    )
+
+
+def _inside(numbers: Numbers, within: Within) -> Any:
+    return numbers.term if within is not None else col(numbers.name)
+
+
+def _spread_levels(
+    levels: Sequence[Fraction], size: int, ladder: Ladder
+) -> tuple[list[Fraction], list[int]]:
+    """Return all levels to be chosen in order, and where those of each quantile stand in it."""
+    missed = LAPLACE / float(ladder.choice.rate) * math.sqrt(len(ladder.rounds))
+    every: list[tuple[Fraction, int]] = []
+    for place, level in enumerate(levels):
+        sampled = NORMAL * math.sqrt(size * float(level * (1 - level)))
+        apart = Fraction(math.hypot(sampled, missed) + 1.0) / size
+        ends = (level, max(Fraction(0), level - apart), min(Fraction(1), level + apart))
+        every += [(end, 3 * place + number) for number, end in enumerate(ends)]
+    every.sort()
+    order = {number: position for position, (_, number) in enumerate(every)}
+    return [level for level, _ in every], [order[number] for number in range(len(every))]
+
+
+def _read_values(plan: Plan, chosen: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+    """Return values and both ends; an end beyond all cells is an end of the range."""
+    cells = plan.histograms[0].cells
+    places = np.clip(np.array(chosen, dtype=np.int64), 0, cells.count - 1)
+    values, (lows, highs) = cells.middle(places), cells.ends(places)
+    return values[0::3], np.minimum(lows[1::3], values[0::3]), np.maximum(highs[2::3], values[0::3])
+
+
+def _replicas(middle: Floats, low: Floats, high: Floats) -> Floats:
+    """Return numbers around each value whose 95 % interval is the one that was chosen."""
+    normals = spread_normals(1) / NORMAL
+    moved: Floats = middle + np.where(
+        normals < 0, normals * (middle - low), normals * (high - middle)
+    )
+    return moved

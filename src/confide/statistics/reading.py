@@ -1,0 +1,187 @@
+"""How an estimate is paid for: charged once, read as often as it needs, kept with its receipt.
+
+Every estimate is computed from noisy totals alone. The totals are what the ledger keeps, so asking
+for the same estimate again computes it from the same totals and costs nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.declare import Catalog
+from confide.desk import Call, Desk
+from confide.ledger import Hold, Receipt
+from confide.loss import Share
+from confide.noise import BoxNoise, DiscreteLaplace
+from confide.plan import DeclaredKeys, Plan
+from confide.query.functions import Aggregation
+from confide.query.tree import Aggregate, Value
+from confide.release import Cost, NoisyTotals, perturb
+from confide.release.reference import reference_noise
+
+__all__ = [
+    "Asked",
+    "Floats",
+    "Paid",
+    "Sums",
+    "pay",
+    "read_sums",
+    "release_totals",
+    "split_share",
+    "total_variances",
+]
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+GOLDEN: Final = (5**0.5 - 1) / 2
+HIGHEST_RATE: Final = 700.0
+"""Beyond this exp leaves the doubles, and the noise is 0 as good as always."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who answers, what is declared, what an estimate may cost, and how it was called."""
+
+    desk: Desk
+    catalog: Catalog
+    grant: Callable[[], Share]
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Paid(Generic[T]):
+    """Released numbers with the plan that they were made by, and what they cost."""
+
+    prepared: T
+    noisy: dict[str, Any]
+    cost: Cost
+    receipt: Receipt
+    reused: bool
+
+
+def pay(
+    asked: Asked,
+    terms: Mapping[str, object],
+    prepare: Callable[[Share], T],
+    release: Callable[[T, Hold], dict[str, Any]],
+    *,
+    readings: int = 1,
+) -> Paid[T]:
+    """Return what ``release`` gives for one charge, or what it gave when asked the same before.
+
+    ``prepare`` plans, and refuses, from the declaration alone; it runs before the charge.
+
+    Claim:   all readings together cost the share granted, and none comes before the charge.
+    Why:     the plans that ``prepare`` makes share out the granted loss: epsilon, mu^2 and the
+             divergence of one order each add up, for readings chosen after earlier ones too.
+    Source:  [DR14]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_reading.py.
+    """
+    request = asked.desk.open(asked.desk.name_question(terms), asked.call)
+    settled = request.settled
+    share = request.share(asked.grant) if settled is None else settled.receipt.share
+    prepared = prepare(share)
+    if settled is None:
+        # Privacy: charged before any row is read, for everything that will be released.
+        hold = request.reserve(share, readings=readings)
+        settled = request.commit(hold, release(prepared, hold))
+    return Paid(prepared, settled.noisy, settled.cost, settled.receipt, settled.reused)
+
+
+def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
+    """Return the share cut into parts that add up to at most the whole.
+
+    Why: each is rounded down, and ``parts`` add up to at most 1.
+    """
+    return tuple(Share.floor(share.fraction * part) for part in parts)
+
+
+def release_totals(desk: Desk, plan: Plan, hold: Hold) -> list[list[int]]:
+    """Return the noisy totals of every declared group, in whole noise steps."""
+    noisy = perturb(desk.engine.run(plan, hold), plan, desk.entropy)
+    return [list(row) for row in noisy.steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Noisy sums, one row a group and one column an output, with what their noise looks like.
+
+    ``noise`` is a fixed sample of the noise of one group, ``variance`` its exact variances; the
+    noise of different sums is uncorrelated, and that of different groups independent.
+    """
+
+    groups: tuple[tuple[Value, ...], ...]
+    values: Floats
+    noise: Floats
+    variance: Floats
+
+    def group_noise(self) -> Floats:
+        """Return noise of all groups side by side: points, groups, sums.
+
+        Why: the same evenly spread points in another order for each group; an odd multiple modulo
+             a power of two passes through all places, and far multiples have nothing in common.
+        """
+        count = len(self.noise)
+        places = np.arange(count)
+        turns = [2 * int(count * (place * GOLDEN % 1.0)) + 1 for place in range(len(self.groups))]
+        return np.stack([self.noise[places * turn % count] for turn in turns], axis=1)
+
+
+def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:
+    """Return the released sums of a planned question whose outputs are counts and plain sums."""
+    if not isinstance(plan.keys, DeclaredKeys):
+        raise TypeError("statistics are asked of declared groups")
+    groups = plan.keys.groups
+    table = NoisyTotals(groups, tuple(map(tuple, steps))).values(plan)
+    wanted = [output.expression for output in plan.query.outputs]
+    aggregates = [part for part in wanted if isinstance(part, Aggregate)]
+    places, scales = zip(*(_place(plan, part) for part in aggregates), strict=True)
+    columns, factors = list(places), np.array(scales)
+    noise = reference_noise(plan)[:, columns] * factors
+    return Sums(
+        groups, table[:, columns] * factors, noise, total_variances(plan)[columns] * factors**2
+    )
+
+
+def _place(plan: Plan, aggregate: Aggregate) -> tuple[int, float]:
+    """Return where the total of an output stands, and what one unit of it means."""
+    statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
+    if aggregate.function is Aggregation.SUM and statistic.rows is None:
+        place = statistic.value
+        grid = plan.totals[place].grid if place is not None else None
+        if place is not None and grid is not None:
+            return place, float(grid.step)
+    if aggregate.function is Aggregation.COUNT and statistic.rows is not None:
+        return statistic.rows, 1.0
+    raise TypeError("only counts and plain sums are read")
+
+
+def total_variances(plan: Plan) -> Floats:
+    """Return the variance of each total's noise, in the total's own units.
+
+    Why: that of the two-sided geometric law is 1 / (cosh(1 / b) - 1); a box of d sides has a
+         Gamma(d + 1) radius with mean square (d + 1)(d + 2), times a uniform place of mean square
+         h^2 / 3; rounding to whole steps adds 1 / 12.
+    """
+    law = plan.noise.law
+    match law:
+        case DiscreteLaplace():
+            steps = [1.0 / (np.cosh(min(1.0 / law.scale, HIGHEST_RATE)) - 1.0)]
+        case BoxNoise(half_widths=widths):
+            spread = (len(widths) + 1) * (len(widths) + 2) / 3.0
+            steps = [_rounded(spread * float(width) ** 2) for width in widths]
+        case laws:
+            steps = [_rounded(float(one.sigma_squared)) for one in laws]
+    sizes = np.array([float(size) for size in plan.noise.steps])
+    variances: Floats = np.array(steps, dtype=np.float64) * sizes**2
+    return variances
+
+
+def _rounded(variance: float) -> float:
+    """Return the variance after rounding to whole steps; noise far below a step is rounded away."""
+    return variance + min(variance, 1.0 / 12.0)

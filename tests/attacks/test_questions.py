@@ -1,0 +1,254 @@
+"""Attacks by what is asked: failures, keys, shapes, amplification, statements.
+
+Every question is put to two curators that differ in one awkward person. Both must answer in the
+same shape, or refuse in the same words. A plain engine shows what would be seen otherwise.
+"""
+
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Category, Column, Date, Float, Int, PublicTable, Text
+from confide.errors import Refusal
+from confide.query.tree import Key
+from support.neighbours import open_one, outcome, totals_of
+
+COLUMNS: Final[dict[str, Column]] = {
+    "x": Int(-100, 100),
+    "f": Float(-1e6, 1e6),
+    "t": Text(),
+    "ward": Category(["A", "B"]),
+    "day": Date("2000-01-01", "2030-12-31"),
+}
+USUAL: Final = {"x": 3, "f": 2.0, "t": "12", "ward": "A", "day": "2020-05-05"}
+TARGET: Final = {"x": 0, "f": -1e300, "t": "a'%\\_(", "ward": "Z", "day": "not a day"}
+PUBLIC: Final = PublicTable("q", pa.table({"k": [1, 2, 3], "name": ["a", "b", "c"]}))
+
+
+@pytest.fixture(scope="module")
+def sides() -> tuple[Curator, Curator]:
+    """Fifty usual people; and the same with one whose every value is awkward."""
+    usual = [{"who": person, **USUAL} for person in range(50)]
+    opened = [
+        open_one(rows, COLUMNS, public=(PUBLIC,), max_rows_per_unit=2)
+        for rows in (usual, [*usual, {"who": 50, **TARGET}])
+    ]
+    return opened[0], opened[1]
+
+
+RISKY: Final = (
+    "1 / x",
+    "100 % x",
+    "1 / (x - x)",
+    "x / CAST(t AS INTEGER)",
+    "CAST(t AS INTEGER)",
+    "CAST(t AS DOUBLE)",
+    "CAST(t AS BIGINT) * 1000000007",
+    "YEAR(CAST(t AS DATE))",
+    "LN(x)",
+    "LN(f)",
+    "SQRT(f)",
+    "SQRT(-x)",
+    "EXP(f)",
+    "EXP(EXP(x))",
+    "f * f * f * f * f",
+    "x * x * x * x * x * x * x * x * x * x * x",
+    "ABS(f) * 1e300",
+    "CAST(f AS INTEGER)",
+    "FLOOR(f * 1e300)",
+    "ROUND(f, 15)",
+    "LENGTH(SUBSTR(t, -5))",
+    "CASE WHEN t LIKE '%\\' THEN 1 ELSE 0 END",
+    "CASE WHEN t LIKE '_%_%_%_%_%a%a%a%_b' THEN 1 ELSE 0 END",
+    "COALESCE(NULL, 1 / x, LN(x))",
+    "MONTH(day)",
+)
+
+
+def bounded(expression: str) -> str:
+    return f"LEAST(GREATEST({expression}, 0), 9)"
+
+
+@pytest.mark.parametrize("expression", RISKY)
+def test_no_value_of_one_person_makes_a_question_fail(
+    expression: str, sides: tuple[Curator, Curator]
+) -> None:
+    """In SELECT, WHERE, GROUP BY and JOIN, both sides answer alike or refuse alike."""
+    inside = bounded(expression)
+    for text in (
+        f"SELECT SUM({inside}) AS s FROM p",
+        f"SELECT AVG({inside}) AS m FROM p",
+        f"SELECT MEDIAN({inside}) AS m FROM p",
+        f"SELECT COUNT(*) AS n FROM p WHERE {expression} > 1",
+        f"SELECT COUNT(*) FILTER (WHERE {expression} > 1) AS n FROM p",
+        f"SELECT {inside} AS k, COUNT(*) AS n FROM p GROUP BY 1",
+        f"SELECT COUNT(*) AS n FROM p JOIN q ON CAST({inside} AS INT) = q.k",
+        f"SELECT AVG(a) AS m FROM (SELECT who, SUM({inside}) AS a FROM p GROUP BY who)",
+    ):
+        assert outcome(sides[0], text) == outcome(sides[1], text)
+
+
+def test_a_plain_engine_fails_on_the_target_alone() -> None:
+    """What is guarded against: the same expressions tell in an engine who is in the data."""
+    telling = 0
+    for expression in RISKY:
+        seen = []
+        for rows in ([USUAL], [USUAL, TARGET]):
+            with duckdb.connect() as plain:
+                plain.register("p", pa.Table.from_pylist(rows))
+                try:
+                    told = str(plain.execute(f"SELECT SUM({expression}) FROM p").fetchall())
+                except duckdb.Error as error:
+                    told = type(error).__name__
+                seen.append(
+                    "failed" if "Error" in told or "nan" in told or "inf" in told else "answered"
+                )
+        telling += seen[0] != seen[1]
+
+    assert telling >= 5
+
+
+SHAPES: Final = (
+    "SELECT * FROM p",
+    "SELECT x FROM p",
+    "SELECT who FROM p",
+    "SELECT who, COUNT(*) AS n FROM p GROUP BY who",
+    "SELECT MIN(x) AS m FROM p",
+    "SELECT MAX(x) AS m FROM p",
+    "SELECT ANY_VALUE(t) AS a FROM p",
+    "SELECT STRING_AGG(t) AS a FROM p",
+    "SELECT LIST(x) AS a FROM p",
+    "SELECT COUNT(DISTINCT x) AS n FROM p",
+    "SELECT COUNT(*) AS n FROM p WHERE x > (SELECT AVG(x) FROM p)",
+    "SELECT COUNT(*) AS n FROM p WHERE EXISTS (SELECT 1 FROM p WHERE t = 'secret')",
+    "SELECT COUNT(*) AS n FROM p WHERE x IN (SELECT x FROM p)",
+    "SELECT COUNT(*) AS n FROM (SELECT x FROM p LIMIT 1)",
+    "SELECT COUNT(*) OVER () AS n FROM p",
+    "SELECT COUNT(*) AS n FROM p TABLESAMPLE 10 PERCENT",
+    "SELECT COUNT(*) AS n FROM p UNION SELECT COUNT(*) FROM p",
+    "SELECT COUNT(*) AS n FROM p, (VALUES (1), (2), (3)) AS v(a)",
+    "SELECT COUNT(*) AS n FROM p AS a CROSS JOIN p AS b",
+    "SELECT COUNT(*) AS n FROM p AS a JOIN p AS b ON a.x = b.x",
+    "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT COUNT(*) AS n FROM r",
+    "SELECT ward, COUNT(*) AS n FROM p GROUP BY ROLLUP (ward)",
+    "SELECT SUM(RANDOM()) AS s FROM p",
+    "SELECT SUM(SUM(x)) AS s FROM p",
+    "SELECT COUNT(*) AS n FROM p; SELECT COUNT(*) AS n FROM p",
+    "SELECT COUNT(*) AS n FROM p; DROP TABLE p",
+    "SELECT COUNT(*) AS n FROM information_schema.tables",
+    "SELECT COUNT(*) AS n FROM duckdb_settings()",
+    "SELECT COUNT(*) AS n FROM read_csv('/etc/passwd')",
+    "SELECT COUNT(*) AS n FROM '/etc/passwd'",
+    "SELECT SUM(LENGTH(current_setting('threads'))) AS s FROM p",
+    "SET threads = 1",
+    "EXPLAIN SELECT COUNT(*) AS n FROM p",
+    "COPY p TO 'out.csv'",
+    "ATTACH 'x.db'",
+    "PRAGMA database_list",
+    "SELECT SLEEP(5)",
+    "SELECT SUM(x) FROM p WHERE pg_sleep(5) IS NULL",
+    "SELECT COUNT(*) AS n FROM p WHERE " + "(" * 200 + "x" + ")" * 200 + " > 0",
+    "SELECT COUNT(*) AS n FROM p WHERE x > 0 " + "OR x > 0 " * 20_000,
+    "SELECT COUNT(*) AS n FROM p WHERE t = '" + "a" * 200_000 + "'",
+)
+
+
+@pytest.mark.parametrize("text", SHAPES, ids=lambda text: text[:60])
+def test_questions_that_could_show_a_row_are_refused(
+    text: str, sides: tuple[Curator, Curator]
+) -> None:
+    """The question is refused on both sides in the same words, and nothing is spent."""
+    before = [side.budget.spent.share for side in sides]
+    told = [outcome(side, text) for side in sides]
+
+    assert told[0] == told[1]
+    assert "answered" != told[0][0]
+    assert before == [side.budget.spent.share for side in sides]
+    assert not any(secret in "".join(told[1]) for secret in ("a'%", "1e+300", "not a day"))
+
+
+KEYS: Final = (
+    "SELECT t, COUNT(*) AS n FROM p GROUP BY t",
+    "SELECT t || 'x' AS k, COUNT(*) AS n FROM p GROUP BY 1",
+    "SELECT SUBSTR(t, 1, 3) AS k, COUNT(*) AS n FROM p GROUP BY 1",
+    "SELECT f, COUNT(*) AS n FROM p GROUP BY f",
+    "SELECT t, ward, COUNT(*) AS n FROM p GROUP BY t, ward",
+    "SELECT CASE WHEN t = 'a''%\\_(' THEN t END AS k, COUNT(*) AS n FROM p GROUP BY 1",
+)
+
+
+@pytest.mark.parametrize("text", KEYS)
+def test_a_key_of_one_person_is_never_named(text: str) -> None:
+    """Whoever is alone with a key stays unnamed, at an epsilon at which counts are nearly exact.
+
+    Naming has a probability below 1e-9 a question here, by the delta of the budget.
+    """
+    usual = [{"who": person, **USUAL} for person in range(50)]
+    curator = open_one([*usual, {"who": 50, **TARGET}], COLUMNS, budget=Budget(10**4, 1e-9))
+    try:
+        answer = curator.sql(text, share="1/10")
+    except Refusal:
+        assert 0 == curator.budget.spent.share
+        return
+    keys = [o.name for o in answer.plan.query.outputs if isinstance(o.expression, Key)]
+    told = {str(row[key]) for row in answer.rows for key in keys}
+
+    assert not any("a'%" in key or "1000000" in key for key in told)
+
+
+def test_a_plain_histogram_names_everybody() -> None:
+    """What is guarded against: grouping in an engine lists the target's key."""
+    with duckdb.connect() as plain:
+        plain.register("p", pa.Table.from_pylist([USUAL, TARGET]))
+        keys = plain.execute("SELECT t, COUNT(*) FROM p GROUP BY t").fetchall()
+
+    assert "a'%\\_(" in [key for key, _ in keys]
+
+
+AMPLIFIED: Final = (
+    ("SUM(x * 1000)", 100_000),
+    ("SUM(x + 10000)", 10_100),
+    ("SUM(x * x)", 10_000),
+    ("SUM(CASE WHEN x > 0 THEN 5000 ELSE x END)", 5_000),
+    ("SUM(x - f)", 1_000_100),
+    ("SUM(-x * f)", 10**8),
+)
+
+
+@pytest.mark.parametrize(("statistic", "most"), AMPLIFIED)
+def test_noise_grows_with_what_a_row_can_add(statistic: str, most: float) -> None:
+    """However a value is blown up, the half-width at 95 % is at least that of Laplace for it."""
+    curator = open_one([{"who": 1, **USUAL}], COLUMNS, budget=Budget(1))
+    width = curator.preview(f"SELECT {statistic} AS s FROM p", epsilon=1).errors["s"]
+
+    assert width is not None
+    assert 2.9 * most <= width
+
+
+def test_many_rows_and_groups_of_one_person_are_cut() -> None:
+    """A person with a thousand rows in all groups moves totals by what is declared, no more."""
+    usual = [{"who": person, **USUAL} for person in range(10)]
+    heavy = [{"who": 99, **USUAL, "x": 100, "ward": "AB"[row % 2]} for row in range(1_000)]
+    text = "SELECT ward, COUNT(*) AS n, SUM(x) AS s FROM p GROUP BY ward"
+    limits: dict[str, Any] = {"max_rows_per_unit": 3, "max_groups_per_unit": 1}
+    for order in ([*usual, *heavy], [*heavy, *usual]):
+        before = totals_of(open_one(usual, COLUMNS, **limits), text)
+        after = totals_of(open_one(order, COLUMNS, **limits), text)
+        moved = [after[key][0] - before.get(key, (0, 0))[0] for key in after]
+
+        assert 3 == sum(moved)
+        assert 1 == sum(count > 0 for count in moved)
+
+
+def test_the_order_of_groups_and_their_number_are_declared() -> None:
+    """Groups come in the declared order, all of them, wherever the rows are."""
+    text = "SELECT ward, COUNT(*) AS n FROM p GROUP BY ward"
+    schema = pa.schema({"who": pa.int64(), **dict.fromkeys(COLUMNS, pa.string())})
+    blank = dict.fromkeys(COLUMNS)
+    for rows in ([], [{"who": person, **blank, "ward": "B"} for person in range(5)]):
+        told = open_one(rows, COLUMNS, schema=schema).sql(text, epsilon=1)
+
+        assert ["A", "B"] == [row["ward"] for row in told.rows]

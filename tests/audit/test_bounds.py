@@ -1,0 +1,67 @@
+"""Bounds on probabilities from counts: never too bold, and no wider than need be."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from confide.audit.bounds import chance_above, chance_below, near_bounds
+from confide.errors import BadDeclaration
+
+LEVEL = 0.01
+COUNTS = [(n, k) for n in (1, 2, 7, 30) for k in range(n + 1)]
+
+
+@pytest.mark.parametrize("trials", [1, 5, 40])
+@pytest.mark.parametrize("chance", [0.001, 0.02, 0.3, 0.5, 0.77, 0.999])
+def test_the_lower_bound_is_seldom_too_high(trials: int, chance: float) -> None:
+    """Over all counts, weighed by their probability, the bound passes the truth at most LEVEL."""
+    law = [
+        special.comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
+        for k in range(trials + 1)
+    ]
+    wrong = math.fsum(p for k, p in enumerate(law) if chance_below(k, trials, LEVEL) > chance)
+
+    assert wrong <= LEVEL
+
+
+@pytest.mark.parametrize(("trials", "hits"), COUNTS)
+def test_bounds_are_those_of_clopper_and_pearson(trials: int, hits: int) -> None:
+    """Both bounds lie outside the exact ones, and within one in twenty of them."""
+    low = special.betaincinv(hits, trials - hits + 1, LEVEL) if hits else 0.0
+    high = special.betaincinv(hits + 1, trials - hits, 1 - LEVEL) if hits < trials else 1.0
+
+    assert low * (1 - 5e-2) <= chance_below(hits, trials, LEVEL) <= low * (1 + 1e-9)
+    assert 1 - (1 - high) * (1 + 1e-9) <= chance_above(hits, trials, LEVEL)
+    assert chance_above(hits, trials, LEVEL) <= high * (1 + 5e-2)
+
+
+def test_no_hit_leaves_the_closed_form() -> None:
+    """After n misses the upper bound is 1 - level^(1/n)."""
+    assert 1 - LEVEL ** (1 / 500) == pytest.approx(chance_above(0, 500, LEVEL), rel=1e-2)
+
+
+def test_large_counts_are_bounded_too() -> None:
+    """Millions of trials give bounds within five standard deviations of the share."""
+    low, high = chance_below(10**6, 10**7, 1e-6), chance_above(10**6, 10**7, 1e-6)
+
+    assert 0.1 - 5e-4 < low < 0.1 < high < 0.1 + 5e-4
+
+
+def test_the_quick_bounds_are_near() -> None:
+    """Wilson's bounds, by which events are chosen, come within a tenth of the exact ones."""
+    for hits in (50, 300, 700):
+        low, high = near_bounds(np.array([hits]), 1_000, LEVEL)
+
+        assert chance_below(hits, 1_000, LEVEL) == pytest.approx(low[0], rel=0.1)
+        assert chance_above(hits, 1_000, LEVEL) == pytest.approx(high[0], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "level"), [(3, 2, 0.1), (-1, 2, 0.1), (0, 0, 0.1), (1, 2, 0)]
+)
+def test_impossible_counts_are_refused(hits: int, trials: int, level: float) -> None:
+    """Counts that cannot be are an error, not a bound."""
+    with pytest.raises(BadDeclaration, match="hits"):
+        chance_below(hits, trials, level)

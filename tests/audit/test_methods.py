@@ -1,0 +1,154 @@
+"""Every asking method of the curator, the whole way: covered, acquitted, noticed when broken."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from confide import curator as curators
+from confide.audit import Finding, Verdict, claim_of
+from confide.audit.curators import Sides, epsilon_for, open_sides, question_cases
+from confide.audit.methods import METHODS, TEXTS, WITHOUT_DATA, method_cases
+from confide.audit.worlds import PAIRS, Person
+from confide.curator import Curator
+from confide.declare import Bool, Budget, Category, Date, Float, Int, Table, Text
+from confide.engines import Sealed
+from confide.loss import PureLoss
+from confide.mechanisms import Neighbours
+from confide.noise import Entropy
+from confide.plan import Plan
+from confide.release import NoisyTotals, perturb
+from support.laws import ALPHA
+
+VISITS: Final = Table(
+    "visits",
+    "nowhere.parquet",
+    unit="pid",
+    columns={
+        "age": Int(0, 120),
+        "cost": Float(0, 5_000),
+        "ward": Category(["A", "B", "C"]),
+        "note": Text(),
+        "smoker": Bool(),
+        "insured": Bool(),
+        "day": Date("2020-01-01", "2026-12-31"),
+    },
+    max_rows_per_unit=2,
+    max_groups_per_unit=1,
+)
+OUTLIER: Final = (None, Person.HIGH)
+PURE: Final = Budget(1)
+SAMPLES: Final = 40
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
+    """Two curators that differ in an outlier; pure noise."""
+    folder = tmp_path_factory.mktemp("sides")
+    return open_sides([VISITS], PURE, Neighbours.ADD_REMOVE, OUTLIER, folder)
+
+
+def asking_methods() -> set[str]:
+    """Return the public methods of a curator, those that it inherits too."""
+    found = inspect.getmembers(Curator, inspect.isfunction)
+    return {name for name, _ in found if not name.startswith("_")}
+
+
+def test_every_asking_method_has_its_audit() -> None:
+    """Whoever adds a method to the curator adds its audit, or says that it shows no data."""
+    covered = {name.split(",")[0] for name in METHODS} | set(TEXTS)
+
+    assert asking_methods() == covered | WITHOUT_DATA
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", METHODS)
+def test_no_method_gives_away_more_than_it_claims(name: str, sides: Sides) -> None:
+    """Answers of each method, asked the whole way on both sides, do not disprove its claim."""
+    (case,) = _cases(sides, name)
+
+    assert case.verdict in (Verdict.ACQUITTED, Verdict.ALIKE)
+    assert case.evidence is not None, case.note
+
+
+def test_what_reads_no_row_says_the_same(sides: Sides) -> None:
+    """Previews, explanations and prices are equal word for word on neighbours."""
+    for name in TEXTS:
+        (case,) = _cases(sides, name)
+
+        assert case.verdict is Verdict.ALIKE
+
+
+def _cases(
+    sides: Sides, name: str, *, epsilon: float = 3, false_alarms: float = ALPHA
+) -> Iterator[Finding]:
+    cases = method_cases(sides, SAMPLES, epsilon=epsilon)
+    return (one.run(false_alarms) for one in cases if one.subject.split(":")[0] == name)
+
+
+def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
+    """Add noise as if the answer might cost forty times as much."""
+    loss = plan.loss
+    assert isinstance(loss, PureLoss)
+    rich = replace(plan.noise, law=type(plan.noise.law)(plan.noise.law.scale / Fraction(40)))  # type: ignore[call-arg,union-attr,operator]
+    return perturb(sealed, replace(plan, noise=rich), entropy)
+
+
+@pytest.mark.statistical
+def test_a_curator_with_too_little_noise_is_convicted(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty outputs of each side convict a curator with far too little noise, at 99.9 %."""
+    monkeypatch.setattr(curators, "perturb", quieter)
+    (case,) = _cases(sides, "sql", epsilon=0.25, false_alarms=1e-3)
+
+    assert case.verdict is Verdict.CONVICTED
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("budget", [PURE, Budget(1, 1e-6)], ids=["pure", "gaussian"])
+def test_no_question_gives_away_more_than_it_claims(
+    budget: Budget, neighbours: Neighbours, tmp_path: Path
+) -> None:
+    """Noise drawn again on each question of a declaration does not disprove what it claims."""
+    people = PAIRS[neighbours][1]
+    opened = open_sides([VISITS], budget, neighbours, people, tmp_path)
+    findings = [
+        case.run(ALPHA) for case in question_cases(opened, 128, epsilon=epsilon_for(budget))
+    ]
+
+    assert [] == [one.subject for one in findings if one.verdict is Verdict.CONVICTED]
+    assert sum(one.evidence is not None for one in findings) >= 12
+
+
+def test_a_refusal_on_one_side_alone_is_convicted(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that fails where one person is in the data is a disproof without any sample."""
+    whole = curators.Curator.sql
+
+    def choosy(self: Curator, text: str, **want: Any) -> Any:
+        if self is sides.curators[1]:
+            return whole(self, "SELECT MAX(age) FROM visits", **want)
+        return whole(self, text, **want)
+
+    monkeypatch.setattr(curators.Curator, "sql", choosy)
+    case = next(iter(question_cases(sides, 64, epsilon=1)))
+
+    assert case.run(ALPHA).verdict is Verdict.CONVICTED
+
+
+def test_the_claim_is_the_charge(sides: Sides) -> None:
+    """What is on trial is the loss that the ledger charged, in full."""
+    first = sides.curators[0]
+    share = first.preview("SELECT COUNT(*) AS n FROM visits", epsilon=3).cost.share
+
+    assert 3 == pytest.approx(float(share) * float(first.terms.epsilon), rel=1e-9)
+    assert claim_of(PureLoss(3)).value == 3

@@ -1,0 +1,132 @@
+"""The commands about the ledger."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from confide.cli import app
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+DECLARATION = """\
+[budget]
+epsilon = 1
+
+[ledger]
+url = "sqlite:///ledger.db"
+anchor = "anchor.log"
+
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+columns = { age = { type = "int", low = 0, high = 120 } }
+
+[analysts.ana]
+share = "25%"
+"""
+
+
+def run(*words: str) -> Result:
+    """Run a command as a user types it."""
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a declaration that has a ledger."""
+    (tmp_path / "confide.toml").write_text(DECLARATION, encoding="utf-8")
+    rows = "".join(f"{place},{20 + place}\n" for place in range(50))
+    (tmp_path / "visits.csv").write_text(f"pid,age\n{rows}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path
+
+
+def ask(*words: str, share: str = "10%") -> Result:
+    return run("sql", COUNT, "--share", share, "--format", "json", *words)
+
+
+def test_commands_share_one_budget(here: Path) -> None:
+    """What one command spends is gone for the next, and the same question costs once."""
+    first, second = (json.loads(ask().stdout) for _ in range(2))
+
+    assert first["rows"] == second["rows"]
+    assert (False, True) == (first["reused"], second["reused"])
+    assert "90%" in run("budget").stdout.replace(" %", "%")
+    assert "forgotten" not in ask().stderr + run("budget").stdout + run("ledger").stdout
+
+
+def test_a_key_makes_a_command_safe_to_repeat(here: Path) -> None:
+    """The same key gives the same answer, and another question with it is refused."""
+    first, second = (json.loads(ask("--key", "k").stdout) for _ in range(2))
+    other = run("sql", COUNT.replace("COUNT(*)", "SUM(age)"), "--share", "1%", "--key", "k")
+
+    assert first["rows"] == second["rows"]
+    assert 1 == other.exit_code
+    assert "key-used" in other.stderr
+
+
+def test_the_budget_runs_out_over_commands(here: Path) -> None:
+    """Two commands cannot both spend most of the budget."""
+    assert 0 == ask(share="60%").exit_code
+    refused = run("sql", COUNT.replace("COUNT(*)", "SUM(age)"), "--share", "60%")
+
+    assert 1 == refused.exit_code
+    assert "budget-exceeded" in refused.stderr
+
+
+def test_the_ledger_is_shown_and_verified(here: Path) -> None:
+    """`confide ledger --verify` lists each charge and says that they add up."""
+    ask()
+    shown = run("ledger", "--verify")
+
+    assert 0 == shown.exit_code
+    assert "answered" in shown.stdout
+    assert "balance and chain agree" in shown.stdout
+
+
+def test_analysts_are_listed_with_what_they_have(here: Path) -> None:
+    """`confide budget` shows what each declared analyst may spend."""
+    shown = run("budget").stdout
+
+    assert "ana" in shown
+    assert "25" in shown
+
+
+def test_an_export_adds_up_without_ledger_and_data(here: Path) -> None:
+    """Whoever has the export alone recomputes what was spent."""
+    ask()
+    exported = run("ledger", "--export", "charges.jsonl")
+    for name in ("ledger.db", "visits.csv", "confide.toml"):
+        (here / name).unlink()
+    counted = run("ledger", "--recount", "charges.jsonl")
+
+    assert 0 == exported.exit_code
+    assert 0 == counted.exit_code
+    assert "1 charges, 1 of them answered" in counted.stdout
+    assert "epsilon 0.1" in counted.stdout
+
+
+def test_an_export_does_not_overwrite(here: Path) -> None:
+    """A file that is there stays as it is, and a missing one is told from a broken one."""
+    (here / "charges.jsonl").write_text("mine", encoding="utf-8")
+
+    assert 2 == run("ledger", "--export", "charges.jsonl").exit_code
+    assert "mine" == (here / "charges.jsonl").read_text(encoding="utf-8")
+    assert 3 == run("ledger", "--recount", "charges.jsonl").exit_code
+    assert 2 == run("ledger", "--recount", "nothing.jsonl").exit_code
+
+
+def test_a_restored_ledger_is_refused(here: Path) -> None:
+    """An old copy of the ledger does not give the budget back."""
+    ask()
+    old = (here / "ledger.db").read_bytes()
+    run("sql", COUNT.replace("COUNT(*)", "SUM(age)"), "--share", "10%")
+    (here / "ledger.db").write_bytes(old)
+    for name in ("ledger.db-wal", "ledger.db-shm"):
+        (here / name).unlink(missing_ok=True)
+    shown = run("budget")
+
+    assert 3 == shown.exit_code
+    assert "ledger-behind" in shown.stderr

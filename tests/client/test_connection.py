@@ -1,0 +1,196 @@
+"""The curator's methods over HTTP."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import confide as cf
+from confide.client import Connection, connect
+from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
+from confide.ledger.refusals import KeyUsed
+from support.service import COUNT, House, build_house, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, str]]:
+    """A house on a real socket."""
+    house = build_house(tmp_path_factory.mktemp("house"), requests_per_minute=100_000)
+    with serving(house.app) as address:
+        yield house, address
+
+
+@pytest.fixture
+def ana(served: tuple[House, str]) -> Iterator[Connection]:
+    """A connection of the analyst ana."""
+    house, address = served
+    with connect(address, house.ana) as connection:
+        yield connection
+
+
+def test_an_answer_has_the_same_views(ana: Connection) -> None:
+    """Frames, rows, intervals, cost, receipt, chart and notebook table are as the curator's."""
+    answer = ana.sql(COUNT, share="1/100", fresh=True)
+    frame, ends = answer.to_pandas(), answer.intervals(0.9)
+
+    assert ["ward", "n"] == list(frame.columns)
+    assert ["ward", "n_low", "n_high"] == list(ends.columns)
+    assert ((ends["n_low"] <= frame["n"]) & (frame["n"] <= ends["n_high"])).all()
+    assert (
+        list(frame["n"]) == answer.to_polars()["n"].to_list() == answer.to_arrow()["n"].to_pylist()
+    )
+    assert Fraction(1, 100) == answer.cost.share
+    assert not answer.reused
+    assert 64 == len(answer.receipt.digest)
+    assert "&lt;script&gt;" in answer._repr_html_()
+    assert answer.plot().spec["data"]["values"]
+
+
+def test_other_levels_are_fetched_for_free(ana: Connection) -> None:
+    """Wider confidence gives wider intervals of the same answer, at no cost."""
+    answer = ana.sql(COUNT, share="1/100", fresh=True)
+    before = ana.budget.spent.share
+    narrow, wide = answer.interval_rows(0.5)[0], answer.interval_rows(0.999)[0]
+
+    assert wide["n_low"] < narrow["n_low"] <= narrow["n_high"] < wide["n_high"]
+    assert before == ana.budget.spent.share
+
+
+def test_questions_made_in_python_mean_the_same(ana: Connection) -> None:
+    """A question built step by step is the one written in SQL: its repeat is free."""
+    built = ana.table("visits").where(cf.col("age") >= 65).group_by("ward").agg(n=cf.count())
+    text = "SELECT ward, COUNT(*) AS n FROM visits WHERE age >= 65 GROUP BY ward"
+
+    assert built.preview(share="1/50").errors == ana.preview(text, share="1/50").errors
+    assert not built.ask(share="1/50").reused
+    assert ana.sql(text, share="1/50").reused
+
+
+def test_fractions_cross_exactly(ana: Connection) -> None:
+    """A Fraction is not rounded on its way: a third of a hundredth is one."""
+    answer = ana.sql(COUNT, share=Fraction(1, 300), fresh=True)
+
+    assert Fraction(1, 300) == answer.cost.share
+
+
+def test_history_and_recall(ana: Connection) -> None:
+    """One's own charges are listed newest first, and each answer can be had again."""
+    answer = ana.sql("SELECT COUNT(*) AS everyone FROM visits", share="1/100")
+    newest = next(iter(ana.answers()))
+
+    assert answer.receipt.entry == newest["entry"]
+    assert answer.rows == ana.answer(newest["entry"]).rows
+
+
+def test_refusals_come_back_as_themselves(ana: Connection, served: tuple[House, str]) -> None:
+    """Each refusal is raised as the class that the curator would raise, with its figures."""
+    with pytest.raises(cf.UnsupportedQuery, match="MAX"):
+        ana.sql("SELECT MAX(age) FROM visits", share="1/100")
+    with pytest.raises(cf.UnknownName, match="labs"):
+        ana.preview("SELECT COUNT(*) FROM labs", share="1/100")
+    with pytest.raises(cf.BadDeclaration, match="exactly one"):
+        ana.sql("SELECT COUNT(*) AS m FROM visits")
+    with pytest.raises(cf.BudgetExceeded) as refused:
+        ana.sql("SELECT COUNT(*) AS m FROM visits", share="9/10")
+    assert Fraction(9, 10) == refused.value.cost
+    ana.sql("SELECT COUNT(*) AS k FROM visits", share="1/100", key="one")
+    with pytest.raises(KeyUsed):
+        ana.sql("SELECT COUNT(*) AS other FROM visits", share="1/100", key="one")
+    with pytest.raises(NotSignedIn), connect(served[1], "confide-wrong") as wrong:
+        _ = wrong.budget
+
+
+class Shaky:
+    """A transport on which requests are served, and some answers never arrive."""
+
+    def __init__(self, http: httpx2.Client, losses: int) -> None:
+        self.http, self.losses, self.sent = http, losses, 0
+
+    def request(self, *given: Any, **named: Any) -> Any:
+        """Send, and lose the answer while losses are left."""
+        self.sent += 1
+        answer = self.http.request(*given, **named)
+        if self.losses:
+            self.losses -= 1
+            raise httpx2.ReadError("gone")
+        return answer
+
+
+@pytest.fixture
+def shaky(served: tuple[House, str]) -> Iterator[Callable[[int], tuple[Connection, Shaky]]]:
+    """Make a connection that loses so many answers."""
+    house, address = served
+    headers = {"authorization": f"Bearer {house.ana}"}
+    with httpx2.Client(base_url=address, headers=headers, timeout=60) as http:
+
+        def make(losses: int) -> tuple[Connection, Shaky]:
+            transport = Shaky(http, losses)
+            return Connection(transport, wait=lambda _: None), transport
+
+        yield make
+
+
+def test_a_lost_answer_is_fetched_and_paid_once(
+    served: tuple[House, str], shaky: Callable[[int], tuple[Connection, Shaky]]
+) -> None:
+    """Three answers lost on the way cost one charge, also for a fresh one."""
+    connection, transport = shaky(3)
+    before = served[0].curator.as_analyst("ana").budget.spent.share
+    answer = connection.sql(COUNT, share="1/100", fresh=True)
+    after = served[0].curator.as_analyst("ana").budget.spent.share
+
+    assert 4 == transport.sent
+    assert Fraction(1, 100) == after - before
+    assert answer.rows == connection.answer(answer.receipt.entry).rows
+
+
+def test_a_server_that_is_gone_is_told_so(
+    shaky: Callable[[int], tuple[Connection, Shaky]],
+) -> None:
+    """After a few tries comes a fault that says the server cannot be reached."""
+    connection, transport = shaky(1_000)
+    with pytest.raises(Unreachable, match="cannot be reached"):
+        _ = connection.budget
+
+    assert transport.sent < 10
+
+
+def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
+    """Past the rate the client waits and tries again before it gives up."""
+    waits: list[float] = []
+    house = build_house(tmp_path, requests_per_minute=1)
+    with serving(house.app) as address:
+        headers = {"authorization": f"Bearer {house.ana}"}
+        with httpx2.Client(base_url=address, headers=headers) as http:
+            connection = Connection(http, wait=waits.append)
+            connection.tables()
+            with pytest.raises(TooManyRequests):
+                connection.tables()
+
+    assert sorted(waits) == waits
+    assert waits
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("http://hospital.example", "t"),
+        ("ftp://localhost", "t"),
+        ("localhost:8000", "t"),
+        ("https://", "t"),
+        ("https://hospital.example", ""),
+        ("https://hospital.example", "café"),
+    ],
+)
+def test_a_token_is_not_sent_in_the_clear(url: str, token: str) -> None:
+    """Plain http to another machine is refused, like an address or a token that is none."""
+    with pytest.raises(cf.BadDeclaration):
+        connect(url, token)
+
+
+def test_plain_http_can_be_allowed() -> None:
+    """Whoever owns the network in between may say so."""
+    connect("http://hospital.example", "t", allow_http=True).close()

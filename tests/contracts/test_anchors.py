@@ -1,0 +1,270 @@
+"""Anchors and exports: what lies outside a ledger speaks for it."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from confide.errors import BadDeclaration
+from confide.ledger import (
+    LedgerBehind,
+    LedgerDamaged,
+    LedgerUnavailable,
+    Mark,
+    Receipt,
+    open_ledger,
+    recount,
+)
+from confide.ledger.anchors import Anchor, FileAnchor, LogAnchor, open_anchor
+from confide.loss import GaussianFilter, PureFilter, Share
+from support.ledgers import NOISY, TENTH, WHOLE, Home, ask
+from support.postgres import Postgres
+
+KINDS = ("file", "log", "sqlite", "postgresql")
+
+
+@pytest.fixture(params=KINDS)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return where each kind of anchor is, in turn."""
+    match request.param:
+        case "file":
+            yield str(tmp_path / "anchor")
+        case "log":
+            yield str(tmp_path / "anchor.log")
+        case "sqlite":
+            yield f"sqlite:///{tmp_path}/anchor.db"
+        case _:
+            server: Postgres = request.getfixturevalue("postgres")
+            yield server.create()
+
+
+def copy_file(home: Home, name: str) -> Path:
+    """Return a copy of a ledger's file, as a back-up makes it."""
+    copy = home.folder / name
+    with closing(sqlite3.connect(home.address)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy
+
+
+def restore(home: Home, copy: Path) -> None:
+    """Put a copy in the place of the ledger."""
+    home.close()
+    for end in ("-wal", "-shm"):
+        Path(home.address + end).unlink(missing_ok=True)
+    shutil.copy(copy, home.address)
+
+
+def test_an_anchor_only_moves_on(address: str) -> None:
+    """The newest mark is kept, an older one changes nothing, another ledger's is refused."""
+    anchor: Anchor = open_anchor(address)
+    assert anchor.newest() is None
+    anchor.keep(Mark("mine", 2, "b"))
+    anchor.keep(Mark("mine", 1, "a"))
+    assert Mark("mine", 2, "b") == open_anchor(address).newest()
+    anchor.keep(Mark("mine", 3, "c"))
+    with pytest.raises(LedgerBehind):
+        anchor.keep(Mark("other", 9, "z"))
+
+    assert Mark("mine", 3, "c") == anchor.newest()
+
+
+def test_a_ledger_and_its_anchor_go_together(tmp_path: Path, address: str) -> None:
+    """Charges and answers move the anchor; the ledger opens again and verifies."""
+    home = Home("sqlite", tmp_path, None)
+    ledger = home.open(anchor=address)
+    ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
+    ledger.verify()
+    home.again(anchor=address).verify()
+
+    found = open_anchor(address).newest()
+    assert found is not None
+    assert 2 == found.records
+    home.close()
+
+
+@pytest.mark.parametrize("kept", ["charge", "answer"])
+def test_an_old_back_up_is_refused(tmp_path: Path, address: str, kept: str) -> None:
+    """A copy from before the newest charge, or before the newest answer, does not start."""
+    home = Home("sqlite", tmp_path, None)
+    ledger = home.open(anchor=address)
+    hold = ledger.reserve(ask(), TENTH, key="k")
+    if kept == "answer":
+        copy = copy_file(home, "copy.db")
+        ledger.commit(hold, NOISY)
+    else:
+        ledger.commit(hold, NOISY)
+        copy = copy_file(home, "copy.db")
+        ledger.reserve(ask(), TENTH)
+    restore(home, copy)
+    with pytest.raises(LedgerBehind, match="back-up"):
+        home.again(anchor=address)
+
+
+def test_a_new_ledger_is_no_second_budget(tmp_path: Path, address: str) -> None:
+    """A ledger that was lost and made anew is noticed by the anchor of the old one."""
+    home = Home("sqlite", tmp_path, None)
+    home.open(anchor=address).reserve(ask(), TENTH)
+    home.close()
+    with pytest.raises(LedgerBehind, match="another ledger"):
+        home.open(anchor=address)
+
+
+def test_a_ledger_ahead_of_its_anchor_starts(tmp_path: Path) -> None:
+    """A crash between the charge and its mark leaves the anchor behind, which is no fault."""
+    home, path = Home("sqlite", tmp_path, None), tmp_path / "anchor.log"
+    ledger = home.open(anchor=path)
+    ledger.reserve(ask(), TENTH)
+    home.again().reserve(ask(), TENTH)  # without the anchor, as if the mark was never made
+    again = home.again(anchor=path)
+    again.reserve(ask(), TENTH)
+
+    assert 3 == len(path.read_text(encoding="utf-8").splitlines())
+    again.verify()
+    home.close()
+
+
+def test_another_history_is_noticed(tmp_path: Path) -> None:
+    """A ledger as long as its anchor says, but with other records, does not start."""
+    home, path = Home("sqlite", tmp_path, None), tmp_path / "anchor.log"
+    ledger = home.open(anchor=path)
+    copy = copy_file(home, "copy.db")
+    ledger.reserve(ask(), TENTH)
+    restore(home, copy)
+    home.again().reserve(ask("SELECT 2"), TENTH)
+    with pytest.raises(LedgerDamaged, match="anchor"):
+        home.again(anchor=path)
+    home.close()
+
+
+def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
+    """The last whole line counts, and the next mark begins a line of its own."""
+    path = tmp_path / "anchor.log"
+    anchor = LogAnchor(path)
+    anchor.keep(Mark("mine", 1, "a"))
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"ledger": "mine", "rec')
+
+    assert Mark("mine", 1, "a") == anchor.newest()
+    anchor.keep(Mark("mine", 2, "b"))
+    assert Mark("mine", 2, "b") == anchor.newest()
+
+
+def test_a_spoilt_anchor_is_a_fault(tmp_path: Path) -> None:
+    """An anchor that says nothing is not taken for a new one."""
+    for name, make in (("anchor", FileAnchor), ("anchor.log", LogAnchor)):
+        (tmp_path / name).write_text("gone\n", encoding="utf-8")
+        with pytest.raises(LedgerDamaged):
+            make(tmp_path / name).newest()
+
+
+def test_without_its_anchor_a_ledger_answers_nothing(tmp_path: Path) -> None:
+    """An anchor that cannot be written stops the answer; the charge stays."""
+    home, folder = Home("sqlite", tmp_path, None), tmp_path / "far"
+    folder.mkdir()
+    ledger = home.open(anchor=folder / "anchor")
+    shutil.rmtree(folder)
+    with pytest.raises(LedgerUnavailable):
+        ledger.reserve(ask(), TENTH)
+
+    assert TENTH == ledger.filter.spent
+    with pytest.raises(BadDeclaration):
+        open_anchor("  ")
+    home.close()
+
+
+def test_a_database_swapped_for_an_older_copy_is_noticed_at_once(tmp_path: Path) -> None:
+    """Also without an anchor: a running process remembers how long the chain was."""
+    home = Home("sqlite", tmp_path, None)
+    ledger = home.open()
+    copy = copy_file(home, "copy.db")
+    ledger.reserve(ask(), TENTH)
+    restore(home, copy)
+    with pytest.raises(LedgerBehind):
+        ledger.reserve(ask(), TENTH)
+    home.close()
+
+
+def test_an_export_tells_what_was_spent(home: Home) -> None:
+    """From the lines alone anyone finds the filter as it stands, and every receipt."""
+    opening = GaussianFilter(Fraction(1), Fraction(1, 10**6), Fraction(1, 10**7))
+    ledger = home.open(opening)
+    receipt = ledger.commit(ledger.reserve(ask(), TENTH, Fraction(1, 10**8)), NOISY)
+    ledger.reserve(ask("SELECT 2"), Share.floor("1/7"))
+    lines = list(ledger.export())
+    found = recount(lines)
+
+    assert ledger.filter == found.filter
+    assert (2, 1) == (found.entries, found.answered)
+    assert found.has(receipt)
+    assert not found.has(Receipt(receipt.entry, receipt.share, "0" * 64))
+    assert not any("steps" in line for line in lines)
+    assert ledger.salt not in "".join(lines)
+
+
+def test_a_changed_export_is_noticed(home: Home) -> None:
+    """No line of an export can be changed, left out or moved."""
+    ledger = home.open()
+    for place in range(3):
+        ledger.commit(ledger.reserve(ask(f"SELECT {place}"), TENTH), NOISY)
+    lines = list(ledger.export())
+    recount(lines)
+    cheap = json.loads(lines[1])
+    cheap["charge"]["units"] = 1
+    changed = [
+        [lines[0], json.dumps(cheap), *lines[2:]],
+        lines[:-1],
+        [lines[0], *lines[2:]],
+        [lines[0], lines[2], lines[1], *lines[3:]],
+        [*lines, lines[-1]],
+        [lines[0].replace("PureFilter", "ImpureFilter"), *lines[1:]],
+        [lines[0].replace('epsilon\\": \\"1', 'epsilon\\": \\"2'), *lines[1:]],
+        ["nothing", *lines[1:]],
+        [],
+    ]
+    for others in changed:
+        assert others != lines
+        with pytest.raises(LedgerDamaged):
+            recount(others)
+
+
+def test_a_ledger_belongs_to_one_budget(lasting: Home) -> None:
+    """Another epsilon, delta or accounting is refused, for a share would mean something else."""
+    lasting.open(WHOLE)
+    for other in (
+        PureFilter(Fraction(2)),
+        PureFilter(Fraction(1), Fraction(1, 10)),
+        GaussianFilter(Fraction(1), Fraction(1, 10**6)),
+    ):
+        with pytest.raises(BadDeclaration, match="epsilon=1"):
+            lasting.again(other)
+
+
+def test_what_is_set_aside_stays(lasting: Home) -> None:
+    """The pot of delta is that of the ledger, whatever is declared later."""
+    terms = (Fraction(1), Fraction(1, 10**6))
+    lasting.open(GaussianFilter(*terms, Fraction(1, 10**7)))
+
+    assert Fraction(1, 10**7) == lasting.again(GaussianFilter(*terms)).opening.delta_pot
+
+
+@pytest.mark.parametrize(
+    "address", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "post gres://"]
+)
+def test_an_address_that_cannot_be_a_ledger_is_refused(address: str) -> None:
+    """Only files of SQLite and PostgreSQL are ledgers; no password is repeated."""
+    with pytest.raises(BadDeclaration):
+        open_ledger(address, WHOLE)
+
+
+def test_ledgers_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    """A new file of a ledger may be read by no one else."""
+    home = Home("sqlite", tmp_path, None)
+    home.open().reserve(ask(), TENTH)
+
+    assert 0 == Path(home.address).stat().st_mode & 0o077
+    home.close()

@@ -1,0 +1,109 @@
+"""Many processes and one budget: what is granted adds up to the budget, exactly."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from confide.ledger import open_ledger
+from confide.loss import Share
+from support import racers
+from support.ledgers import WHOLE
+from support.postgres import Postgres
+from support.racers import SHARES
+from support.tree import ROOT
+
+PATIENCE: Final = 600
+Told = list[dict[str, Any]]
+
+
+def start(address: str, *words: object) -> "subprocess.Popen[str]":
+    """Begin a race."""
+    return subprocess.Popen(
+        [sys.executable, racers.__file__, address, *map(str, words)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+    )
+
+
+def finish(program: "subprocess.Popen[str]") -> Told:
+    """Return what each racer was granted."""
+    output, _ = program.communicate(timeout=PATIENCE)
+    assert 0 == program.returncode
+    told: Told = json.loads(output)
+    return told
+
+
+def check_exact(address: str, told: Told) -> None:
+    """See that all shares were granted, each once, and that the ledger says the same."""
+    granted = [entry for one in told for entry in one["granted"]]
+    ledger = open_ledger(address, WHOLE)
+    entries = list(ledger.entries())
+    ledger.verify()
+    spent = ledger.filter.spent
+    ledger.close()
+
+    assert SHARES == len(granted) == len(set(granted)) == len(entries)
+    assert Share.floor(1) == spent
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, scratch: Path) -> str:
+    """Return where the budget is that all race for."""
+    if request.param == "sqlite":
+        return str(scratch / f"{request.node.name}.db")
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.create()
+
+
+@pytest.mark.slow
+def test_sixteen_processes_get_exactly_the_budget(address: str) -> None:
+    """Of 16 x 200 requests for a thousandth each, exactly 1,000 are granted."""
+    told = finish(start(address, "--processes", 16, "--requests", 200))
+
+    assert 16 == len(told)
+    check_exact(address, told)
+
+
+@pytest.mark.slow
+def test_two_servers_get_exactly_the_budget(postgres: Postgres) -> None:
+    """Two servers with eight threads each share one budget in PostgreSQL."""
+    address = postgres.create()
+    told = finish(start(address, "--processes", 2, "--threads", 8, "--requests", 200))
+
+    assert 16 == len(told)
+    check_exact(address, told)
+
+
+@pytest.mark.slow
+def test_cut_connections_change_nothing(postgres: Postgres) -> None:
+    """With connections cut at random moments, keys still make each grant one grant."""
+    address = postgres.create()
+    name, draw, cuts = address.split("/")[3].split("?")[0], random.Random("cuts"), 0
+    program = start(address, "--processes", 16, "--requests", 200)
+    while program.poll() is None:
+        time.sleep(draw.uniform(0.0, 0.1))
+        cuts += postgres.cut_connection(name)
+    told = finish(program)
+
+    assert cuts > 20
+    check_exact(address, told)
+
+
+@pytest.mark.slow
+def test_forks_share_neither_budget_nor_noise(address: str) -> None:
+    """Forks (200, 40 in PostgreSQL) get a share each, and no two of them draw the same noise."""
+    count = 200 if "://" not in address else 40
+    told = finish(start(address, "--processes", count, "--inherit"))
+    granted = [entry for one in told for entry in one["granted"]]
+
+    assert count == len(told) == len(granted) == len(set(granted))
+    assert count == len({one["drawn"] for one in told})

@@ -1,0 +1,134 @@
+"""A set of questions planned together and answered once."""
+
+from fractions import Fraction
+
+import pandas as pd
+import pytest
+
+import confide as cf
+from confide.batches import Batch, plan_batch, square_error
+from confide.loss import Share
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+TOTAL = "SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward"
+MEAN = "SELECT AVG(cost) AS mean FROM visits"
+BEST = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
+BUDGETS = [cf.Budget(epsilon=2), cf.Budget(epsilon=2, delta=1e-6)]
+
+
+def make_curator(budget: cf.Budget) -> cf.Curator:
+    frame = pd.DataFrame(
+        {"patient": range(90), "ward": ["A", "B", "C"] * 30, "cost": [float(i) for i in range(90)]}
+    )
+    table = cf.Table(
+        "visits",
+        frame,
+        unit="patient",
+        columns={"ward": cf.Category(["A", "B", "C"]), "cost": cf.Float(0, 100)},
+        max_rows_per_unit=1,
+        max_groups_per_unit=1,
+    )
+    return cf.Curator([table], budget=budget)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "gaussian"])
+def test_a_batch_is_answered_in_order_from_one_charge(budget: cf.Budget) -> None:
+    """Answers stand in the order of the questions, and one entry pays for all of them."""
+    curator = make_curator(budget)
+
+    first, second, third = curator.release([COUNT, TOTAL, MEAN], share="30%")
+
+    assert [("n",), ("ward", "total"), ("mean",)] == [
+        answer.columns for answer in (first, second, third)
+    ]
+    assert 1 == len(list(curator.ledger.entries()))
+    assert Fraction(3, 10) == curator.budget.spent.share
+    costs = [answer.cost.share for answer in (first, second, third)]
+    assert Fraction(3, 10) - Fraction(1, 10**15) < sum(costs) <= Fraction(3, 10)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "gaussian"])
+def test_the_same_batch_again_is_free_and_equal(budget: cf.Budget) -> None:
+    """A repeated batch gives the same rows at no cost; fresh=True pays again."""
+    curator = make_curator(budget)
+    before = curator.release([COUNT, TOTAL], share="10%")
+
+    again = curator.release([COUNT, TOTAL], share="20%")
+    fresh = curator.release([COUNT, TOTAL], share="10%", fresh=True)
+
+    assert [answer.rows for answer in before] == [answer.rows for answer in again]
+    assert [Fraction(0)] * 2 == [answer.cost.share for answer in again]
+    assert all(answer.reused for answer in again)
+    assert not any(answer.reused for answer in fresh)
+    assert Fraction(2, 10) == curator.budget.spent.share
+
+
+def test_a_question_asked_twice_is_paid_once() -> None:
+    """Equal questions in one batch share one plan and one answer."""
+    curator = make_curator(BUDGETS[0])
+
+    one, other = curator.release([COUNT, "select count(*) as n from visits"], share="10%")
+
+    assert one.rows == other.rows
+    assert Fraction(1, 10) == one.cost.share
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "gaussian"])
+@pytest.mark.parametrize("weights", [[1, 1], [10_000, 1], [1, 7]])
+def test_the_batch_is_at_least_as_good_as_equal_shares(
+    budget: cf.Budget, weights: list[int]
+) -> None:
+    """The weighted squares of the noise add up to no more than under equal shares."""
+    desk = make_curator(budget)._desk()
+    share = Share.floor("40%")
+    queries = [desk.read(COUNT), desk.read(TOTAL)]
+
+    def error(parts: list[Share]) -> float:
+        plans = [desk.plan(query, part) for query, part in zip(queries, parts, strict=True)]
+        errors = [square_error(plan) or 0.0 for plan in plans]
+        return sum(weight * one for weight, one in zip(weights, errors, strict=True))
+
+    planned = plan_batch(desk, Batch.of(queries, weights), share)
+    equal = [Share(share.units // 2)] * 2
+
+    assert error([part for part, _ in planned]) <= error(equal)
+    assert error([part for part, _ in planned]) < error(equal) * 0.9 or weights == [10_000, 1]
+
+
+def test_a_batch_that_does_not_fit_spends_nothing() -> None:
+    """A batch past the budget is refused as a whole."""
+    curator = make_curator(BUDGETS[0])
+    curator.release([COUNT], share="80%")
+
+    with pytest.raises(cf.BudgetExceeded):
+        curator.release([TOTAL, MEAN], share="30%")
+
+    assert Fraction(8, 10) == curator.budget.spent.share
+
+
+@pytest.mark.parametrize(
+    ("questions", "weights", "said"),
+    [
+        ([], None, "1 to 1,000 questions"),
+        ([COUNT], [1, 2], "one a question"),
+        ([COUNT], [0], "weights"),
+        ([BEST], None, "by itself"),
+        (["SELECT nothing FROM visits"], None, "nothing"),
+    ],
+)
+def test_a_wrong_batch_is_refused(
+    questions: list[str], weights: list[int] | None, said: str
+) -> None:
+    """A batch that cannot be planned says why and spends nothing."""
+    curator = make_curator(BUDGETS[0])
+
+    with pytest.raises(cf.ConfideError, match=said):
+        curator.release(questions, weights=weights, share="10%")
+
+    assert 0 == curator.budget.spent.share
+
+
+def test_a_batch_needs_a_cost_and_not_an_error() -> None:
+    """error= is refused for a batch, with what to say instead."""
+    with pytest.raises(cf.Refusal, match="epsilon= or share="):
+        make_curator(BUDGETS[0]).release([COUNT], error=5)

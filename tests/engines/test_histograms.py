@@ -1,0 +1,110 @@
+"""Rows are counted by the cells of the plan: every row once, in its own cell, and none twice."""
+
+import math
+from datetime import date
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import confide as cf
+from confide.curator import Curator
+from confide.engines import Counts, open_counts
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.plan import Plan
+
+SHARE: Final = Share.floor("1/100")
+NOTHING: Final = np.empty(0, dtype=np.int64)
+AWKWARD: Final = (None, math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324, -0.0, 0.0, 999.5)
+
+
+def open_curator(values: list[Any], keys: list[Any], **columns: Any) -> Curator:
+    source = pa.table(
+        {
+            "pid": list(range(len(values))),
+            "x": pa.array(values, pa.float64()),
+            "k": pa.array(keys),
+        }
+    )
+    table = cf.Table("t", source, unit="pid", columns=columns, unique=True)
+    return Curator([table], budget=cf.Budget(1))
+
+
+def count(curator: Curator, text: str) -> tuple[Plan, Counts]:
+    """Return the plan of a question and the counts of its first histogram."""
+    plan = curator._plan(curator._read(text), SHARE)
+    return plan, open_counts(curator._engine.run(plan, Hold(0, SHARE)))[0]
+
+
+@pytest.mark.parametrize("low", [-1_000.0, 0.0, 3.5, 1e15])
+@pytest.mark.parametrize("width", [1e-3, 1.0, 1e6, 1e300])
+def test_each_value_is_counted_in_the_cell_that_encloses_it(low: float, width: float) -> None:
+    """Whatever a range is, the ends of a value's cell enclose the value after clipping."""
+    high = low + width
+    inside = [low, high, low + width / 3, low + width * 0.999, low / 2 + high / 2, *AWKWARD]
+    columns = {"x": cf.Float(low, high), "k": cf.Int(0, 99)}
+    curator = open_curator(inside, list(range(len(inside))), **columns)
+    plan, counts = count(curator, "SELECT k, MEDIAN(x) AS m FROM t GROUP BY k")
+    cells = plan.histograms[0].cells
+    for key, value in enumerate(inside):
+        found, rows = counts.get((key,), (NOTHING, NOTHING))
+        if value is None or math.isnan(value):
+            assert 0 == len(found)
+            continue
+        clipped = min(max(value, low), high)
+        (least,), (most,) = cells.ends(found)
+
+        assert [1] == rows.tolist()
+        assert 0 <= found[0] < cells.count
+        assert least - 1e-9 * abs(least) <= clipped <= most + 1e-9 * abs(most)
+
+
+def test_cells_grow_with_their_values() -> None:
+    """Cells are in the order of their values, and near zero far narrower than far from it."""
+    curator = open_curator([1.0], [1], x=cf.Float(-100, 1e6), k=cf.Int(0, 9))
+    plan, _ = count(curator, "SELECT MEDIAN(x) AS m FROM t")
+    cells = plan.histograms[0].cells
+    some = np.arange(0, cells.count, 37)
+    (low, high), middle = cells.ends(some), cells.middle(some)
+
+    assert (np.diff(middle) >= 0).all()
+    assert (low <= middle).all()
+    assert (middle <= high).all()
+    assert (high - low)[np.abs(middle) < 1e-3].max() < 1e-6
+    assert (high - low).max() < 1e6 / cells.count * 2
+
+
+def test_counts_add_up_over_keys_that_are_listed_alike() -> None:
+    """Texts that the declaration does not list are one group, NULL, with all their rows."""
+    keys = ["A", "B", "x", "y", None, "A"]
+    listed = cf.Category(["A", "B", None])
+    curator = open_curator([1.0, 2.0, 3.0, 3.0, 3.0, 1.0], keys, x=cf.Float(0, 9, step=1), k=listed)
+    _, counts = count(curator, "SELECT k, MEDIAN(x) AS m FROM t GROUP BY k")
+    shown = {key[0]: [part.tolist() for part in pair] for key, pair in counts.items()}
+
+    assert {"A": [[1], [2]], "B": [[2], [1]], None: [[3], [3]]} == shown
+
+
+def test_days_and_truth_values_are_keys_as_they_are_declared() -> None:
+    """Keys come back in the types in which the plan names its groups."""
+    days = [date(2020, 1, 2), date(2020, 1, 3), None]
+    curator = open_curator(
+        [1.0, 2.0, 3.0], days, x=cf.Float(0, 9), k=cf.Date("2020-01-01", "2020-01-05")
+    )
+    plan, counts = count(curator, "SELECT k, x > 1 AS big, MEDIAN(x) AS m FROM t GROUP BY k, big")
+    groups = plan.keys.groups  # type: ignore[union-attr]  # declared
+
+    assert {(days[0], False), (days[1], True)} == counts.keys() & set(groups)
+
+
+def test_rows_of_no_condition_are_not_counted() -> None:
+    """WHERE and FILTER leave rows out, and an empty table has no cells."""
+    curator = open_curator([1.0, 2.0, 3.0], [1, 2, 3], x=cf.Float(0, 9, step=1), k=cf.Int(0, 9))
+    asked = "SELECT MEDIAN(x) FILTER (WHERE k > 1) AS m FROM t WHERE k < 3"
+    _, counts = count(curator, asked)
+    _, nothing = count(curator, "SELECT MEDIAN(x) AS m FROM t WHERE k > 7")
+
+    assert [[2], [1]] == [part.tolist() for part in counts[()]]
+    assert [[], []] == [part.tolist() for part in nothing[()]]

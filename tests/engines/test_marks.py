@@ -1,0 +1,167 @@
+"""Marks follow their law, favour no value, and are the same on another engine."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from sqlglot import expressions as sql
+
+from confide.declare import Kind
+from confide.engines import marks
+from confide.engines.cuts import MOST_LEVELS, cut_rows
+from confide.engines.expressions import Sql
+from confide.engines.fragments import UNIT, column, select, table
+from confide.engines.marks import LEVEL, MARK, mark_rows
+from confide.plan import Contribution
+from support.entropy import SeededEntropy
+from support.laws import ALPHA, chi_square_p
+from support.marks import mark_of
+from support.postgres import Postgres
+
+KINDS: Final = {
+    UNIT: Kind.INT,
+    "text": Kind.TEXT,
+    "whole": Kind.INT,
+    "real": Kind.FLOAT,
+    "day": Kind.DATE,
+    "truth": Kind.BOOL,
+}
+NAMES: Final = list(KINDS)
+TYPES: Final = ("BIGINT", "TEXT", "BIGINT", "DOUBLE PRECISION", "DATE", "BOOLEAN")
+ARROW: Final = (pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.bool_())
+ODD: Final[dict[str, tuple[Any, ...]]] = {
+    UNIT: (0, 1, -1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63), 12_345),
+    "text": ("", "a", "A", "ä", "a\u0308", "👩‍🚀", "it's", "  ", "%_\\", "z" * 100, None),
+    "whole": (0, 7, -7, 2**53, -(2**53), 2**31, None),
+    "real": (0.0, 0.5, 1.5, 2.5, -0.25, 1e-320, 1e300, -1e300, 1.7976931348623157e308, None),
+    "day": (date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31), None),
+    "truth": (True, False, None),
+}
+ROWS: Final = 400
+ALIKE: Final = 12_000
+UNIT_IDS: Final = {
+    "in a row": np.arange(ALIKE),
+    "thousands": np.arange(ALIKE) * 1_000,
+    "high bits": np.arange(ALIKE) << 33,
+    "few bits": np.arange(ALIKE) << 20,
+}
+
+
+@pytest.fixture
+def rng(entropy: SeededEntropy) -> np.random.Generator:
+    """Return random choices that depend on the run's seed."""
+    return np.random.default_rng(int(entropy.words(1)[0]))
+
+
+def draw_rows(rng: np.random.Generator, units: int = ROWS) -> list[tuple[Any, ...]]:
+    """Return rows of odd values, of no more than so many units."""
+    chosen = rng.integers(0, min(units, len(ODD[UNIT])), ROWS)
+    others = [rng.integers(0, len(ODD[name]), ROWS) for name in NAMES[1:]]
+    places = zip(chosen, *others, strict=True)
+    return [
+        tuple(ODD[name][place] for name, place in zip(NAMES, row, strict=True)) for row in places
+    ]
+
+
+def run_here(rows: Sequence[tuple[Any, ...]], statement: sql.Select) -> list[tuple[Any, ...]]:
+    """Return what DuckDB answers."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, ARROW, strict=True)]
+    connection = duckdb.connect()
+    connection.register("odd", pa.table(dict(zip(NAMES, arrays, strict=True))))
+    return connection.execute(statement.sql("duckdb")).fetchall()
+
+
+def run_there(
+    rows: Sequence[tuple[Any, ...]], statement: sql.Select, postgres: Postgres
+) -> list[tuple[Any, ...]]:
+    """Return what PostgreSQL answers."""
+    name = postgres.create().split("@/")[1].split("?")[0]
+    listed = ", ".join(f'"{name}" {kind}' for name, kind in zip(NAMES, TYPES, strict=True))
+    with postgres.connect(name) as connection:
+        connection.execute(f"CREATE TABLE odd ({listed})")
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO odd VALUES (%s, %s, %s, %s, %s, %s)", rows)
+            text = statement.sql("postgres")
+            return cursor.execute(text).fetchall()
+
+
+def write_marks(salt: str) -> sql.Select:
+    return mark_rows(select(map(column, NAMES), table("odd")), NAMES, NAMES, KINDS, salt)
+
+
+def text_digit_there(text: Sql) -> Sql:
+    """Return `marks._text_digit` in the words of PostgreSQL."""
+    digest = text.sql("postgres")
+    bytes_ = " || ".join(f"SUBSTR(MD5({digest}), {place}, 2)" for place in (31, 29, 27, 25))
+    return sql.Paren(this=sql.Var(this=f"CAST(CAST('x' || {bytes_} AS BIT(32)) AS BIGINT) >> 1"))
+
+
+def test_marks_follow_their_law(rng: np.random.Generator) -> None:
+    """Marks and levels of odd values, NULL among them, are what plain Python computes."""
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
+    expected = [(*row, *mark_of(zip(row, KINDS.values(), strict=True), salt)) for row in rows]
+
+    assert Counter(expected) == Counter(run_here(rows, write_marks(salt)))
+    assert all(0 <= mark < 2**62 for *_, mark, _ in expected)
+
+
+def test_marks_are_the_same_on_postgresql(
+    postgres: Postgres, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One salt gives every row the same mark on DuckDB and on PostgreSQL."""
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
+    here = run_here(rows, write_marks(salt))
+    monkeypatch.setattr(marks, "_text_digit", text_digit_there)
+    there = run_there(rows, write_marks(salt), postgres)
+
+    assert Counter(here) == Counter(there)
+
+
+@pytest.mark.parametrize("limits", [(40, MOST_LEVELS + 1), (10, 10)], ids=str)
+def test_the_same_rows_stay_on_postgresql(
+    limits: tuple[int, int],
+    postgres: Postgres,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A unit is cut to the same rows on DuckDB and on PostgreSQL."""
+    rows, salt = draw_rows(rng, units=3), str(rng.integers(2**60))
+
+    def write() -> sql.Select:
+        chosen = select(map(column, NAMES), table("odd"))
+        keys, parts = ["day", "whole"], ["text", "real", "truth"]
+        return cut_rows(chosen, Contribution(*limits, is_cut=True), keys, parts, salt, kinds=KINDS)
+
+    here = run_here(rows, write())
+    monkeypatch.setattr(marks, "_text_digit", text_digit_there)
+    there = run_there(rows, write(), postgres)
+
+    assert limits[0] * 3 >= len(here) > limits[0]
+    assert Counter(here) == Counter(there)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("units", UNIT_IDS.values(), ids=UNIT_IDS)
+@pytest.mark.parametrize("keys", [(1, 2, 3), tuple(range(10)), (5, 1_000, 77_777)], ids=str)
+def test_no_value_is_favoured(
+    keys: tuple[int, ...], units: np.ndarray[Any, Any], rng: np.random.Generator
+) -> None:
+    """Whatever units and groups look like, each group comes first in as many units."""
+    pairs = pa.table({UNIT: np.repeat(units, len(keys)), "k0": np.tile(keys, len(units))})
+    connection = duckdb.connect()
+    connection.register("pairs", pairs)
+    chosen = select(map(column, [UNIT, "k0"]), table("pairs"))
+    salt = str(rng.integers(2**60))
+    marked = mark_rows(chosen, [UNIT, "k0"], [UNIT, "k0"], {UNIT: Kind.INT, "k0": Kind.INT}, salt)
+    order = f'("{MARK}" & 2147483647) - "{LEVEL}" * 2147483648'
+    first = f'SELECT arg_min(k0, {order}) FROM ({marked.sql("duckdb")}) GROUP BY "{UNIT}"'
+    draws = [key for (key,) in connection.execute(first).fetchall()]
+
+    assert chi_square_p(draws, dict.fromkeys(keys, 1 / len(keys))) > ALPHA
+    assert len(units) == len(draws)

@@ -1,0 +1,127 @@
+"""Counts of transcripts are those of the trees they stand for, and codes are codes."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.holdout.coding import (
+    choose_cells,
+    history_nats,
+    log_answers,
+    log_ladder,
+    log_nodes,
+    outcome_nats,
+    sampling_width,
+    step_nats,
+    value_nats,
+)
+from confide.holdout.intervals import hoeffding_width
+
+
+def count_nodes(queries: int, overfits: int, cells: int) -> int:
+    """Count transcripts before each query by writing them all down."""
+    total, alive = 0, [0]
+    for _ in range(queries):
+        total += len(alive)
+        stand = alive
+        over = [used + 1 for used in alive for _ in range(cells)]
+        alive = [used for used in [*stand, *over] if used < overfits]
+    return total
+
+
+@pytest.mark.parametrize(
+    ("queries", "overfits", "cells"), list(itertools.product([1, 3, 5], [1, 2, 7], [1, 2, 4]))
+)
+def test_nodes_are_counted_as_they_stand(queries: int, overfits: int, cells: int) -> None:
+    """The formula for sessions that stop after B overfits counts their tree, and never below."""
+    count = count_nodes(queries, overfits, cells)
+
+    assert math.log(count) <= log_nodes(queries, overfits, cells) + 1e-15
+    assert pytest.approx(count, rel=1e-9) == math.exp(log_nodes(queries, overfits, cells))
+
+
+def test_long_sessions_are_counted_from_above() -> None:
+    """Where the terms are too many to add up, their number times the largest bounds the sum."""
+    terms = [log_nodes(20_000, b, 3) for b in (4_096, 4_097, 19_999)]
+
+    assert sorted(terms) == terms
+    assert terms[1] <= terms[0] + math.log(4_097) + 10
+    assert log_nodes(20_000, 20_000, 3) >= 20_000 * math.log(4) - math.log(3)
+
+
+@pytest.mark.parametrize(("queries", "cells"), list(itertools.product([1, 2, 5], [1, 2, 5])))
+def test_answers_without_a_guess_are_counted_as_they_stand(queries: int, cells: int) -> None:
+    """The formula for rounding is the sum over queries of cells^(i - 1)."""
+    count = sum(cells**i for i in range(queries))
+
+    assert pytest.approx(count, rel=1e-9) == math.exp(log_answers(queries, cells))
+
+
+@pytest.mark.parametrize(("queries", "levels"), list(itertools.product([1, 2, 4], [2, 3, 5])))
+def test_boards_are_counted_as_they_stand(queries: int, levels: int) -> None:
+    """The formula for the ladder counts sequences of levels that never fall, from the lowest."""
+    count = sum(
+        all(a <= b for a, b in itertools.pairwise((0, *path)))
+        for length in range(queries)
+        for path in itertools.product(range(levels), repeat=length)
+    )
+
+    assert pytest.approx(count, rel=1e-9) == math.exp(log_ladder(queries, levels))
+
+
+@pytest.mark.parametrize("length", [1, 4, 9])
+def test_outcome_codes_sum_to_one(length: int) -> None:
+    """The probabilities that the code gives all transcripts of one length sum to 1."""
+    total = 0.0
+    for path in itertools.product([False, True], repeat=length):
+        nats, seen = 0.0, [0, 0]
+        for is_overfit in path:
+            nats += outcome_nats(*seen, is_overfit=is_overfit)
+            seen[is_overfit] += 1
+        assert pytest.approx(history_nats(*seen)) == nats
+        total += math.exp(-nats)
+
+    assert pytest.approx(1.0) == total
+
+
+@given(st.integers(1, 400), st.integers(0, 399))
+def test_value_codes_keep_krafts_inequality(cells: int, guess: int) -> None:
+    """Over all cells, wherever the guess's own lies, the code's probabilities sum to at most 1."""
+    own = guess % cells
+
+    assert math.fsum(math.exp(-value_nats(cell - own, cells)) for cell in range(cells)) <= 1 + 1e-12
+
+
+def test_steps_share_beta_out() -> None:
+    """The levels of an endless session sum to at most beta."""
+    assert math.fsum(math.exp(-step_nats(i, 0.05)) for i in range(1, 5_000)) <= 0.05
+
+
+@given(st.integers(100, 10**6), st.floats(0.02, 0.4), st.integers(1, 10**5), st.integers(1, 40))
+def test_chosen_cells_fit_and_fewer_do_not(
+    rows: int, tau: float, queries: int, overfits: int
+) -> None:
+    """The chosen number of cells keeps tau; one cell fewer does not."""
+    found = choose_cells(rows, tau, 0.05, queries, overfits)
+    if found is None:
+        return
+    cells, width = found
+
+    assert width + 1 / (2 * cells) <= tau + 1e-9
+    fewer = cells - 1
+    if fewer:
+        narrow = sampling_width(rows, log_nodes(queries, overfits, fewer), 0.05)
+        assert narrow + 1 / (2 * fewer) > tau - 1e-9
+
+
+def test_an_endless_session_is_as_narrow_as_it_should_be() -> None:
+    """After 1,000 queries on 10,000 rows: 0.033 without overfits, 0.096 after 20, at most."""
+    start = step_nats(1_000, 0.05) + math.log(2)
+    none = hoeffding_width(10_000, start + history_nats(999, 0))
+    some = hoeffding_width(10_000, start + history_nats(979, 20) + 20 * value_nats(2, 50))
+
+    assert none <= 0.033
+    assert some <= 0.096

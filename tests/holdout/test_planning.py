@@ -1,0 +1,135 @@
+"""Plans reach the figures that the theory promises, and their inverses agree with them."""
+
+from dataclasses import replace
+
+import pytest
+
+from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.holdout import plan
+from confide.holdout.planning import RULES, Bound, Plan, Rule
+from confide.holdout.planning import _Wish as Wish
+
+FIGURES = [
+    # tau, queries, overfits, published theorem, coding with its claim, coding to the last overfit
+    (0.1, 100, 10, 1.38e7, 41_361, 5_474),
+    (0.1, 10**6, 10, 2.80e7, 115_403, 14_940),
+    (0.05, 10**4, 10, 8.35e7, 334_192, 42_568),
+    (0.05, 10**4, 100, 8.35e8, 2.63e6, 249_606),
+]
+UNGUESSED = [
+    ("splitting", 41_500, 6.45e6),
+    ("rounding", 24_078, 2.41e6),
+    ("gaussian, posterior", 53_551, 614_575),
+    ("gaussian, information", 22_812, 242_667),
+]
+
+
+def rows(found: Plan, rule: str) -> int:
+    return next(bound.n for bound in found.bounds if bound.rule == rule)
+
+
+def solve(wish: Wish, rule: Rule) -> Bound:
+    found = wish.solve(rule)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("figures", FIGURES)
+def test_guessed_sessions_reach_their_figures(
+    figures: tuple[float, int, int, float, float, int],
+) -> None:
+    """Each bound with a training guess needs no more rows than was worked out beforehand."""
+    tau, queries, overfits, theorem, same, stop = figures
+    found = plan(tau=tau, beta=0.05, queries=queries, overfits=overfits)
+
+    assert pytest.approx(theorem, rel=0.005) == rows(found, "thresholdout, published theorem")
+    assert rows(found, "coding, published claim") <= same
+    assert rows(found, "coding") <= stop
+
+
+@pytest.mark.parametrize(("rule", "short", "long"), UNGUESSED)
+def test_sessions_without_a_guess_reach_their_figures(rule: str, short: float, long: float) -> None:
+    """Each bound without a guess needs no more rows than was worked out beforehand."""
+    assert rows(plan(tau=0.1, queries=100), rule) <= short
+    assert rows(plan(tau=0.1, queries=10**4), rule) <= long * 1.0005
+
+
+def test_the_best_that_can_be_run_is_the_plan() -> None:
+    """Bounds come best first, and the plan is the first that confide runs for every answer."""
+    found = plan(tau=0.1, queries=100, overfits=10)
+
+    assert sorted(bound.n for bound in found.bounds) == [bound.n for bound in found.bounds]
+    assert len(RULES) == len(found.bounds)
+    assert ("coding", 5432) == (found.method, found.n)
+    assert "gaussian" == plan(tau=0.1, queries=100).method
+    assert "coding" in str(found)
+    assert "5,432" in str(found)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_more_is_never_cheaper(rule: Rule) -> None:
+    """Less tau, less beta, more queries or more overfits never need fewer rows."""
+    wish = Wish(tau=0.1, beta=0.05, queries=50, overfits=5, sought="n")
+    base = solve(wish, rule).n
+
+    assert base <= solve(replace(wish, tau=0.08), rule).n
+    assert base <= solve(replace(wish, beta=0.01), rule).n
+    assert base <= solve(replace(wish, queries=60), rule).n
+    assert base <= solve(replace(wish, overfits=6), rule).n
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_inverses_agree(rule: Rule) -> None:
+    """At the rows that a plan demands the least tau is the one asked for; with one less, not."""
+    wish = Wish(tau=0.1, beta=0.05, queries=40, overfits=4, sought="n")
+    need = solve(wish, rule).n
+    tau = replace(wish, sought="tau")
+
+    assert solve(replace(tau, n=need), rule).tau <= 0.1 + 1e-6
+    assert solve(replace(tau, n=need - 1), rule).tau > 0.1 - 1e-6
+    assert solve(replace(wish, sought="queries", n=need), rule).queries >= 40
+
+
+def test_overfits_are_found_for_given_rows() -> None:
+    """For given n, tau and queries, one overfit more than the plan's would not fit."""
+    found = plan(n=10_000, tau=0.1, queries=1_000)
+
+    assert "overfits" == found.sought
+    assert found.overfits is not None
+    assert plan(tau=0.1, queries=1_000, overfits=found.overfits).n <= 10_000
+    assert plan(tau=0.1, queries=1_000, overfits=found.overfits + 1).n > 10_000
+
+
+def test_both_can_be_open() -> None:
+    """For given n and tau alone, the most queries are shown for several numbers of overfits."""
+    found = plan(n=20_000, tau=0.1)
+    shown = {bound.overfits for bound in found.bounds if bound.rule == "coding"}
+
+    assert 10 == found.overfits
+    assert len(shown) >= 3
+
+
+def test_private_sessions_can_be_planned() -> None:
+    """With epsilon the plan is a private Thresholdout, cheaper the larger epsilon."""
+    found = plan(tau=0.1, queries=100, overfits=10, epsilon=1)
+
+    assert "thresholdout" == found.method
+    assert found.n <= 27_000
+    assert plan(tau=0.1, queries=100, overfits=10, epsilon=0.5).n > found.n
+
+
+def test_what_cannot_be_is_refused() -> None:
+    """Nothing sought, too much sought, and numbers out of range each get a message."""
+    for wish in (
+        {},
+        {"tau": 0.1},
+        {"tau": 0.1, "queries": 5, "overfits": 2, "n": 10},
+        {"tau": 1.5, "queries": 5},
+        {"tau": 0.1, "queries": 0},
+        {"tau": 0.1, "queries": 5, "beta": 0},
+        {"n": 100},
+    ):
+        with pytest.raises(BadDeclaration):
+            plan(**wish)
+    with pytest.raises(UnsupportedQuery, match="no method"):
+        plan(n=3, tau=0.01, queries=100)

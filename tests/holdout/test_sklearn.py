@@ -1,0 +1,68 @@
+"""scikit-learn searches with a holdout's scorer, in one process or several."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from confide.errors import BudgetExceeded
+from confide.holdout import Holdout
+
+N = 4_000
+
+
+def draw(number: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(number)
+    features = rng.normal(size=(N, 3))
+    return features, (features[:, 0] + rng.normal(size=N) > 0).astype(int)
+
+
+def test_scores_come_from_the_holdout() -> None:
+    """Every fold's score is the holdout's answer: near the true accuracy, in one query each."""
+    train, heldout = draw(1), draw(2)
+    holdout = Holdout(train, heldout, tau=0.1, queries=20, overfits=3)
+    scores = cross_val_score(LogisticRegression(), *train, cv=5, scoring=holdout.scorer())
+
+    assert 5 == len(scores)
+    assert 0.75 == pytest.approx(scores.mean(), abs=0.05)
+    assert (15, 3) == (holdout.left.queries, holdout.left.overfits)
+
+
+def test_losses_come_with_a_minus_sign() -> None:
+    """Greater is better for scikit-learn, so a loss is negated; chances are asked for brier."""
+    train, heldout = draw(1), draw(2)
+    holdout = Holdout(train, heldout, tau=0.1, queries=20, overfits=3)
+    scores = cross_val_score(LogisticRegression(), *train, cv=2, scoring=holdout.scorer("brier"))
+
+    assert (-0.25 < scores).all()
+    assert (scores < -0.1).all()
+
+
+def test_a_search_in_two_processes_uses_one_budget(tmp_path: Path) -> None:
+    """GridSearchCV with n_jobs=2 asks once for each candidate and fold, from one shared state."""
+    train, heldout = draw(1), draw(2)
+    holdout = Holdout(train, heldout, tau=0.1, queries=50, overfits=3, ledger=tmp_path / "h.db")
+    search = GridSearchCV(
+        LogisticRegression(),
+        {"C": [0.01, 1.0, 100.0]},
+        cv=2,
+        scoring=holdout.scorer("accuracy"),
+        error_score="raise",
+        n_jobs=2,
+    ).fit(*train)
+
+    assert 44 == holdout.left.queries
+    assert 0.75 == pytest.approx(search.best_score_, abs=0.05)
+
+
+def test_a_search_stops_when_the_session_is_over() -> None:
+    """With error_score="raise" the refusal ends the search."""
+    train, heldout = draw(1), draw(2)
+    holdout = Holdout(train, heldout, tau=0.1, queries=3, overfits=3)
+    with pytest.raises(BudgetExceeded):
+        cross_val_score(
+            LogisticRegression(), *train, cv=5, scoring=holdout.scorer(), error_score="raise"
+        )

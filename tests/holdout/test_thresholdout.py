@@ -1,0 +1,177 @@
+"""Thresholdout follows its law, keeps its budget and states its loss."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from confide.errors import BudgetExceeded
+from confide.holdout.methods import Asked
+from confide.holdout.state import Progress
+from confide.holdout.thresholdout import FINENESS, Thresholdout
+from confide.holdout.values import Floats, Marks
+from confide.loss import LaplaceLoss, PureLoss, compose, repeat
+from confide.mechanisms.sparse_vector import _tail_of_sum
+from confide.noise import Entropy
+from support.entropy import SeededEntropy
+from support.laws import ALPHA, binomial_p, chi_square_p
+
+ROWS = 50
+
+
+def session(**change: object) -> Thresholdout:
+    terms = {
+        "rows": ROWS,
+        "beta": 0.05,
+        "queries": 10**6,
+        "overfits": 10**6,
+        "threshold": Fraction(1, 5),
+        "sigma": Fraction(1, 20),
+        **change,
+    }
+    return Thresholdout(**terms)  # type: ignore[arg-type]
+
+
+def ask(
+    method: Thresholdout,
+    progress: Progress,
+    pair: tuple[float, float],
+    times: int,
+    entropy: Entropy,
+) -> tuple[Progress, Floats, Marks]:
+    """Ask one query, of this mean and guess, several times over."""
+    asked = Asked(np.full(times, pair[0]), np.full(times, pair[1]), ROWS)
+    progress, outcomes = method.answer(progress, asked, entropy)
+    return progress, outcomes.values, outcomes.overfit
+
+
+def overfit_chance(method: Thresholdout, gap: float) -> float:
+    """Return P(gap + V >= threshold + T) when both noises are fresh."""
+    line = round(float(method.threshold / method.step)) - round(gap / float(method.step))
+    scales = (2 * method.sigma / method.step, 4 * method.sigma / method.step)
+    if line > 0:
+        return float(_tail_of_sum(*scales, line - 1)) / 2
+    return 1 - float(_tail_of_sum(*scales, -line)) / 2
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("gap", [0.0, 0.2, 0.5])
+def test_a_guess_is_overfit_as_often_as_the_law_says(gap: float, entropy: SeededEntropy) -> None:
+    """First answers of fresh sessions follow the law, and expose noise half or twice as large."""
+    method, times = session(), 2_000
+    hits = sum(
+        int(ask(method, method.start(entropy), (gap, 0.0), 1, entropy)[2][0]) for _ in range(times)
+    )
+
+    assert binomial_p(hits, times, overfit_chance(method, gap)) > ALPHA
+    if gap == 0.0:
+        for wrong in (Fraction(1, 2), Fraction(2)):
+            other = session(sigma=method.sigma * wrong)
+            assert binomial_p(hits, times, overfit_chance(other, gap)) < ALPHA
+
+
+@pytest.mark.statistical
+def test_answers_carry_laplace_noise(entropy: SeededEntropy) -> None:
+    """Means told to overfit queries fall into cells as Laplace noise of scale sigma has it."""
+    method = session(threshold=Fraction(1, 10**6), sigma=Fraction(1, 50))
+    _, values, marks = ask(method, method.start(entropy), (0.5, 0.0), 12_000, entropy)
+    told = np.floor(values[marks] * method.cells).astype(int)
+
+    def law(sigma: float) -> dict[int, float]:
+        edges = np.arange(method.cells + 1) / method.cells
+        scale = sigma
+        upper = np.where(
+            edges < 0.5,
+            0.5 * np.exp((edges - 0.5) / scale),
+            1 - 0.5 * np.exp((0.5 - edges) / scale),
+        )
+        upper[0], upper[-1] = 0.0, 1.0
+        return dict(enumerate(np.diff(upper).tolist()))
+
+    assert len(told) > 10_000
+    # Steps are 1/1000 of the noise, so the continuous law is off by far less than the draws show.
+    assert chi_square_p(told, law(1 / 50)) > ALPHA
+    assert chi_square_p(told, law(1.2 / 50)) < ALPHA
+    assert chi_square_p(told, law(0.8 / 50)) < ALPHA
+
+
+def test_the_threshold_is_drawn_again_after_each_overfit_only(entropy: SeededEntropy) -> None:
+    """While guesses stand the noisy threshold stays; an overfit replaces it."""
+    method = session(threshold=Fraction(1, 2), sigma=Fraction(1, 1000))
+    before = method.start(entropy)
+    after, _, marks = ask(method, before, (0.3, 0.3), 100, entropy)
+
+    assert not marks.any()
+    assert before.secret == after.secret
+    moved, _, marks = ask(method, after, (1.0, 0.0), 1, entropy)
+    assert marks.all()
+    assert moved.secret != after.secret
+
+
+def test_many_at_once_are_one_after_the_other(entropy: SeededEntropy) -> None:
+    """A batch ends with the last overfit, as single queries would, and then all is refused."""
+    method = session(overfits=3, sigma=Fraction(1, 1000))
+    means, guesses = np.array([0.5, 0.9, 0.5, 0.9, 0.9, 0.5, 0.9]), np.full(7, 0.5)
+    progress, outcomes = method.answer(method.start(entropy), Asked(means, guesses, ROWS), entropy)
+
+    assert [False, True, False, True, True] == outcomes.overfit.tolist()
+    assert (5, 3) == (progress.queries, progress.overfits)
+    assert 0 == method.left(progress).overfits
+    with pytest.raises(BudgetExceeded, match="no overfits left"):
+        method.answer(progress, Asked(means, guesses, ROWS), entropy)
+
+
+def test_queries_run_out_too(entropy: SeededEntropy) -> None:
+    """After the last query allowed, nothing more is answered."""
+    method = session(queries=2)
+    progress, outcomes = method.answer(
+        method.start(entropy), Asked(np.full(5, 0.5), np.full(5, 0.5), ROWS), entropy
+    )
+
+    assert 2 == len(outcomes.values)
+    with pytest.raises(BudgetExceeded, match="no queries left"):
+        method.answer(progress, Asked(np.full(1, 0.5), np.full(1, 0.5), ROWS), entropy)
+
+
+def test_the_loss_is_that_of_rounds_and_answers() -> None:
+    """2 B s / sigma in all; composed numerically far less, and never by the square-root formula."""
+    method = session(rows=10**4, overfits=100, sigma=Fraction(1, 100))
+    loss = method.loss
+
+    assert pytest.approx(2 * 100 / (0.01 * 10**4), rel=1e-6) == float(loss.epsilon)
+    each = Fraction(1, 100)
+    parts = compose([repeat(PureLoss(each), 100), repeat(LaplaceLoss(each, FINENESS), 100)])
+    formula = math.sqrt(32 * 100 * math.log(2e6)) * 0.01
+    assert pytest.approx(2.155, abs=0.001) == formula
+    assert pytest.approx(0.571, abs=0.001) == parts.epsilon_at(1e-6)
+
+
+def test_the_square_root_formula_is_false_for_large_losses() -> None:
+    """At 1 / (sigma n) = 1, B = 2000, delta = 1e-3 it claims 697, where delta is above 0.8."""
+    claimed = math.sqrt(32 * 2_000 * math.log(2e3))
+    answers = repeat(LaplaceLoss(1, FINENESS), 2_000)
+    # A count of answers below the middle of both inputs alone tells the databases apart so well.
+    p = 1 - 0.5 * math.exp(-0.5)
+    shift = 2_000 * (2 * p - 1) * math.log(p / (1 - p))
+
+    assert pytest.approx(697, abs=1) == claimed
+    assert answers.epsilon == 2_000
+    assert answers.delta(claimed) > 0.5 or shift > claimed
+
+
+def test_the_cells_and_the_grid_come_from_the_terms_alone() -> None:
+    """Grid, cells and threshold depend on rows and noise, never on values."""
+    method = session()
+
+    assert method.step * FINENESS == Fraction(1, ROWS) + Fraction(1, 2**35)
+    assert 10 == method.cells
+
+
+def test_tau_is_honest_about_the_noise() -> None:
+    """More noise, more queries or more overfits never promise a smaller tau."""
+    base = session(rows=10**5, queries=100, overfits=5, sigma=Fraction(1, 1000)).tau
+
+    assert base < session(rows=10**5, queries=100, overfits=5, sigma=Fraction(1, 500)).tau
+    assert base < session(rows=10**5, queries=10**4, overfits=5, sigma=Fraction(1, 1000)).tau
+    assert base < session(rows=10**5, queries=100, overfits=50, sigma=Fraction(1, 1000)).tau

@@ -1,0 +1,104 @@
+"""Values are checked, and means keep the error that their sensitivity counts in."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.errors import BadDeclaration
+from confide.holdout.values import (
+    BLOCK,
+    ERROR,
+    check_guess,
+    guess_of,
+    mean_of,
+    means_of,
+    read_column,
+    read_matrix,
+    sensitivity,
+)
+
+UNIT = st.floats(0, 1, allow_subnormal=True)
+
+
+def exact_mean(values: list[float]) -> Fraction:
+    return sum(map(Fraction, values), Fraction(0)) / len(values)
+
+
+@given(st.lists(UNIT, min_size=1, max_size=300))
+def test_means_are_near_the_true_ones(values: list[float]) -> None:
+    """A mean, of a column or of a matrix's, is within ERROR of the exact one."""
+    array = np.array(values)
+
+    assert abs(exact_mean(values) - Fraction(mean_of("x", array))) <= ERROR
+    matrix = np.ascontiguousarray(np.stack([array, array[::-1]], axis=1))
+    for mean in means_of("x", matrix):
+        assert abs(exact_mean(values) - Fraction(float(mean))) <= ERROR
+
+
+def test_long_columns_are_as_near() -> None:
+    """Over several blocks, with values that no float adds exactly, the error stays within ERROR."""
+    values = np.linspace(0, 1, 3 * BLOCK + 17) ** 3
+
+    assert abs(exact_mean(values.tolist()) - Fraction(mean_of("x", values))) <= ERROR
+
+
+@given(st.lists(UNIT, min_size=2, max_size=100), UNIT)
+def test_one_row_moves_a_mean_by_the_sensitivity_at_most(values: list[float], other: float) -> None:
+    """Replacing a row moves the computed mean by at most `sensitivity`."""
+    changed = [other, *values[1:]]
+    moved = Fraction(mean_of("x", np.array(values))) - Fraction(mean_of("x", np.array(changed)))
+
+    assert abs(moved) <= sensitivity(len(values))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1e-300, 1 + 2**-52, 2.0, -0.5])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_values_outside_are_refused(bad: float, kind: type) -> None:
+    """NaN and whatever lies outside [0, 1] is refused wherever it stands."""
+    if kind is np.float32 and np.float32(bad) in (np.float32(1), np.float32(0)):
+        bad = -0.5
+    for place in (0, 5_000, BLOCK + 3):
+        values = np.full(BLOCK + 10, 0.5, dtype=kind)
+        values[place] = bad
+        with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
+            mean_of("x", values)
+    matrix = np.full((200, 3), 0.5, dtype=kind)
+    matrix[150, 1] = bad
+    with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
+        means_of("x", matrix)
+
+
+def test_the_ends_of_the_range_pass() -> None:
+    """0, -0, 1 and the smallest floats are values like any other; so are bools and integers."""
+    edges = np.array([0.0, -0.0, 1.0, 5e-324, 1 - 2**-53])
+
+    assert pytest.approx(0.4) == mean_of("x", edges)
+    assert 0.5 == mean_of("x", np.array([True, False]))
+    assert 0.5 == mean_of("x", np.array([0, 1, 1, 0], dtype=np.uint8))
+    assert [0.5] == means_of("x", np.array([[0], [1]])).tolist()
+
+
+def test_wrong_shapes_are_refused() -> None:
+    """Columns need one value a row, matrices one column a query, both numbers."""
+    assert 3 == len(read_column("x", [[0.1], [0.2], [0.3]], 3))
+    for bad in ([0.1, 0.2], [[0.1, 0.2]] * 3, ["a", "b", "c"], 0.5, [None, 1, 2], [1j, 0, 0]):
+        with pytest.raises(BadDeclaration):
+            read_column("x", bad, 3)
+    for bad in ([0.1, 0.2, 0.3], np.zeros((2, 4)), np.zeros((3, 0))):
+        with pytest.raises(BadDeclaration):
+            read_matrix("x", bad, 3)
+
+
+def test_a_guess_is_looked_at_through_its_mean() -> None:
+    """A guess from a long array is refused when its mean cannot be one."""
+    assert 0.25 == guess_of("x", np.full(BLOCK + 1, 0.25))
+    for bad in (math.nan, 2.0, -3.0):
+        with pytest.raises(BadDeclaration):
+            guess_of("x", np.full(BLOCK + 1, bad))
+    for wrong in (True, "0.5", 1.5, -0.1, math.nan, None):
+        with pytest.raises(BadDeclaration):
+            check_guess("guess", wrong)

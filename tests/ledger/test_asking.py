@@ -1,0 +1,259 @@
+"""Keys, analysts and stored answers, as those who ask meet them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+import confide as cf
+from confide.declare import Limit, Limits
+from confide.errors import BadDeclaration, BudgetExceeded, Fault
+from confide.ledger import Hold, KeyUsed, MemoryLedger
+from confide.sessions import Watch
+
+COUNT: Final = "SELECT COUNT(*) AS n FROM t"
+SUM: Final = "SELECT SUM(x) AS s FROM t"
+TOP: Final = "SELECT g FROM t GROUP BY g ORDER BY COUNT(*) DESC LIMIT 2"
+ROWS: Final = pa.table(
+    {"who": list(range(60)), "x": [0.5] * 60, "g": ["a", "b", "c"] * 20},
+)
+
+
+def open_curator(ledger: Path | None = None, **more: Any) -> cf.Curator:
+    """Return a curator of sixty people."""
+    columns = {"x": cf.Float(0, 1), "g": cf.Category(["a", "b", "c"])}
+    table = cf.Table("t", ROWS, unit="who", columns=columns)
+    budget = more.pop("budget", cf.Budget(1))
+    return cf.Curator([table], budget=budget, ledger=ledger, **more)
+
+
+@pytest.fixture(params=["memory", "disk"])
+def curator(request: pytest.FixtureRequest, tmp_path: Path) -> cf.Curator:
+    """Return a curator with each kind of ledger."""
+    return open_curator(tmp_path / "ledger.db" if request.param == "disk" else None)
+
+
+def shown(answer: cf.Answer) -> tuple[Any, int]:
+    return answer.rows, answer.receipt.entry
+
+
+def choose(one: cf.Curator, key: str) -> tuple[Any, int]:
+    found = one.choose(["n", "s"], {"n": COUNT, "s": SUM}, share="1%", fresh=True, key=key)
+    return found.value, found.receipt.entry
+
+
+ASKED: Final[dict[str, Callable[[cf.Curator, str], tuple[Any, int]]]] = {
+    "sql": lambda one, key: shown(one.sql(COUNT, share="1%", fresh=True, key=key)),
+    "ask": lambda one, key: shown(
+        one.table("t").agg(n=cf.count()).ask(share="1%", fresh=True, key=key)
+    ),
+    "select": lambda one, key: shown(one.sql(TOP, share="1%", fresh=True, key=key)),
+    "choose": choose,
+}
+
+
+@pytest.mark.parametrize("how", ASKED)
+def test_a_key_gives_the_same_answer_charged_once(curator: cf.Curator, how: str) -> None:
+    """However it is asked, the same key finds the same answer, and the budget is spent once."""
+    first, second = (ASKED[how](curator, "k") for _ in range(2))
+
+    assert first == second
+    assert "1/100" == str(curator.budget.spent.share)
+    assert ASKED[how](curator, "other") != first
+
+
+def test_a_key_is_refused_for_another_question(curator: cf.Curator) -> None:
+    """A key means one question; another one is told so, and costs nothing."""
+    curator.sql(COUNT, share="1%", key="k")
+    with pytest.raises(KeyUsed, match="another question"):
+        curator.sql(SUM, share="1%", key="k")
+
+    assert "1/100" == str(curator.budget.spent.share)
+
+
+def test_a_key_remembers_a_free_answer(curator: cf.Curator) -> None:
+    """A key that got a stored answer gets that one for ever."""
+    first = curator.sql(COUNT, share="1%")
+    again = curator.sql(COUNT, share="1%", key="k")
+    curator.sql(COUNT, share="1%", fresh=True)
+    later = curator.sql(COUNT, share="1%", fresh=True, key="k")
+
+    assert shown(first) == shown(again) == shown(later)
+    assert later.reused
+    assert 0 == later.cost.share
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\nb", 7])
+def test_what_is_no_key_is_refused(curator: cf.Curator, key: Any) -> None:
+    """A key is a short text in one line."""
+    with pytest.raises(BadDeclaration, match="key must be"):
+        curator.sql(COUNT, share="1%", key=key)
+
+
+def fail(*_: object) -> None:
+    raise Fault("the engine is gone")
+
+
+@pytest.mark.parametrize("text", [COUNT, TOP])
+def test_a_hold_left_by_a_failure_is_taken_up(curator: cf.Curator, text: str) -> None:
+    """After a failure between charge and answer the same key answers from the same charge."""
+    run = curator._engine.run
+    curator._engine.run = fail  # type: ignore[method-assign,assignment]
+    for _ in range(3):
+        with pytest.raises(Fault):
+            curator.sql(text, share="1%", key="k")
+    curator._engine.run = run  # type: ignore[method-assign]
+    answer = curator.sql(text, share="50%", key="k")
+
+    assert "1/100" == str(curator.budget.spent.share) == str(answer.cost.share)
+    assert shown(answer) == shown(curator.sql(text, share="1%", key="k"))
+    assert 1 == len(list(curator.ledger.entries()))
+
+
+def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
+    """Whoever commits second gets the first answer and throws its own away."""
+    run, answers = curator._engine.run, list[cf.Answer]()
+
+    def overtaken(plan: Any, hold: Hold) -> Any:
+        curator._engine.run = run  # type: ignore[method-assign]
+        answers.append(curator.sql(COUNT, share="1%", key="k"))
+        return run(plan, hold)
+
+    curator._engine.run = overtaken  # type: ignore[method-assign]
+    second = curator.sql(COUNT, share="1%", key="k")
+
+    assert shown(answers[0]) == shown(second)
+    assert second.reused
+    assert "1/100" == str(curator.budget.spent.share)
+
+
+def test_a_session_is_opened_once_for_a_key(curator: cf.Curator) -> None:
+    """A session that was opened is not opened again, since its noise cannot be found again."""
+    watch = curator.watch(10, share="1%", key="k")
+
+    assert isinstance(watch, Watch)
+    with pytest.raises(KeyUsed, match="cannot be taken up again"):
+        curator.watch(10, share="1%", key="k")
+    assert "1/100" == str(curator.budget.spent.share)
+
+
+def test_a_session_that_was_lost_stays_paid(tmp_path: Path) -> None:
+    """What a session was charged is gone for those who open the ledger later."""
+    open_curator(tmp_path / "l.db").watch(10, share="25%")
+
+    assert "1/4" == str(open_curator(tmp_path / "l.db").budget.spent.share)
+
+
+def test_a_budget_outlives_its_curator(tmp_path: Path) -> None:
+    """Another curator over the same ledger has what is left, and finds the stored answers."""
+    first = open_curator(tmp_path / "l.db").sql(COUNT, share="60%")
+    other = open_curator(tmp_path / "l.db")
+    with pytest.raises(BudgetExceeded):
+        other.sql(SUM, share="60%")
+    again = other.sql(COUNT, share="60%")
+
+    assert shown(first) == shown(again)
+    assert again.reused
+    assert "2/5" == str(other.budget.left.share)
+
+
+def test_a_unit_is_cut_alike_after_a_restart(tmp_path: Path) -> None:
+    """The engine's key comes from the ledger, and nothing that is shown holds it."""
+    salts = {open_curator(tmp_path / "l.db")._engine._salt for _ in range(2)}
+    curator = open_curator(tmp_path / "l.db")
+    curator.sql(COUNT, share="1%")
+    entries = repr(list(curator.ledger.entries())) + "".join(curator.ledger.export())
+
+    assert 1 == len(salts)
+    assert salts.pop() not in entries
+
+
+def test_an_analyst_stays_within_their_limits(tmp_path: Path) -> None:
+    """The same curator as an analyst refuses what passes the analyst's limit, in its words."""
+    limits = Limits(analysts={"ana": Limit("10%", month="5%"), "bob": "50%"})
+    curator = open_curator(tmp_path / "l.db", limits=limits)
+    ana = curator.as_analyst("ana")
+    ana.sql(COUNT, share="4%")
+    with pytest.raises(BudgetExceeded, match="analyst 'ana' for this month"):
+        ana.sql(SUM, share="2%")
+
+    budgets = (ana.budget.total, ana.budget.spent, ana.budget.left)
+    assert ["1/10", "1/25", "1/100"] == [str(cost.share) for cost in budgets]
+    assert "24/25" == str(curator.budget.left.share)
+    assert "1/2" == str(curator.as_analyst("bob").budget.left.share)
+    with pytest.raises(BadDeclaration, match="nobody declared the analyst 'eve'"):
+        curator.as_analyst("eve")
+
+
+def test_limits_hold_however_it_is_asked() -> None:
+    """Choices, sessions, selections and batches keep an analyst's limit too."""
+    ana = open_curator(limits=Limits(analysts={"ana": "1%"})).as_analyst("ana")
+    asked: list[Callable[[], object]] = [
+        lambda: ana.sql(COUNT, share="2%"),
+        lambda: ana.sql(TOP, share="2%"),
+        lambda: ana.choose(["n", "s"], {"n": COUNT, "s": SUM}, share="2%"),
+        lambda: ana.watch(10, share="2%"),
+        lambda: ana.release([COUNT, SUM], share="2%"),
+        lambda: ana.table("t").agg(n=cf.count()).ask(share="2%"),
+    ]
+    for refused in asked:
+        with pytest.raises(BudgetExceeded, match="analyst 'ana'"):
+            refused()
+
+    assert 0 == ana.budget.spent.share
+
+
+def test_a_purpose_is_written_down_and_limited() -> None:
+    """What is asked for a purpose counts against it, whoever asks."""
+    curator = open_curator(limits=Limits(purposes={"planning": "10%"}))
+    curator.as_analyst("ana", purpose="planning").sql(COUNT, share="6%")
+    with pytest.raises(BudgetExceeded, match="purpose 'planning'"):
+        curator.as_analyst("bob", purpose="planning").sql(COUNT, share="6%")
+
+    [entry] = curator.ledger.entries()
+    assert ("ana", "planning") == (entry.question.analyst, entry.question.purpose)
+
+
+@pytest.mark.parametrize(("reuse", "is_free"), [("own", False), ("all", True)])
+def test_answers_are_shared_if_the_owner_says_so(reuse: str, *, is_free: bool) -> None:
+    """An analyst pays for what another was answered, unless answers are shared."""
+    curator = open_curator(limits=Limits(reuse=reuse))
+    first = curator.as_analyst("ana").sql(COUNT, share="1%")
+    bob = curator.as_analyst("bob")
+
+    assert is_free is (bob.kept(COUNT) is not None)
+    second = bob.sql(COUNT, share="1%")
+    assert is_free is second.reused
+    assert is_free is (shown(first) == shown(second))
+    assert curator.as_analyst("ana").sql(COUNT, share="1%").reused
+
+
+def test_an_answer_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
+    """Stored steps that are not those of today's plan are refused rather than misread."""
+    stored, ledger = curator.sql(COUNT, share="1%"), curator.ledger
+    question = next(iter(ledger.entries())).question
+    other = ledger.reserve(question, stored.receipt.share)
+    ledger.commit(other, {**stored.totals.to_json(), "sizes": ["1/7"]})
+    with pytest.raises(cf.UnsupportedQuery, match="fresh=True"):
+        curator.sql(COUNT, share="1%")
+    assert not curator.sql(COUNT, share="1%", fresh=True).reused
+
+
+@pytest.mark.parametrize("text", ["SELECT 1", COUNT + " WHERE g = 'a\0b'"])
+def test_text_that_no_database_keeps_is_refused(curator: cf.Curator, text: str) -> None:
+    """A NUL in a question is a refusal, not a failure of the ledger."""
+    with pytest.raises(cf.Refusal):
+        curator.sql(text, share="1%")
+
+    assert [] == list(curator.ledger.entries())
+
+
+def test_ledger_limits_and_anchor_belong_together(tmp_path: Path) -> None:
+    """An anchor needs a ledger on disk, and a ledger that is given brings its limits."""
+    with pytest.raises(BadDeclaration, match="ledger on disk"):
+        open_curator(anchor=tmp_path / "anchor")
+    kept = MemoryLedger(open_curator().ledger.opening)
+    with pytest.raises(BadDeclaration, match="its own limits"):
+        open_curator(limits=Limits(), ledger=kept)  # type: ignore[arg-type]

@@ -1,0 +1,242 @@
+"""Tools for language models, through the SDK's own client."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client.streamable_http import streamable_http_client
+
+from confide.client import connect
+from confide.errors import Fault
+from confide.loss import Share
+from confide.mcp import ConnectionAsker, make_tools
+from confide.server.agents import OfficeAsker
+from confide.server.office import Caller, Office
+from mcp import Client, StdioServerParameters
+from support.service import COUNT, House, bearer, build_house, serving
+
+TOOLS = ["ask", "budget", "history", "holdout_ask", "list_tables", "preview"]
+ASK = {"sql": COUNT, "share": "1%"}
+DECLARED = """\
+[budget]
+epsilon = 2
+
+[ledger]
+url = "sqlite:///ledger.db"
+
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+
+[tables.visits.columns]
+ward = { type = "category", values = ["A", "B"] }
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A house whose application is not running: tools reach its office directly."""
+    return build_house(tmp_path)
+
+
+def office_of(house: House) -> Office:
+    office: Office = house.app.state.office
+    return office
+
+
+def caller_of(house: House, token: str) -> Caller:
+    return office_of(house).sign_in(token)
+
+
+def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """Return the results of a few calls over one connection."""
+
+    async def run() -> list[Any]:
+        async with Client(server) as client:
+            return [await client.call_tool(name, given) for name, given in calls]
+
+    return anyio.run(run)
+
+
+def tools_of(house: House, token: str | None = None) -> Any:
+    shown = house.ana if token is None else token
+    return make_tools(lambda _: OfficeAsker(office_of(house), caller_of(house, shown)))
+
+
+def said(result: Any) -> str:
+    """Return what a model reads of a result."""
+    return "\n".join(part.text for part in result.content)
+
+
+def test_the_tools_teach_their_rules(house: House) -> None:
+    """Each tool says whether it costs; the instructions say what is free and what a refusal is."""
+
+    async def run() -> tuple[str, dict[str, str]]:
+        async with Client(tools_of(house)) as client:
+            listed = (await client.list_tools()).tools
+            return client.instructions or "", {one.name: one.description or "" for one in listed}
+
+    instructions, tools = anyio.run(run)
+
+    assert TOOLS == sorted(tools)
+    assert all("free" in text.lower() or name == "holdout_ask" for name, text in tools.items())
+    for word in ("budget-exceeded", "free", "interval", "epsilon", "GROUP BY"):
+        assert word in instructions
+
+
+def test_a_model_asks_within_the_budget(house: House) -> None:
+    """List, preview, ask, repeat, look at budget and history: only the first asking costs."""
+    shown, before, first, again, budget, history = call(
+        tools_of(house),
+        ("list_tables", {}),
+        ("preview", ASK),
+        ("ask", ASK),
+        ("ask", ASK),
+        ("budget", {}),
+        ("history", {"limit": 5}),
+    )
+
+    assert "visits" == shown.structured_content["tables"][0]["name"]
+    assert "1/100" == before.structured_content["cost"]["share"]
+    assert not first.structured_content["reused"]
+    assert again.structured_content["reused"]
+    assert first.structured_content["rows"] == again.structured_content["rows"]
+    assert "1/100" == budget.structured_content["spent"]["share"]
+    assert 1 == len(history.structured_content["answers"])
+
+
+@pytest.mark.parametrize(
+    ("code", "given"),
+    [
+        ("unsupported-query", {"sql": "SELECT MAX(age) FROM visits", "share": "1%"}),
+        ("unknown-name", {"sql": "SELECT COUNT(*) FROM labs", "share": "1%"}),
+        ("budget-exceeded", {"sql": COUNT, "share": "90%"}),
+        ("bad-declaration", {"sql": COUNT}),
+        ("bad-declaration", {"sql": COUNT, "share": "1%", "epsilon": 1}),
+    ],
+)
+def test_refusals_are_texts_with_their_code(house: House, code: str, given: dict[str, Any]) -> None:
+    """A refused call is an error with the code and what to write instead; nothing is spent."""
+    (refused,) = call(tools_of(house), ("ask", given))
+
+    assert refused.is_error
+    assert f"{code}: " in said(refused)
+    assert 0 == house.curator.budget.spent.share
+
+
+def test_a_fault_tells_a_model_nothing(house: House) -> None:
+    """What breaks on our side reads the same whatever it was."""
+
+    def broken(kind: type[Exception]) -> Any:
+        def ask(_: Any) -> Any:
+            raise kind("the row of Mr Smith")
+
+        return make_tools(ask)
+
+    results = [call(broken(kind), ("budget", {}))[0] for kind in (Fault, ValueError, KeyError)]
+
+    assert all(result.is_error for result in results)
+    assert 1 == len({said(result) for result in results})
+    assert "Smith" not in said(results[0])
+
+
+def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:
+    """With a token of one twentieth an agent spends that and is then refused; ana pays for it."""
+    parent = house.tokens.find(house.ana)
+    limit = Share.floor("1/20")
+    bot, _ = house.tokens.make("ana", label="bot", limit=limit, parent=parent)
+    questions = [
+        ("ask", {"sql": f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}", "share": "2%"})
+        for age in range(4)
+    ]
+    *asked, budget = call(tools_of(house, bot), *questions, ("budget", {}))
+
+    assert [False, False, True, True] == [result.is_error for result in asked]
+    assert "budget-exceeded: " in said(asked[2])
+    assert "1/100" == budget.structured_content["left"]["share"]
+    assert "1/25" == str(house.curator.as_analyst("ana").budget.spent.share)
+
+
+@pytest.fixture
+def served(house: House) -> Iterator[str]:
+    """The house on a real socket."""
+    with serving(house.app) as address:
+        yield address
+
+
+def test_tools_over_http_are_behind_tokens(house: House, served: str) -> None:
+    """With a token the mounted tools answer on its holder's behalf; without, 401 in one shape."""
+
+    async def run(token: str) -> Any:
+        async with (
+            httpx2.AsyncClient(headers=bearer(token)) as http,
+            Client(streamable_http_client(f"{served}/mcp", http_client=http)) as client,
+        ):
+            return await client.call_tool("ask", ASK)
+
+    answered = anyio.run(run, house.ben)
+    closed = [
+        httpx2.post(f"{served}/mcp", json={}, headers=headers)
+        for headers in ({}, bearer("wrong"), {"authorization": f"Basic {house.ana}"})
+    ]
+
+    assert not answered.is_error
+    assert "ben" == house.curator.ledger.history(1)[0].question.analyst
+    assert [401, 401, 401] == [answer.status_code for answer in closed]
+    assert {"not-signed-in"} == {answer.json()["error"]["code"] for answer in closed}
+
+
+def test_tools_reach_a_server_far_away(house: House, served: str) -> None:
+    """`confide mcp --url` asks over HTTP and gives the same answers and refusals."""
+    with connect(served, house.ana) as connection:
+        tools = make_tools(lambda _: ConnectionAsker(connection))
+        shown, before, answer, refused, budget, history = call(
+            tools,
+            ("list_tables", {}),
+            ("preview", ASK),
+            ("ask", ASK),
+            ("ask", {"sql": "SELECT MAX(age) FROM visits", "share": "1%"}),
+            ("budget", {}),
+            ("history", {}),
+        )
+
+    assert shown.structured_content["tables"]
+    assert before.structured_content["cost"] == answer.structured_content["cost"]
+    assert "unsupported-query: " in said(refused)
+    assert "1/100" == budget.structured_content["spent"]["share"]
+    assert 1 == len(history.structured_content["answers"])
+
+
+def test_tools_over_the_standard_streams(tmp_path: Path) -> None:
+    """`confide mcp` opens the declaration and answers within the limits of the token."""
+    rows = "\n".join(f"{pid},{'AB'[pid % 2]}" for pid in range(100))
+    (tmp_path / "visits.csv").write_text(f"pid,ward\n{rows}\n", encoding="utf-8")
+    (tmp_path / "confide.toml").write_text(DECLARED, encoding="utf-8")
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+
+    async def run() -> Any:
+        made = await anyio.run_process(
+            [sys.executable, "-m", "confide", "token", "bot", "--share", "2%"], cwd=tmp_path
+        )
+        shown = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "confide", "mcp"],
+            cwd=tmp_path,
+            env={**environment, "CONFIDE_TOKEN": made.stdout.decode().strip()},
+        )
+        async with Client(shown) as client:
+            first = await client.call_tool("ask", ASK)
+            second = await client.call_tool(
+                "ask", {**ASK, "share": "2%", "sql": COUNT + " LIMIT 1"}
+            )
+            return first, second
+
+    first, second = anyio.run(run)
+
+    assert not first.is_error
+    assert "budget-exceeded: " in said(second)

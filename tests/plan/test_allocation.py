@@ -1,0 +1,75 @@
+"""One cost divided among questions."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.loss import UNITS, Share
+from confide.plan.allocation import allocate, weighted_error
+
+errors = st.lists(
+    st.one_of(st.none(), st.just(0.0), st.floats(1e-6, 1e12)), min_size=1, max_size=12
+)
+totals = st.integers(10**9, UNITS).map(Share)
+powers = st.sampled_from([1, 2])
+
+
+@given(errors=errors, total=totals, power=powers)
+def test_shares_never_add_up_to_more_than_the_whole(
+    errors: list[float | None], total: Share, power: int
+) -> None:
+    """Every question gets a share, and together they take no more than was granted."""
+    shares = allocate(errors, total, power)
+
+    assert len(errors) == len(shares)
+    assert all(share.units > 0 for share in shares)
+    assert sum(share.units for share in shares) <= total.units
+
+
+@given(errors=errors, total=totals, power=powers)
+def test_the_division_is_at_least_as_good_as_equal_shares(
+    errors: list[float | None], total: Share, power: int
+) -> None:
+    """The weighted squared errors add up to no more than under equal shares."""
+    equal = Share(total.units // len(errors))
+    shares = allocate(errors, total, power)
+    even = [equal] * len(errors)
+
+    before = weighted_error(errors, equal, even, power)
+
+    assert weighted_error(errors, equal, shares, power) <= before * (1 + 1e-6)
+
+
+@given(
+    errors=st.lists(st.floats(0.01, 100.0), min_size=2, max_size=6),
+    total=totals,
+    power=powers,
+    pair=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    moved=st.integers(1, 50),
+)
+def test_moving_a_part_from_one_question_to_another_makes_it_worse(
+    errors: list[float], total: Share, power: int, pair: tuple[int, int], moved: int
+) -> None:
+    """No small move between two questions lowers the sum: the division is the least."""
+    shares = list(allocate(errors, total, power))
+    one, other = pair[0] % len(errors), pair[1] % len(errors)
+    part = shares[one].units * moved // 100
+    changed = list(shares)
+    changed[one] -= Share(part)
+    changed[other] += Share(part)
+    equal = Share(total.units // len(errors))
+
+    best = weighted_error(errors, equal, shares, power)
+
+    assert best <= weighted_error(errors, equal, changed, power) * (1 + 1e-6)
+
+
+def test_the_two_laws_divide_by_cube_and_by_square_root() -> None:
+    """Errors 1 : 64 are paid 1 : 4 where they fall as 1/s^2, and 1 : 8 where they fall as 1/s."""
+    total = Share.floor(Fraction(9, 10))
+
+    cube, square = (allocate([1.0, 64.0], total, power) for power in (2, 1))
+
+    assert Fraction(4) == Fraction(cube[1].units, cube[0].units).limit_denominator(1000)
+    assert Fraction(8) == Fraction(square[1].units, square[0].units).limit_denominator(1000)

@@ -1,0 +1,15 @@
+"""A house for every test of the server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.service import House, open_house
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A server of its own, with a ledger on disk."""
+    with open_house(tmp_path) as opened:
+        yield opened

@@ -1,0 +1,236 @@
+"""Who may do what: every route against every kind of caller."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from confide.server import Role
+from support.service import COUNT, House, bearer, open_house
+
+ASK = {"sql": COUNT, "share": "1/100"}
+ANALYST = [
+    ("GET", "/v1/tables", None),
+    ("GET", "/v1/budget", None),
+    ("POST", "/v1/preview", ASK),
+    ("POST", "/v1/query", ASK),
+    ("GET", "/v1/answers", None),
+    ("GET", "/v1/answers/0", None),
+    ("GET", "/v1/tokens", None),
+    ("POST", "/v1/tokens", {"name": "bot", "share": "1/10"}),
+    ("DELETE", "/v1/tokens/0123456789abcdef", None),
+]
+OWNER = [("GET", "/v1/ledger", None)]
+OPEN = {"/healthz", "/metrics"}
+
+
+def send(house: House, route: tuple[str, str, Any], headers: dict[str, str]) -> Any:
+    method, path, body = route
+    return house.client.request(method, path, json=body, headers=headers)
+
+
+def test_the_matrix_is_whole(house: House) -> None:
+    """Every route of programs is in the lists above, or is open to all."""
+    routes = {
+        (method.upper(), path)
+        for path, methods in house.app.openapi()["paths"].items()
+        for method in methods
+        if path not in OPEN
+    }
+    listed = {
+        (method, re.sub(r"/[0-9a-f]{16}$", "/{token}", re.sub(r"/0$", "/{entry}", path)))
+        for method, path, _ in ANALYST + OWNER
+    }
+
+    assert routes == listed
+
+
+@pytest.mark.parametrize("route", ANALYST + OWNER, ids=lambda route: " ".join(route[:2]))
+def test_nobody_enters_without_a_live_token(house: House, route: tuple[str, str, Any]) -> None:
+    """No token, a wrong one, half a one, another scheme: 401 in one shape, and nothing spent."""
+    wrong = house.ana[:-1] + ("A" if house.ana[-1] != "A" else "B")
+    unknown = "confide-0123456789abcdef." + "x" * 43
+    tries = [
+        {},
+        {"authorization": ""},
+        bearer(""),
+        bearer(wrong),
+        bearer(unknown),
+        bearer(house.ana[:30]),
+        bearer(house.ana.upper()),
+        bearer(house.ana + "\x00"),
+        bearer(f"{house.ana},{house.owner}"),
+        bearer("x" * 10_000),
+        {"authorization": f"Basic {house.ana}"},
+        {"authorization": house.ana},
+        {"cookie": f"confide-token={house.ana}"},
+        {"x-forwarded-user": "head", "x-user": "ana"},
+    ]
+    for headers in tries:
+        answer = send(house, route, headers)
+
+        assert (401, "not-signed-in") == (answer.status_code, answer.json()["error"]["code"])
+    assert 0 == house.curator.budget.spent.share
+
+
+def test_two_headers_are_not_one_caller(house: House) -> None:
+    """A second Authorization header is refused, since a proxy might have read the other one."""
+    pair = [("authorization", f"Bearer {house.ana}"), ("authorization", f"Bearer {house.owner}")]
+
+    assert 401 == house.client.get("/v1/ledger", headers=pair).status_code
+    assert 401 == house.client.get("/v1/budget", headers=pair).status_code
+
+
+def test_revoked_and_expired_tokens_are_worth_nothing(tmp_path: Path) -> None:
+    """From the moment of its end a token gets 401, like one that never was."""
+    now = [time.time()]
+    with open_house(tmp_path, clock=lambda: now[0]) as house:
+        text, token = house.tokens.make("ana", days=1)
+        assert 200 == house.get("/v1/budget", text).status_code
+        house.tokens.revoke(token.id)
+        revoked = house.get("/v1/budget", text)
+        now[0] += 91 * 86_400
+        expired, never = house.get("/v1/budget"), house.get("/v1/budget", "confide-" + "0" * 16)
+
+    assert [401, 401, 401] == [answer.status_code for answer in (revoked, expired, never)]
+    assert revoked.json() == expired.json() == never.json()
+
+
+@pytest.mark.parametrize("route", OWNER, ids=lambda route: " ".join(route[:2]))
+def test_analysts_stay_out_of_the_owners_routes(house: House, route: tuple[str, str, Any]) -> None:
+    """An analyst's token gets 403 where an owner's gets an answer."""
+    assert 403 == send(house, route, bearer(house.ana)).status_code
+    assert 200 == send(house, route, bearer(house.owner)).status_code
+
+
+def test_answers_belong_to_who_paid(house: House) -> None:
+    """B reads neither A's answers nor whether they exist; the owner reads them."""
+    entry = house.post("/v1/query", ASK).json()["receipt"]["entry"]
+    theirs, nothing = (
+        house.get(f"/v1/answers/{entry}", house.ben),
+        house.get(f"/v1/answers/{entry + 999}", house.ben),
+    )
+
+    assert 403 == theirs.status_code == nothing.status_code
+    assert theirs.json()["error"]["code"] == nothing.json()["error"]["code"] == "not-yours"
+    assert [] == house.get("/v1/answers", house.ben).json()["answers"]
+    assert 200 == house.get(f"/v1/answers/{entry}").status_code
+    assert 200 == house.get(f"/v1/answers/{entry}", house.owner).status_code
+
+
+def test_no_one_spends_anothers_share(house: House) -> None:
+    """A's limit refuses A alone: B's share is there, whole, after A has used up its own."""
+    assert 200 == house.post("/v1/query", {"sql": COUNT, "share": "1/2"}).status_code
+    more = house.post("/v1/query", {"sql": COUNT, "share": "1/100", "fresh": True})
+    bens = house.post("/v1/query", {"sql": COUNT, "share": "1/4"}, house.ben)
+    past = house.post("/v1/query", {"sql": COUNT, "share": "1/100", "fresh": True}, house.ben)
+
+    assert (429, "budget-exceeded") == (more.status_code, more.json()["error"]["code"])
+    assert 200 == bens.status_code
+    assert 429 == past.status_code
+
+
+def test_an_answer_of_another_is_not_free(house: House) -> None:
+    """The same question costs B what it cost A, unless the owner lets answers be shared."""
+    first = house.post("/v1/query", ASK).json()
+    second = house.post("/v1/query", ASK, house.ben).json()
+
+    assert first["cost"] == second["cost"]
+    assert not second["reused"]
+
+
+@pytest.fixture
+def handed(house: House) -> tuple[House, str, str]:
+    """An agent's token of one tenth, handed out by ana: its text and its id."""
+    made = house.post("/v1/tokens", {"name": "bot", "share": "1/10"}).json()
+    return house, made["text"], made["token"]["id"]
+
+
+def test_an_agent_cannot_pass_its_part(handed: tuple[House, str, str]) -> None:
+    """What a token was handed is spent exactly and never passed; ana pays for it."""
+    house, bot, _ = handed
+    costs = [
+        house.post("/v1/query", {**ASK, "share": "1/30", "fresh": True}, bot).status_code
+        for _ in range(5)
+    ]
+
+    assert [200, 200, 200, 429, 429] == costs
+    assert "1/10" == house.get("/v1/budget").json()["spent"]["share"]
+    assert "0" == house.get("/v1/budget", bot).json()["left"]["share"]
+
+
+def test_an_agent_repeats_for_free_when_it_has_nothing_left(
+    handed: tuple[House, str, str],
+) -> None:
+    """A stored answer is free for an agent whose part is spent, and gives nothing back."""
+    house, bot, _ = handed
+    house.post("/v1/query", {**ASK, "share": "1/10"}, bot)
+    again = house.post("/v1/query", {**ASK, "share": "1/10"}, bot)
+
+    assert again.json()["reused"]
+    assert "0" == house.get("/v1/budget", bot).json()["left"]["share"]
+
+
+def test_a_refused_question_costs_an_agent_nothing(handed: tuple[House, str, str]) -> None:
+    """After a refusal by the ledger the agent's part is as large as before."""
+    house, bot, _ = handed
+    house.post("/v1/query", {**ASK, "share": "1/2"})
+    refused = house.post("/v1/query", {**ASK, "share": "1/10", "fresh": True}, bot)
+
+    assert 429 == refused.status_code
+    assert "0" == str(house.tokens.find(bot).spent.fraction)  # type: ignore[union-attr]
+
+
+def test_an_agent_hands_nothing_on(handed: tuple[House, str, str]) -> None:
+    """A token that was handed out makes no token and revokes none but its own children."""
+    house, bot, _ = handed
+    mine = house.tokens.find(house.ana)
+
+    assert 403 == house.post("/v1/tokens", {"name": "x", "share": "1/100"}, bot).status_code
+    assert mine is not None
+    gone = house.client.delete(f"/v1/tokens/{mine.id}", headers=bearer(bot))
+    assert 403 == gone.status_code
+    assert 200 == house.get("/v1/budget").status_code
+
+
+def test_an_agent_goes_with_its_analyst(handed: tuple[House, str, str]) -> None:
+    """Revoking the token that handed a part out shuts the agent's too."""
+    house, bot, _ = handed
+    mine = house.tokens.find(house.ana)
+    assert mine is not None
+    house.tokens.revoke(mine.id)
+
+    assert 401 == house.get("/v1/budget", bot).status_code
+
+
+def test_analysts_make_no_other_tokens(house: House) -> None:
+    """An analyst makes no owner, nobody without a limit, and revokes nobody else's token."""
+    bens = house.tokens.find(house.ben)
+    assert bens is not None
+
+    assert 403 == house.post("/v1/tokens", {"name": "x"}).status_code
+    assert 403 == house.post("/v1/tokens", {"name": "x", "role": "owner", "share": 1}).status_code
+    gone = house.client.delete(f"/v1/tokens/{bens.id}", headers=bearer(house.ana))
+    assert 403 == gone.status_code
+    assert {"ana"} == {one["name"] for one in house.get("/v1/tokens").json()["tokens"]}
+
+
+def test_the_owner_makes_and_revokes(house: House) -> None:
+    """An owner's token makes one for a declared analyst and shuts it again."""
+    made = house.post("/v1/tokens", {"name": "ben", "days": 2}, house.owner).json()
+    assert 200 == house.get("/v1/budget", made["text"]).status_code
+    gone = house.client.delete(f"/v1/tokens/{made['token']['id']}", headers=bearer(house.owner))
+
+    assert 204 == gone.status_code
+    assert 401 == house.get("/v1/budget", made["text"]).status_code
+    assert 422 == house.post("/v1/tokens", {"name": "zoe"}, house.owner).status_code
+
+
+def test_an_owner_named_like_an_analyst_is_still_the_owner(house: House) -> None:
+    """Rights come from the role, limits from the name: neither opens the other's door."""
+    text, _ = house.tokens.make("ana", Role.OWNER)
+
+    assert 200 == house.get("/v1/ledger", text).status_code
+    assert 403 == house.get("/v1/ledger").status_code

@@ -1,0 +1,233 @@
+"""The page in a real browser: scripts, content policy, keyboard, charts.
+
+With ``CONFIDE_PICTURES=docs/pictures`` the pictures of the documents are taken again.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from support.browser import open_browser
+from support.service import COUNT, House, build_house, serving
+
+pytestmark = pytest.mark.slow
+PICTURES = os.environ.get("CONFIDE_PICTURES")
+QUESTION = "SELECT ward, COUNT(*) AS visits, AVG(age) AS mean_age FROM visits GROUP BY ward"
+WARDS = ["North", "South", "East", "West"]
+WIDE = {"width": 1000, "height": 900}
+PHONE = {"width": 390, "height": 800}
+SECONDS = 30_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests here."""
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
+    """A house on a real socket."""
+    house = build_house(tmp_path, wards=WARDS, people=2_000)
+    with serving(house.app) as address:
+        yield house, address
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What browsers complained about."""
+    return []
+
+
+@pytest.fixture
+def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
+    """A window of its own, in light colours, which notes every complaint."""
+    opened = browser.new_context(viewport=WIDE, color_scheme="light")
+    opened.set_default_timeout(SECONDS)
+    opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+    opened.on("weberror", lambda error: complaints.append(str(error.error)))
+    yield opened
+    opened.close()
+
+
+def sign_in(page: Page, address: str, token: str) -> None:
+    """Sign in with the keyboard alone."""
+    page.goto(address)
+    page.wait_for_url("**/sign-in")
+    page.wait_for_selector("input[name=token]:focus")
+    page.keyboard.insert_text(token)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{address}/")
+
+
+def preview(page: Page, question: str = QUESTION, amount: str = "10%") -> None:
+    """Write a question and press the button that is free."""
+    page.fill("#sql", question)
+    page.fill("#amount", amount)
+    page.click("button[value=preview]")
+    page.wait_for_selector("#preview .pay:enabled")
+
+
+def pay(page: Page) -> None:
+    """Click the second time, and wait for the answer and its chart."""
+    page.click("#preview .pay")
+    page.wait_for_selector("#answer .chart[data-drawn]")
+
+
+def take_picture(page: Page, name: str, *, whole: bool = True) -> None:
+    """Keep a picture for the documents, where pictures are asked for."""
+    if PICTURES:
+        page.screenshot(path=f"{PICTURES}/page-{name}.png", full_page=whole)
+
+
+def test_from_signing_in_to_an_empty_budget(
+    served: tuple[House, str], context: BrowserContext, complaints: list[str]
+) -> None:
+    """Sign in, preview, ask, see the chart, repeat for free, run out: as the ledger has it."""
+    house, address = served
+    page = context.new_page()
+    page.goto(f"{address}/sign-in")
+    take_picture(page, "sign-in", whole=False)
+    sign_in(page, address, house.ana)
+
+    preview(page)
+    take_picture(page, "preview")
+    assert "10 % of the budget" in page.inner_text("#preview")
+    assert 0 == house.curator.budget.spent.share
+
+    pay(page)
+    take_picture(page, "answer")
+    assert 2 * len(WARDS) == page.locator("#answer .chart svg .mark-rule.role-mark line").count()
+    assert "Answered for 10 %" in page.inner_text("#answer")
+    assert "still spend 40 %" in page.inner_text("#balance")
+    assert 1 == page.locator("#balance").count()
+
+    preview(page)
+    pay(page)
+    assert "for free" in page.inner_text("#answer header")
+    assert "1/10" == str(house.curator.budget.spent.share)
+
+    preview(page, QUESTION.replace("visits,", "v,"), "45%")
+    page.click("#preview .pay")
+    page.wait_for_selector("#outcome .refusal")
+    assert "budget-exceeded" in page.inner_text("#outcome .refusal")
+    assert "1/10" == str(house.curator.budget.spent.share)
+    assert [] == complaints
+
+
+def test_the_slider_previews_and_spends_nothing(
+    served: tuple[House, str], context: BrowserContext, complaints: list[str]
+) -> None:
+    """Moving the slider by keyboard changes the amount and the preview, and shuts the old price."""
+    house, address = served
+    page = context.new_page()
+    sign_in(page, address, house.ana)
+    preview(page, COUNT, "1%")
+    before = page.inner_text("#preview")
+    page.focus("#slider")
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "old => document.querySelector('#preview')?.innerText !== old", arg=before
+    )
+    page.wait_for_selector("#preview .pay:enabled")
+    for way in ("epsilon", "error"):
+        page.select_option("#by", way)
+        page.wait_for_selector(f"#outcome input[name=by][value={way}]", state="attached")
+
+    assert 0 == house.curator.budget.spent.share
+    assert [] == [text for text in complaints if "abort" not in text.lower()]
+
+
+def test_history_and_budget_pages(
+    served: tuple[House, str], context: BrowserContext, complaints: list[str]
+) -> None:
+    """Old answers are drawn again, and the burn-down is drawn."""
+    house, address = served
+    curator = house.curator.as_analyst("ana")
+    for age in (20, 40, 60):
+        curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}", share="3%")
+    entry = curator.sql(QUESTION, share="10%").receipt.entry
+    house.curator.as_analyst("ben").sql(QUESTION, share="10%")
+    page = context.new_page()
+    sign_in(page, address, house.ana)
+    page.goto(f"{address}/history")
+    take_picture(page, "history")
+    page.click(f"a[href='/history/{entry}']")
+    page.wait_for_selector(".chart[data-drawn]")
+    page.goto(f"{address}/budget")
+    page.wait_for_selector(".chart[data-drawn] svg .mark-line")
+    take_picture(page, "budget")
+
+    assert "31 % of the whole budget left" in page.inner_text("main")
+    assert [] == complaints
+
+
+def test_the_owner_revokes_a_token(
+    served: tuple[House, str], context: BrowserContext, browser: Browser, complaints: list[str]
+) -> None:
+    """The owner makes a token, verifies the ledger and revokes: the analyst's next click is out."""
+    house, address = served
+    house.curator.as_analyst("ana").sql(QUESTION, share="10%")
+    page = context.new_page()
+    sign_in(page, address, house.owner)
+    page.goto(f"{address}/owner")
+    page.fill("input[name=name]", "ben")
+    page.click("text=Make a token")
+    bens = page.inner_text("#made")
+    analyst = browser.new_context().new_page()
+    sign_in(analyst, address, bens)
+    page.goto(f"{address}/owner?verify=true")
+    take_picture(page, "owner")
+    assert "Balance and chain agree" in page.inner_text("main")
+    page.click("button[aria-label='Revoke the token of ben'] >> nth=0")
+    page.wait_for_selector("text=revoked")
+    analyst.goto(f"{address}/budget")
+
+    assert f"{address}/sign-in" == analyst.url
+    assert house.tokens.find(bens) is None
+    assert [] == complaints
+    analyst.context.close()
+
+
+def test_a_phone_in_the_dark(
+    served: tuple[House, str], browser: Browser, complaints: list[str]
+) -> None:
+    """On a phone nothing is wider than the screen, and dark colours are dark."""
+    house, address = served
+    context = browser.new_context(viewport=PHONE, color_scheme="dark")
+    page = context.new_page()
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+    sign_in(page, address, house.ana)
+    preview(page)
+    pay(page)
+    take_picture(page, "phone")
+    for path in ("/", "/history", "/budget"):
+        page.goto(f"{address}{path}")
+        assert PHONE["width"] >= page.evaluate("document.documentElement.scrollWidth")
+    colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    context.close()
+
+    assert all(int(part) < 60 for part in colour.strip("rgb()").split(","))
+    assert [] == complaints
+
+
+def test_the_basic_ask_works_without_scripts(served: tuple[House, str], browser: Browser) -> None:
+    """With scripts off: preview, pay, table and drawing, by keyboard and buttons alone."""
+    house, address = served
+    context = browser.new_context(java_script_enabled=False, viewport=WIDE)
+    page = context.new_page()
+    sign_in(page, address, house.ana)
+    page.fill("#sql", QUESTION)
+    page.click("button[value=preview]")
+    page.wait_for_selector("#preview")
+    page.click("#preview .pay")
+    page.wait_for_selector("#answer")
+
+    assert page.locator("#answer noscript svg").count() or page.locator("#answer svg").count()
+    assert "1/100" == str(house.curator.budget.spent.share)
+    context.close()

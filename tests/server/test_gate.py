@@ -1,0 +1,271 @@
+"""What passes in and out: size, time, headers, log, counters."""
+
+import json
+import logging
+import re
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from confide.engines import DuckDB
+from confide.errors import Fault
+from confide.server import gate, patience
+from confide.server.gate import next_multiple
+from support.service import COUNT, House, bearer, build_house, open_house, serving
+
+ASK = {"sql": COUNT, "share": "1/100"}
+SECRET = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'a secret literal'"
+
+
+def test_a_megabyte_of_sql_is_turned_away(house: House) -> None:
+    """A body past the limit is a 413, told or not, before anything reads it."""
+    large = {"sql": "SELECT " + "1 + " * 250_000 + "1", "share": 0.01}
+    told = house.post("/v1/query", large)
+    chunks = (b"x" * 65_536 for _ in range(32))
+    untold = house.client.post("/v1/query", content=chunks, headers=bearer(house.ana))
+
+    assert [413, 413] == [told.status_code, untold.status_code]
+    assert "too-large" == told.json()["error"]["code"] == untold.json()["error"]["code"]
+
+
+def test_every_response_carries_the_headers_of_safety(house: House) -> None:
+    """Pages and refusals alike forbid framing, sniffing, storing and foreign scripts."""
+    for answer in (house.client.get("/sign-in"), house.client.get("/v1/tables")):
+        policy = answer.headers["content-security-policy"]
+
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "nosniff" == answer.headers["x-content-type-options"]
+        assert "no-store" == answer.headers["cache-control"]
+        assert "access-control-allow-origin" not in answer.headers
+        assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"])
+
+
+def test_other_origins_are_let_in_only_by_name(house: House, tmp_path: Path) -> None:
+    """Without a setting no origin is allowed; with one, that one alone, and without cookies."""
+    asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    (tmp_path / "second").mkdir()
+    with open_house(tmp_path / "second", allowed_origins=("https://a.example",)) as other:
+        allowed = other.client.options("/v1/query", headers=asked).headers
+        foreign = other.client.options(
+            "/v1/query", headers={**asked, "origin": "https://b.example"}
+        ).headers
+    closed = house.client.options("/v1/query", headers=asked).headers
+
+    assert "https://a.example" == allowed["access-control-allow-origin"]
+    assert "access-control-allow-credentials" not in allowed
+    assert "access-control-allow-origin" not in foreign
+    assert "access-control-allow-origin" not in closed
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Everything that any part of the program logs."""
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("confide.server").propagate = True
+    return caplog
+
+
+def test_logs_hold_no_question_token_or_value(
+    house: House, lines: pytest.LogCaptureFixture
+) -> None:
+    """A log has one JSON line a request with route, status and caller, and nothing of the rest."""
+    answer = house.post("/v1/query", {"sql": SECRET, "share": 0.01})
+    house.post("/v1/query", {"sql": "SELECT 'a secret literal'", "share": 0.01})
+    house.get("/v1/answers?limit=77")
+    house.client.get("/v1/budget?token=tell-tale")
+    ours = [record.getMessage() for record in lines.records if record.name == "confide.server"]
+    told = "\n".join(record.getMessage() for record in lines.records if "confide" in record.name)
+
+    assert 200 == answer.status_code
+    assert [200, 422, 200, 401] == [json.loads(line)["status"] for line in ours]
+    assert {"at", "request", "method", "route", "status", "caller"} == set(json.loads(ours[0]))
+    for secret in ("secret literal", house.ana, house.ana.split(".")[1], "77", "tell-tale"):
+        assert secret not in told
+
+
+def test_an_unforeseen_error_tells_nobody_anything(
+    house: House, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What breaks on our side is a 500 with a fixed text; the log has its place, not its words."""
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("the row of Mr Smith")
+
+    monkeypatch.setattr(DuckDB, "run", fail)
+    answer = house.post("/v1/query", ASK)
+    monkeypatch.setattr(DuckDB, "run", lambda *_: (_ for _ in ()).throw(Fault("Mr Smith")))
+    fault = house.post("/v1/query", {**ASK, "fresh": True})
+    logged = "\n".join(record.getMessage() for record in lines.records)
+
+    assert [500, 500] == [answer.status_code, fault.status_code]
+    assert answer.json() == fault.json()
+    assert "Smith" not in answer.text + logged
+    assert "ZeroDivisionError at" in logged
+
+
+def test_metrics_count_and_do_not_measure(house: House) -> None:
+    """/metrics has whole numbers by route, status and code: no name, no question, no time."""
+    house.post("/v1/query", ASK)
+    house.post("/v1/query", ASK)
+    house.post("/v1/query", {"sql": SECRET + " x", "share": 0.01})
+    house.client.get("/some/odd/path")
+    text = house.client.get("/metrics").text
+
+    assert 'confide_answers_total{reused="no"' in text
+    assert 'confide_answers_total{reused="yes"' in text
+    assert 'route="unknown",status="404"' in text
+    assert "odd" not in text
+    for word in ("ana", "secret", "visits", "seconds", "duration", house.ana):
+        assert word not in text
+    for line in text.splitlines():
+        assert line.startswith("# ") or re.fullmatch(
+            r'confide_\w+\{[^{}"]*("[^"]*"[^{}"]*)*\} \d+', line
+        )
+
+
+def test_too_many_requests_of_one_leave_the_other_alone(tmp_path: Path) -> None:
+    """A's rate stops A, in all of A's tokens, and not B."""
+    with open_house(tmp_path, requests_per_minute=5) as house:
+        second, _ = house.tokens.make("ana")
+        statuses = [house.get("/v1/budget", text).status_code for text in [house.ana, second] * 3]
+        refused = house.get("/v1/budget").json()["error"]
+        other = house.get("/v1/budget", house.ben)
+
+    assert [200] * 5 + [429] == statuses
+    assert "too-many-requests" == refused["code"]
+    assert 200 == other.status_code
+
+
+def test_a_caller_has_so_many_questions_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While A's places are taken, A's next question is refused unread and B's is answered."""
+    started, go = Event(), Event()
+    run = DuckDB.run
+
+    def slowly(self: DuckDB, *given: Any) -> Any:
+        if not started.is_set():
+            started.set()
+            assert go.wait(30)
+        return run(self, *given)
+
+    monkeypatch.setattr(DuckDB, "run", slowly)
+    with open_house(tmp_path, questions_at_once=1) as house, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(house.post, "/v1/query", ASK)
+        assert started.wait(30)
+        second = house.post("/v1/query", {**ASK, "fresh": True})
+        other = house.post("/v1/query", ASK, house.ben)
+        go.set()
+
+        assert 200 == first.result().status_code
+    assert (429, "too-many-requests") == (second.status_code, second.json()["error"]["code"])
+    assert 200 == other.status_code
+
+
+def test_a_question_that_takes_long_is_fetched_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the longest wait comes a 503; the same key later gets the answer, paid once."""
+    started, go = Event(), Event()
+    run = DuckDB.run
+
+    def slowly(self: DuckDB, *given: Any) -> Any:
+        started.set()
+        assert go.wait(30)
+        return run(self, *given)
+
+    monkeypatch.setattr(DuckDB, "run", slowly)
+    with open_house(tmp_path, longest_wait="200ms") as house:
+        early = house.post("/v1/query", {**ASK, "key": "k"})
+        go.set()
+        deadline = time.monotonic() + 30
+        late = house.post("/v1/query", {**ASK, "key": "k"})
+        while late.status_code != 200 and time.monotonic() < deadline:
+            time.sleep(0.05)
+            late = house.post("/v1/query", {**ASK, "key": "k"})
+        spent = house.get("/v1/budget").json()["spent"]["share"]
+
+    assert (503, "not-ready") == (early.status_code, early.json()["error"]["code"])
+    assert int(early.headers["retry-after"]) > 0
+    assert 200 == late.status_code
+    assert "1/100" == spent
+
+
+def test_answers_and_refusals_leave_at_a_multiple_of_time(tmp_path: Path) -> None:
+    """With answer_after no POST is answered before its time: answered, refused or broken."""
+    with open_house(tmp_path, answer_after="300ms") as house:
+        bodies = [ASK, {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}, {"nonsense": 1}]
+        spans = []
+        for body in bodies:
+            began = time.monotonic()
+            house.post("/v1/query", body)
+            spans.append(time.monotonic() - began)
+
+    assert all(span >= 0.3 for span in spans)
+
+
+@pytest.mark.parametrize(
+    ("passed", "wait"), [(0.0, 2.0), (0.5, 1.5), (2.0, 0.0), (2.5, 1.5), (7.0, 1.0)]
+)
+def test_the_next_multiple_is_the_nearest(passed: float, wait: float) -> None:
+    """The wait ends at the first whole number of periods that has not passed, at least one."""
+    assert wait == next_multiple(passed, gate.Fraction(2))
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[House, str, int]]:
+    """A house on a real socket that waits a second for slow clients, with its port."""
+    monkeypatch.setattr(gate, "BODY_SECONDS", 1)
+    monkeypatch.setattr(patience, "HEADER_SECONDS", 1.0)
+    house = build_house(tmp_path)
+    with serving(house.app) as address:
+        yield house, address, int(address.rsplit(":", 1)[1])
+
+
+def test_slow_clients_are_sent_away(served: tuple[House, str, int]) -> None:
+    """Half a head is closed, half a body gets 408, and neither keeps others from answers."""
+    house, _, port = served
+    head = f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {house.ana}\r\n"
+    with ExitStack() as stack:
+        slow = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(50)
+        ]
+        for half in slow[:25]:
+            half.sendall(b"GET /healthz HTTP/1.1\r\nHo")
+        for half in slow[25:]:
+            half.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        with socket.create_connection(("127.0.0.1", port)) as quick:
+            quick.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            quick.settimeout(20)
+            prompt = quick.recv(100)
+        for half in slow:
+            half.settimeout(20)
+        heads, bodies = (
+            [half.recv(100) for half in slow[:25]],
+            [half.recv(100) for half in slow[25:]],
+        )
+
+    assert prompt.startswith(b"HTTP/1.1 200")
+    assert {b""} == set(heads)
+    assert all(body.startswith(b"HTTP/1.1 408") for body in bodies)
+
+
+def test_a_thousand_open_connections_keep_nobody_out(served: tuple[House, str, int]) -> None:
+    """With 1,000 idle connections open, the next caller is answered."""
+    _, _, port = served
+    with ExitStack() as stack:
+        for _ in range(1_000):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        with socket.create_connection(("127.0.0.1", port)) as quick:
+            quick.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            quick.settimeout(30)
+
+            assert quick.recv(100).startswith(b"HTTP/1.1 200")

@@ -1,0 +1,129 @@
+"""Several workers, many analysts, sudden deaths: no charge is lost and none is made twice."""
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from itertools import count
+from threading import Event
+
+import httpx2
+import pytest
+
+from confide.client import Connection
+from confide.errors import BudgetExceeded
+from confide.ledger import open_ledger
+from confide.loss import Share, auto_filter
+from support.cluster import Cluster, run_cluster
+from support.postgres import run_postgres
+
+pytestmark = pytest.mark.slow
+ANALYSTS = int(os.environ.get("CONFIDE_LOAD_ANALYSTS", "20"))
+QUESTIONS = int(os.environ.get("CONFIDE_LOAD_QUESTIONS", "10"))
+COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+LOAD = [f"analyst{number}" for number in range(ANALYSTS)]
+KILL = [f"other{number}" for number in range(6)]
+PART = Fraction(1, ANALYSTS + len(KILL))
+
+
+Running = tuple[Cluster, dict[str, str]]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """Four workers on one file, or on a real PostgreSQL; each analyst may spend PART."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as stack:
+        address = f"sqlite:///{folder}/ledger.db"
+        if request.param == "postgresql":
+            address = stack.enter_context(run_postgres()).create()
+        names = [*LOAD, *KILL]
+        yield stack.enter_context(run_cluster(folder, address, names, share=str(PART)))
+
+
+@contextmanager
+def connected(cluster: Cluster, token: str) -> Iterator[Connection]:
+    """Yield a connection that is patient with a busy machine."""
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx2.Client(base_url=cluster.url, headers=headers, timeout=120) as http:
+        yield Connection(http)
+
+
+def read_books(cluster: Cluster) -> tuple[Fraction, dict[int, str]]:
+    """Return what was spent in all and the state of each entry, of a ledger that verifies."""
+    ledger = open_ledger(cluster.address, auto_filter(2, 0, "auto"))
+    ledger.verify()
+    states = {entry.number: entry.state for entry in ledger.entries()}
+    spent = ledger.filter.spent.fraction
+    ledger.close()
+    return spent, states
+
+
+def test_many_analysts_at_once_are_charged_exactly(running: Running) -> None:
+    """Of many analysts asking at once each spends its own part to the last unit, and no more."""
+    cluster, tokens = running
+    before, _ = read_books(cluster)
+    share = PART / QUESTIONS
+
+    def ask_all(name: str) -> list[int]:
+        with connected(cluster, tokens[name]) as connection:
+            got = [
+                connection.sql(COUNT, share=share, fresh=True).receipt.entry
+                for _ in range(QUESTIONS)
+            ]
+            with pytest.raises(BudgetExceeded):
+                connection.sql(COUNT, share=share, fresh=True)
+            return got
+
+    with ThreadPoolExecutor(ANALYSTS) as pool:
+        delivered = [entry for entries in pool.map(ask_all, LOAD) for entry in entries]
+    after, states = read_books(cluster)
+
+    assert ANALYSTS * QUESTIONS == len(set(delivered)) == len(delivered)
+    assert {"answered"} == {states[entry] for entry in delivered}
+    assert Share.floor(share).fraction * len(delivered) == after - before
+
+
+def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:
+    """After kill -9 the ledger verifies, every answer delivered is in it, and keys resume."""
+    cluster, tokens = running
+    before, old = read_books(cluster)
+    share, stop = PART / 10_000, Event()
+
+    def ask_until(name: str) -> dict[str, int]:
+        got: dict[str, int] = {}
+        with connected(cluster, tokens[name]) as connection:
+            for number in count():
+                if stop.is_set():
+                    break
+                key = f"{name}-{number}"
+                answer = connection.sql(COUNT, share=share, fresh=True, key=key)
+                got[key] = answer.receipt.entry
+        return got
+
+    with ThreadPoolExecutor(len(KILL)) as pool:
+        asking = [pool.submit(ask_until, name) for name in KILL]
+        try:
+            for _ in range(3):
+                time.sleep(1.5)
+                cluster.kill_worker()
+            time.sleep(1.5)
+        finally:
+            stop.set()
+        got = {key: entry for one in asking for key, entry in one.result().items()}
+    after, states = read_books(cluster)
+    for key, entry in list(got.items())[:: max(1, len(got) // 20)]:
+        with connected(cluster, tokens[key.rpartition("-")[0]]) as connection:
+            again = connection.sql(COUNT, share=share, fresh=True, key=key)
+
+            assert (entry, True) == (again.receipt.entry, again.reused)
+
+    assert len(got) > len(KILL)
+    assert len(set(got.values())) == len(got)
+    assert {"answered"} == {states[entry] for entry in got.values()}
+    assert Share.floor(share).fraction * (len(states) - len(old)) == after - before
+    assert after == read_books(cluster)[0]

@@ -1,0 +1,214 @@
+"""The page without scripts: forms, cookies, what is escaped, who is kept out."""
+
+import hashlib
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from confide.server.page import check_origin
+from confide.server.views import HOME
+from support.service import COUNT, House
+
+OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
+FORM = {"sql": COUNT, "by": "share", "amount": "1%"}
+
+
+def sign_in(house: House, token: str) -> Any:
+    house.client.cookies.clear()
+    return house.client.post("/sign-in", data={"token": token}, headers=OWN, follow_redirects=False)
+
+
+def post(house: House, path: str, form: dict[str, str], **headers: str) -> Any:
+    return house.client.post(path, data=form, headers={**OWN, **headers}, follow_redirects=False)
+
+
+def hidden(page: str) -> dict[str, str]:
+    """Return the hidden fields of a page."""
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page)
+    return {name: unescape(value) for name, value in found}
+
+
+def test_the_page_needs_a_token(house: House) -> None:
+    """Without signing in every page leads to the form; a wrong token sets no cookie."""
+    pages = ["/", "/history", "/history/0", "/history/0.csv", "/budget", "/owner"]
+    seen = [house.client.get(page, headers=OWN, follow_redirects=False) for page in pages]
+    wrong = sign_in(house, "confide-wrong")
+
+    assert {(303, "/sign-in")} == {(one.status_code, one.headers["location"]) for one in seen}
+    assert 401 == wrong.status_code
+    assert "set-cookie" not in wrong.headers
+    assert 200 == house.client.get("/sign-in").status_code
+
+
+def test_the_cookie_is_for_this_site_alone(house: House) -> None:
+    """The cookie is out of reach of scripts and other sites, and is no key to the other routes."""
+    cookie = sign_in(house, house.ana).headers["set-cookie"]
+
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert 401 == house.client.get("/v1/budget").status_code
+
+
+def test_two_clicks_without_scripts(house: House) -> None:
+    """The first click previews and spends nothing; the second pays once, if sent twice too."""
+    sign_in(house, house.ana)
+    preview = post(house, "/ask", FORM)
+    assert 0 == house.curator.budget.spent.share
+    assert "Pay 1 % and ask" in preview.text
+    fields = hidden(preview.text.split('id="preview"')[1])
+    answer, again = post(house, "/ask", fields), post(house, "/ask", fields)
+
+    assert "Answered for 1 % of the budget" in answer.text
+    assert "Asked before" in again.text
+    assert "<svg" in answer.text.split("<noscript>")[1]
+    assert "1/100" == str(house.curator.budget.spent.share)
+
+
+def test_asking_without_a_preview_only_previews(house: House) -> None:
+    """A form without the preview's key spends nothing, even if it says ask."""
+    sign_in(house, house.ana)
+    shown = post(house, "/ask", {**FORM, "step": "ask"})
+
+    assert 'id="preview"' in shown.text
+    assert 0 == house.curator.budget.spent.share
+
+
+def test_what_is_written_is_escaped(house: House) -> None:
+    """Keys, names and questions with tags in them are shown, not run."""
+    sign_in(house, house.ana)
+    evil = {**FORM, "sql": COUNT.replace("AS n", 'AS "<img src=x onerror=alert(1)>"')}
+    preview = post(house, "/ask", evil).text
+    answer = post(house, "/ask", hidden(preview.split('id="preview"')[1])).text
+    kept = house.client.get("/history", headers=OWN).text
+
+    for page in (preview, answer, kept):
+        assert "<img" not in page
+        assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer
+
+
+def test_a_refusal_is_shown_with_its_code(house: House) -> None:
+    """What cannot be asked is told on the page, with the question still in its box."""
+    sign_in(house, house.ana)
+    shown = post(house, "/ask", {**FORM, "sql": "SELECT MAX(age) FROM visits"}).text
+
+    assert "<code>unsupported-query</code>" in shown
+    assert "SELECT MAX(age) FROM visits</textarea>" in shown
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {},
+    ],
+)
+def test_other_sites_cannot_send_forms(house: House, headers: dict[str, str]) -> None:
+    """A form of another site, or of nobody knows where, is refused, cookie or not."""
+    sign_in(house, house.owner)
+    paths = ["/ask", "/owner/tokens", "/owner/tokens/0123456789abcdef/revoke", "/sign-out"]
+    answers = [house.client.post(path, data=FORM, headers=headers) for path in paths]
+
+    assert {403} == {answer.status_code for answer in answers}
+    assert check_origin
+
+
+def test_forms_of_the_page_itself_pass_without_fetch_headers(house: House) -> None:
+    """An older browser that sends only its origin can use the page."""
+    sign_in(house, house.ana)
+    answer = house.client.post("/ask", data=FORM, headers={"origin": "http://testserver"})
+
+    assert 200 == answer.status_code
+
+
+def test_history_shows_answers_again(house: House) -> None:
+    """Old answers are listed, shown and downloaded for free; others' are refused."""
+    sign_in(house, house.ana)
+    entry = house.post("/v1/query", {"sql": COUNT, "share": "1/100"}).json()["receipt"]["entry"]
+    listed = house.client.get("/history", headers=OWN).text
+    kept = house.client.get(f"/history/{entry}", headers=OWN).text
+    table = house.client.get(f"/history/{entry}.csv", headers=OWN)
+    sign_in(house, house.ben)
+    theirs = house.client.get(f"/history/{entry}", headers=OWN)
+
+    assert f'href="/history/{entry}"' in listed
+    assert "Asked before" in kept
+    assert "ward,n,n_low,n_high" == table.text.splitlines()[0]
+    assert "attachment" in table.headers["content-disposition"]
+    assert 403 == theirs.status_code
+    assert "1/100" == str(house.curator.budget.spent.share)
+
+
+def test_the_budget_page_adds_up(house: House) -> None:
+    """Left and total of the caller are shown, and the burn-down has a point for each charge."""
+    for _ in range(2):
+        house.post("/v1/query", {"sql": COUNT, "share": "1/10", "fresh": True})
+    sign_in(house, house.ana)
+    page = house.client.get("/budget", headers=OWN).text
+    sign_in(house, house.owner)
+    owners = house.client.get("/budget", headers=OWN).text
+
+    assert "30 % of the whole budget left, out of 50 %" in page
+    assert 3 == unescape(page).count('"left": 0.')
+    assert "By analyst" in owners
+    assert "80 % of the whole budget left, out of 100 %" in owners
+
+
+def test_the_owners_page(house: House) -> None:
+    """The owner makes and revokes tokens and sees the ledger verified; an analyst gets 403."""
+    house.post("/v1/query", {"sql": COUNT, "share": "1/100"})
+    sign_in(house, house.owner)
+    made = post(house, "/owner/tokens", {"name": "ben", "role": "analyst", "days": "3"}).text
+    text = re.search(r'<code id="made">([^<]+)</code>', made)
+    assert text is not None
+    token = house.tokens.find(text[1])
+    assert token is not None
+    wrong = post(house, "/owner/tokens", {"name": "b e n", "days": "x"}).text
+    gone = post(house, f"/owner/tokens/{token.id}/revoke", {}).text
+    ledger = house.client.get("/owner?verify=true", headers=OWN).text
+    sign_in(house, house.ana)
+
+    assert text[1] not in gone
+    assert "malformed-request" in wrong
+    assert house.tokens.find(text[1]) is None
+    assert "Balance and chain agree." in ledger
+    assert 403 == house.client.get("/owner", headers=OWN).status_code
+
+
+def test_signing_out_forgets_the_token(house: House) -> None:
+    """After signing out the browser has no token."""
+    sign_in(house, house.ana)
+    post(house, "/sign-out", {})
+
+    assert 303 == house.client.get("/", headers=OWN, follow_redirects=False).status_code
+
+
+def test_vendored_files_are_what_they_were() -> None:
+    """Every file from elsewhere has the sum that was written down, and its licence beside it."""
+    vendor = HOME / "static" / "vendor"
+    lines = (vendor / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    files = {
+        str(path.relative_to(vendor)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in vendor.rglob("*")
+        if path.is_file() and path.name not in ("SHA256SUMS", "README.md")
+    }
+
+    assert sums == files
+    for package in ("htmx", "pico", "vega", "vega-lite", "vega-interpreter"):
+        assert f"{package}.LICENSE.txt" in files
+
+
+def test_templates_have_no_inline_scripts_or_styles() -> None:
+    """Nothing in the templates needs the content policy to be loosened."""
+    for path in (HOME / "templates").iterdir():
+        text = path.read_text(encoding="utf-8")
+
+        assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|javascript:|hx-on", text)
+        assert "|safe" not in text.replace("{{ drawing|safe }}", "")

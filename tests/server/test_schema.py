@@ -1,0 +1,69 @@
+"""Whatever a caller sends, the answer is one that the OpenAPI document declares, and no fault."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from support.service import House, bearer, build_house, serving
+
+CASES = int(os.environ.get("CONFIDE_SCHEMA_CASES", "300"))
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, str]]:
+    """A house on a real socket, in which nobody is stopped for asking often."""
+    house = build_house(tmp_path_factory.mktemp("house"), requests_per_minute=1_000_000)
+    with serving(house.app) as address:
+        yield house, address
+
+
+def operations(address: str) -> list[Any]:
+    """Return every operation of the document, with its strategy of requests."""
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+    return [result.ok() for result in schema.get_all_operations()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["ana", "owner", "nobody"])
+def test_every_answer_is_declared(served: tuple[House, str], who: str) -> None:
+    """No request, right or wrong, gets a 5xx, a status or a shape that is not in the document."""
+    house, address = served
+    token = {"ana": house.ana, "owner": house.owner, "nobody": "none"}[who]
+    every = operations(address)
+    share = max(1, CASES // (3 * len(every)))
+    for operation in every:
+        cases = st.one_of(
+            operation.as_strategy(),
+            operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE),
+        )
+
+        @given(case=cases)
+        @settings(
+            max_examples=share,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        def send(case: Any) -> None:
+            answer = case.call(headers=bearer(token))
+            case.validate_response(answer, checks=CHECKS)
+
+        send()

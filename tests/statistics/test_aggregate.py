@@ -1,0 +1,235 @@
+"""Sample and aggregate: what the estimator sees, what one unit can do, and what an analyst sees."""
+
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.curator import Curator
+from confide.declare import ROW, Budget, Float, Table
+from confide.engines.blocks import Block, SealedBlocks, open_blocks
+from confide.ledger import Hold
+from confide.loss import PureLoss, Share
+from confide.mechanisms import Neighbours
+from confide.noise import SYSTEM
+from confide.plan.blocks import BlockReading, choose_rank, grid_of_bounds, sum_noise
+from confide.release.blocks import add_blocks, choose_block_rank
+from confide.statistics.aggregate import correct_bias
+from support.auditor import audit
+from support.entropy import SeededEntropy
+from support.samples import curator_of, is_within
+
+UNIT: Final = grid_of_bounds(Fraction(0), Fraction(1))
+
+
+def declare(ids: list[int], x: list[float], *, rows: int = 1, unit: Any = "pid") -> Table:
+    data = pa.table({"pid": ids, "x": x})
+    return Table("people", data, unit=unit, columns={"x": Float(0, 100)}, max_rows_per_unit=rows)
+
+
+def read_blocks(table: Table, blocks: int) -> list[Block]:
+    """Return what the estimator saw, block by block."""
+    seen: list[Block] = []
+
+    def look(block: Block) -> float:
+        seen.append(block)
+        return 0.0
+
+    curator = Curator([table], budget=Budget(1))
+    reading = BlockReading(table, ("x",), blocks)
+    curator._engine.run_blocks(reading, Hold(0, Share.floor("1/2")), look, 1, SYSTEM)
+    return seen
+
+
+def test_a_unit_lies_in_one_block_within_its_limit() -> None:
+    """All kept rows of a unit are in the same block, and no more of them than declared."""
+    ids = [unit for unit in range(200) for _ in range(5)]
+    seen = read_blocks(
+        declare(ids, [float(unit % 100) + 0.001 * (unit // 100) for unit in ids], rows=3), 20
+    )
+    where: dict[float, set[int]] = {}
+    for number, block in enumerate(seen):
+        for value in block["x"]:
+            where.setdefault(float(value), set()).add(number)
+
+    assert 600 == sum(len(block) for block in seen)
+    assert {1} == {len(blocks) for blocks in where.values()}
+    assert 15 <= len(seen) <= 20
+
+
+def test_rows_without_a_unit_are_spread_evenly() -> None:
+    """Where every row is another person, equal rows too are spread over all blocks."""
+    seen = read_blocks(declare(list(range(2_000)), [7.0] * 2_000, unit=ROW), 10)
+
+    assert 10 == len(seen)
+    assert all(120 <= len(block) <= 280 for block in seen)
+
+
+def raise_secret(block: Block) -> float:
+    raise ValueError(f"the first value is {block['x'][0]}")
+
+
+FAILURES: Final[dict[str, Any]] = {
+    "raises": raise_secret,
+    "nan": lambda block: float("nan"),
+    "infinite": lambda block: float("inf"),
+    "shape": lambda block: [1.0, 2.0],
+    "text": lambda block: "seven",
+    "none": lambda block: None,
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failed_block_counts_as_the_lower_bound(name: str, caplog: Any, capsys: Any) -> None:
+    """An estimator that fails everywhere gives the lower bound; nothing is said of it."""
+    curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(10**8))
+    found = curator.sample_and_aggregate(
+        "people", FAILURES[name], columns=["x"], bounds=[(3, 9)], epsilon=10**6
+    )
+
+    assert 3.0 == pytest.approx(found.value, abs=1e-3)
+    assert "" == caplog.text + capsys.readouterr().out
+
+
+@pytest.mark.parametrize("method", ["window", "mean", "median"])
+def test_the_noiseless_result_is_that_of_the_blocks(method: str, entropy: SeededEntropy) -> None:
+    """At a huge epsilon the mean over blocks is near the mean of all rows; bounds may be found."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    x = rng.uniform(20, 40, 5_000)
+    curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**9))
+    for bounds in ([(0, 100)], None):
+        found = curator.sample_and_aggregate(
+            "people", np.mean, columns=["x"], bounds=bounds, method=method, epsilon=10**7
+        )
+        assert x.mean() == pytest.approx(found.value, abs=0.4)
+
+
+def test_several_numbers_come_in_order(entropy: SeededEntropy) -> None:
+    """An estimator of two numbers has two values, errors and intervals, each in its bounds."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    x = rng.normal(50, 5, 20_000)
+    curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(100))
+    found = curator.sample_and_aggregate(
+        "people",
+        lambda block: [np.mean(block["x"]), np.std(block["x"])],
+        columns=["x"],
+        bounds=[(0, 100), (0, 20)],
+        epsilon=20,
+    )
+
+    assert [50, 5] == pytest.approx(found.value, rel=0.1)
+    assert all(
+        low <= v <= high for v, (low, high) in zip(found.value, found.interval(), strict=True)
+    )
+
+
+def test_bias_that_falls_with_the_rows_is_corrected() -> None:
+    """The corrected maximum-likelihood variance has no bias of order 1 / rows."""
+    rng = np.random.default_rng(5)
+    blocks = [Block({"x": rng.normal(0, 1, 20)}) for _ in range(20_000)]
+    plain = np.mean([np.var(block["x"]) for block in blocks])
+    corrected = np.mean([correct_bias(lambda b: np.var(b["x"]))(block) for block in blocks])
+
+    assert 0.95 == pytest.approx(plain, abs=0.01)
+    assert 1.0 == pytest.approx(corrected, abs=0.015)
+
+
+@given(
+    results=st.lists(st.floats(0, 1), min_size=10, max_size=30),
+    place=st.integers(0, 9),
+    other=st.floats(-5, 5) | st.just(float("nan")),
+    squared=st.booleans(),
+)
+def test_one_block_moves_a_sum_within_its_window(
+    results: list[float], place: int, other: float, *, squared: bool
+) -> None:
+    """However one block's result changes, the exact sum moves by at most the window's width."""
+    noise = sum_noise([2**31], [UNIT], Neighbours.ADD_REMOVE, PureLoss(10**12))
+    window = (2**30, 2**30 + 2**31)
+    changed = [*results]
+    changed[place] = other
+    sums = [
+        add_blocks(
+            SealedBlocks(np.array(values)[:, None]),
+            [UNIT],
+            [window],
+            noise,
+            SYSTEM,
+            squared=squared,
+        )[0]
+        * float(noise.steps[0])
+        for values in (results, changed)
+    ]
+
+    assert abs(sums[0] - sums[1]) <= 2**31 * (1 + 1e-9)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_an_auditor_finds_no_more_than_was_paid(
+    neighbours: Neighbours, entropy: SeededEntropy
+) -> None:
+    """Sums and ranks on blocks that differ in what one unit can change show no epsilon above 1."""
+    one = np.full((12, 1), 0.25)
+    other = one.copy()
+    other[0] = 1.0
+    if neighbours is Neighbours.REPLACE:
+        other[1] = 1.0
+    noise = sum_noise([2**32], [UNIT], neighbours, PureLoss(1))
+    rank = choose_rank(neighbours, PureLoss(1), Fraction(1))
+    coarse = grid_of_bounds(Fraction(0), Fraction(1))
+    for release in (
+        lambda results: (
+            add_blocks(SealedBlocks(results), [UNIT], [(0, 2**32)], noise, entropy)[0]
+            * float(noise.steps[0])
+            // 2**32
+        ),
+        lambda results: (
+            choose_block_rank(SealedBlocks(results), 0, coarse, rank, entropy, level=Fraction(3, 4))
+            >> 29
+        ),
+    ):
+        left, right = (np.array([release(r) for _ in range(4_000)]) for r in (one, other))
+
+        assert audit(left, right) <= 1
+
+
+def test_sealed_results_cannot_be_looked_at() -> None:
+    """They show nothing and compare with nothing."""
+    sealed = SealedBlocks(np.array([[1.0]]))
+
+    assert "SealedBlocks(...)" == repr(sealed)
+    with pytest.raises(TypeError):
+        _ = sealed == SealedBlocks(np.array([[1.0]]))
+    with pytest.raises(TypeError):
+        sealed.__reduce__()
+    assert 1.0 == open_blocks(sealed)[0, 0]
+
+
+def test_analysts_name_registered_estimators() -> None:
+    """An analyst may name an estimator of the owner's, with the owner's columns and bounds."""
+    curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(10**8))
+    curator.register_estimator("middle", np.median, columns=["x"], bounds=[(0, 100)])
+    found = curator.as_analyst("ana").sample_and_aggregate("people", "middle", epsilon=10**6)
+
+    assert 42.0 == pytest.approx(found.value, abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_intervals_hold_the_population_s_value(entropy: SeededEntropy) -> None:
+    """Of 100 samples of 5,000 rows at epsilon 2, intervals hold a mean at a rate of 88 to 99 %."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    hits = 0
+    for _ in range(100):
+        curator = curator_of({"x": rng.normal(50, 10, 5_000)}, {"x": Float(0, 100)}, Budget(2))
+        low, high = curator.sample_and_aggregate(
+            "people", np.mean, columns=["x"], bounds=[(0, 100)], epsilon=2
+        ).interval()
+        hits += low <= 50 <= high
+
+    assert is_within(hits, 100, 0.88, 0.99)

@@ -1,0 +1,88 @@
+"""95 % intervals hold the population's parameters in 95 % of samples and releases.
+
+Each case draws 400 to 1,000 samples and adds to the exact sums of each a draw of the plan's own
+noise. A case fails when the count of intervals that hold is improbable, at ALPHA, under every rate
+from 93.5 to 96.5 %. Larger runs, with their figures, are in docs/statistics.md.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from confide.declare import Float
+from confide.query import col
+from confide.statistics.columns import plan_sums
+from confide.statistics.families import Family, make_family
+from confide.statistics.likelihood import solve_sums
+from support.entropy import SeededEntropy
+from support.samples import BUDGETS, add_rows, curator_of, is_within, noise_of
+
+Floats = NDArray[np.float64]
+SAMPLES: Final = {
+    "normal": 1_000,
+    "poisson": 1_000,
+    "exponential": 1_000,
+    "gamma": 600,
+    "beta": 400,
+}
+LOW: Final = 0.935
+HIGH: Final = 0.965
+LAWS: Final[dict[str, tuple[Any, tuple[float, float], tuple[float, ...]]]] = {
+    "normal": (stats.norm(50, 10), (0, 100), (50, 10)),
+    "poisson": (stats.poisson(4), (0, 20), (4,)),
+    "exponential": (stats.expon(scale=10), (0, 150), (0.1,)),
+    "gamma": (stats.gamma(3, scale=5), (0, 100), (3, 5)),
+    "beta": (stats.beta(2, 5), (0, 1), (2, 5)),
+}
+
+
+def count_hits(
+    name: str, rows: int, accounting: str, entropy: SeededEntropy, *, with_noise: bool = True
+) -> NDArray[np.int64]:
+    """Return for each parameter how many intervals at epsilon = 1 hold it."""
+    law, bounds, truth = LAWS[name]
+    family: Family = make_family(name, *bounds)
+    curator = curator_of({"x": [1.0]}, {"x": Float(*bounds)}, BUDGETS[accounting])
+    terms = family.terms(col("x"))
+    noise = noise_of(curator, plan_sums("people", ["x"], terms), 1.0, SAMPLES[name], entropy)
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    points = noise.points if with_noise else np.zeros_like(noise.points)
+    hits = np.zeros(len(truth), dtype=np.int64)
+    for drawn in noise.draws:
+        rows_drawn = {"x": law.rvs(rows, random_state=rng).astype(np.float64)}
+        replicas = solve_sums(family, add_rows(terms, rows_drawn) + drawn, points)[1]
+        low, high = np.quantile(replicas, [0.025, 0.975], axis=0)
+        hits += (low <= truth) & (truth <= high)
+    return hits
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("rows", [200, 2_000, 20_000])
+@pytest.mark.parametrize("name", LAWS)
+def test_intervals_hold_the_parameters(name: str, rows: int, entropy: SeededEntropy) -> None:
+    """At epsilon = 1, pure, intervals hold each parameter at a rate from 93.5 to 96.5 %."""
+    hits = count_hits(name, rows, "pure", entropy)
+
+    assert [True] * len(hits) == [is_within(int(hit), SAMPLES[name], LOW, HIGH) for hit in hits]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["normal", "gamma"])
+def test_intervals_hold_under_gaussian_noise(name: str, entropy: SeededEntropy) -> None:
+    """At (1, 1e-6) with 2,000 rows, intervals hold each parameter at a rate from 93.5 to 96.5 %."""
+    hits = count_hits(name, 2_000, "gaussian", entropy)
+
+    assert [True] * len(hits) == [is_within(int(hit), SAMPLES[name], LOW, HIGH) for hit in hits]
+
+
+@pytest.mark.statistical
+def test_intervals_without_noise_would_be_noticed(entropy: SeededEntropy) -> None:
+    """The same check convicts intervals that count sampling alone, at 200 rows."""
+    hits = count_hits("normal", 200, "pure", entropy, with_noise=False)
+
+    assert not any(is_within(int(hit), SAMPLES["normal"], LOW, HIGH) for hit in hits)

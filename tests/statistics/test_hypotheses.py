@@ -1,0 +1,108 @@
+"""Tests keep their level under noise: without a difference, 5 % of p-values are below 0.05."""
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from confide.declare import Bool, Budget, Category, Column, Float
+from confide.ledger import Receipt
+from confide.loss import Share
+from confide.plan import Plan
+from confide.pricing import FREE, Want
+from confide.release.noise import draw_noise
+from confide.statistics import hypotheses
+from confide.statistics.reading import Paid
+from support.entropy import SeededEntropy
+from support.samples import ask, curator_of, is_within
+
+Floats = NDArray[np.float64]
+RELEASES: Final = 2_000
+COLUMNS: Final[dict[str, Column]] = {
+    "x": Float(0, 100),
+    "y": Bool(),
+    "g": Bool(),
+    "ward": Category(["A", "B", "C"]),
+}
+RECEIPT: Final = Receipt(0, Share(0), "")
+
+
+def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntropy) -> None:
+    """Let questions be answered from ``exact``, sums by group, with the plan's own noise."""
+
+    def release(asked: Any, kind: str, query: Any) -> Paid[Plan]:
+        share = asked.desk.prices.grant(Want.of({"epsilon": 1}))
+        plan = asked.desk.plan(asked.desk.read(query), share)
+        sums: Floats = exact()
+        units = [float(t.grid.step) if t.grid else 1.0 for t in plan.totals]
+        sizes = np.array([float(size) for size in plan.noise.steps]) * np.array(units)
+        drawn = draw_noise(plan.noise, len(sums), entropy)
+        steps = np.rint(sums / sizes).astype(np.int64) + drawn
+        return Paid(plan, {"steps": steps.tolist()}, FREE, RECEIPT, reused=False)
+
+    monkeypatch.setattr(hypotheses, "release_sums", release)
+
+
+def count_rejections(test: Any) -> int:
+    return sum(test().p_value < 0.05 for _ in range(RELEASES))
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("rows", [200, 2_000])
+@pytest.mark.parametrize("name", ["means", "proportions", "independence"])
+def test_the_level_is_kept(
+    name: str, rows: int, monkeypatch: pytest.MonkeyPatch, entropy: SeededEntropy
+) -> None:
+    """At epsilon 1, a rate of p-values below 0.05 from 4 to 6 % explains 2,000 releases."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    curator = curator_of({n: [None] for n in COLUMNS}, COLUMNS, Budget(100))
+    asked = ask(curator, 1)
+
+    def group_sums() -> Floats:
+        z = rng.normal(0.0, 0.2, (2, rows // 2)).clip(-1, 1)
+        return np.stack([np.full(2, rows // 2), z.sum(axis=1), (2 * z**2 - 1).sum(axis=1)], axis=1)
+
+    def pairs() -> Floats:
+        hits = rng.binomial(rows // 2, 0.3, 2)
+        return np.stack([rows // 2 - hits, hits], axis=1).reshape(4, 1).astype(float)
+
+    def table() -> Floats:
+        parts = np.outer([0.5, 0.3, 0.2], [0.6, 0.4]).ravel()
+        return rng.multinomial(rows, parts).reshape(6, 1).astype(float)
+
+    cases: dict[str, tuple[Any, Any]] = {
+        "means": (group_sums, lambda: hypotheses.compare_means(asked, "people", "x", "g")),
+        "proportions": (pairs, lambda: hypotheses.compare_proportions(asked, "people", "y", "g")),
+        "independence": (
+            table,
+            lambda: hypotheses.check_independence(asked, "people", "ward", "g"),
+        ),
+    }
+    exact, test = cases[name]
+    release_at(monkeypatch, exact, entropy)
+
+    assert is_within(count_rejections(test), RELEASES, 0.04, 0.06)
+
+
+def test_a_difference_is_found(entropy: SeededEntropy) -> None:
+    """Groups that differ by half a deviation are told apart among 2,000 rows at epsilon 1."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    g = rng.random(2_000) < 0.5
+    ward = np.where(rng.random(2_000) < np.where(g, 0.7, 0.4), "A", "B")
+    data = {
+        "x": rng.normal(50 + 5 * g, 10),
+        "y": rng.random(2_000) < 0.3 + 0.2 * g,
+        "g": g,
+        "ward": ward,
+    }
+    curator = curator_of(data, COLUMNS, Budget(10))
+    means = curator.compare_means("people", "x", by="g", epsilon=1)
+    parts = curator.compare_proportions("people", "y", by="g", epsilon=1)
+    joint = curator.independence("people", "ward", "g", epsilon=1)
+    low, high = means.interval()
+
+    assert max(means.p_value, parts.p_value, joint.p_value) < 0.01
+    assert low <= means.value <= high < 0
+    assert "p = " in str(means) + str(joint)

@@ -1,0 +1,62 @@
+"""Families: what is added up stays within [-1, 1], and solving never fails."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.declare import Budget, Float
+from confide.query import col
+from confide.statistics.families import make_family
+from support.samples import curator_of, value_of
+
+NAMES = ("normal", "poisson", "exponential", "gamma", "beta")
+
+
+@given(
+    x=st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    name=st.sampled_from(NAMES),
+)
+def test_terms_lie_within_one(x: list[float], name: str) -> None:
+    """Every term of every row lies in [-1, 1], also at the ends of the range."""
+    family = make_family(name, 0.0, 1.0)
+    for term in family.terms(col("x")):
+        values = value_of(term, {"x": np.array(x)})
+
+        assert (np.abs(values) <= 1).all()
+
+
+@given(sums=st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), name=st.sampled_from(NAMES))
+def test_any_sums_have_a_solution(sums: list[float], name: str) -> None:
+    """Whatever noise made of the sums, the parameters and their covariance are finite."""
+    family = make_family(name, 0.0, 1.0)
+    wanted = np.array(sums[: 1 + len(family.terms(col("x")))])
+    solved = family.solve(wanted)
+
+    assert np.isfinite(solved).all()
+    assert np.isfinite(family.covariance(solved)).all()
+
+
+def test_tighter_bounds_may_be_given() -> None:
+    """``within`` clips to a part of the declared range, and makes the noise smaller."""
+    x = np.linspace(40, 60, 1_000)
+    curator = curator_of({"x": x}, {"x": Float(0, 10_000)}, Budget(100))
+    wide = curator.exponential_family("people", "x", family="normal", epsilon=1)
+    tight = curator.exponential_family("people", "x", family="normal", within=(0, 100), epsilon=1)
+
+    assert 10 * tight.standard_error["mean"] < wide.standard_error["mean"]
+    assert 50 == pytest.approx(tight.value["mean"], abs=3)
+
+
+def test_an_estimate_shows_itself() -> None:
+    """Text, table, frame and chart name every parameter with its interval."""
+    curator = curator_of({"x": np.linspace(40, 60, 100)}, {"x": Float(0, 100)}, Budget(100))
+    found = curator.exponential_family("people", "x", family="normal", epsilon=1)
+
+    assert "mean: " in str(found)
+    assert "stddev" in found._repr_html_()
+    assert ["mean", "stddev"] == list(found.to_pandas().index)
+    assert 2 == len(found.plot().spec["data"]["values"])
+    low, high = found.interval(0.5)["mean"]
+    wider = found.interval(0.99)["mean"]
+    assert wider[0] <= low <= found.value["mean"] <= high <= wider[1]

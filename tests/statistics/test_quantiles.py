@@ -1,0 +1,119 @@
+"""Many quantiles at once: near their levels, never crossing, and each row counted once a round."""
+
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.declare import Budget, Float, Int
+from confide.engines import Sealed
+from confide.loss import GaussianLoss, PureLoss
+from confide.mechanisms import Neighbours
+from confide.plan import Range, ValueGrid
+from confide.plan.cells import EvenCells
+from confide.plan.ladder import plan_ladder
+from confide.release.ladder import climb
+from support.auditor import audit
+from support.entropy import SeededEntropy
+from support.samples import curator_of, is_within
+
+LEVELS: Final = [0.1, 0.25, 0.5, 0.75, 0.9]
+LAWS: Final[dict[str, Any]] = {
+    "lognormal": lambda rng, n: rng.lognormal(3.0, 1.0, n),
+    "uniform": lambda rng, n: rng.uniform(0, 100, n),
+    "bimodal": lambda rng, n: np.where(
+        rng.random(n) < 0.5, rng.normal(20, 2, n), rng.normal(80, 2, n)
+    ),
+    "discrete": lambda rng, n: rng.poisson(0.5, n).astype(float),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", LAWS)
+def test_quantiles_are_near_their_levels(name: str, entropy: SeededEntropy) -> None:
+    """Of 20,000 rows within loose bounds at epsilon 1, each is within 300 rows, seldom not.
+
+    The choices of a round have rate 0.05 or more there, so 15 / rate rows are passed once in 10^6.
+    """
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    x = LAWS[name](rng, 20_000)
+    curator = curator_of({"x": x}, {"x": Float(0, 10**5)}, Budget(10))
+    found = curator.quantiles("people", "x", LEVELS, epsilon=1).value
+    below = np.array([np.mean(x < value - 1e-9) for value in found])
+    upto = np.array([np.mean(x <= value + 0.06) for value in found])
+
+    assert (below <= np.array(LEVELS) + 0.015).all()
+    assert (upto >= np.array(LEVELS) - 0.015).all()
+    assert found == sorted(found)
+
+
+@given(st.lists(st.integers(0, 50), min_size=0, max_size=60), st.integers(1, 12))
+def test_quantiles_never_cross(values: list[int], count: int) -> None:
+    """Whatever the rows and the noise, later levels have later cells."""
+    entropy = SeededEntropy("never", str(values))
+    found = _climb(values, count, PureLoss("0.1"), entropy)
+
+    assert found == sorted(found)
+
+
+def _sealed(values: list[int]) -> Sealed:
+    cells, rows = np.unique(np.array(values, dtype=np.int64), return_counts=True)
+    return Sealed({}, ({(): (cells, rows.astype(np.int64))},))
+
+
+def _climb(values: list[int], count: int, granted: Any, entropy: Any, size: int = 30) -> list[int]:
+    cells = EvenCells(ValueGrid(Fraction(0), Fraction(1), 0, 50), Range(0, 50), is_whole=True)
+    ladder = plan_ladder(count, 1, Neighbours.ADD_REMOVE, granted)
+    levels = [Fraction(place + 1, count + 1) for place in range(count)]
+    return climb(_sealed(values), cells, ladder, levels, entropy, size=size)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("granted", [PureLoss(1), GaussianLoss("0.4")], ids=["pure", "gaussian"])
+def test_an_auditor_finds_no_more_than_was_paid(granted: Any, entropy: SeededEntropy) -> None:
+    """3,000 ladders of three levels with and without a row show no epsilon above the one paid."""
+    rows = [10] * 6 + [30] * 6 + [40] * 6
+    left, right = (
+        np.array([_climb(values, 3, granted, entropy, size=18) for _ in range(3_000)]) // 10
+        for values in (rows, rows[:-3])
+    )
+    most = 3.0 if isinstance(granted, PureLoss) else granted.epsilon_at("1/1000000") * 3
+
+    assert audit(left, right, delta=0 if isinstance(granted, PureLoss) else 1e-5) <= most
+
+
+def test_rounds_grow_like_the_logarithm() -> None:
+    """1, 3, 7 and 100 levels take 1, 2, 3 and 7 rounds, and every level has one rung."""
+    ladders = [plan_ladder(n, 1, Neighbours.ADD_REMOVE, PureLoss(1)) for n in (1, 3, 7, 100)]
+    places = [sorted(rung.place for rungs in one.rounds for rung in rungs) for one in ladders]
+
+    assert [1, 2, 3, 7] == [len(ladder.rounds) for ladder in ladders]
+    assert [list(range(n)) for n in (1, 3, 7, 100)] == places
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_intervals_hold_the_population_s_quantiles(entropy: SeededEntropy) -> None:
+    """Of 60 samples of 2,000 rows at epsilon 1, each interval holds at a rate of 90 to 99.9 %."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    truth, hits = np.array([25.0, 50.0, 75.0]), np.zeros(3, dtype=int)
+    for _ in range(60):
+        curator = curator_of({"x": rng.uniform(0, 100, 2_000)}, {"x": Float(0, 1_000)}, Budget(1))
+        found = curator.quantiles("people", "x", [0.25, 0.5, 0.75], epsilon=1)
+        ends = np.array(found.interval())
+        hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+
+    assert [True] * 3 == [is_within(int(hit), 60, 0.90, 0.999) for hit in hits]
+
+
+def test_one_level_is_one_number() -> None:
+    """A single level gives a number; a list gives a list in its own order."""
+    curator = curator_of({"x": np.arange(100)}, {"x": Int(0, 99)}, Budget(10**8))
+    single = curator.quantiles("people", "x", 0.5, epsilon=10**6).value
+    several = curator.quantiles("people", "x", [0.9, 0.1], epsilon=10**6).value
+
+    assert 49 == pytest.approx(single, abs=1)
+    assert [89, 9] == pytest.approx(several, abs=1)

@@ -1,0 +1,307 @@
+"""Every statistic is charged once, before it reads, and is free when asked for again."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Bool, Budget, Category, Column, Float, Int
+from confide.engines import Sealed
+from confide.engines.sealed import open_sealed
+from confide.errors import BadDeclaration, BudgetExceeded, Refusal, UnsupportedQuery
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.plan import Plan
+from confide.query import col
+from confide.statistics.columns import plan_sums
+from confide.statistics.reading import read_sums
+from support.entropy import SeededEntropy
+from support.samples import BUDGETS, curator_of, noise_of
+
+COLUMNS: Final[dict[str, Column]] = {
+    "x": Float(0, 100),
+    "age": Int(0, 120),
+    "y": Bool(),
+    "g": Bool(),
+    "ward": Category(["A", "B", "C"]),
+}
+STATISTICS: Final[dict[str, Callable[..., Any]]] = {
+    "density": lambda c, **w: c.density("people", "x", **w),
+    "density-bins": lambda c, **w: c.density("people", "x", bins=8, **w),
+    "quantiles": lambda c, **w: c.quantiles("people", "x", [0.25, 0.5, 0.75], **w),
+    "mean": lambda c, **w: c.mean("people", "x", **w),
+    "mean-private": lambda c, **w: c.mean("people", "x", bounds="private", **w),
+    "variance": lambda c, **w: c.variance("people", "x", **w),
+    "covariance": lambda c, **w: c.covariance("people", ["x", "age"], **w),
+    "normal": lambda c, **w: c.exponential_family("people", "x", family="normal", **w),
+    "gamma": lambda c, **w: c.exponential_family("people", "x", family="gamma", **w),
+    "bernoulli": lambda c, **w: c.exponential_family("people", "y", family="bernoulli", **w),
+    "categorical": lambda c, **w: c.exponential_family("people", "ward", family="categorical", **w),
+    "joint": lambda c, **w: c.exponential_family(
+        "people", ["x", "age"], family="multivariate-normal", **w
+    ),
+    "linear": lambda c, **w: c.fit("people", "x ~ age + y + ward", **w),
+    "logistic": lambda c, **w: c.fit("people", "y ~ x", family="logistic", **w),
+    "poisson": lambda c, **w: c.fit("people", "age ~ x", family="poisson", **w),
+    "blocks": lambda c, **w: c.sample_and_aggregate(
+        "people", np.mean, columns=["x"], bounds=[(0, 100)], **w
+    ),
+    "blocks-mean": lambda c, **w: c.sample_and_aggregate(
+        "people", np.mean, columns=["x"], bounds=[(0, 100)], method="mean", blocks=20, **w
+    ),
+    "blocks-median": lambda c, **w: c.sample_and_aggregate(
+        "people", np.mean, columns=["x"], method="median", blocks=20, **w
+    ),
+    "compare-means": lambda c, **w: c.compare_means("people", "x", by="g", **w),
+    "compare-proportions": lambda c, **w: c.compare_proportions("people", "y", by="g", **w),
+    "independence": lambda c, **w: c.independence("people", "ward", "g", **w),
+}
+
+
+def make_people(rows: int, kind: str = "plain") -> dict[str, Any]:
+    """Return columns of so many people: plain, all the same, or all missing."""
+    if kind == "constant":
+        same = {"x": 50.0, "age": 40, "y": True, "g": True, "ward": "A"}
+        return {name: [value] * rows for name, value in same.items()}
+    if kind == "missing":
+        return {name: [None] * rows for name in COLUMNS}
+    rng = np.random.default_rng(rows)
+    return {
+        "x": rng.gamma(3.0, 5.0, rows),
+        "age": rng.integers(0, 100, rows),
+        "y": rng.random(rows) < 0.3,
+        "g": rng.random(rows) < 0.5,
+        "ward": rng.choice(["A", "B", "C"], rows),
+    }
+
+
+def show(found: Any) -> list[Any]:
+    """Return what an analyst sees of a statistic, as numbers."""
+    parts = [getattr(found, name, None) for name in ("value", "standard_error", "p_value")]
+    shown: list[Any] = json.loads(json.dumps(parts, default=lambda array: array.tolist()))
+    return shown
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("name", STATISTICS)
+def test_a_statistic_is_charged_once_before_it_reads(name: str, accounting: str) -> None:
+    """One entry of the share asked for is in the ledger before the first reading, and no more."""
+    curator = curator_of(make_people(300), COLUMNS, Budget(20, 0 if accounting == "pure" else 1e-6))
+    seen: list[Share] = []
+    run, blocks = curator._engine.run, curator._engine.run_blocks
+
+    def watched(reader: Any) -> Any:
+        def read(*arguments: Any) -> Any:
+            seen.append(curator.ledger.filter.spent)
+            return reader(*arguments)
+
+        return read
+
+    curator._engine.run = watched(run)  # type: ignore[method-assign]
+    curator._engine.run_blocks = watched(blocks)  # type: ignore[method-assign]
+    found = STATISTICS[name](curator, share="1/4")
+
+    assert seen
+    assert {Share.floor("1/4")} == set(seen)
+    assert Share.floor("1/4") == curator.ledger.filter.spent
+    assert 0.25 == float(found.cost.share)
+    curator.ledger.verify()
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_asking_again_is_free_and_the_same(name: str) -> None:
+    """The second time costs nothing, reads nothing and shows the same numbers."""
+    curator = curator_of(make_people(300), COLUMNS, Budget(20))
+    first = STATISTICS[name](curator, epsilon=1)
+    curator._engine.run = None  # type: ignore[method-assign, assignment]
+    curator._engine.run_blocks = None  # type: ignore[method-assign, assignment]
+    again = STATISTICS[name](curator, epsilon=1)
+
+    assert (False, True) == (first.reused, again.reused)
+    assert 0 == again.cost.share
+    assert show(first) == show(again)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_past_the_budget_nothing_is_read(name: str) -> None:
+    """A statistic that costs more than is left is refused before any row is read."""
+    curator = curator_of(make_people(50), COLUMNS, Budget(2))
+    curator.sql("SELECT COUNT(*) AS n FROM people", share="9/10")
+    curator._engine.run = None  # type: ignore[method-assign, assignment]
+    curator._engine.run_blocks = None  # type: ignore[method-assign, assignment]
+    with pytest.raises(BudgetExceeded):
+        STATISTICS[name](curator, share="1/2")
+
+    assert 1 == len(list(curator.ledger.entries()))
+
+
+@pytest.mark.parametrize("kind", ["constant", "missing"])
+@pytest.mark.parametrize("name", STATISTICS)
+def test_odd_data_make_finite_numbers(name: str, kind: str) -> None:
+    """Constant columns and columns without a value give finite numbers, and no error."""
+    curator = curator_of(make_people(60, kind), COLUMNS, Budget(20))
+    shown = show(STATISTICS[name](curator, epsilon=1))
+
+    assert np.isfinite(np.concatenate([np.ravel(_numbers(part)) for part in shown])).all()
+
+
+def _numbers(part: Any) -> list[float]:
+    match part:
+        case None:
+            return []
+        case dict():
+            return [float(value) for value in part.values()]
+        case list():
+            return [float(value) for value in part]
+        case _:
+            return [float(part)]
+
+
+def test_a_few_rows_get_a_wide_interval() -> None:
+    """With five rows at epsilon 0.1, the interval of a mean is nearly the whole range."""
+    curator = curator_of(make_people(5), COLUMNS, Budget(20))
+    low, high = curator.mean("people", "x", epsilon=0.1).interval()
+
+    assert 0 <= low <= high <= 100
+    assert high - low > 80
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_wants_are_those_of_every_question(name: str) -> None:
+    """No cost, two costs and an error are refused, and nothing is spent."""
+    curator = curator_of(make_people(20), COLUMNS, Budget(20))
+    for want in ({}, {"epsilon": 1, "share": "1/2"}):
+        with pytest.raises(BadDeclaration, match="exactly one"):
+            STATISTICS[name](curator, **want)
+    with pytest.raises(UnsupportedQuery, match="depends on the data"):
+        STATISTICS[name](curator, error=1)
+
+    assert 0 == curator.budget.spent.share
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.density("people", "ward", epsilon=1),
+        lambda c: c.density("people", "nobody", epsilon=1),
+        lambda c: c.density("persons", "x", epsilon=1),
+        lambda c: c.density("people", "x", within=(200, 300), epsilon=1),
+        lambda c: c.density("people", "y", epsilon=1),
+        lambda c: c.exponential_family("people", "x", family="cauchy", epsilon=1),
+        lambda c: c.exponential_family("people", "ward", family="normal", epsilon=1),
+        lambda c: c.exponential_family("people", "x", family="beta", epsilon=1),
+        lambda c: c.exponential_family("people", "x", family="bernoulli", epsilon=1),
+        lambda c: c.exponential_family("people", ["x"], family="multivariate-normal", epsilon=1),
+        lambda c: c.fit("people", "x", epsilon=1),
+        lambda c: c.fit("people", "x ~ pid", epsilon=1),
+        lambda c: c.fit("people", "x ~ age; DROP TABLE people", epsilon=1),
+        lambda c: c.fit("people", "x ~ x + age", epsilon=1),
+        lambda c: c.fit("people", "ward ~ x", epsilon=1),
+        lambda c: c.fit("people", "x ~ age", family="logistic", epsilon=1),
+        lambda c: c.fit("people", "x ~ age", family="probit", epsilon=1),
+        lambda c: c.compare_means("people", "x", by="ward", epsilon=1),
+        lambda c: c.compare_proportions("people", "x", by="g", epsilon=1),
+        lambda c: c.independence("people", "g", "g", epsilon=1),
+        lambda c: c.independence("people", "x", "g", epsilon=1),
+        lambda c: c.sample_and_aggregate("people", "unheard", epsilon=1),
+        lambda c: c.as_analyst("ana").sample_and_aggregate(
+            "people", np.mean, columns=["x"], epsilon=1
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(ask: Callable[[Curator], Any]) -> None:
+    """Each is a refusal that says what is allowed; nothing is read, spent or written down."""
+    curator = curator_of(make_people(20), COLUMNS, Budget(20))
+    curator._engine.run = None  # type: ignore[method-assign, assignment]
+    with pytest.raises(Refusal):
+        ask(curator)
+
+    assert [] == list(curator.ledger.entries())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.density("people", "x", bins=0, epsilon=1),
+        lambda c: c.density("people", "x", bins=2.5, epsilon=1),
+        lambda c: c.density("people", "x", within=(3,), epsilon=1),
+        lambda c: c.quantiles("people", "x", [0.5, 1.0], epsilon=1),
+        lambda c: c.quantiles("people", "x", [], epsilon=1),
+        lambda c: c.sample_and_aggregate("people", np.mean, columns=["x"], blocks=3, epsilon=1),
+        lambda c: c.sample_and_aggregate("people", np.mean, columns=[], epsilon=1),
+        lambda c: c.sample_and_aggregate(
+            "people", np.mean, columns=["x"], bounds=[(3, 1)], epsilon=1
+        ),
+        lambda c: c.sample_and_aggregate(
+            "people", np.mean, columns=["x"], method="mode", epsilon=1
+        ),
+        lambda c: c.sample_and_aggregate("people", 7, columns=["x"], epsilon=1),
+        lambda c: c.fit("people", "x ~ age", ridge=-1, epsilon=1),
+    ],
+)
+def test_bad_arguments_are_named(ask: Callable[[Curator], Any]) -> None:
+    """Each is told by the argument's name; nothing is read or spent."""
+    curator = curator_of(make_people(20), COLUMNS, Budget(20))
+    with pytest.raises(BadDeclaration, match=r"\w+ (must|need)|1 to 100"):
+        ask(curator)
+
+    assert 0 == curator.budget.spent.share
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.statistical
+def test_stated_variances_are_those_of_the_noise(accounting: str, entropy: SeededEntropy) -> None:
+    """Over 20,000 draws the mean square is within 5 % of the stated one; 7 deviations or more."""
+    curator = curator_of({"x": [1.0]}, {"x": Float(0, 100)}, BUDGETS[accounting])
+    noise = noise_of(curator, plan_sums("people", ["x"], [col("x")]), 0.5, 20_000, entropy)
+
+    assert np.allclose(noise.variance, noise.draws.var(axis=0), rtol=0.1)
+    assert np.allclose(noise.variance, noise.points.var(axis=0), rtol=0.05)
+
+
+@pytest.mark.parametrize("name", [name for name in STATISTICS if "blocks" not in name])
+def test_one_person_moves_the_first_totals_within_their_sides(name: str) -> None:
+    """Without any one of three people, each total moves by at most what one row can change."""
+    people = make_people(3)
+    seen: list[tuple[Plan, dict[Any, tuple[int, ...]]]] = []
+
+    def first_reading(left_out: int | None) -> tuple[Plan, dict[Any, tuple[int, ...]]]:
+        kept = [i for i in range(3) if i != left_out]
+        data = {column: np.asarray(values)[kept] for column, values in people.items()}
+        curator = curator_of(data, COLUMNS, Budget(20))
+        run = curator._engine.run
+
+        def watched(plan: Plan, hold: Hold) -> Sealed:
+            sealed = run(plan, hold)
+            seen.append((plan, open_sealed(sealed)))
+            return sealed
+
+        curator._engine.run = watched  # type: ignore[method-assign]
+        seen.clear()
+        STATISTICS[name](curator, epsilon=1)
+        return seen[0]
+
+    plan, whole = first_reading(None)
+    nothing = (0,) * len(plan.totals)
+    for person in range(3):
+        other = first_reading(person)[1]
+        moved = [
+            [abs(a - b) for a, b in zip(whole.get(g, nothing), other.get(g, nothing), strict=True)]
+            for g in whole.keys() | other.keys()
+        ]
+        sides = [total.per_row for total in plan.totals]
+
+        assert all(m <= s for group in moved for m, s in zip(group, sides, strict=True))
+        assert sum(any(group) for group in moved) <= 1
+
+
+def test_read_sums_wants_counts_and_sums() -> None:
+    """A question with another statistic is not misread: it is a fault of ours, and says so."""
+    curator = curator_of(make_people(20), COLUMNS, Budget(20))
+    query = curator._read("SELECT AVG(x) AS a FROM people")
+    plan = curator._plan(query, Share.floor("1/10"))
+    with pytest.raises(TypeError, match="counts and plain sums"):
+        read_sums(plan, [[0, 0]])

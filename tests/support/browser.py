@@ -1,0 +1,43 @@
+"""A real browser for tests of the page: Debian's chromium, installed where it is missing."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, sync_playwright
+
+from support.tree import ROOT
+
+__all__ = ["open_browser"]
+
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Yield a browser that fetches nothing by itself."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_find(), args=QUIET)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _find() -> str:
+    """Return the browser's program; try to install it, and say so where that fails."""
+    if shutil.which("chromium") is None:
+        subprocess.run([ROOT / "tools" / "install_chromium.sh"], check=True)
+    found = shutil.which("chromium")
+    if found is None:
+        raise RuntimeError("the tests of the page need chromium; run tools/install_chromium.sh")
+    return found

@@ -1,0 +1,113 @@
+"""A server as owners run it: its own processes, a declaration file, a durable ledger."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from confide.server import Role, TokenStore
+from confide.server.tables import open_tables
+
+__all__ = ["Cluster", "run_cluster"]
+
+DECLARED = """\
+[budget]
+epsilon = 2
+
+[ledger]
+url = "{address}"
+
+[server]
+requests_per_minute = 100000
+questions_at_once = 8
+
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+
+[tables.visits.columns]
+ward = {{ type = "category", values = ["A", "B"] }}
+age = {{ type = "int", low = 0, high = 120 }}
+
+{analysts}
+"""
+PATIENCE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running server: where it is, where its ledger is, and its first process."""
+
+    url: str
+    address: str
+    folder: Path
+    process: "subprocess.Popen[bytes]"
+
+    def workers(self) -> list[int]:
+        """Return the processes that answer: children that were spawned to run the application."""
+        found: list[int] = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                words = (folder / "cmdline").read_text()
+            except OSError:
+                continue
+            if int(parent) == self.process.pid and "spawn_main" in words:
+                found.append(int(folder.name))
+        return found
+
+    def kill_worker(self) -> None:
+        """Kill one of them without warning."""
+        os.kill(self.workers()[0], signal.SIGKILL)
+
+
+@contextmanager
+def run_cluster(
+    folder: Path, address: str, names: Sequence[str], *, workers: int = 4, share: str = "1"
+) -> Iterator[tuple[Cluster, dict[str, str]]]:
+    """Yield a server and the tokens of its analysts; "owner" is one of them."""
+    rows = "\n".join(f"{pid},{'AB'[pid % 2]},{pid % 90}" for pid in range(1_000))
+    (folder / "visits.csv").write_text(f"pid,ward,age\n{rows}\n", encoding="utf-8")
+    analysts = "\n".join(f'[analysts.{name}]\nshare = "{share}"' for name in names)
+    text = DECLARED.format(address=address, analysts=analysts)
+    (folder / "confide.toml").write_text(text, encoding="utf-8")
+    store = TokenStore(open_tables(address))
+    tokens = {name: store.make(name)[0] for name in names}
+    tokens["owner"] = store.make("owner", Role.OWNER)[0]
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    options = ["serve", "--port", str(port), "--workers", str(workers)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "confide", *options], cwd=folder, stdout=log, stderr=log
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(url, process, folder / "log")
+        yield Cluster(url, address, folder, process), tokens
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if httpx2.get(f"{url}/healthz").is_success:
+                return
+        except httpx2.HTTPError:
+            time.sleep(0.1)
+    raise RuntimeError(f"the server did not start: {log.read_text(encoding='utf-8')}")

@@ -1,0 +1,91 @@
+"""Ledgers of every kind, to be opened, closed and opened again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from confide.declare import Limits
+from confide.ledger import Ledger, MemoryLedger, Question, SqlLedger, open_ledger
+from confide.ledger.chain import now
+from confide.loss import Filter, PureFilter, Share
+from support.postgres import Postgres
+
+__all__ = ["DAY", "KINDS", "NOISY", "TENTH", "WHOLE", "Clock", "Home", "ask"]
+
+KINDS: Final = ("memory", "sqlite", "postgresql")
+TENTH: Final = Share.floor("1/10")
+WHOLE: Final = PureFilter(Fraction(1))
+NOISY: Final[dict[str, Any]] = {"steps": [[1, 2], [3, 4]]}
+DAY: Final = 24 * 60 * 60 * 10**6
+
+
+def ask(
+    text: str = "SELECT COUNT(*) FROM visits", fingerprint: str = "v1", analyst: str = "ana"
+) -> Question:
+    """Return a question as the ledger writes it down."""
+    return Question(text, fingerprint, analyst)
+
+
+@dataclass(slots=True)
+class Clock:
+    """A clock that stands still until it is set."""
+
+    time: int = 1_800_000_000 * 10**6
+
+    def __call__(self) -> int:
+        return self.time
+
+
+@dataclass(slots=True)
+class Home:
+    """Where ledgers of one kind live: `open` makes one, and `again` opens it once more."""
+
+    kind: str
+    folder: Path
+    postgres: Postgres | None
+    opened: list[Ledger] = field(default_factory=list)
+    names: Any = field(default_factory=count)
+    address: str = ""
+
+    def open(
+        self,
+        opening: Filter = WHOLE,
+        limits: Limits | None = None,
+        clock: Callable[[], int] = now,
+        anchor: Any = None,
+    ) -> Ledger:
+        """Return a new ledger."""
+        if self.kind == "memory":
+            return self._keep(MemoryLedger(opening, limits, clock=clock))
+        if self.kind == "sqlite":
+            self.address = str(self.folder / f"ledger-{next(self.names)}.db")
+        else:
+            assert self.postgres is not None
+            self.address = self.postgres.create()
+        return self.again(opening, limits, clock, anchor)
+
+    def again(
+        self,
+        opening: Filter = WHOLE,
+        limits: Limits | None = None,
+        clock: Callable[[], int] = now,
+        anchor: Any = None,
+    ) -> Ledger:
+        """Return the newest ledger as another process finds it; in memory, as it is."""
+        if self.kind == "memory":
+            return self.opened[-1]
+        made = open_ledger(self.address, opening, limits, clock=clock, anchor=anchor, wait=5.0)
+        return self._keep(made)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for ledger in self.opened:
+            if isinstance(ledger, SqlLedger):
+                ledger.close()
+
+    def _keep(self, ledger: Ledger) -> Ledger:
+        self.opened.append(ledger)
+        return ledger

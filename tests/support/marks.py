@@ -1,0 +1,88 @@
+"""The rule of the cut in plain Python: marks, places, and which rows of a unit stay."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from hashlib import md5
+from typing import Any, Final
+
+from confide.declare import Kind
+from confide.engines import marks
+
+__all__ = ["keep_rows", "mark_of"]
+
+MASK: Final = 2**31 - 1
+EPOCH: Final = date(1970, 1, 1).toordinal()
+Row = tuple[Any, ...]
+
+
+def fold(value: int) -> int:
+    """Return the upper and the lower bits laid over each other."""
+    return (value ^ (value >> 31)) & MASK
+
+
+def digits_of(value: Any, kind: Kind) -> list[int]:
+    """Return the whole numbers that stand for a value."""
+    if value is None:
+        return [MASK, MASK] if kind is Kind.FLOAT else [MASK]
+    match kind:
+        case Kind.INT:
+            return [fold(value)]
+        case Kind.BOOL:
+            return [int(value)]
+        case Kind.DATE:
+            return [(value.toordinal() - EPOCH) & MASK]
+        case Kind.FLOAT:
+            whole = round(max(-(2.0**52), min(value, 2.0**52)))
+            return [fold(whole), round(value / (1 + abs(value)) * 2.0**30) & MASK]
+        case Kind.TEXT:
+            digest = md5(value.encode(), usedforsecurity=False).digest()
+            return [int.from_bytes(digest, "little") >> 97]
+
+
+def number_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
+    """Return the keyed number of some values."""
+    digits = [digit for value, kind in values for digit in digits_of(value, kind)]
+    secrets = marks._secrets(salt, len(digits))
+    return fold(sum(digit * secret for digit, secret in zip(digits, secrets, strict=True)))
+
+
+def mark_of(values: Iterable[tuple[Any, Kind]], salt: str) -> tuple[int, int]:
+    """Return the mark of some values, and its level."""
+    mark = number_of(values, salt) ** 2
+    upper = mark >> 31
+    return mark, upper & -upper
+
+
+def place_of(mark: int, level: int) -> int:
+    return (mark & MASK) - level * 2**31
+
+
+def content(values: Iterable[Any]) -> list[tuple[bool, Any]]:
+    """Return values in an order in which NULL comes last."""
+    return [(value is None, 0 if value is None else value) for value in values]
+
+
+def keep_rows(
+    rows: Sequence[Row], limits: tuple[int, int], kinds: Mapping[str, Kind], keys: int, salt: str
+) -> list[Row]:
+    """Return the rows of one unit that stay: its first groups, and of these the first rows.
+
+    A row is its unit, ``keys`` keys and its parts, whose kinds are given in this order.
+    """
+    most_rows, most_groups = limits
+    is_grouped = keys and most_groups < most_rows
+    listed = list(kinds.values())
+
+    def order(row: Row) -> tuple[Any, ...]:
+        hashed = row[: 1 + keys] if is_grouped else row
+        mark, level = mark_of(zip(hashed, listed, strict=False), f"{salt} groups")
+        first = (place_of(mark, level), content(hashed[1:]))
+        if not is_grouped:
+            return first
+        values = [(mark, Kind.INT), *zip(row[1 + keys :], listed[1 + keys :], strict=True)]
+        return (*first, (number_of(values, salt) ** 2 >> 16) & MASK, content(row[1 + keys :]))
+
+    ordered = sorted(rows, key=order)
+    groups = list(dict.fromkeys(row[1 : 1 + keys] for row in ordered))
+    first = set(groups[:most_groups] if is_grouped else groups)
+    return [row for row in ordered if row[1 : 1 + keys] in first][:most_rows]

@@ -1,0 +1,52 @@
+"""Two curators that differ in one person, for attacks that compare what both of them say."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from confide.curator import Curator
+from confide.declare import Budget, Column, PublicTable, Table
+from confide.engines import open_sealed
+from confide.errors import ConfideError
+from confide.ledger import Question
+from confide.loss import Share
+from confide.query.sql import read_sql
+
+__all__ = ["MUCH", "open_one", "outcome", "totals_of"]
+
+MUCH: Final = Budget(10**9, 1e-9)
+
+Rows = list[dict[str, Any]]
+
+
+def open_one(
+    rows: Rows,
+    columns: dict[str, Column],
+    *,
+    schema: pa.Schema | None = None,
+    budget: Budget = MUCH,
+    public: tuple[PublicTable, ...] = (),
+    **limits: Any,
+) -> Curator:
+    """Return a curator over these rows, whose unit is ``who``."""
+    table = pa.Table.from_pylist(rows, schema=schema)
+    declared = Table("p", table, unit="who", columns=columns, **limits)
+    return Curator([declared, *public], budget=budget)
+
+
+def outcome(curator: Curator, text: str, epsilon: float = 1) -> tuple[str, ...]:
+    """Return what of an answer must not depend on rows: its shape, or the words of a refusal."""
+    try:
+        answer = curator.sql(text, epsilon=epsilon, fresh=True)
+    except ConfideError as refusal:
+        return type(refusal).__name__, str(refusal)
+    keys = () if answer.plan.failure else tuple(map(str, answer.totals.groups))
+    return ("answered", *answer.columns, str(answer.cost), str(answer.plan.noise), *keys)
+
+
+def totals_of(curator: Curator, text: str) -> dict[Any, tuple[int, ...]]:
+    """Return the exact totals behind an answer, as only a test may."""
+    share = Share.floor("1%")
+    plan = curator._plan(read_sql(text, curator._names), share)
+    paid = curator.ledger.reserve(Question(text, "", ""), share)
+    return open_sealed(curator._engine.run(plan, paid))

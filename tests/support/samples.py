@@ -1,0 +1,112 @@
+"""Releases of sums by the thousand: terms of rows in NumPy, noise from a plan's own law."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import special
+
+from confide.curator import Curator
+from confide.declare import Budget, Column, Table
+from confide.desk import Call
+from confide.plan import Plan
+from confide.pricing import Want
+from confide.query import Function, TableQuery, Term
+from confide.query.terms import Applied, Constant, Named
+from confide.release.noise import draw_noise
+from confide.statistics.reading import Asked, read_sums
+from support.entropy import SeededEntropy
+from support.laws import ALPHA
+
+__all__ = ["BUDGETS", "Noise", "add_rows", "ask", "curator_of", "is_within", "noise_of", "value_of"]
+
+Floats = NDArray[np.float64]
+BUDGETS: Final = {"pure": Budget(10**6), "gaussian": Budget(10**6, 1e-6)}
+
+OPERATIONS: Final[dict[Function, Any]] = {
+    Function.ADD: np.add,
+    Function.SUBTRACT: np.subtract,
+    Function.MULTIPLY: np.multiply,
+    Function.DIVIDE: np.divide,
+    Function.NEGATE: np.negative,
+    Function.LEAST: np.minimum,
+    Function.GREATEST: np.maximum,
+    Function.LN: np.log,
+    Function.EXP: np.exp,
+}
+
+
+def curator_of(
+    data: Mapping[str, Any], columns: Mapping[str, Column], budget: Budget, **options: Any
+) -> Curator:
+    """Return a curator of a table ``people`` with one row a person."""
+    size = len(next(iter(data.values())))
+    frame = pa.table({"pid": np.arange(size), **data})
+    table = Table("people", frame, unit="pid", columns=columns)
+    return Curator([table], budget=budget, **options)
+
+
+def ask(curator: Curator, epsilon: float) -> Asked:
+    """Return the terms under which a statistic is asked for, as the curator's methods make them."""
+    desk, want = curator._desk(), Want.of({"epsilon": epsilon})
+    return Asked(desk, curator.catalog, lambda: desk.prices.grant(want), Call())
+
+
+def value_of(term: Term, columns: Mapping[str, Floats]) -> Floats:
+    """Return the value of a term for each row."""
+    match term:
+        case Named(name=name):
+            return columns[name]
+        case Constant(value=value):
+            return np.asarray(value, dtype=np.float64)
+        case Applied(function=function, arguments=arguments):
+            parts = [value_of(argument, columns) for argument in arguments]
+            result: Floats = OPERATIONS[function](*parts)
+            return result
+        case _:
+            raise TypeError(f"no value for {term!r}")
+
+
+def add_rows(terms: Sequence[Term], columns: Mapping[str, Floats]) -> Floats:
+    """Return the number of rows and the sums of terms; the last axis of columns is that of rows."""
+    first = next(iter(columns.values()))
+    count = np.full(first.shape[:-1], first.shape[-1], dtype=np.float64)
+    sums = [np.broadcast_to(value_of(term, columns), first.shape).sum(axis=-1) for term in terms]
+    return np.stack([count, *sums], axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of one question: evenly spread points of it, and real draws."""
+
+    points: Floats
+    variance: Floats
+    draws: Floats
+
+
+def noise_of(
+    curator: Curator, query: TableQuery, epsilon: float, count: int, entropy: SeededEntropy
+) -> Noise:
+    """Return the noise that a question without groups gets at this epsilon."""
+    desk = curator._desk()
+    share = desk.prices.grant(Want.of({"epsilon": epsilon}))
+    plan: Plan = desk.plan(desk.read(query), share)
+    sums = read_sums(plan, [[0] * len(plan.totals)])
+    sizes = [float(size) for size in plan.noise.steps]
+    units = [float(total.grid.step if total.grid else Fraction(1)) for total in plan.totals]
+    drawn = draw_noise(plan.noise, count, entropy) * np.array(sizes) * np.array(units)
+    return Noise(sums.noise, sums.variance, drawn)
+
+
+def is_within(hits: int, trials: int, low: float, high: float) -> bool:
+    """Tell whether so many hits may come from a rate between ``low`` and ``high``.
+
+    A rate within is refused with probability at most ALPHA.
+    """
+    above = special.bdtrc(hits - 1, trials, high) if hits else 1.0
+    below = special.bdtr(hits, trials, low)
+    return bool(min(above, below) > ALPHA / 2)

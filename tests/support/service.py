@@ -1,0 +1,132 @@
+"""A small hospital behind a server, for tests: data, a ledger on disk, tokens, an application."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+import confide as cf
+from confide.declare import Limits, Service
+from confide.server import Role, TokenStore, make_app
+from confide.server.patience import PatientProtocol
+from confide.server.tables import open_tables
+
+__all__ = ["COUNT", "House", "bearer", "build_house", "open_house", "serving"]
+
+COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+WARDS = ["A", "B", "<script>alert(1)</script>"]
+
+
+def visits(wards: Sequence[str], people: int = 300) -> cf.Table:
+    """Return a table of people with two rows each."""
+    rows = range(2 * people)
+    columns = {
+        "pid": [row // 2 for row in rows],
+        "ward": [wards[row * row % 11 % len(wards)] for row in rows],
+        "age": [row % 90 for row in rows],
+        "day": ["2024-02-29" for _ in rows],
+    }
+    return cf.Table(
+        "visits",
+        pa.table(columns),
+        unit="pid",
+        columns={
+            "ward": cf.Category(wards),
+            "age": cf.Int(0, 120),
+            "day": cf.Date("2020-01-01", "2026-12-31"),
+        },
+        max_rows_per_unit=2,
+    )
+
+
+def beds(wards: Sequence[str]) -> cf.PublicTable:
+    """Return a table about no one."""
+    return cf.PublicTable("wards", pa.table({"ward": wards, "beds": [10] * len(wards)}))
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """One server with its parts; ``ana``, ``ben`` and ``owner`` are tokens."""
+
+    app: FastAPI
+    client: TestClient
+    curator: cf.Curator
+    tokens: TokenStore
+    ana: str
+    ben: str
+    owner: str
+
+    def get(self, path: str, token: str | None = None) -> Any:
+        """Return the response to a GET, by default of the analyst ana."""
+        return self.client.get(path, headers=bearer(self.ana if token is None else token))
+
+    def post(self, path: str, body: Any, token: str | None = None) -> Any:
+        """Return the response to a POST of JSON."""
+        headers = bearer(self.ana if token is None else token)
+        return self.client.post(path, json=body, headers=headers)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header that shows a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[str]:
+    """Yield the address of an application that listens on a real socket."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2_048)
+    config = uvicorn.Config(
+        app, http=PatientProtocol, ws="none", log_config=None, access_log=False, server_header=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def build_house(
+    folder: Path,
+    *,
+    clock: Callable[[], float] | None = None,
+    wards: Sequence[str] = WARDS,
+    people: int = 300,
+    address: str | None = None,
+    **service: Any,
+) -> House:
+    """Return a house whose ledger lies in a folder; its client is not running yet."""
+    ledger = address or folder / "ledger.db"
+    curator = cf.Curator(
+        [visits(wards, people), beds(wards)],
+        budget=cf.Budget(2.0),
+        ledger=ledger,
+        limits=Limits(analysts={"ana": "1/2", "ben": "1/4"}),
+    )
+    database = open_tables(ledger)
+    tokens = TokenStore(database) if clock is None else TokenStore(database, clock=clock)
+    app = make_app(curator, tokens, Service(**service))
+    made = [tokens.make(name)[0] for name in ("ana", "ben")]
+    owner = tokens.make("head", Role.OWNER)[0]
+    return House(app, TestClient(app), curator, tokens, *made, owner)
+
+
+@contextmanager
+def open_house(folder: Path, **given: Any) -> Iterator[House]:
+    """Yield a running house whose ledger lies in a folder."""
+    house = build_house(folder, **given)
+    with house.client:
+        yield house

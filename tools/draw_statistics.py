@@ -1,0 +1,142 @@
+"""Draw docs/pictures/statistics-*.svg: from foreseeable noise, and from measured figures."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import vl_convert
+from scipy import special, stats
+from tools.draw_pictures import BLUE, CONFIG, GREY, ORANGE, PICTURES, VEGA_LITE, Foreseeable
+
+from confide import desk
+from confide.curator import Curator
+from confide.declare import Budget, Float, Table
+
+Chart = dict[str, Any]
+ROWS = 20_000
+
+
+def mixture_pdf(x: Any) -> Any:
+    """Return the density of the invented population."""
+    return 0.6 * stats.norm.pdf(x, 35, 8) + 0.4 * stats.norm.pdf(x, 62, 6)
+
+
+def mixture_cdf(x: Any) -> Any:
+    """Return the distribution function of the invented population."""
+    return 0.6 * stats.norm.cdf(x, 35, 8) + 0.4 * stats.norm.cdf(x, 62, 6)
+
+
+def make_curator() -> Curator:
+    """Return a curator of invented rows whose noise is foreseeable, fit for pictures only."""
+    source = Foreseeable("statistics")
+    uniform = source.words(2 * ROWS).astype(np.float64) / 2.0**64
+    first = uniform[:ROWS] < 0.6
+    normal = special.ndtri(np.clip(uniform[ROWS:], 1e-12, 1 - 1e-12))
+    x = np.where(first, 35 + 8 * normal, 62 + 6 * normal)
+    frame = pa.table({"pid": np.arange(ROWS), "x": x})
+    table = Table("people", frame, unit="pid", columns={"x": Float(0, 100)}, unique=True)
+    curator = Curator([table], budget=Budget(10))
+    made = curator._desk()  # noqa: SLF001  # a picture needs the same noise on every run
+    fields = {name: getattr(made, name) for name in desk.Desk.__dataclass_fields__}
+    fixed = desk.Desk(**{**fields, "entropy": source})
+    curator._desk = lambda: fixed  # type: ignore[method-assign]  # noqa: SLF001
+    return curator
+
+
+def draw_density(curator: Curator) -> Chart:
+    """Return the density, its band, and the truth."""
+    chart = curator.density("people", "x", epsilon=0.5).plot().spec
+    x = np.linspace(0, 100, 401)
+    truth = [{"x": float(a), "truth": float(b)} for a, b in zip(x, mixture_pdf(x), strict=True)]
+    line = {
+        "data": {"values": truth},
+        "mark": {"type": "line", "color": ORANGE, "strokeWidth": 1.5},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative"},
+            "y": {"field": "truth", "type": "quantitative"},
+        },
+    }
+    return {**chart, "width": 520, "height": 240, "layer": [*chart["layer"], line]}
+
+
+def draw_quantiles(curator: Curator) -> Chart:
+    """Return nine quantiles with their intervals along the distribution function."""
+    levels = [place / 10 for place in range(1, 10)]
+    found = curator.quantiles("people", "x", levels, epsilon=0.5)
+    points = [
+        {"level": level, "value": value, "low": low, "high": high}
+        for level, value, (low, high) in zip(levels, found.value, found.interval(), strict=True)
+    ]
+    x = np.linspace(0, 100, 401)
+    truth = [{"x": float(a), "level": float(b)} for a, b in zip(x, mixture_cdf(x), strict=True)]
+    level = {"field": "level", "type": "quantitative", "title": "level"}
+    line = {"x": {"field": "x", "type": "quantitative", "title": "x"}, "y": level}
+    bars = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}, "y": level}
+    dots = {"x": {"field": "value", "type": "quantitative"}, "y": level}
+    return {
+        "width": 520,
+        "height": 240,
+        "layer": [
+            {
+                "data": {"values": truth},
+                "mark": {"type": "line", "color": ORANGE},
+                "encoding": line,
+            },
+            {
+                "data": {"values": points},
+                "mark": {"type": "rule", "color": BLUE, "strokeWidth": 3},
+                "encoding": bars,
+            },
+            {
+                "data": {"values": points},
+                "mark": {"type": "point", "color": BLUE, "filled": True, "size": 50},
+                "encoding": dots,
+            },
+        ],
+    }
+
+
+def draw_efficiency() -> Chart:
+    """Return the measured efficiency of sample and aggregate."""
+    figures = json.loads((PICTURES / "statistics-figures.json").read_text(encoding="utf-8"))
+    axis = {"type": "log", "domain": [0.9, 30]}
+    encoding = {
+        "x": {"field": "scale", "type": "quantitative", "title": "epsilon n^(1/4)"},
+        "y": {
+            "field": "ratio",
+            "type": "quantitative",
+            "title": "squared error with noise / without",
+            "scale": axis,
+        },
+        "color": {"field": "epsilon", "type": "nominal", "title": "epsilon"},
+    }
+    one = {
+        "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 4]},
+        "encoding": {"y": {"datum": 1}},
+    }
+    line = {
+        "data": {"values": figures["blocks"]},
+        "mark": {"type": "line", "point": True},
+        "encoding": encoding,
+    }
+    return {"width": 520, "height": 240, "layer": [line, one]}
+
+
+def main() -> None:
+    """Write all pictures."""
+    curator = make_curator()
+    charts = {
+        "density": draw_density(curator),
+        "quantiles": draw_quantiles(curator),
+        "efficiency": draw_efficiency(),
+    }
+    for name, chart in charts.items():
+        spec = {**chart, "config": CONFIG}
+        spec.pop("$schema", None)
+        text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+        (PICTURES / f"statistics-{name}.svg").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

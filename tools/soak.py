@@ -1,0 +1,161 @@
+"""Ask random questions of random neighbours for an hour, and compare exact totals with the plan.
+
+Each round draws a declaration's limits, a kind of neighbours, 200 pairs of small databases and eight
+questions, and looks whether any pair moves further than planned; every tenth round also draws noise
+for one question and weighs it against its claim. The number of a round is all that is needed to see
+it again:
+
+    python tools/soak.py --minutes 60
+    python tools/soak.py --round 1234
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from confide.audit.cases import Verdict
+from confide.audit.curators import epsilon_for, open_sides, question_cases
+from confide.audit.worlds import PAIRS
+from confide.curator import Curator
+from confide.declare import (
+    Bool,
+    Budget,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Table,
+    Text,
+)
+from confide.engines import DuckDB
+from confide.errors import Refusal
+from confide.mechanisms import Neighbours
+from support.grammar import draw_question
+from support.people import Limits, change_one, declare_worlds, draw_worlds
+from support.reach import WORLDS, Pair, passes
+
+QUESTIONS: Final = 8
+SALT: Final = "grain"
+SHARES: Final = ("1", "1/100", "1/100000")
+BUDGETS: Final = (Budget(100), Budget(100, 1e-6))
+EVERY: Final = 10
+SAMPLES: Final = 400
+FALSE_ALARMS: Final = 1e-9
+
+
+def main() -> int:
+    """Run rounds until the time is over; return 1 if any found something."""
+    parser = argparse.ArgumentParser(description="ask random questions of random neighbours")
+    parser.add_argument("--minutes", type=float, default=60, help="for how long")
+    parser.add_argument("--round", type=int, help="this round alone")
+    parser.add_argument("--first", type=int, help="the number of the first round")
+    wanted = parser.parse_args()
+    if wanted.round is not None:
+        return report(run_round(wanted.round))
+    first = wanted.first if wanted.first is not None else time.time_ns() // 10**9
+    end, rounds, found = time.monotonic() + 60 * wanted.minutes, 0, 0
+    while time.monotonic() < end:
+        found += report(run_round(first + rounds))
+        rounds += 1
+    pairs = rounds * QUESTIONS * WORLDS
+    print(
+        f"rounds {first} to {first + rounds - 1}: {pairs:,} pairs compared, {found} rounds failed"
+    )
+    return int(found > 0)
+
+
+def report(problems: list[str]) -> int:
+    """Print what a round found."""
+    for problem in problems:
+        print(problem, flush=True)
+    return int(bool(problems))
+
+
+def run_round(number: int) -> list[str]:
+    """Return what is wrong in a round, nothing if all is well."""
+    rng = np.random.default_rng(number)
+    problems = [f"round {number}: {problem}" for problem in compare_totals(rng)]
+    if number % EVERY == 0:
+        problems += [f"round {number}: {problem}" for problem in weigh_noise(rng)]
+    return problems
+
+
+def compare_totals(rng: np.random.Generator) -> list[str]:
+    """Return the questions whose exact totals move further than planned, or fail."""
+    rows = int(rng.integers(1, 8))
+    limits = Limits(rows, int(rng.integers(1, rows + 1)), unique=rows == 1 and rng.random() < 0.5)
+    neighbours = list(Neighbours)[int(rng.integers(2))]
+    budget = BUDGETS[int(rng.integers(2))]
+    people = draw_worlds(rng, WORLDS, limits)
+    before = declare_worlds(people, limits, rng)
+    after = declare_worlds(change_one(people, neighbours, limits, rng), limits, rng)
+    pair = Pair(
+        Curator([before], budget=budget, neighbours=neighbours),
+        DuckDB(Catalog([before]), salt=SALT),
+        DuckDB(Catalog([after]), salt=SALT),
+    )
+    problems = []
+    for _ in range(QUESTIONS):
+        text = draw_question(rng)
+        try:
+            plan = pair.plan(text, str(rng.choice(SHARES)))
+        except Refusal as refusal:
+            problems.append(f"refused: {text}: {refusal}")
+            continue
+        if not passes(plan, pair.compare(plan).values()):
+            problems.append(f"moves too far under {limits}, {neighbours}: {text}")
+    return problems
+
+
+def weigh_noise(rng: np.random.Generator) -> list[str]:
+    """Return the questions about a random declaration whose noise disproves its claim."""
+    table, neighbours = draw_declaration(rng), list(Neighbours)[int(rng.integers(2))]
+    budget = BUDGETS[int(rng.integers(2))]
+    people = PAIRS[neighbours][int(rng.integers(len(PAIRS[neighbours])))]
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        sides = open_sides([table], budget, neighbours, people, Path(folder))
+        for case in question_cases(sides, SAMPLES, epsilon=epsilon_for(budget)):
+            finding = case.run(FALSE_ALARMS)
+            if finding.verdict is Verdict.CONVICTED:
+                problems.append(f"disproved: {finding.subject} ({finding.pair}) of {table!r}")
+    return problems
+
+
+def draw_declaration(rng: np.random.Generator) -> Table:
+    """Return a table with a random choice of columns and limits."""
+    low = int(rng.integers(-1_000, 1_000))
+    kinds: list[Column] = [
+        Int(low, low + int(rng.integers(1, 10**6))),
+        Float(low, low + float(rng.uniform(0.001, 1e6))),
+        Float(0, 10, step=0.5),
+        Category(["A", "B", None]),
+        Bool(),
+        Text(),
+        Date("2020-01-01", "2020-12-31"),
+    ]
+    chosen = rng.permutation(len(kinds))[: int(rng.integers(1, len(kinds) + 1))]
+    columns = {f"c{place}": kinds[place] for place in chosen}
+    rows = int(rng.integers(1, 6))
+    groups = int(rng.integers(1, rows + 1))
+    return Table(
+        "t",
+        "t.csv",
+        unit="pid",
+        columns=columns,
+        max_rows_per_unit=rows,
+        max_groups_per_unit=groups,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
