@@ -13,7 +13,7 @@ export CONFIDE_PEERS_PYTHON ?= $(CURDIR)/$(PEERS)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format format-check lint types layers bench bench-utility oracle peers pictures tree lock clean
+.PHONY: help demo test check soak format format-check lint types layers bench bench-utility oracle peers pictures tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -23,6 +23,9 @@ demo: .venv/core  ## ask a small invented table a few questions
 
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
 	$(BIN)/python -m pytest
+
+soak: .venv/dev  ## kill processes on the path of a question 5,000 times
+	CONFIDE_KILLS=5000 CONFIDE_MODEL_STEPS=100000 $(BIN)/python -m pytest --nightly tests/crash tests/contracts
 
 check: format-check lint types layers test  ## what CI runs
 
@@ -52,8 +55,16 @@ oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
 
 peers: $(PEERS)/ready  ## install those of them that clash with the oracles
 
+# Each runs for an hour by itself, or for as many minutes as it is told.
+SOAKS := tools/soak.py
+MINUTES ?= 60
+
+soak: .venv/dev  ## ask random questions of random neighbours, for an hour a script
+	@for script in $(SOAKS); do $(BIN)/python $$script --minutes $(MINUTES) || exit 1; done
+
 pictures: .venv/dev  ## draw the pictures of the documents again
 	$(BIN)/python tools/draw_pictures.py
+	$(BIN)/python -m tools.draw_attacks
 	$(BIN)/python -m tools.draw_statistics
 
 tree:  ## print the layers, ground first

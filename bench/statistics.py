@@ -81,7 +81,7 @@ def measure_blocks(rng: np.random.Generator) -> list[dict[str, Any]]:
     for epsilon in (0.5, 2.0):
         for rows in (4_000, 16_000, 64_000, 256_000):
             private, plain = [], []
-            for _ in range(2 * RUNS):
+            for _ in range(4 * RUNS):
                 x = rng.gamma(2.0, 1.0, rows)
                 curator = declare({"x": (x, Float(0, 50))})
                 estimate = curator.sample_and_aggregate(
@@ -94,7 +94,8 @@ def measure_blocks(rng: np.random.Generator) -> list[dict[str, Any]]:
                 )
                 private.append((estimate.value - 0.5) ** 2)
                 plain.append((1.0 / x.mean() - 0.5) ** 2)
-            ratio = float(np.mean(private) / np.mean(plain))
+            # Without noise the squared error is 1 / (8 n); only what is added is measured.
+            ratio = float(1.0 + 8.0 * rows * (np.mean(private) - np.mean(plain)))
             scale = epsilon * rows**0.25
             found.append({"epsilon": epsilon, "rows": rows, "scale": scale, "ratio": ratio})
             print(found[-1], flush=True)

@@ -100,7 +100,7 @@ def draw_quantiles(curator: Curator) -> Chart:
 def draw_efficiency() -> Chart:
     """Return the measured efficiency of sample and aggregate."""
     figures = json.loads((PICTURES / "statistics-figures.json").read_text(encoding="utf-8"))
-    axis = {"type": "log", "domain": [0.9, 30]}
+    axis = {"type": "log", "domain": [0.8, 200]}
     encoding = {
         "x": {"field": "scale", "type": "quantitative", "title": "epsilon n^(1/4)"},
         "y": {
@@ -113,7 +113,7 @@ def draw_efficiency() -> Chart:
     }
     one = {
         "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 4]},
-        "encoding": {"y": {"datum": 1}},
+        "encoding": {"y": {"datum": 1, "type": "quantitative"}},
     }
     line = {
         "data": {"values": figures["blocks"]},

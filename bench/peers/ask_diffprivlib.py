@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from typing import Any
 
 import numpy as np
 from bench.peers.errors import Data, Floats, regret, repeat, report
@@ -41,11 +42,12 @@ def _counts(_: Data) -> Floats:
 
 
 def _top(data: Data) -> Floats:
-    counts = np.bincount(data.close.astype(int), minlength=1_000)
-    flip = mechanisms.PermuteAndFlip(
-        epsilon=1, sensitivity=1, utility=[int(c) for c in counts], monotonic=True
-    )
-    return regret(lambda: counts[flip.randomise()], counts.max())
+    def release(counts: Any) -> int:
+        utility = counts.tolist()
+        flip = mechanisms.PermuteAndFlip(epsilon=1, sensitivity=1, utility=utility, monotonic=True)
+        return int(flip.randomise())
+
+    return regret(release, data.close)
 
 
 def _regression(data: Data) -> Floats:

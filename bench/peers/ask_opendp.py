@@ -88,14 +88,13 @@ def _histogram(data: Data) -> Floats:
 
 def _top(data: Data) -> Floats:
     """Return regrets of its noisy maximum, told that scores are monotone."""
-    counts = np.bincount(data.close.astype(int), minlength=1_000)
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int, monotonic=True)
 
     def make(scale: float) -> dp.Measurement:
         return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
 
-    one, listed = make(dp.binary_search_param(make, d_in=1, d_out=1.0)), counts.tolist()
-    return regret(lambda: counts[one(listed)], counts.max())
+    one = make(dp.binary_search_param(make, d_in=1, d_out=1.0))
+    return regret(lambda counts: one(counts.tolist()), data.close)
 
 
 if __name__ == "__main__":

@@ -44,12 +44,17 @@ def repeat(release: Callable[[], Any], truth: Any, times: int = RELEASES) -> Flo
     return np.array([np.asarray(release(), dtype=float) - truth for _ in range(times)]).ravel()
 
 
-def regret(release: Callable[[], Any], best: int) -> Floats:
+def regret(release: Callable[[NDArray[np.int64]], int], samples: Floats) -> Floats:
     """Return roots of how far choices fall short, so that their mean square is the mean regret.
 
-    Squares of regrets would be ruled by a few bad choices in thousands.
+    Squares of regrets would be ruled by a few bad choices in thousands. ``release`` chooses one of
+    1,000 counts.
     """
-    return np.sqrt(np.maximum(0.0, -repeat(release, best, times=2_000)))
+    regrets = []
+    for sample in samples:
+        counts = np.bincount(sample, minlength=1_000)
+        regrets += [counts.max() - counts[release(counts)] for _ in range(200)]
+    return np.asarray(np.sqrt(regrets))
 
 
 def report(measures: Mapping[str, Measure]) -> None:

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
         Date,
         Float,
         Int,
+        Limit,
+        Limits,
         PublicTable,
         Table,
         Text,
     )
     from confide.holdout import Holdout
+    from confide.ledger import KeyUsed
     from confide.loss import compose
     from confide.query import (
         case,
@@ -64,6 +67,9 @@ __all__ = [
     "Float",
     "Holdout",
     "Int",
+    "KeyUsed",
+    "Limit",
+    "Limits",
     "PublicTable",
     "Refusal",
     "Table",
@@ -90,7 +96,7 @@ __all__ = [
 
 _DECLARED: Final = (
     *("ROW", "Bool", "Budget", "Category", "Date", "Float"),
-    *("Int", "PublicTable", "Table", "Text"),
+    *("Int", "Limit", "Limits", "PublicTable", "Table", "Text"),
 )
 _ASKED: Final = (
     *("case", "coalesce", "col", "count", "count_units", "greatest", "least", "mean", "median"),
@@ -103,6 +109,7 @@ _HOMES: Final = {
     "connect": "confide.client",
     **dict.fromkeys(("Answer", "Cost"), "confide.release"),
     "compose": "confide.loss",
+    "KeyUsed": "confide.ledger",
     "Holdout": "confide.holdout",
 }
 _PACKAGES: Final = ("holdout",)

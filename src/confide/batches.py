@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from confide.desk import Call, Desk
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, positive
-from confide.ledger import Noisy, Receipt
 from confide.loss import PureLoss, Share
 from confide.plan import Plan
 from confide.plan.allocation import allocate
@@ -17,7 +17,6 @@ from confide.query import Query, canonical, is_selection
 from confide.release import Answer, NoisyTotals, perturb, predict_errors
 from confide.release.estimates import estimate
 from confide.release.reference import reference_noise
-from confide.sessions import Desk
 
 __all__ = ["Batch", "plan_batch", "release_batch", "square_error"]
 
@@ -102,7 +101,7 @@ def square_error(plan: Plan) -> float | None:
 
 
 def release_batch(
-    desk: Desk, batch: Batch, grant: Callable[[], Share], *, fresh: bool
+    desk: Desk, batch: Batch, grant: Callable[[], Share], call: Call
 ) -> tuple[Answer, ...]:
     """Return the answers to all questions, in their order, from one charge.
 
@@ -112,25 +111,24 @@ def release_batch(
     """
     weights = [str(weight) for weight in batch.weights]
     question = desk.name_question({"release": list(map(canonical, batch.queries)), "by": weights})
-    kept = None if fresh else desk.ledger.stored(question)
-    share = grant() if kept is None else kept[0].share
+    request = desk.open(question, call)
+    settled = request.settled
+    share = request.share(grant) if settled is None else settled.receipt.share
     planned = plan_batch(desk, batch, share)
-    if kept is not None:
-        receipt, stored = kept
-        pairs = zip(planned, stored["answers"], strict=True)
-        again = [_again(plan, noisy, receipt) for (_, plan), noisy in pairs]
-        return tuple(again[place] for place in batch.places)
-    failure = sum((plan.failure for _, plan in planned), Fraction(0))
-    # Privacy: charged for all questions before any row is read.
-    hold = desk.ledger.reserve(question, share, failure, readings=len(planned))
-    noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for _, plan in planned]
-    receipt = desk.ledger.commit(hold, {"answers": [one.to_json() for one in noisy]})
+    if settled is None:
+        failure = sum((plan.failure for _, plan in planned), Fraction(0))
+        # Privacy: charged for all questions before any row is read.
+        hold = request.reserve(share, failure, readings=len(planned))
+        noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for _, plan in planned]
+        settled = request.commit(hold, {"answers": [one.to_json() for one in noisy]})
     answers = [
-        Answer(plan, one, desk.prices.cost(part), receipt, reused=False)
-        for (part, plan), one in zip(planned, noisy, strict=True)
+        Answer(
+            plan,
+            NoisyTotals.from_json(stored),
+            FREE if settled.reused else desk.prices.cost(part),
+            settled.receipt,
+            settled.reused,
+        )
+        for (part, plan), stored in zip(planned, settled.noisy["answers"], strict=True)
     ]
     return tuple(answers[place] for place in batch.places)
-
-
-def _again(plan: Plan, stored: Noisy, receipt: Receipt) -> Answer:
-    return Answer(plan, NoisyTotals.from_json(stored), FREE, receipt, reused=True)

@@ -214,6 +214,7 @@ class Curator(Estimators):
         *,
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
+        key: str | None = None,
         **want: Number,
     ) -> tuple[Answer, ...]:
         """Return the answers to a whole set of questions, planned together and charged once.
@@ -222,8 +223,8 @@ class Curator(Estimators):
         to the least; questions whose error depends on the data get an equal share each.
         """
         batch = Batch.of([self._read(query) for query in queries], weights)
-        asked = Want.of(want)
-        return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), fresh=fresh)
+        asked, call = Want.of(want), Call.of(fresh=fresh, key=key)
+        return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), call)
 
     def explain(self, query: str | TableQuery, **want: Number) -> Explanation:
         """Return what a question would do, in sentences; reads no row and spends nothing."""

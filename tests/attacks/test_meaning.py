@@ -6,7 +6,7 @@ ours. Randomness of the attacker is seeded; that of answers is the system's.
 
 from fractions import Fraction
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,7 +16,7 @@ from scipy import special
 from confide.audit import Claim, weigh
 from confide.audit.attacks import link_rows, reconstruct_bits, trace_members
 from confide.curator import Curator
-from confide.declare import Bool, Budget, Category, Float, Int
+from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.mechanisms import Laplace
 from support.entropy import SeededEntropy
@@ -35,7 +35,7 @@ def rng(entropy: SeededEntropy) -> np.random.Generator:
 def open_secrets(bits: np.ndarray, epsilon: float) -> Curator:
     """Return a curator over people whose ``code`` anybody knows and whose ``ill`` nobody does."""
     rows = [{"who": i, "code": i, "ill": bool(bit)} for i, bit in enumerate(bits)]
-    columns = {"code": Int(0, len(bits) - 1), "ill": Bool()}
+    columns: dict[str, Column] = {"code": Int(0, len(bits) - 1), "ill": Bool()}
     return open_one(rows, columns, budget=Budget(epsilon), unique=True)
 
 
@@ -167,11 +167,15 @@ def test_noisy_tables_link_nobody() -> None:
     At epsilon 1/10 one person more makes that likelier by 0.05. The shares among 200 and among
     8,000 cells differ by 0.3 with a probability below 1e-9.
     """
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"who": i, "age": 20 + i % 50, "sex": "FM"[i % 2], "weight": float(50 + i % 7)}
         for i in range(0, 1_400, 7)
     ]
-    columns = {"age": Int(20, 69), "sex": Category(["F", "M"]), "weight": Float(40, 120)}
+    columns: dict[str, Column] = {
+        "age": Int(20, 69),
+        "sex": Category(["F", "M"]),
+        "weight": Float(40, 120),
+    }
     curator = open_one(rows, columns, budget=Budget("0.1"), unique=True)
     text = "SELECT age, sex, FLOOR(weight) AS w, COUNT(*) AS n FROM p GROUP BY age, sex, w"
     taken = {(row["age"], row["sex"], int(row["weight"])) for row in rows}

@@ -117,7 +117,7 @@ def test_naive_sums_of_small_types_wrap() -> None:
 @pytest.mark.parametrize("text", STATISTICS)
 def test_odd_values_change_no_shape(text: str, odd: float | None) -> None:
     """With one odd value, or none, answers have the same shape and finite numbers."""
-    rows = [{"who": i, "x": i / 10} for i in range(10)]
+    rows: list[dict[str, Any]] = [{"who": i, "x": i / 10} for i in range(10)]
     sides = [open_one(more, {"x": Float(0, 1)}) for more in (rows, [*rows, {"who": 99, "x": odd}])]
 
     assert 1 == len({outcome(side, text) for side in sides})
@@ -157,8 +157,9 @@ def test_no_line_of_a_file_changes_how_others_are_read(mark: str, tmp_path: Path
     line begins otherwise: that one person then moves a count by all others.
     """
     lines = [f"{mark}{i},1,n\n" for i in range(40)]
-    counts = []
-    for more in ([], ["7,1,n\n"], [f"{mark},1,n\n"]):
+    counts: list[int] = []
+    nobody: list[str] = []
+    for more in (nobody, ["7,1,n\n"], [f"{mark},1,n\n"]):
         path = tmp_path / f"{len(counts)}.csv"
         path.write_text("who,x,note\n" + "".join([*more, *lines]), encoding="utf-8")
         table = Table("p", str(path), unit="who", columns={"x": Int(0, 1), "note": Text()})

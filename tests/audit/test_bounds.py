@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import special
 
-from confide.audit.bounds import chance_above, chance_below, near_bounds
+from confide.audit.bounds import (
+    _add_tail,
+    _enclose_tail,
+    chance_above,
+    chance_below,
+    near_bounds,
+)
 from confide.errors import BadDeclaration
 
 LEVEL = 0.01
@@ -35,6 +41,14 @@ def test_bounds_are_those_of_clopper_and_pearson(trials: int, hits: int) -> None
     assert low * (1 - 5e-2) <= chance_below(hits, trials, LEVEL) <= low * (1 + 1e-9)
     assert 1 - (1 - high) * (1 + 1e-9) <= chance_above(hits, trials, LEVEL)
     assert chance_above(hits, trials, LEVEL) <= high * (1 + 5e-2)
+
+
+@pytest.mark.parametrize(("hits", "chance"), [(1, 1e-9), (17, 0.001), (2_000, 0.45), (4_096, 0.99)])
+def test_both_ways_to_add_up_a_tail_agree(hits: int, chance: float) -> None:
+    """The sum of terms is at least the enclosed tail, and above it by a millionth at most."""
+    enclosed, added = _enclose_tail(chance, hits, 4_096), _add_tail(chance, hits, 4_096)
+
+    assert enclosed <= added <= enclosed * (1 + 1e-6)
 
 
 def test_no_hit_leaves_the_closed_form() -> None:

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from confide.loss import PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import Entropy
 from confide.plan import Plan
+from confide.plan.noise import noise_for
 from confide.release import NoisyTotals, perturb
 from support.laws import ALPHA
 
@@ -93,9 +93,8 @@ def _cases(
 
 def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
     """Add noise as if the answer might cost forty times as much."""
-    loss = plan.loss
-    assert isinstance(loss, PureLoss)
-    rich = replace(plan.noise, law=type(plan.noise.law)(plan.noise.law.scale / Fraction(40)))  # type: ignore[call-arg,union-attr,operator]
+    (total,) = plan.totals
+    rich = noise_for((total,), plan.reach, PureLoss(10))
     return perturb(sealed, replace(plan, noise=rich), entropy)
 
 

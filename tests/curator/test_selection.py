@@ -372,9 +372,10 @@ def test_nothing_but_keys_is_kept() -> None:
     entries = list(curator.ledger.entries())
     kept = [curator.ledger.stored(entry.question) for entry in entries]
 
-    assert [{"groups": [["D"], ["A"]], "steps": [[], []], "cells": []}, {"place": 1}] == [
-        stored[1] for stored in kept if stored is not None
-    ]
+    assert [
+        {"groups": [["D"], ["A"]], "steps": [[], []], "cells": [], "sizes": []},
+        {"place": 1},
+    ] == [stored[1] for stored in kept if stored is not None]
     assert (keys.receipt, place.receipt) == tuple(stored[0] for stored in kept if stored)
 
 

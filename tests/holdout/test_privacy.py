@@ -70,7 +70,7 @@ def without_threshold_noise(
 ) -> Transcripts:
     """Compare with the threshold itself and charge nothing for what stands: no noise, no budget."""
     gap = np.abs(means - GUESSES) + np.zeros((count, 1))
-    return (gap > float(LINE)).astype(np.int64)
+    return np.asarray(gap > float(LINE), dtype=np.int64)
 
 
 def without_comparison_noise(
@@ -78,7 +78,8 @@ def without_comparison_noise(
 ) -> Transcripts:
     """Draw the threshold's noise once, and no noise for the comparisons."""
     line = float(LINE) + _noise(2 * float(SIGMA), (count, 1), entropy)
-    return (np.abs(means - GUESSES) + np.zeros((count, 1)) >= line).astype(np.int64)
+    gap = np.abs(means - GUESSES) + np.zeros((count, 1))
+    return np.asarray(gap >= line, dtype=np.int64)
 
 
 def telling_exact_means(means: NDArray[np.float64], count: int, entropy: Entropy) -> Transcripts:

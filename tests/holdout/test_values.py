@@ -12,6 +12,7 @@ from confide.errors import BadDeclaration
 from confide.holdout.values import (
     BLOCK,
     ERROR,
+    Array,
     check_guess,
     guess_of,
     mean_of,
@@ -62,11 +63,11 @@ def test_values_outside_are_refused(bad: float, kind: type) -> None:
     if kind is np.float32 and np.float32(bad) in (np.float32(1), np.float32(0)):
         bad = -0.5
     for place in (0, 5_000, BLOCK + 3):
-        values = np.full(BLOCK + 10, 0.5, dtype=kind)
+        values: Array = np.full(BLOCK + 10, 0.5, dtype=kind)
         values[place] = bad
         with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
             mean_of("x", values)
-    matrix = np.full((200, 3), 0.5, dtype=kind)
+    matrix: Array = np.full((200, 3), 0.5, dtype=kind)
     matrix[150, 1] = bad
     with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
         means_of("x", matrix)
@@ -88,9 +89,9 @@ def test_wrong_shapes_are_refused() -> None:
     for bad in ([0.1, 0.2], [[0.1, 0.2]] * 3, ["a", "b", "c"], 0.5, [None, 1, 2], [1j, 0, 0]):
         with pytest.raises(BadDeclaration):
             read_column("x", bad, 3)
-    for bad in ([0.1, 0.2, 0.3], np.zeros((2, 4)), np.zeros((3, 0))):
+    for wrong in ([0.1, 0.2, 0.3], np.zeros((2, 4)), np.zeros((3, 0))):
         with pytest.raises(BadDeclaration):
-            read_matrix("x", bad, 3)
+            read_matrix("x", wrong, 3)
 
 
 def test_a_guess_is_looked_at_through_its_mean() -> None:

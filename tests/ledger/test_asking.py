@@ -23,7 +23,8 @@ ROWS: Final = pa.table(
 
 def open_curator(ledger: Path | None = None, **more: Any) -> cf.Curator:
     """Return a curator of sixty people."""
-    columns = {"x": cf.Float(0, 1), "g": cf.Category(["a", "b", "c"])}
+    group = cf.Category(["a", "b", "c"])
+    columns: dict[str, cf.Float | cf.Category] = {"x": cf.Float(0, 1), "g": group}
     table = cf.Table("t", ROWS, unit="who", columns=columns)
     budget = more.pop("budget", cf.Budget(1))
     return cf.Curator([table], budget=budget, ledger=ledger, **more)
@@ -51,6 +52,9 @@ ASKED: Final[dict[str, Callable[[cf.Curator, str], tuple[Any, int]]]] = {
     ),
     "select": lambda one, key: shown(one.sql(TOP, share="1%", fresh=True, key=key)),
     "choose": choose,
+    "release": lambda one, key: shown(
+        one.release([COUNT, SUM], share="1%", fresh=True, key=key)[0]
+    ),
 }
 
 

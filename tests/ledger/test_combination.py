@@ -20,7 +20,8 @@ GAUSSIAN: Final = cf.Budget(1, 1e-6)
 
 def open_curator(budget: cf.Budget = GAUSSIAN, **more: Any) -> cf.Curator:
     """Return a curator of ninety people in three groups."""
-    columns = {"x": cf.Float(0, 1), "g": cf.Category(["a", "b", "c"])}
+    group = cf.Category(["a", "b", "c"])
+    columns: dict[str, cf.Float | cf.Category] = {"x": cf.Float(0, 1), "g": group}
     table = cf.Table("t", ROWS, unit="who", columns=columns)
     return cf.Curator([table], budget=budget, **more)
 
@@ -99,9 +100,8 @@ def test_intervals_of_combinations_cover(budget: cf.Budget) -> None:
     inside = narrower = 0
     for _ in range(100):
         curator = open_curator(budget)
-        for share in ("1%", "2%", "3%"):
-            answer = ask(curator, share, PLAIN)
-        combined = answer.combined()
+        answers = [ask(curator, share, PLAIN) for share in ("1%", "2%", "3%")]
+        combined = answers[-1].combined()
         for row, narrow in zip(combined.interval_rows(), combined.interval_rows(0.5), strict=True):
             inside += row["n_low"] <= 30 <= row["n_high"]
             narrower += narrow["n_low"] <= 30 <= narrow["n_high"]
@@ -114,8 +114,8 @@ def test_only_what_is_free_for_the_analyst_is_combined() -> None:
     """Others' answers take part only where the owner shares them."""
     for reuse, parts in (("own", 1), ("all", 3)):
         curator = open_curator(limits=Limits(reuse=reuse))
-        for name in ("ana", "bob", "eve"):
-            answer = ask(curator.as_analyst(name), "1%")
+        names = ("ana", "bob", "eve")
+        *_, answer = [ask(curator.as_analyst(name), "1%") for name in names]
 
         assert widths(answer.combined())[0] == pytest.approx(
             widths(answer)[0] / sqrt(parts), rel=0.03

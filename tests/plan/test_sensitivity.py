@@ -148,13 +148,15 @@ def test_a_statement_without_the_cut_of_groups_is_caught(rng: np.random.Generato
 class Careless:
     """A connection that forgets by what rows are ordered before they are cut."""
 
-    ORDER = re.compile(r'(ROW_NUMBER\(\) OVER \(PARTITION BY "the unit") ORDER BY .*?\) AS "place"')
+    ORDER = re.compile(
+        r'(ROW_NUMBER\(\) OVER \(PARTITION BY "the unit") ORDER BY .*?\) AS "the place"'
+    )
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def execute(self, statement: str) -> Any:
-        edited, times = self.ORDER.subn(r'\1) AS "place"', statement)
+        edited, times = self.ORDER.subn(r'\1) AS "the place"', statement)
         assert times == 1, "the statement no longer looks as this test knows it"
         return self._connection.execute(edited)
 

@@ -11,18 +11,20 @@ from confide.server import Role
 from support.service import COUNT, House, bearer, open_house
 
 ASK = {"sql": COUNT, "share": "1/100"}
-ANALYST = [
+ANALYST: list[tuple[str, str, Any]] = [
     ("GET", "/v1/tables", None),
     ("GET", "/v1/budget", None),
     ("POST", "/v1/preview", ASK),
     ("POST", "/v1/query", ASK),
     ("GET", "/v1/answers", None),
     ("GET", "/v1/answers/0", None),
+    ("GET", "/v1/holdouts", None),
+    ("POST", "/v1/holdouts/digits/ask", {"predictions": [0, 1]}),
     ("GET", "/v1/tokens", None),
     ("POST", "/v1/tokens", {"name": "bot", "share": "1/10"}),
     ("DELETE", "/v1/tokens/0123456789abcdef", None),
 ]
-OWNER = [("GET", "/v1/ledger", None)]
+OWNER: list[tuple[str, str, Any]] = [("GET", "/v1/ledger", None)]
 OPEN = {"/healthz", "/metrics"}
 
 
@@ -43,6 +45,7 @@ def test_the_matrix_is_whole(house: House) -> None:
         (method, re.sub(r"/[0-9a-f]{16}$", "/{token}", re.sub(r"/0$", "/{entry}", path)))
         for method, path, _ in ANALYST + OWNER
     }
+    listed = {(method, path.replace("/digits/", "/{name}/")) for method, path in listed}
 
     assert routes == listed
 
@@ -226,6 +229,32 @@ def test_the_owner_makes_and_revokes(house: House) -> None:
     assert 204 == gone.status_code
     assert 401 == house.get("/v1/budget", made["text"]).status_code
     assert 422 == house.post("/v1/tokens", {"name": "zoe"}, house.owner).status_code
+
+
+def test_an_analyst_who_is_no_longer_declared_learns_no_names(house: House) -> None:
+    """A token of a name without a limit is refused, and the refusal names nobody else."""
+    text, _ = house.tokens.make("gone")
+    refused = house.post("/v1/query", ASK, text)
+
+    assert 403 == refused.status_code
+    assert "ana" not in refused.json()["error"]["message"].split()
+    assert "ben" not in refused.text
+
+
+def test_every_token_is_compared_alike(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right, wrong, unknown and misshapen tokens each cost one digest and one comparison of it."""
+    compared: list[tuple[int, int]] = []
+
+    def compare(one: str, other: str) -> bool:
+        compared.append((len(one), len(other)))
+        return one == other
+
+    monkeypatch.setattr("confide.server.tokens.hmac.compare_digest", compare)
+    unknown = "confide-0123456789abcdef." + "x" * 43
+    for text in (house.ana, house.ana[:-1] + "!", house.ana[:-2] + "AA", unknown, "x"):
+        house.tokens.find(text)
+
+    assert [(64, 64)] * 5 == compared
 
 
 def test_an_owner_named_like_an_analyst_is_still_the_owner(house: House) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
 
 from support.browser import open_browser
 from support.service import COUNT, House, build_house, serving
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 PICTURES = os.environ.get("CONFIDE_PICTURES")
 QUESTION = "SELECT ward, COUNT(*) AS visits, AVG(age) AS mean_age FROM visits GROUP BY ward"
 WARDS = ["North", "South", "East", "West"]
-WIDE = {"width": 1000, "height": 900}
-PHONE = {"width": 390, "height": 800}
+WIDE = ViewportSize(width=1000, height=900)
+PHONE = ViewportSize(width=390, height=800)
 SECONDS = 30_000
 
 
@@ -48,10 +48,16 @@ def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]
     """A window of its own, in light colours, which notes every complaint."""
     opened = browser.new_context(viewport=WIDE, color_scheme="light")
     opened.set_default_timeout(SECONDS)
-    opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+    opened.on("console", lambda said: note(complaints, said))
     opened.on("weberror", lambda error: complaints.append(str(error.error)))
     yield opened
     opened.close()
+
+
+def note(complaints: list[str], said: ConsoleMessage) -> None:
+    """Keep what a browser says went wrong."""
+    if said.type == "error":
+        complaints.append(said.text)
 
 
 def sign_in(page: Page, address: str, token: str) -> None:
@@ -201,7 +207,7 @@ def test_a_phone_in_the_dark(
     house, address = served
     context = browser.new_context(viewport=PHONE, color_scheme="dark")
     page = context.new_page()
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+    page.on("console", lambda said: note(complaints, said))
     sign_in(page, address, house.ana)
     preview(page)
     pay(page)

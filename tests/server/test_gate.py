@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from typing import Any
 
 import pytest
@@ -199,6 +200,24 @@ def test_a_question_that_takes_long_is_fetched_later(
     assert "1/100" == spent
 
 
+def test_stopping_waits_for_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that is being answered when the server stops is finished and kept."""
+    go = Event()
+    run = DuckDB.run
+
+    def slowly(self: DuckDB, *given: Any) -> Any:
+        assert go.wait(30)
+        return run(self, *given)
+
+    monkeypatch.setattr(DuckDB, "run", slowly)
+    with open_house(tmp_path, longest_wait="100ms") as house:
+        early = house.post("/v1/query", ASK)
+        Timer(0.5, go.set).start()
+
+    assert 503 == early.status_code
+    assert ["answered"] == [entry.state for entry in house.curator.ledger.entries()]
+
+
 def test_answers_and_refusals_leave_at_a_multiple_of_time(tmp_path: Path) -> None:
     """With answer_after no POST is answered before its time: answered, refused or broken."""
     with open_house(tmp_path, answer_after="300ms") as house:
@@ -217,7 +236,7 @@ def test_answers_and_refusals_leave_at_a_multiple_of_time(tmp_path: Path) -> Non
 )
 def test_the_next_multiple_is_the_nearest(passed: float, wait: float) -> None:
     """The wait ends at the first whole number of periods that has not passed, at least one."""
-    assert wait == next_multiple(passed, gate.Fraction(2))
+    assert wait == next_multiple(passed, Fraction(2))
 
 
 @pytest.fixture

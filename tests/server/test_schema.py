@@ -37,7 +37,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, st
 def operations(address: str) -> list[Any]:
     """Return every operation of the document, with its strategy of requests."""
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
-    return [result.ok() for result in schema.get_all_operations()]
+    found: list[Any] = list(schema.get_all_operations())
+    return [result.ok() for result in found]
 
 
 @pytest.mark.slow

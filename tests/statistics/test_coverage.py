@@ -1,6 +1,6 @@
 """95 % intervals hold the population's parameters in 95 % of samples and releases.
 
-Each case draws 400 to 1,000 samples and adds to the exact sums of each a draw of the plan's own
+Each case draws 200 to 1,000 samples and adds to the exact sums of each a draw of the plan's own
 noise. A case fails when the count of intervals that hold is improbable, at ALPHA, under every rate
 from 93.5 to 96.5 %. Larger runs, with their figures, are in docs/statistics.md.
 """
@@ -25,8 +25,8 @@ SAMPLES: Final = {
     "normal": 1_000,
     "poisson": 1_000,
     "exponential": 1_000,
-    "gamma": 600,
-    "beta": 400,
+    "gamma": 400,
+    "beta": 200,
 }
 LOW: Final = 0.935
 HIGH: Final = 0.965

@@ -93,14 +93,14 @@ def test_the_choice_of_a_width_costs_its_epsilon(counts: list[int], place: int) 
 
 @pytest.mark.statistical
 def test_an_auditor_finds_no_more_than_was_paid(entropy: SeededEntropy) -> None:
-    """20,000 choices each with and without a row show no epsilon above the one paid for."""
+    """4,000 choices each with and without a row show no epsilon above the one paid for."""
     choice = plan_width(3, Fraction(2), ONE_ROW, Neighbours.ADD_REMOVE, PureLoss(1))
     one, other = [0, 3, 0, 0, 1, 0, 0, 0], [0, 2, 0, 0, 1, 0, 0, 0]
     left, right = (
         np.array(
             [
                 choose_width(Sealed({(i,): (n,) for i, n in enumerate(c)}), choice, entropy)
-                for _ in range(20_000)
+                for _ in range(4_000)
             ]
         )
         for c in (one, other)
@@ -140,7 +140,7 @@ def test_whole_numbers_get_whole_widths() -> None:
 
 @pytest.mark.statistical
 def test_the_band_holds_bin_by_bin(entropy: SeededEntropy) -> None:
-    """Over 100 samples of 2,000 rows, 16 bins: the band holds a bin's mean density in 93 to 98 %.
+    """Over 40 samples of 2,000 rows, 16 bins: the band holds a bin's mean density in 93 to 98 %.
 
     Bins are nearly independent; a rate inside this range is refused less than once in 10^9.
     """
@@ -148,12 +148,12 @@ def test_the_band_holds_bin_by_bin(entropy: SeededEntropy) -> None:
     truth = np.diff(law.cdf(edges)) / np.diff(edges)
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     hits = 0
-    for _ in range(100):
+    for _ in range(40):
         x = law.rvs(2_000, random_state=rng)
         inside = x[(x >= 0) & (x <= 100)]
         curator = curator_of({"x": inside}, {"x": Float(0, 100)}, Budget(10))
         low, high = curator.density("people", "x", bins=16, epsilon=1).interval()
         hits += int(((low <= truth) & (truth <= high)).sum())
 
-    deviation = math.sqrt(1_600 * 0.95 * 0.05)
-    assert 0.93 * 1_600 - 6 * deviation <= hits <= 0.98 * 1_600 + 6 * deviation
+    deviation = math.sqrt(640 * 0.95 * 0.05)
+    assert 0.93 * 640 - 6 * deviation <= hits <= 0.98 * 640 + 6 * deviation

@@ -1,6 +1,6 @@
 """Regression: intervals hold the coefficients, at the noise of a modest epsilon.
 
-Linear cases draw sums and noise; logistic and Poisson cases draw 24 samples through the whole
+Linear cases draw sums and noise; logistic and Poisson cases draw 12 samples through the whole
 curator. A case fails when the count of intervals that hold is improbable, at ALPHA, under every
 rate of the range stated.
 """
@@ -20,7 +20,7 @@ from support.samples import BUDGETS, add_rows, ask, curator_of, is_within, noise
 
 TRUTH: Final = np.array([5.0, 0.3, -2.0])
 COLUMNS: Final[dict[str, Column]] = {"a": Float(0, 100), "b": Float(-1, 1), "y": Float(-30, 70)}
-SAMPLES: Final = 500
+SAMPLES: Final = 400
 
 
 def draw(rng: np.random.Generator, rows: int) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_generalised_intervals_hold(family: str, entropy: SeededEntropy) -> None
     }
     truth = np.array([0.3, 1.0, -0.8])
     hits = np.zeros(3, dtype=np.int64)
-    for _ in range(24):
+    for _ in range(12):
         a, b = rng.uniform(-1, 1, (2, 4_000))
         eta = truth[0] + truth[1] * a + truth[2] * b
         data = {
@@ -81,7 +81,7 @@ def test_generalised_intervals_hold(family: str, entropy: SeededEntropy) -> None
         ends = np.array(list(found.interval().values()))
         hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
 
-    assert [True] * 3 == [is_within(int(hit), 24, 0.90, 0.99) for hit in hits]
+    assert [True] * 3 == [is_within(int(hit), 12, 0.90, 0.99) for hit in hits]
 
 
 def test_a_ridge_shrinks(entropy: SeededEntropy) -> None:

@@ -1,5 +1,6 @@
 """Two curators that differ in one person, for attacks that compare what both of them say."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,12 +17,12 @@ __all__ = ["MUCH", "open_one", "outcome", "totals_of"]
 
 MUCH: Final = Budget(10**9, 1e-9)
 
-Rows = list[dict[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 
 
 def open_one(
     rows: Rows,
-    columns: dict[str, Column],
+    columns: Mapping[str, Column],
     *,
     schema: pa.Schema | None = None,
     budget: Budget = MUCH,
@@ -29,7 +30,7 @@ def open_one(
     **limits: Any,
 ) -> Curator:
     """Return a curator over these rows, whose unit is ``who``."""
-    table = pa.Table.from_pylist(rows, schema=schema)
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
     declared = Table("p", table, unit="who", columns=columns, **limits)
     return Curator([declared, *public], budget=budget)
 

@@ -119,9 +119,9 @@ def build_house(
     database = open_tables(ledger)
     tokens = TokenStore(database) if clock is None else TokenStore(database, clock=clock)
     app = make_app(curator, tokens, Service(**service))
-    made = [tokens.make(name)[0] for name in ("ana", "ben")]
+    ana, ben = (tokens.make(name)[0] for name in ("ana", "ben"))
     owner = tokens.make("head", Role.OWNER)[0]
-    return House(app, TestClient(app), curator, tokens, *made, owner)
+    return House(app, TestClient(app), curator, tokens, ana, ben, owner)
 
 
 @contextmanager

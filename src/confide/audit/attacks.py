@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confide.errors import BadDeclaration
 
@@ -12,7 +12,7 @@ __all__ = ["link_rows", "reconstruct_bits", "trace_members"]
 Floats = NDArray[np.float64]
 
 
-def reconstruct_bits(subsets: NDArray[np.bool_], answers: Sequence[float]) -> NDArray[np.bool_]:
+def reconstruct_bits(subsets: NDArray[np.bool_], answers: ArrayLike) -> NDArray[np.bool_]:
     """Return each person's secret bit, as counts over many subsets suggest it.
 
     Row i of ``subsets`` says whom question i was about; answer i is how many of them have the bit.
@@ -34,7 +34,7 @@ def reconstruct_bits(subsets: NDArray[np.bool_], answers: Sequence[float]) -> ND
     return np.asarray(solved > 0.5)
 
 
-def trace_members(people: Floats, means: Sequence[float], reference: Sequence[float]) -> Floats:
+def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Floats:
     """Return for each person a score, the higher the likelier they are among those averaged.
 
     ``means`` were published about a group, ``reference`` is known of the population.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from statistics import NormalDist
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,8 @@ NEAR: Final = 0.01
 """How near to the level a tail must come, in normal deviations."""
 
 BITS: Final = 64
+MOST_ADDED: Final = 4_096
+SLACK: Final = 2.0**-22
 SMALLEST: Final = 1e-300
 MOST: Final = 1 - 1e-9
 NORMAL: Final = NormalDist()
@@ -82,11 +85,36 @@ def _gap(odds: float, hits: int, trials: int, level: float) -> float:
 
     It is at most 0 only where their probability surely is at most ``level``.
     """
-    with ctx.workprec(BITS):
-        tail = float_above(arb(_chance(odds)).beta_lower(hits, trials - hits + 1, regularized=True))
+    add_up = _add_tail if trials <= MOST_ADDED else _enclose_tail
+    tail = add_up(_chance(odds), hits, trials)
     if tail <= level:
         return min(0.0, NORMAL.inv_cdf(max(tail, SMALLEST)) - NORMAL.inv_cdf(level))
     return max(SMALLEST, NORMAL.inv_cdf(min(tail, MOST)) - NORMAL.inv_cdf(level))
+
+
+def _enclose_tail(chance: float, hits: int, trials: int) -> float:
+    """Return the probability of so many hits or more, rounded up."""
+    with ctx.workprec(BITS):
+        return float_above(arb(chance).beta_lower(hits, trials - hits + 1, regularized=True))
+
+
+def _add_tail(chance: float, hits: int, trials: int) -> float:
+    """Return the same as a sum of up to 4,096 terms, raised by far more than rounding can take.
+
+    Why: the logarithm of a factorial here is a sum of up to 4,096 rounded numbers, at no point above
+         2^15, so it is off by less than 4,096 * 2^-38 = 2^-26. A term has three of them and two
+         products whose rounding is smaller still; SLACK is 2^-22.
+    """
+    places = np.arange(hits, trials + 1)
+    logs = _log_factorials()
+    terms = logs[trials] - logs[places] - logs[trials - places]
+    terms += places * math.log(chance) + (trials - places) * math.log1p(-chance)
+    return float(np.exp(terms).sum()) * (1 + SLACK)
+
+
+@cache
+def _log_factorials() -> Floats:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, MOST_ADDED + 1)))])
 
 
 def near_bounds(hits: NDArray[Any], trials: int, level: float) -> tuple[Floats, Floats]:

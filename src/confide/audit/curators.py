@@ -95,17 +95,17 @@ def _questioning(
     sides: Sides, text: str, samples: int, epsilon: float
 ) -> Callable[[float], Finding]:
     def run(false_alarms: float) -> Finding:
-        answers = [_attempt(curator, text, epsilon) for curator in sides.curators]
-        first, second = answers
+        first, second = (_attempt(curator, text, epsilon) for curator in sides.curators)
         if not isinstance(first, Answer) or not isinstance(second, Answer):
             return compare_texts(text, sides.pair, str(first), str(second))
         if _shape(first) != _shape(second):
             return compare_texts(text, sides.pair, _shape(first), _shape(second))
         if not first.plan.totals and not first.plan.quantiles:
             return compare_texts(text, sides.pair, "chosen keys", "chosen keys")
+        plan = first.plan
         drawers = [
-            _drawer(engine, curator, answer.plan)
-            for engine, curator, answer in zip(sides.engines, sides.curators, answers, strict=True)
+            _drawer(engine, curator, plan)
+            for engine, curator in zip(sides.engines, sides.curators, strict=True)
         ]
         case = sample_case(
             text,

@@ -14,7 +14,7 @@ from confide.audit.evidence import CONFIDENCE
 from confide.audit.mechanisms import mechanism_cases
 from confide.audit.methods import method_cases
 from confide.audit.worlds import PAIRS, Person
-from confide.declare import Declaration
+from confide.declare import Declaration, PublicTable, Table
 
 __all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration", "audit_mechanisms"]
 
@@ -83,7 +83,7 @@ def audit_declaration(
     Rows are invented from the declared columns: no private file is opened, nothing is spent.
     ``begin`` is told the number of cases, ``advance`` each case before it is tried.
     """
-    tables = [*declaration.tables, *declaration.public_tables]
+    tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     epsilon = epsilon_for(declaration.budget)
     cases = list(mechanism_cases(effort.mechanisms))
     with TemporaryDirectory(prefix="confide-audit-") as folder:

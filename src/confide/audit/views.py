@@ -6,6 +6,7 @@ function of an output, and so is every event built on it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -76,17 +77,29 @@ def fit_views(left: Floats, right: Floats) -> Iterator[View]:
     """Yield ways to look at outputs, learnt from samples of both sides."""
     columns = min(left.shape[1], MOST_COLUMNS)
     for place in range(columns):
-        yield View(f"number {place + 1}", lambda table, j=place: table[:, j])
+        yield View(f"number {place + 1}", partial(_take, place))
     if left.shape[1] > 1:
         yield from _fit_rows(left, right)
         yield from _fit_nearness(left, right)
         for place in range(columns - 1):
             name = f"number {place + 2} less number {place + 1}"
-            yield View(name, lambda table, j=place: table[:, j + 1] - table[:, j])
+            yield View(name, partial(_subtract, place))
     if (left != np.rint(left)).any() or (right != np.rint(right)).any():
         for place in range(columns):
             name = f"lowest bit of number {place + 1}"
-            yield View(name, lambda table, j=place: lowest_bits(table[:, j]))
+            yield View(name, partial(_take_bits, place))
+
+
+def _take(place: int, table: Floats) -> Floats:
+    return np.asarray(table[:, place])
+
+
+def _subtract(place: int, table: Floats) -> Floats:
+    return np.asarray(table[:, place + 1] - table[:, place])
+
+
+def _take_bits(place: int, table: Floats) -> Floats:
+    return lowest_bits(table[:, place])
 
 
 def _fit_rows(left: Floats, right: Floats) -> Iterator[View]:

@@ -43,13 +43,13 @@ GOLDEN: Final = Fraction(610, 987)
 class Person(StrEnum):
     """Whoever is in one of two neighbouring databases and not in the other."""
 
-    ORDINARY = "an ordinary person"
-    HIGH = "an outlier, at the upper bounds"
-    LOW = "an outlier, at the lower bounds"
-    HEAVY = "a heavy user, with too many rows in all groups"
-    LONE = "the only one with a key"
-    BLANK = "one without any value (NULL)"
-    ODD = "one with NaN, infinities and nonsense"
+    ORDINARY = "ordinary"
+    HIGH = "outlier, high"
+    LOW = "outlier, low"
+    HEAVY = "heavy user"
+    LONE = "lone key"
+    BLANK = "all NULL"
+    ODD = "NaN, nonsense"
 
 
 PAIRS: Final[dict[Neighbours, tuple[tuple[Person | None, Person], ...]]] = {

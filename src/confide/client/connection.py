@@ -32,8 +32,7 @@ def connect(
     The token is sent with every request, so an address other than this machine's must begin with
     https; ``allow_http=True`` says that the network in between is yours.
     """
-    import httpx2
-
+    httpx2 = _import_http()
     address = urlsplit(url)
     if address.scheme not in ("http", "https") or not address.hostname:
         raise BadDeclaration(f'url must be such as "https://confide.example.org", got {url!r}')
@@ -167,6 +166,16 @@ class Connection:
         if response.is_success and isinstance(found, dict):
             return found
         raise _read_refusal(response.status_code, found)
+
+
+def _import_http() -> Any:
+    try:
+        import httpx2
+    except ImportError:
+        raise BadDeclaration(
+            'a connection needs the package httpx2; install pip install "confide[server]"'
+        ) from None
+    return httpx2
 
 
 def _want(given: dict[str, Number]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the owner vouches for: columns, units, tables, limits, budget; confide.toml."""
 
+from confide.declare.boards import Board
 from confide.declare.budget import Budget
 from confide.declare.catalog import Catalog
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
@@ -10,6 +11,7 @@ from confide.declare.toml import Declaration, read_toml
 
 __all__ = [
     "ROW",
+    "Board",
     "Bool",
     "Budget",
     "Catalog",

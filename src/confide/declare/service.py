@@ -53,7 +53,7 @@ def read_duration(name: str, value: object) -> Fraction:
         return value
     found = DURATION.match(value) if isinstance(value, str) else None
     if found is None:
-        raise BadDeclaration(f'{name} must be a time such as "2s", "500ms" or "1min", got {value!r}')
+        raise BadDeclaration(f'{name} must be a time, "2s", "500ms" or "1min", got {value!r}')
     return Fraction(found[1]) * SECONDS[found[2]]
 
 

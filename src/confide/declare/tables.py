@@ -35,6 +35,7 @@ class Table:
     ``unit`` names the column that tells whom a row is about, or is ``ROW``. ``max_rows_per_unit``
     and ``max_groups_per_unit`` say how much of one unit may count in one answer; confide cuts the
     rest. ``unique=True`` vouches for one row a unit, which is checked, and saves the cutting.
+    ``nonnegative=True`` shows no count below zero, at the price of a bias where counts are small.
     ``version`` names a state of the data: change it when rows change.
     """
 
@@ -45,6 +46,7 @@ class Table:
     max_rows_per_unit: int
     max_groups_per_unit: int
     unique: bool
+    nonnegative: bool
     version: str
 
     def __init__(
@@ -57,6 +59,7 @@ class Table:
         max_rows_per_unit: int = 1,
         max_groups_per_unit: int | None = None,
         unique: bool = False,
+        nonnegative: bool = False,
         version: str = "1",
     ) -> None:
         rows = whole("max_rows_per_unit", max_rows_per_unit, low=1, high=MOST_ROWS)
@@ -74,6 +77,7 @@ class Table:
             "max_rows_per_unit": rows,
             "max_groups_per_unit": groups,
             "unique": bool(unique) or isinstance(unit, Row),
+            "nonnegative": bool(nonnegative),
             "version": str(version),
         }
         for key, value in values.items():

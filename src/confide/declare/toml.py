@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from confide.declare.boards import Board
 from confide.declare.budget import ACCOUNTINGS, Budget
 from confide.declare.catalog import Catalog
 from confide.declare.columns import (
@@ -40,7 +41,7 @@ __all__ = ["Declaration", "parse_toml", "read_toml"]
 SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:)(.+)", re.DOTALL)
 SECTIONS: Final = [
     *("budget", "ledger", "tables", "public_tables"),
-    *("limits", "analysts", "purposes", "server"),
+    *("limits", "analysts", "purposes", "server", "holdouts"),
 ]
 
 
@@ -59,6 +60,7 @@ class Declaration:
     limits: Limits = field(default_factory=Limits)
     anchor: str | None = None
     service: Service = field(default_factory=Service)
+    boards: tuple[Board, ...] = ()
 
     @property
     def analysts(self) -> Mapping[str, Share]:
@@ -165,6 +167,7 @@ TABLE: Final = {
     "max_rows_per_unit": Field(_limit),
     "max_groups_per_unit": Field(_limit),
     "unique": Field(flag),
+    "nonnegative": Field(flag),
     "version": Field(_version),
 }
 PUBLIC_TABLE: Final = {"source": Field(text, required=True), "version": Field(_version)}
@@ -175,6 +178,16 @@ SERVER: Final = {
     "questions_at_once": Field(_limit),
     "largest_body": Field(_limit),
     "allowed_origins": Field(read_origins),
+}
+HOLDOUT: Final = {
+    "labels": Field(text, required=True),
+    "column": Field(text, required=True),
+    "state": Field(text, required=True),
+    "submissions": Field(_limit, required=True),
+    "metric": Field(text),
+    "high": Field(positive),
+    "tau": Field(probability),
+    "beta": Field(probability),
 }
 WINDOWS: Final = {str(window): Field(read_share) for window in Window}
 LIMIT: Final = {"share": Field(read_share, required=True), **WINDOWS}
@@ -199,6 +212,7 @@ class _Reader:
         kept = self._ledger(parts.get("ledger"))
         limits = self._limits(parts, kept)
         service = self._service(parts.get("server", {}))
+        boards = [self._board(key, part) for key, part in parts.get("holdouts", {}).items()]
         tables = [self._table(key, part) for key, part in parts.get("tables", {}).items()]
         public = [self._public(key, part) for key, part in parts.get("public_tables", {}).items()]
         known, known_public = _without_none(tables), _without_none(public)
@@ -216,6 +230,7 @@ class _Reader:
             limits,
             kept.get("anchor"),
             service,
+            tuple(_without_none(boards)),
         )
 
     def _budget(self, values: dict[str, Any] | None) -> tuple[Budget | None, Neighbours]:
@@ -234,6 +249,15 @@ class _Reader:
         return {
             key: value if key == "reuse" else self._address(value) for key, value in read.items()
         }
+
+    def _board(self, name: str, part: object) -> Board | None:
+        path = ("holdouts", name)
+        read = self._read(path, part, HOLDOUT)
+        if read is None:
+            return None
+        for key in ("labels", "state"):
+            read[key] = str(self.folder / read[key])
+        return self.problems.attempt(path, lambda: Board(name, **read))
 
     def _service(self, values: dict[str, Any]) -> Service:
         path = ("server",)

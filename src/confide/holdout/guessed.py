@@ -122,8 +122,10 @@ class Coding:
         self._check_rows(asked.rows)
         over = np.abs(batch.means - _guesses(batch)) > self.threshold
         # The session ends with its last overfit: whatever comes after is not answered.
-        last = np.flatnonzero(np.cumsum(over) == left.overfits)
-        count = len(over) if not len(last) else int(last[0]) + 1
+        count = len(over)
+        if over.any():
+            last = np.flatnonzero(np.cumsum(over) == left.overfits)
+            count = count if not len(last) else int(last[0]) + 1
         batch, over = batch.first(count), over[:count]
         outcomes = _compare(batch, over, self.threshold, self.cells, np.full(count, self.nats))
         return (
@@ -258,6 +260,9 @@ def _guesses(asked: Asked) -> Floats:
 def _compare(asked: Asked, over: Marks, threshold: float, cells: int, nats: Floats) -> Outcomes:
     """Return the answers to queries of which ``over`` tells whether they were overfit."""
     guesses = _guesses(asked)
+    if not over.any():
+        low, high = guesses - threshold, guesses + threshold
+        return Outcomes(guesses, over, low, high, nats, asked.rows, asked.is_binary)
     index, middle = middle_of(asked.means, cells)
     return Outcomes(
         np.where(over, middle, guesses),

@@ -179,7 +179,7 @@ def check_left(left: Left) -> int:
 
 def middle_of(means: Floats, cells: int) -> tuple[NDArray[np.int64], Floats]:
     """Return the cell of each mean, one of ``cells`` of equal width, and the cell's middle."""
-    index = np.clip(np.floor(means * cells), 0, cells - 1).astype(np.int64)
+    index = np.minimum((means * cells).astype(np.int64), cells - 1)
     return index, (index + 0.5) / cells
 
 

@@ -24,6 +24,7 @@ from confide.holdout.values import (
     check_guess,
     check_range,
     guess_of,
+    guesses_of,
     mean_of,
     means_of,
     read_column,
@@ -163,7 +164,7 @@ class Holdout:
         heldout = read_matrix("heldout values", matrices[-1], self._heldout.size)
         if len(matrices) == 2:
             train = read_matrix("train values", matrices[0], self._train_size())
-            guesses = means_of("train values", train)
+            guesses = guesses_of("train values", train)
         elif guesses is not None:
             guesses = np.array([check_guess("guesses", guess) for guess in np.asarray(guesses)])
         if guesses is not None and len(guesses) != heldout.shape[1]:

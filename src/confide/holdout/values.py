@@ -18,6 +18,7 @@ __all__ = [
     "check_guess",
     "check_range",
     "guess_of",
+    "guesses_of",
     "mean_of",
     "means_of",
     "read_column",
@@ -103,6 +104,16 @@ def guess_of(name: str, array: Array) -> float:
     if not 0 <= mean <= 1:
         raise _outside(name)
     return mean
+
+
+def guesses_of(name: str, matrix: Array) -> Floats:
+    """Return the mean of each column on training rows: guesses, of which the mean is looked at."""
+    if matrix.dtype.kind != "f":
+        return means_of(name, matrix)
+    means = np.ones(len(matrix), dtype=matrix.dtype) @ matrix / len(matrix)
+    if not ((means >= 0) & (means <= 1)).all():
+        raise _outside(name)
+    return np.asarray(means, dtype=np.float64)
 
 
 def means_of(name: str, matrix: Array) -> Floats:

@@ -97,6 +97,7 @@ class Database:
                 with self._connect() as connection:
                     if reads:
                         self._only_read(connection)
+                    connection.begin()
                     result = self._run(connection, body)
                     connection.commit()
                     return result
@@ -114,12 +115,18 @@ class Database:
             connection.execution_options(isolation_level="REPEATABLE READ")
 
     def _run(self, connection: Connection, body: Callable[[Connection], T]) -> T:
+        dialect = self._engine.dialect
         try:
             return body(connection)
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise _Broken(error) from error
             raise
+        except dialect.loaded_dbapi.Error as error:  # of a statement that the driver itself ran
+            if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
+                connection.invalidate()
+                raise _Broken(error) from error
+            raise explain(error) from error
 
     def _connect(self) -> Connection:
         try:
@@ -222,7 +229,7 @@ os.register_at_fork(before=_let_all_go)
 class _Broken(Exception):
     """A connection broke before anything was made to last."""
 
-    def __init__(self, error: DBAPIError) -> None:
+    def __init__(self, error: Exception) -> None:
         super().__init__()
         self.error = error
 
@@ -249,7 +256,7 @@ def read_address(address: str | Path) -> URL:
     return url.set(drivername=DRIVERS[backend])
 
 
-def explain(error: SQLAlchemyError) -> LedgerUnavailable | LedgerDamaged:
+def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
     """Return a fault in our words; those of the database go to the owner's log.
 
     # Privacy: the words of a database may quote what was written, so no analyst sees them.
@@ -269,8 +276,8 @@ def explain(error: SQLAlchemyError) -> LedgerUnavailable | LedgerDamaged:
     )
 
 
-def _code(error: SQLAlchemyError) -> str:
-    original = getattr(error, "orig", None)
+def _code(error: Exception) -> str:
+    original = getattr(error, "orig", None) or error
     found = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
     return str(found or "")
 

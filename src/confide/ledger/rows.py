@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, Table, Update, bindparam, insert, sel
 
 from confide.ledger.bounds import Spendings
 from confide.ledger.chain import Answered, Charge, Head, Record, name_question, read_noisy
+from confide.ledger.prepared import Prepared
 from confide.ledger.protocol import Question, Stored
 from confide.ledger.refusals import KeyUsed, LedgerDamaged
 from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS
@@ -40,8 +41,9 @@ CHARGE: Final = tuple(CHARGES.c[name] for name in CHARGE_NAMES)
 ANSWER: Final = tuple(ANSWERS.c[name] for name in ANSWER_NAMES)
 STATE: Final = tuple(HEAD.c[field.name] for field in fields(Head))
 
-READ_HEAD: Final = select(*STATE, HEAD.c.seal).where(HEAD.c.one == 1)
-LOCK_HEAD: Final = READ_HEAD.with_for_update()
+HEAD_ROW: Final = select(*STATE, HEAD.c.seal).where(HEAD.c.one == 1)
+READ_HEAD: Final = Prepared(HEAD_ROW)
+LOCK_HEAD: Final = Prepared(HEAD_ROW.with_for_update())
 MOVE_HEAD: Final = (
     update(HEAD)
     .where(HEAD.c.one == 1, HEAD.c.digest == bindparam("old_digest"))
@@ -91,10 +93,11 @@ def _adding(*tables: Table) -> Update:
     return statement
 
 
-AT_ONCE: Final[dict[tuple[Table, ...], Update]] = {
-    tables: _adding(*tables) for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
+AT_ONCE: Final[dict[tuple[Table, ...], Prepared]] = {
+    tables: Prepared(_adding(*tables)) for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
 }
-ONE_BY_ONE: Final = {table: insert(table) for table in (CHARGES, KEYS, ANSWERS)}
+ONE_BY_ONE: Final = {table: Prepared(insert(table)) for table in (CHARGES, KEYS, ANSWERS)}
+MOVE: Final = Prepared(MOVE_HEAD)
 
 
 def _running(total: str, name: str | None) -> tuple[Select[Any], Select[Any]]:
@@ -116,6 +119,8 @@ STANDING: Final = select(
     SPENT["purpose"][0].with_only_columns(CHARGES.c.purpose_spent).scalar_subquery(),
     ONE_KEY.scalar_subquery(),
 )
+READ_STANDING: Final = Prepared(STANDING)
+READ_STATE: Final = Prepared(ONE_STATE)
 
 
 class Standing(NamedTuple):
@@ -132,17 +137,17 @@ def read_standing(connection: Connection, question: Question, key: str) -> Stand
     Only after the head is locked: what others charged before must be seen.
     """
     names = {"analyst": question.analyst, "purpose": question.purpose, "key": key}
-    analyst, purpose, entry = connection.execute(STANDING, names).one()
+    analyst, purpose, entry = READ_STANDING.first(connection, names)
     return Standing(int(analyst or 0), int(purpose or 0), None if entry is None else int(entry))
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
     """Return the head; with ``lock``, no one else moves it until this change is over."""
-    row = connection.execute(LOCK_HEAD if lock else READ_HEAD).first()
+    row = (LOCK_HEAD if lock else READ_HEAD).first(connection)
     if row is None:
         raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
     head = Head(*row[:-1])
-    if head.seal != row.seal:
+    if head.seal != row[-1]:
         raise LedgerDamaged("the ledger's balance was changed or damaged; run confide ledger")
     return head
 
@@ -180,11 +185,11 @@ def _write(connection: Connection, added: dict[Table, Row], old: Head, new: Head
     if connection.dialect.name == "postgresql":
         for table, row in added.items():
             moves |= {f"{table.name}_{name}": value for name, value in row.items()}
-        moved = connection.execute(AT_ONCE[tuple(added)], moves)
+        moved = AT_ONCE[tuple(added)].run(connection, moves)
     else:
         for table, row in added.items():
-            connection.execute(ONE_BY_ONE[table], row)
-        moved = connection.execute(MOVE_HEAD, moves)
+            ONE_BY_ONE[table].run(connection, row)
+        moved = MOVE.run(connection, moves)
     if moved.rowcount != 1:
         raise LedgerDamaged("the ledger's head moved while it was locked; nothing was charged")
 
@@ -227,7 +232,7 @@ def read_charge(connection: Connection, entry: int) -> Charge | None:
 
 def read_state(connection: Connection, entry: int) -> tuple[Charge, bool] | None:
     """Return one charge, and whether it has its answer."""
-    row = connection.execute(ONE_STATE, {"entry": entry}).first()
+    row = READ_STATE.first(connection, {"entry": entry})
     if row is None:
         return None
     charge = Charge(*row[:-2])

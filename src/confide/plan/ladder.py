@@ -6,6 +6,7 @@ different rows, so a round costs what one choice does, and there are only about 
 of levels of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,6 +14,7 @@ from typing import Final
 
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
 from confide.mechanisms import Exponential, Neighbours
+from confide.noise import DiscreteLaplace, RoundedGaussian
 from confide.plan.grants import find_epsilon, take_part
 from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.plan.totals import Measure, Total
@@ -40,23 +42,42 @@ class Ladder:
     """The choices of several quantiles, round by round.
 
     Law:     a rung chooses a cell strictly between those of its neighbours, with a probability in
-             proportion to its weight times exp(-rate gap), where gap is the distance of a wanted
-             number of rows from [L, L + m]: L rows lie between the lower neighbour and the cell, m
-             in it. Then L and m are released with noise. How many rows are wanted follows from
-             what was released before; where that is none, or all, the neighbour is taken instead.
+             proportion to its weight times exp(-rate gap), where gap is the distance of a n from
+             [b L, b (L + m)]: of n rows between the neighbours L lie below the cell and m in it.
+             Then L and m are released with noise. Which part a / b of its rows a rung wants follows
+             from what was released before; where it is none, or all, the neighbour is taken. A
+             cell with more rows than noise can feign moves what is wanted beside it; another is
+             taken to lie at its level.
     Claim:   quantiles never cross, and all rounds together cost what was granted.
     Why:     rungs of one round are about cells of which none has any twice, so a row counts for at
-             most one of them. One row more moves L for the cells above it and m for its own, hence
-             all gaps of its rung by at most 1 either way, and L or m by 1. Log-ratios of the rungs
-             of a round add up to what the rows of a unit make together. A unit replaced takes its
-             rows away and brings others.
+             most one of them. One row more moves a n by a, b L by b for the cells above it and b m
+             for its own, hence all gaps of its rung by at most max(a, b - a) either way, and L or
+             m by 1. Log-ratios of the rungs of a round add up to what the rows of a unit make
+             together. A unit replaced takes its rows away and brings others.
     Source:  [KSS22] for halving, [MT07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
 
     rounds: tuple[tuple[Rung, ...], ...]
-    choice: Exponential
+    epsilon: Fraction
+    moved: int
     noise: TotalNoise
+
+    @property
+    def slack(self) -> int:
+        """How many rows noise may well feign: three deviations."""
+        match self.noise.law:
+            case DiscreteLaplace(scale=scale):
+                return math.ceil(3.0 * 2**0.5 * scale)
+            case (RoundedGaussian(sigma_squared=variance),):
+                return math.ceil(3.0 * float(variance) ** 0.5)
+            case _:
+                raise TypeError("a count has noise of its own")
+
+    def choose(self, level: Fraction) -> Exponential:
+        """Return the choice of a rung that wants this part of its rows."""
+        furthest = max(level.numerator, level.denominator - level.numerator)
+        return Exponential(self.moved * furthest, self.epsilon)
 
 
 def count_rounds(levels: int) -> int:
@@ -75,7 +96,7 @@ def plan_ladder(levels: int, rows: int, neighbours: Neighbours, granted: Loss) -
     epsilon = find_epsilon(take_part(part, 1 - COUNT_PART), BoundedRangeLoss)
     counts = calibrate(take_part(part, COUNT_PART))
     noise = noise_for((ROWS,), Reach(moved, moved**2), counts)
-    return Ladder(rounds, Exponential(moved, epsilon), noise)
+    return Ladder(rounds, epsilon, moved, noise)
 
 
 def _list_rounds(levels: int) -> Sequence[tuple[Rung, ...]]:

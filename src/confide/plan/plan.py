@@ -21,6 +21,7 @@ from confide.plan.sizes import check_sizes
 from confide.plan.sources import (
     Contribution,
     PublicFacts,
+    leftmost_table,
     limits_of,
     private_tables,
     ranges_of,
@@ -82,6 +83,11 @@ class Plan:
         if self.totals:
             named += (LAWS.get(type(self.noise.law), "Gaussian"),)
         return named + (("Exponential",) if self.quantiles else ())
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether the owner wants no count shown below zero."""
+        return leftmost_table(self.query.source, self.catalog).nonnegative
 
     @property
     def failure(self) -> Fraction:

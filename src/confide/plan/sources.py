@@ -25,6 +25,7 @@ __all__ = [
     "Contribution",
     "PublicFacts",
     "UnitColumns",
+    "leftmost_table",
     "limits_of",
     "private_tables",
     "ranges_of",
@@ -120,11 +121,16 @@ def ranges_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Ranges:
 
 def unit_of(source: Source, catalog: Catalog) -> str | Row:
     """Return the unit of the leftmost table."""
+    return leftmost_table(source, catalog).unit
+
+
+def leftmost_table(source: Source, catalog: Catalog) -> Table:
+    """Return the private table whose rows a question is about first."""
     match source:
         case Scan(table=name):
-            return catalog.private[name].unit
+            return catalog.private[name]
         case PerUnit(source=inner) | Join(left=inner):
-            return unit_of(inner, catalog)
+            return leftmost_table(inner, catalog)
         case _:
             assert_never(source)
 

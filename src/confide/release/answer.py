@@ -13,6 +13,7 @@ from confide.declare import Kind
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.plan import Plan
+from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
 from confide.release.combination import combine, noise_of
 from confide.release.display import Chart, draw_chart, write_table
@@ -26,6 +27,7 @@ from confide.release.reference import reference_levels, reference_noise
 __all__ = ["Answer", "Cost", "predict_errors"]
 
 BOOTSTRAP = 1_000
+COUNTS = (Aggregation.COUNT, Aggregation.COUNT_UNITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,8 @@ class Answer:
             statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
             if statistic.quantile is not None:
                 return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
-            return interval(statistic, self.plan, totals, noise, level)
+            low, high = interval(statistic, self.plan, totals, noise, level)
+            return _floor(low, expression, self.plan), _floor(high, expression, self.plan)
         every = len(noise) // BOOTSTRAP
         thinned, levels = noise[::every], reference_levels(self.plan)[::every]
         spreads = [
@@ -186,7 +189,13 @@ class _Columns:
         if isinstance(expression, Key):
             return np.array([group[expression.place] for group in self.groups], dtype=object)
         statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
-        return estimate(statistic, self.plan, self.totals)
+        return _floor(estimate(statistic, self.plan, self.totals), expression, self.plan)
+
+
+def _floor(values: Floats, expression: Expression, plan: Plan) -> Floats:
+    """Return counts without what lies below zero, if the owner asks for it; others as they are."""
+    is_count = isinstance(expression, Aggregate) and expression.function in COUNTS
+    return np.maximum(values, 0.0) if is_count and plan.is_nonnegative else values
 
 
 def _shown(output: Output, column: NDArray[Any]) -> list[Any]:

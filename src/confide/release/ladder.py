@@ -16,6 +16,7 @@ from confide.release.noise import draw_noise
 __all__ = ["climb"]
 
 NOTHING = np.empty(0, dtype=np.int64)
+FINENESS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,8 @@ def _land(
         return above
     inside = slice(*np.searchsorted(exact[0], [first, last]))
     filled, rows = exact[0][inside], exact[1][inside]
-    cell = _choose(
-        (filled, rows), cells, ladder, (first, last), entropy, wanted=wanted - below.upto
-    )
+    level = _read_level(wanted - below.upto, above.before - below.upto)
+    cell = _choose((filled, rows), cells, ladder, (first, last), entropy, level=level)
     place = int(np.searchsorted(filled, cell))
     held = int(rows[place]) if place < len(filled) and filled[place] == cell else 0
     left, own = (
@@ -85,9 +85,17 @@ def _land(
             (int(rows[:place].sum()), held), draw_noise(ladder.noise, 2, entropy)[:, 0], strict=True
         )
     )
+    if own <= ladder.slack:
+        return _Landing(cell, wanted, wanted)
     before = min(max(below.upto + left, below.upto), max(above.before, below.upto))
     upto = min(max(before + own, before), max(above.before, before))
     return _Landing(cell, before, upto)
+
+
+def _read_level(wanted: int, rows: int) -> Fraction:
+    """Return which part of a rung's rows is wanted, from released numbers; never none or all."""
+    part = Fraction(wanted, max(rows, 1)).limit_denominator(FINENESS)
+    return min(max(part, Fraction(1, FINENESS)), Fraction(FINENESS - 1, FINENESS))
 
 
 def _choose(
@@ -97,15 +105,18 @@ def _choose(
     within: tuple[int, int],
     entropy: Entropy,
     *,
-    wanted: int,
+    level: Fraction,
 ) -> int:
-    """Return a cell of [first, last), the likelier the nearer it is to the wanted rows."""
+    """Return a cell of [first, last), the likelier the nearer it is to the wanted part of rows."""
     filled, rows = exact
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
     breaks[0], breaks[-1] = within
     breaks[1:-1:2], breaks[2:-1:2] = filled, filled + 1
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
-    low, high = np.repeat(before, 2)[:-1], np.repeat(before, 2)[1:]
-    gaps: Integers = np.maximum(np.maximum(low - wanted, wanted - high), 0)
-    place = int(ladder.choice.choose_interval(cells.start(breaks), -gaps, entropy=entropy))
+    ranks = level.denominator * before
+    low, high = np.repeat(ranks, 2)[:-1], np.repeat(ranks, 2)[1:]
+    rank = level.numerator * int(before[-1])
+    gaps: Integers = np.maximum(np.maximum(low - rank, rank - high), 0)
+    choice = ladder.choose(level)
+    place = int(choice.choose_interval(cells.start(breaks), -gaps, entropy=entropy))
     return int(np.clip(cells.find(place), within[0], within[1] - 1))

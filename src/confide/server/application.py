@@ -1,6 +1,6 @@
 """The application: routes behind a gate, in front of one curator."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -14,10 +14,11 @@ from starlette.routing import Route
 
 from confide.client.refusals import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
 from confide.curator import Curator
-from confide.declare import Service
+from confide.declare import Board, Service
 from confide.errors import ConfideError, Fault
-from confide.server import owner, owner_page, page, routes
+from confide.server import board_page, board_routes, owner, owner_page, page, routes
 from confide.server.agents import AgentDoor
+from confide.server.boards import Boards
 from confide.server.gate import OURS, RETRY_SECONDS, Gate, refusal_body
 from confide.server.office import Office
 from confide.server.tokens import TokenStore
@@ -31,9 +32,15 @@ ABOUT: Final = (
 )
 
 
-def make_app(curator: Curator, tokens: TokenStore, service: Service | None = None) -> FastAPI:
-    """Return the application in front of a curator."""
+def make_app(
+    curator: Curator,
+    tokens: TokenStore,
+    service: Service | None = None,
+    boards: Sequence[Board] = (),
+) -> FastAPI:
+    """Return the application in front of a curator, with the leaderboards that were declared."""
     office = Office(curator, tokens, service or Service())
+    office.boards = Boards(boards)
     agents = AgentDoor(office)
 
     @asynccontextmanager
@@ -53,7 +60,9 @@ def make_app(curator: Curator, tokens: TokenStore, service: Service | None = Non
     app.state.office = office
     app.include_router(routes.router, tags=["analysts"])
     app.include_router(owner.router, tags=["owners"])
+    app.include_router(board_routes.router, tags=["analysts"])
     app.include_router(page.router)
+    app.include_router(board_page.router)
     app.include_router(owner_page.router)
     app.router.routes.append(Route("/mcp", agents, name="agents", include_in_schema=False))
     app.mount("/static", StaticFiles(directory=HOME / "static"))

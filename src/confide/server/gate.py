@@ -21,6 +21,9 @@ __all__ = ["HEADERS", "Gate", "next_multiple", "refusal_body"]
 LOG: Final = logging.getLogger("confide.server")
 BODY_SECONDS: Final = 10
 RETRY_SECONDS: Final = 5
+BOARDS: Final = ("/v1/holdouts/", "/boards/")
+PREDICTIONS: Final = 64
+"""How much larger a file of predictions may be than a question."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -94,9 +97,10 @@ class Gate:
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         """Return the whole body, if it is small enough and comes soon enough."""
-        refusal = TooLarge(f"a request may have {self._largest:,} bytes; send a smaller one")
+        largest = self._largest * (PREDICTIONS if scope["path"].startswith(BOARDS) else 1)
+        refusal = TooLarge(f"a request may have {largest:,} bytes; send a smaller one")
         declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and (len(declared) > 18 or int(declared) > self._largest):
+        if declared.isdigit() and (len(declared) > 18 or int(declared) > largest):
             raise refusal
         parts: list[bytes] = []
         size = 0
@@ -108,7 +112,7 @@ class Gate:
                         return b""
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > self._largest:
+                    if size > largest:
                         raise refusal
                     if not message.get("more_body", False):
                         return b"".join(parts)

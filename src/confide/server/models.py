@@ -14,12 +14,16 @@ __all__ = [
     "CostShown",
     "EntryShown",
     "Error",
+    "HoldoutShown",
+    "Holdouts",
     "LedgerShown",
     "NewToken",
+    "Predictions",
     "PreviewShown",
     "Question",
     "ReceiptShown",
     "Refused",
+    "Scored",
     "TableShown",
     "TablesShown",
     "TokenMade",
@@ -175,6 +179,36 @@ class LedgerShown(_Shape):
     before: int | None
     verified: bool | None
     analysts: list[AnalystBudget]
+
+
+class Predictions(_Shape):
+    """One prediction for each row of a holdout, in its order."""
+
+    predictions: Annotated[list[float], Field(min_length=1, max_length=10_000_000)]
+
+
+class Scored(_Shape):
+    """The best score so far, with its interval; whether this submission moved it; what is left."""
+
+    value: float
+    interval: list[float]
+    is_better: bool
+    left: int | None
+
+
+class HoldoutShown(_Shape):
+    """A holdout: what it scores, what it promises, and how many submissions are left."""
+
+    name: str
+    metric: str
+    left: int | None
+    guarantee: str
+
+
+class Holdouts(_Shape):
+    """Every holdout of the server."""
+
+    holdouts: list[HoldoutShown]
 
 
 class NewToken(_Shape):

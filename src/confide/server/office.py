@@ -10,10 +10,11 @@ from typing import Any, Final, TypeVar
 from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import Service
-from confide.errors import Fault, Refusal, UnsupportedQuery
+from confide.errors import BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.release import Answer
+from confide.server.boards import Boards
 from confide.server.counts import Counts
 from confide.server.tokens import Role, Token, TokenStore
 from confide.server.turnstile import Turnstile
@@ -56,7 +57,7 @@ class Office:
 
     def __init__(self, curator: Curator, tokens: TokenStore, service: Service) -> None:
         self.curator, self.tokens, self.service = curator, tokens, service
-        self.turnstile, self.counts = Turnstile(service), Counts()
+        self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
 
     def close(self) -> None:
@@ -104,7 +105,13 @@ class Office:
 
     def curator_of(self, caller: Caller) -> Curator:
         """Return the curator within the caller's limits."""
-        return self.curator if caller.is_owner else self.curator.as_analyst(caller.name)
+        if caller.is_owner:
+            return self.curator
+        try:
+            return self.curator.as_analyst(caller.name)
+        except BadDeclaration:
+            # Privacy: what the owner is told names other analysts.
+            raise NotYours("the owner has declared no limit for you; ask the owner") from None
 
     def ask(
         self, caller: Caller, sql: str, want: dict[str, Any], *, key: str | None, fresh: bool

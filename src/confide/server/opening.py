@@ -31,7 +31,7 @@ def open_app() -> FastAPI:
     declaration = read_toml(Path(os.environ.get(CONFIG, "confide.toml")))
     _log_lines()
     curator, tokens = open_curator(declaration), open_tokens(declaration)
-    return make_app(curator, tokens, declaration.service)
+    return make_app(curator, tokens, declaration.service, declaration.boards)
 
 
 def check_declared(declaration: Declaration) -> None:

@@ -67,7 +67,9 @@ def render(
     request: Request, template: str, caller: Caller | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
     """Return a page; every value is escaped by the template."""
-    pages = [*PAGES, ("/owner", "Owner")] if caller is not None and caller.is_owner else PAGES
+    pages = list(PAGES)
+    pages += [("/boards", "Boards")] if request.app.state.office.boards.names else []
+    pages += [("/owner", "Owner")] if caller is not None and caller.is_owner else []
     given = {**EMPTY, **values, "caller": caller, "pages": pages, "here": request.url.path}
     return HTMLResponse(TEMPLATES.get_template(template).render(given), status)
 

@@ -15,7 +15,7 @@ from confide.engines.blocks import Block, Estimator, SealedBlocks
 from confide.errors import BadDeclaration
 from confide.exact import fraction, whole
 from confide.ledger import Hold
-from confide.loss import Share
+from confide.loss import Loss, PureLoss, Share
 from confide.plan.blocks import BlockReading
 from confide.query import TableQuery, count_units
 from confide.release.blocks import add_blocks
@@ -37,6 +37,7 @@ METHODS: Final = ("window", "mean", "median")
 FEWEST: Final = 10
 MOST: Final = 10**6
 LEAST_ROWS: Final = 20
+MOST_PAID: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
 
 
@@ -186,7 +187,8 @@ class _Release:
         if blocks is None:
             plan = desk.plan(self._count(), shares[0])
             steps = release_totals(desk, plan, hold)
-            blocks = _choose_blocks(float(steps[0][0]) * float(plan.noise.steps[0]))
+            units = float(steps[0][0]) * float(plan.noise.steps[0])
+            blocks = _choose_blocks(units, desk.prices.loss(shares[1]))
         table = self.asked.catalog.private[self.sampling.table]
         reading = BlockReading(table, self.sampling.columns, blocks)
         outputs = self.sampling.outputs
@@ -226,7 +228,13 @@ class _Release:
         return numbers, replicas
 
 
-def _choose_blocks(units: float) -> int:
-    """Return how many blocks to make of about so many units: about 2 n^(1/4) in each."""
-    rows = max(LEAST_ROWS, 2.0 * max(units, 1.0) ** 0.25)
+def _choose_blocks(units: float, granted: Loss) -> int:
+    """Return how many blocks to make of about so many units: 2 n^(1/4) or more in each.
+
+    Larger blocks are nearer to all rows in what they give, smaller ones leave less noise: so their
+    size grows with what the noise is paid with.
+    """
+    paid = granted.epsilon if isinstance(granted, PureLoss) else granted.mu
+    wide = 2.0 * float(np.clip(float(paid), 1.0, MOST_PAID))
+    rows = max(LEAST_ROWS, wide * max(units, 1.0) ** 0.25)
     return int(np.clip(round(units / rows), FEWEST, MOST))

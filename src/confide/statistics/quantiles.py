@@ -36,6 +36,8 @@ MOST_LEVELS: Final = 100
 RARE: Final = 0.025
 NORMAL: Final = float(special.ndtri(1 - RARE))
 LAPLACE: Final = math.log(1 / (2 * RARE))
+FURTHEST: Final = 0.75
+"""About how far, in rows, one row moves the ranks of a rung: from 1/2 in the middle to 1."""
 
 
 def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool]:
@@ -125,7 +127,8 @@ def _spread_levels(
     levels: Sequence[Fraction], size: int, ladder: Ladder
 ) -> tuple[list[Fraction], list[int]]:
     """Return all levels to be chosen in order, and where those of each quantile stand in it."""
-    missed = LAPLACE / float(ladder.choice.rate) * math.sqrt(len(ladder.rounds))
+    rate = float(ladder.epsilon) / (2.0 * ladder.moved * FURTHEST)
+    missed = LAPLACE / rate * math.sqrt(len(ladder.rounds))
     every: list[tuple[Fraction, int]] = []
     for place, level in enumerate(levels):
         sampled = NORMAL * math.sqrt(size * float(level * (1 - level)))

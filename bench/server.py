@@ -1,0 +1,177 @@
+"""What the server adds to the curator: questions a second, and how long callers wait.
+
+Fifty analysts ask four workers 100 questions each, all at once, on SQLite and on PostgreSQL; the
+total charged must be exact. Beside it stands the same server with nothing behind it (`_stub.py`).
+Then the same analysts ask at half the rate that was reached, and what a caller waits beyond the
+time that the curator takes by itself is the overhead: promised is a 95th percentile below 100 ms,
+on a machine with cores to spare. Clients run on the same machine and take their part of it.
+
+`bench/server.py 10 20` takes ten analysts with twenty questions.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import numpy as np
+import pyarrow as pa
+
+import confide as cf
+from confide.ledger import open_ledger
+from confide.loss import Share, auto_filter
+from confide.server import TokenStore
+from confide.server.tables import open_tables
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.postgres import run_postgres  # noqa: E402  # the tests' own PostgreSQL
+
+ANALYSTS: Final = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+QUESTIONS: Final = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+WORKERS: Final = 4
+MOST_OVERHEAD: Final = 0.100
+SHARE: Final = Fraction(1, 4 * ANALYSTS * QUESTIONS)
+COUNT: Final = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+ROWS: Final = 10_000
+DECLARED: Final = """\
+[budget]
+epsilon = 2
+[ledger]
+url = "{address}"
+[server]
+requests_per_minute = 1000000
+questions_at_once = 100
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+[tables.visits.columns]
+ward = {{ type = "category", values = ["A", "B"] }}
+"""
+
+
+@contextmanager
+def serve(command: list[str], folder: Path, port: int, **environment: str) -> Iterator[str]:
+    """Yield the address of a server in processes of its own."""
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, **environment}
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(3_000):
+            try:
+                if httpx2.get(f"{url}/healthz").is_success:
+                    break
+            except httpx2.HTTPError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+async def ask_all(url: str, tokens: list[str], pause: float) -> tuple[list[float], float]:
+    """Return how long each question took, and all of them; ``pause`` lies between beginnings."""
+    limits = httpx2.Limits(max_connections=len(tokens))
+    body = {"sql": COUNT, "share": str(SHARE), "fresh": True}
+    spans: list[float] = []
+
+    async def ask(http: Any, token: str, place: int) -> None:
+        begin = time.perf_counter() + pause * place / max(1, len(tokens))
+        for turn in range(QUESTIONS):
+            await asyncio.sleep(max(0.0, begin + pause * turn - time.perf_counter()))
+            start = time.perf_counter()
+            headers = {"authorization": f"Bearer {token}"}
+            answer = await http.post(f"{url}/v1/query", json=body, headers=headers)
+            answer.raise_for_status()
+            spans.append(time.perf_counter() - start)
+
+    async with httpx2.AsyncClient(timeout=300, limits=limits) as http:
+        start = time.perf_counter()
+        await asyncio.gather(*(ask(http, token, place) for place, token in enumerate(tokens)))
+        return spans, time.perf_counter() - start
+
+
+def own_time(address: str) -> float:
+    """Return how long the curator takes by itself for the same question, on a ledger there."""
+    rows = {"pid": list(range(ROWS)), "ward": ["AB"[row % 2] for row in range(ROWS)]}
+    columns = {"ward": cf.Category(["A", "B"])}
+    table = cf.Table("visits", pa.table(rows), unit="pid", columns=columns)
+    curator = cf.Curator([table], budget=cf.Budget(2), ledger=address)
+    spans = []
+    for _ in range(50):
+        start = time.perf_counter()
+        curator.sql(COUNT, share=SHARE, fresh=True)
+        spans.append(time.perf_counter() - start)
+    return float(np.median(spans))
+
+
+def measure(name: str, address: str, spare: str, folder: Path) -> bool:
+    """Print the figures of one kind of ledger; tell whether all promises were kept."""
+    lines = "\n".join(f"{pid},{'AB'[pid % 2]}" for pid in range(ROWS))
+    (folder / "visits.csv").write_text(f"pid,ward\n{lines}\n", encoding="utf-8")
+    (folder / "confide.toml").write_text(DECLARED.format(address=address), encoding="utf-8")
+    store = TokenStore(open_tables(address))
+    tokens = [store.make(f"analyst{number}")[0] for number in range(ANALYSTS)]
+    alone = own_time(spare)
+    port = free_port()
+    command = [sys.executable, "-m", "confide", "serve", "--port", str(port)]
+    with serve([*command, "--workers", str(WORKERS)], folder, port) as url:
+        spans, whole = asyncio.run(ask_all(url, tokens, 0.0))
+        rate = len(spans) / whole
+        paced, _ = asyncio.run(ask_all(url, tokens, 2 * ANALYSTS / rate))
+    port = free_port()
+    command = [sys.executable, str(ROOT / "bench" / "_stub.py"), str(port), str(WORKERS)]
+    with serve(command, folder, port, CONFIDE_LEDGER=address) as url:
+        stubs, stub_whole = asyncio.run(ask_all(url, tokens, 0.0))
+    ledger = open_ledger(address, auto_filter(2, 0, "auto"))
+    ledger.verify()
+    exact = Share.floor(SHARE).fraction * (len(spans) + len(paced))
+    is_exact = ledger.filter.spent.fraction == exact
+    ledger.close()
+    overhead = float(np.quantile(paced, 0.95)) - alone
+    print(
+        f"{name:11} {len(spans):,} questions of {ANALYSTS} analysts: {rate:6.1f} a second, stub "
+        f"{len(stubs) / stub_whole:6.1f}; curator alone {alone * 1e3:.1f} ms; at half the rate "
+        f"p95 overhead {overhead * 1e3:.1f} ms; charges exact: {is_exact}",
+        flush=True,
+    )
+    return is_exact and overhead < MOST_OVERHEAD
+
+
+def main() -> None:
+    """Measure both kinds of ledger."""
+    with ExitStack() as stack:
+        kept = []
+        for name in ("sqlite", "postgresql"):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if name == "sqlite":
+                addresses = [f"sqlite:///{folder}/{one}.db" for one in ("ledger", "spare")]
+            else:
+                server = stack.enter_context(run_postgres(durable=True))
+                addresses = [server.create(), server.create()]
+            kept.append(measure(name, addresses[0], addresses[1], folder))
+        if not all(kept):
+            sys.exit("a promise of the server was missed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The page of leaderboards: a CSV file of predictions in, the best score so far out."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, File, Request
+from fastapi.responses import HTMLResponse
+
+from confide.client.refusals import MalformedRequest
+from confide.errors import ConfideError
+from confide.server.board_routes import Name
+from confide.server.boards import read_predictions
+from confide.server.entry import Working, caller_of_cookie
+from confide.server.office import Caller, Office
+from confide.server.page import check_origin
+from confide.server.views import render
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False, dependencies=[Depends(check_origin)])
+SignedIn = Annotated[Caller, Depends(caller_of_cookie)]
+
+
+@router.get("/boards")
+async def boards(request: Request, caller: SignedIn, office: Working) -> HTMLResponse:
+    """Show every board."""
+    return await office.run(lambda: _page(request, caller, office))
+
+
+@router.post("/boards/{name}")
+async def submit(
+    request: Request,
+    caller: SignedIn,
+    office: Working,
+    name: Name,
+    predictions: Annotated[bytes, File()] = b"",
+) -> HTMLResponse:
+    """Score a file of predictions."""
+
+    def work() -> HTMLResponse:
+        try:
+            score = office.boards.submit(name, read_predictions(predictions.decode("utf-8")))
+        except (ConfideError, UnicodeDecodeError) as error:
+            told = error if isinstance(error, ConfideError) else MalformedRequest("send UTF-8 text")
+            request.state.code = told.code
+            return _page(request, caller, office, refusal=told)
+        return _page(request, caller, office, score=score, scored=name)
+
+    return await office.run_question(caller, work)
+
+
+def _page(request: Request, caller: Caller, office: Office, **values: object) -> HTMLResponse:
+    found = [office.boards.describe(name) for name in office.boards.names]
+    given = {"boards": found, "score": None, "scored": "", **values}
+    return render(request, "boards.html", caller, **given)

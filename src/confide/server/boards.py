@@ -1,0 +1,106 @@
+"""Leaderboards: predictions in, the best score so far out."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from confide.client.refusals import NotFound
+from confide.declare import Board
+from confide.errors import BadDeclaration
+from confide.holdout import Leaderboard
+
+__all__ = ["Boards", "read_predictions"]
+
+
+class Boards:
+    """The leaderboards of a declaration.
+
+    A board keeps scores honest however often one adapts to them; it promises no privacy to the
+    rows behind its labels, and takes nothing of the budget.
+    """
+
+    def __init__(self, declared: Sequence[Board] = ()) -> None:
+        self._boards = {board.name: _open(board) for board in declared}
+
+    @property
+    def names(self) -> list[str]:
+        """What they are called."""
+        return list(self._boards)
+
+    def submit(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
+        """Return the best score after a submission, and how many are left."""
+        score = self._find(name).submit(predictions)
+        low, high = score.interval
+        return {
+            "value": score.value,
+            "interval": [low, high],
+            "is_better": score.is_better,
+            "left": self._find(name).left.queries,
+        }
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return what a board scores, what it promises and how many submissions are left."""
+        board = self._find(name)
+        return {
+            "name": name,
+            "metric": board.metric.name,
+            "left": board.left.queries,
+            "guarantee": str(board.guarantee.claim),
+        }
+
+    def _find(self, name: str) -> Leaderboard:
+        if name not in self._boards:
+            raise NotFound("this server has no holdout of that name; GET /v1/holdouts lists them")
+        return self._boards[name]
+
+
+def read_predictions(text: str) -> list[float]:
+    r"""Return the numbers of a CSV file: its last column, with or without a heading.
+
+    >>> read_predictions("id,prediction\n1,0\n2,1\n")
+    [0.0, 1.0]
+    """
+    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    if rows and not _is_number(rows[0][-1]):
+        rows = rows[1:]
+    wrong = next((place for place, row in enumerate(rows) if not _is_number(row[-1])), None)
+    if wrong is not None or not rows:
+        raise BadDeclaration("predictions must be a CSV file whose last column holds numbers alone")
+    return [float(row[-1]) for row in rows]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
+
+
+def _open(board: Board) -> Leaderboard:
+    return Leaderboard(
+        _read_labels(board),
+        metric=board.metric,
+        high=board.high,
+        submissions=board.submissions,
+        tau=board.tau,
+        beta=board.beta,
+        ledger=board.state,
+        name=board.name,
+    )
+
+
+def _read_labels(board: Board) -> list[float]:
+    """Return the labels; what is wrong with them is for the owner, who starts the server."""
+    try:
+        with Path(board.labels).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise BadDeclaration(f"labels of {board.name!r} cannot be read: {error.strerror}") from None
+    if not rows or board.column not in rows[0]:
+        raise BadDeclaration(f"labels of {board.name!r} need a column {board.column!r}")
+    try:
+        return [float(row[board.column]) for row in rows]
+    except (TypeError, ValueError):
+        raise BadDeclaration(f"labels of {board.name!r} must all be numbers") from None

@@ -1,0 +1,85 @@
+"""`confide audit` from the shell: a table, a page, and an exit code that tells."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from confide.audit import Claim, Effort, Report
+from confide.audit import report as reports
+from confide.audit.cases import sample_case
+from confide.cli import app
+from confide.cli import audit as command
+
+CONFIG = """
+[budget]
+epsilon = 1.0
+
+[tables.visits]
+source = "visits.parquet"
+unit = "pid"
+
+[tables.visits.columns]
+age = { type = "int", low = 0, high = 9 }
+ward = { type = "category", values = ["A", "B"] }
+"""
+LITTLE = Effort(mechanisms=512, questions=32, methods=16, pairs=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A declaration without data, and an audit of little effort."""
+    (tmp_path / "confide.toml").write_text(CONFIG, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "QUICK", LITTLE)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_an_audit_prints_a_table_and_writes_a_page(folder: Path) -> None:
+    """The declaration is tried without its data; nothing is disproved, and the code is 0."""
+    done = CliRunner().invoke(app, ["audit", "--quick"])
+    page = (folder / "audit-report.html").read_text(encoding="utf-8")
+
+    assert 0 == done.exit_code, done.output
+    assert "none disproved" in done.output
+    assert "Laplace(1, 1)" in page
+    assert "COUNT(*)" in page
+    assert "<script" not in page
+
+
+@pytest.mark.slow
+def test_a_disproof_is_an_exit_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a mechanism that shows its input, the code is 1 and the page marks it."""
+    shown = sample_case(
+        "no noise",
+        "0 and 1",
+        "alone",
+        claim=Claim.epsilon("0.1"),
+        draw=lambda count: (np.zeros(count), np.ones(count)),
+        samples=128,
+    )
+    monkeypatch.setattr(reports, "mechanism_cases", lambda _: [shown])
+    monkeypatch.setattr(reports, "method_cases", lambda *_, **__: [])
+    done = CliRunner().invoke(app, ["audit", "--quick"])
+
+    assert 1 == done.exit_code, done.output
+    assert "1 disproved" in done.output
+    assert '<tr class="convicted">' in (folder / "audit-report.html").read_text(encoding="utf-8")
+
+
+def test_a_wrong_declaration_is_told_before_anything_is_tried(folder: Path) -> None:
+    """A file that declares nothing ends with code 2."""
+    (folder / "confide.toml").write_text("[budget]\n", encoding="utf-8")
+
+    assert 2 == CliRunner().invoke(app, ["audit", "--quick"]).exit_code
+
+
+def test_the_page_escapes_what_it_shows() -> None:
+    """Names of columns and keys are text on the page, never markup."""
+    found = reports.Finding("<b>x</b>", "<i>", "&", reports.Verdict.ALIKE, note="<u>")
+    page = Report((found,), 0.999, reports.datetime.now(reports.UTC)).to_html()
+
+    assert "<b>x</b>" not in page
+    assert "&lt;b&gt;x&lt;/b&gt;" in page

@@ -1,0 +1,124 @@
+"""Commands that open doors: tokens, and questions to a server somewhere else."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from confide.cli.app import app
+from support.service import COUNT, House, build_house, serving
+
+DECLARED = """\
+[budget]
+epsilon = 2
+[ledger]
+url = "sqlite:///ledger.db"
+[tables.visits]
+source = "visits.csv"
+unit = "pid"
+[tables.visits.columns]
+ward = { type = "category", values = ["A", "B"] }
+[analysts.ana]
+share = 0.25
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a declaration, in which commands run."""
+    (tmp_path / "visits.csv").write_text("pid,ward\n1,A\n2,B\n", encoding="utf-8")
+    (tmp_path / "confide.toml").write_text(DECLARED, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    """Run a command; anything but an exit is a failure of the test."""
+    env = {"COLUMNS": "200", "CONFIDE_TOKEN": "", **environment}
+    return CliRunner().invoke(app, list(arguments), env=env, catch_exceptions=False)
+
+
+def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
+    """The text goes to the standard output alone, once; the list and the database never have it."""
+    made = run("token", "ana", "--days", "7", "--share", "5%")
+    text = made.stdout.strip()
+    listed = run("token", "--list").stdout
+    revoked = run("token", "ana", "--revoke")
+    again = run("token", "ana", "--revoke")
+
+    assert re.fullmatch(r"confide-[0-9a-f]{16}\.[A-Za-z0-9_-]{43}", text)
+    assert "at most 5 %" in made.stderr
+    assert "ana" in listed
+    assert text.split(".")[1] not in listed + made.stderr
+    assert text.split(".")[1].encode() not in (here / "ledger.db").read_bytes()
+    assert (0, "1 token(s) of ana revoked") == (revoked.exit_code, revoked.stdout.strip())
+    assert 2 == again.exit_code
+    assert "revoked" in run("token", "--list").stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ("say whose token", ["token"]),
+        ("nobody declared", ["token", "zoe"]),
+        ("letters, digits", ["token", "a b", "--role", "owner"]),
+        ("share must be", ["token", "ana", "--share", "0"]),
+        ("CONFIDE_TOKEN", ["sql", COUNT, "--share", "1%", "--url", "http://localhost:1"]),
+        ("CONFIDE_TOKEN", ["mcp"]),
+    ],
+)
+def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]) -> None:
+    """Each exits with 2 and a message that helps."""
+    shown = run(*arguments)
+
+    assert 2 == shown.exit_code
+    assert said in shown.stderr
+
+
+def test_a_server_needs_a_ledger(here: Path) -> None:
+    """Without a ledger on disk neither tokens nor a server are to be had."""
+    text = DECLARED.replace('[ledger]\nurl = "sqlite:///ledger.db"\n', "")
+    (here / "confide.toml").write_text(text, encoding="utf-8")
+
+    for arguments in (["serve"], ["token", "ana"]):
+        shown = run(*arguments)
+        assert (2, True) == (shown.exit_code, "[ledger]" in shown.stderr)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
+    """A house on a real socket."""
+    house = build_house(tmp_path, wards=["A", "B"])
+    with serving(house.app) as address:
+        yield house, address
+
+
+def test_questions_go_to_a_server(served: tuple[House, str]) -> None:
+    """`--url` previews, asks and refuses like a file on this machine, with the same exit codes."""
+    house, address = served
+    before = run("preview", COUNT, "--share", "1%", "--url", address, CONFIDE_TOKEN=house.ana)
+    asked = run("sql", COUNT, "--share", "1%", "--url", address, CONFIDE_TOKEN=house.ana)
+    table = run(
+        *("sql", COUNT, "--share", "1%", "--url", address, "--format", "csv"),
+        CONFIDE_TOKEN=house.ana,
+    )
+    refused = run(
+        "sql",
+        "SELECT MAX(age) FROM visits",
+        "--share",
+        "1%",
+        "--url",
+        address,
+        CONFIDE_TOKEN=house.ana,
+    )
+    wrong = run("sql", COUNT, "--share", "1%", "--url", address, CONFIDE_TOKEN="confide-x")
+
+    assert "would cost 1 % of the budget" in before.stdout
+    assert "cost 1 %" in asked.stderr
+    assert "nothing: asked before" in table.stderr
+    assert "ward,n,n_low,n_high" == table.stdout.splitlines()[0]
+    assert (1, True) == (refused.exit_code, "unsupported-query" in refused.stderr)
+    assert (1, True) == (wrong.exit_code, "not-signed-in" in wrong.stderr)
+    assert "1/100" == str(house.curator.budget.spent.share)

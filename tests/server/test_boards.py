@@ -1,0 +1,128 @@
+"""Leaderboards over HTTP and on the page."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import confide as cf
+from confide.declare import Board
+from confide.declare.toml import parse_toml
+from confide.errors import BadDeclaration
+from confide.server import TokenStore, make_app
+from confide.server.boards import read_predictions
+from confide.server.tables import open_tables
+from support.service import bearer, visits
+
+ROWS = 8_000
+OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
+DECLARED = """\
+[budget]
+epsilon = 1
+[tables.people]
+source = "people.csv"
+unit = "ROW"
+[tables.people.columns]
+age = { type = "int", low = 0, high = 9 }
+[holdouts.digits]
+labels = "labels.csv"
+column = "y"
+state = "boards.db"
+submissions = 1000
+"""
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    """A declared board of zeros and ones in turn."""
+    labels = "\n".join(str(row % 2) for row in range(ROWS))
+    (tmp_path / "labels.csv").write_text(f"y\n{labels}\n", encoding="utf-8")
+    return parse_toml(DECLARED, name="x", folder=tmp_path).boards[0]
+
+
+@pytest.fixture
+def client(board: Board) -> Iterator[TestClient]:
+    """A server with that board, asked by ana."""
+    tokens = TokenStore(open_tables(None))
+    curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
+    app = make_app(curator, tokens, boards=[board])
+    text, _ = tokens.make("ana")
+    with TestClient(app, headers=bearer(text)) as opened:
+        opened.post("/sign-in", data={"token": text}, headers=OWN)
+        yield opened
+
+
+def ask(client: TestClient, predictions: list[int], name: str = "digits") -> Any:
+    return client.post(f"/v1/holdouts/{name}/ask", json={"predictions": predictions})
+
+
+def test_a_better_submission_moves_the_board(client: TestClient) -> None:
+    """Chance, then half right, then all right: the best so far rises and its interval holds it."""
+    chance = ask(client, [0] * ROWS).json()
+    right = ask(client, [row % 2 for row in range(ROWS)]).json()
+    again = ask(client, [0] * ROWS).json()
+
+    assert right["is_better"]
+    assert right["value"] > chance["value"]
+    assert (right["value"], False) == (again["value"], again["is_better"])
+    assert right["interval"][0] <= 1.0 <= right["interval"][1] + 1e-9
+    assert 997 == again["left"]
+
+
+def test_boards_are_listed_and_unknown_ones_refused(client: TestClient) -> None:
+    """The list names metric and submissions left; another name is a 404 in the one shape."""
+    (shown,) = client.get("/v1/holdouts").json()["holdouts"]
+    lost = ask(client, [0, 1], "letters")
+
+    assert ("digits", "accuracy", 1_000) == (shown["name"], shown["metric"], shown["left"])
+    assert (404, "not-found") == (lost.status_code, lost.json()["error"]["code"])
+
+
+def test_wrong_predictions_cost_no_submission(client: TestClient) -> None:
+    """Too few, too many, not numbers: a 422, and as many submissions left as before."""
+    answers = [ask(client, [0] * 10), ask(client, [0] * (ROWS + 1))]
+    answers.append(client.post("/v1/holdouts/digits/ask", json={"predictions": ["a"]}))
+
+    assert [422, 422, 422] == [answer.status_code for answer in answers]
+    assert 1_000 == client.get("/v1/holdouts").json()["holdouts"][0]["left"]
+
+
+def test_a_file_can_be_sent_on_the_page(client: TestClient) -> None:
+    """A CSV file of predictions is scored, and a wrong one is told so."""
+    text = "id,prediction\n" + "\n".join(f"{row},{row % 2}" for row in range(ROWS))
+    scored = client.post("/boards/digits", files={"predictions": text.encode()}, headers=OWN).text
+    wrong = client.post("/boards/digits", files={"predictions": b"a\nb\n"}, headers=OWN).text
+
+    assert "Your submission moved it." in scored
+    assert "bad-declaration" in wrong
+    assert "999 submissions left" in wrong
+
+
+def test_a_board_outlives_the_server(board: Board, client: TestClient) -> None:
+    """Another server on the same state goes on where the first one was."""
+    ask(client, [row % 2 for row in range(ROWS)])
+    tokens = TokenStore(open_tables(None))
+    text, _ = tokens.make("ana")
+    curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
+    with TestClient(make_app(curator, tokens, boards=[board]), headers=bearer(text)) as second:
+        found = ask(second, [0] * ROWS).json()
+
+    assert 998 == found["left"]
+    assert not found["is_better"]
+
+
+@pytest.mark.parametrize("text", ["", "y\n", "a,b\n1,x\n", "1\nnan\n"])
+def test_a_file_without_numbers_is_refused(text: str) -> None:
+    """Only a last column of numbers is taken for predictions."""
+    with pytest.raises(BadDeclaration, match="last column"):
+        read_predictions(text)
+
+
+def test_labels_are_checked_when_the_server_starts(board: Board, tmp_path: Path) -> None:
+    """Labels that are missing or no numbers are the owner's to mend."""
+    (tmp_path / "labels.csv").write_text("z\n1\n", encoding="utf-8")
+    curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
+    with pytest.raises(BadDeclaration, match="need a column"):
+        make_app(curator, TokenStore(open_tables(None)), boards=[board])
