@@ -22,10 +22,8 @@ demo: .venv/core  ## ask a small invented table a few questions
 	@$(BIN)/confide demo
 
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
+	@tools/install_chromium.sh
 	$(BIN)/python -m pytest
-
-soak: .venv/dev  ## kill processes on the path of a question 5,000 times
-	CONFIDE_KILLS=5000 CONFIDE_MODEL_STEPS=100000 $(BIN)/python -m pytest --nightly tests/crash tests/contracts
 
 check: format-check lint types layers test  ## what CI runs
 
@@ -50,6 +48,7 @@ bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 
 bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries
 	$(BIN)/python bench/utility.py
+	$(BIN)/python bench/statistics.py
 
 oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
 
@@ -59,8 +58,11 @@ peers: $(PEERS)/ready  ## install those of them that clash with the oracles
 SOAKS := tools/soak.py
 MINUTES ?= 60
 
-soak: .venv/dev  ## ask random questions of random neighbours, for an hour a script
+soak: .venv/dev  ## run what takes hours: kills, random neighbours, odd requests, many analysts
+	CONFIDE_KILLS=5000 CONFIDE_MODEL_STEPS=100000 $(BIN)/python -m pytest --nightly tests/crash tests/contracts
 	@for script in $(SOAKS); do $(BIN)/python $$script --minutes $(MINUTES) || exit 1; done
+	CONFIDE_SCHEMA_CASES=10000 $(BIN)/python -m pytest tests/server/test_schema.py
+	CONFIDE_LOAD_ANALYSTS=50 CONFIDE_LOAD_QUESTIONS=100 $(BIN)/python -m pytest tests/server/test_load.py
 
 pictures: .venv/dev  ## draw the pictures of the documents again
 	$(BIN)/python tools/draw_pictures.py

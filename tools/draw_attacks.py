@@ -19,7 +19,7 @@ from tools.draw_pictures import BLUE, CONFIG, GREY, ORANGE, PICTURES, VEGA_LITE,
 
 from confide.audit.attacks import link_rows, reconstruct_bits, trace_members
 from confide.curator import Curator
-from confide.declare import Bool, Budget, Int, Table
+from confide.declare import Bool, Budget, Column, Int, Table
 
 PEOPLE, QUESTIONS = 60, 240
 COLUMNS, MEMBERS, OTHERS = 400, 20, 400
@@ -39,7 +39,7 @@ def reconstruction() -> Chart:
     """Return how many secrets come out right, by what all answers together cost."""
     bits, subsets = RNG.random(PEOPLE) < 0.5, RNG.random((QUESTIONS, PEOPLE)) < 0.5
     rows = pa.table({"who": range(PEOPLE), "code": range(PEOPLE), "ill": bits})
-    columns = {"code": Int(0, PEOPLE - 1), "ill": Bool()}
+    columns: dict[str, Column] = {"code": Int(0, PEOPLE - 1), "ill": Bool()}
     table = Table("people", rows, unit="who", columns=columns, unique=True)
     texts = [
         f"SELECT COUNT(*) AS n FROM people WHERE ill AND code IN ({', '.join(map(str, chosen))})"

@@ -85,7 +85,9 @@ class Curator(Estimators):
         self.catalog = Catalog(tables)
         self.neighbours = Neighbours.of(neighbours)
         self.terms = budget
-        self.ledger = find_ledger(ledger, budget, self.catalog, limits, anchor)
+        self.ledger = find_ledger(
+            ledger, budget, self.catalog, limits, anchor, neighbours=self.neighbours
+        )
         self._prices = Prices(budget, self.ledger)
         self._engine = DuckDB(self.catalog, salt=self.ledger.salt)
         self._names = Names(self.catalog, self._engine.facts.kinds)

@@ -176,6 +176,8 @@ def find_ledger(
     catalog: Catalog,
     limits: Limits | None = None,
     anchor: str | Path | None = None,
+    *,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Ledger:
     """Return the ledger of a budget: at an address, given, or in memory.
 
@@ -184,7 +186,9 @@ def find_ledger(
     aside = budget.delta / 2 if catalog.has_open_keys else Fraction(0)
     opening = auto_filter(budget.epsilon, budget.delta, budget.accounting, delta_aside=aside)
     if isinstance(given, str | Path):
-        return ledgers.open_ledger(given, opening, limits, anchor=anchor)
+        return ledgers.open_ledger(
+            given, opening, limits, neighbours=neighbours.value, anchor=anchor
+        )
     if anchor is not None:
         raise BadDeclaration("an anchor belongs to a ledger on disk; say ledger='ledger.db' too")
     if given is None:

@@ -1,12 +1,13 @@
 """`confide audit` from the shell: a table, a page, and an exit code that tells."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from confide.audit import Claim, Effort, Report
+from confide.audit import Claim, Effort, Finding, Report, Verdict
 from confide.audit import report as reports
 from confide.audit.cases import sample_case
 from confide.cli import app
@@ -78,8 +79,8 @@ def test_a_wrong_declaration_is_told_before_anything_is_tried(folder: Path) -> N
 
 def test_the_page_escapes_what_it_shows() -> None:
     """Names of columns and keys are text on the page, never markup."""
-    found = reports.Finding("<b>x</b>", "<i>", "&", reports.Verdict.ALIKE, note="<u>")
-    page = Report((found,), 0.999, reports.datetime.now(reports.UTC)).to_html()
+    found = Finding("<b>x</b>", "<i>", "&", Verdict.ALIKE, note="<u>")
+    page = Report((found,), 0.999, datetime.now(UTC)).to_html()
 
     assert "<b>x</b>" not in page
     assert "&lt;b&gt;x&lt;/b&gt;" in page

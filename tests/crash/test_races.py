@@ -15,7 +15,7 @@ from confide.ledger import open_ledger
 from confide.loss import Share
 from support import racers
 from support.ledgers import WHOLE
-from support.postgres import Postgres
+from support.postgres import Postgres, cut_connection
 from support.racers import SHARES
 from support.tree import ROOT
 
@@ -89,9 +89,10 @@ def test_cut_connections_change_nothing(postgres: Postgres) -> None:
     address = postgres.create()
     name, draw, cuts = address.split("/")[3].split("?")[0], random.Random("cuts"), 0
     program = start(address, "--processes", 16, "--requests", 200)
-    while program.poll() is None:
-        time.sleep(draw.uniform(0.0, 0.1))
-        cuts += postgres.cut_connection(name)
+    with postgres.connect("postgres") as admin:
+        while program.poll() is None:
+            time.sleep(draw.uniform(0.05, 0.25))
+            cuts += cut_connection(admin, name)
     told = finish(program)
 
     assert cuts > 20

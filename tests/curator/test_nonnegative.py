@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import confide as cf
+from confide.declare import Column as Declared
 from confide.declare.toml import parse_toml
 
 COUNTS = "SELECT ward, COUNT(*) AS n, COUNT(DISTINCT patient) AS people FROM visits GROUP BY ward"
@@ -17,7 +18,7 @@ def ask(question: str, *, nonnegative: bool) -> cf.Answer:
     frame = pd.DataFrame(
         {"patient": pd.Series([], dtype="int64"), "ward": pd.Series([], dtype=str)}
     )
-    columns = {"ward": cf.Category(WARDS), "cost": cf.Float(0, 1)}
+    columns: dict[str, Declared] = {"ward": cf.Category(WARDS), "cost": cf.Float(0, 1)}
     table = cf.Table(
         "visits",
         frame.assign(cost=pd.Series([], dtype="float64")),

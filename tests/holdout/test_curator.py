@@ -42,7 +42,8 @@ def test_a_session_takes_its_share(entropy: object) -> None:
 def test_gaussian_budgets_pay_for_sessions_too(method: str) -> None:
     """Under a budget with delta the session is priced by its mu, not by its epsilon."""
     curator = open_curator(budget=cf.Budget(epsilon=2.0, delta=1e-6))
-    Holdout(N, N, queries=50, overfits=50, sigma=0.2, method=method, curator=curator)
+    more = {"overfits": 50} if method == "thresholdout" else {}
+    Holdout(N, N, queries=50, sigma=0.2, method=method, curator=curator, **more)  # type: ignore[arg-type]
 
     assert 0 < curator.budget.spent.share < Fraction(1, 2)
 
@@ -67,6 +68,48 @@ def test_going_on_is_free(tmp_path: Path) -> None:
     Holdout(N, N, curator=curator, **terms)
 
     assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
+
+
+def test_a_session_goes_on_only_where_it_was_paid(tmp_path: Path) -> None:
+    """With curator=, a session begun without, or paid by another ledger, is refused uncharged."""
+    first, second = open_curator(), open_curator()
+    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 1, "ledger": tmp_path / "h"}
+    Holdout(N, N, name="free", **terms)
+    Holdout(N, N, name="paid", curator=first, **terms)
+    # The other ledger has an entry of the same number, with a digest of its own.
+    Holdout(N, N, name="other", curator=second, **terms)
+    for name, curator in (("free", first), ("paid", second), ("other", first)):
+        with pytest.raises(BadDeclaration, match="another name="):
+            Holdout(N, N, name=name, curator=curator, **terms)
+
+    assert Fraction(1, 2) == pytest.approx(first.budget.spent.share, rel=1e-9)
+    assert 100 == Holdout(N, N, name="paid", curator=first, **terms).left.queries
+    assert 100 == Holdout(N, N, name="paid", **terms).left.queries
+
+
+def test_a_ledger_in_a_file_knows_what_it_paid_for(tmp_path: Path) -> None:
+    """Opened again from its file, a curator's ledger lets the session go on, and pays once."""
+    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 1, "ledger": tmp_path / "h"}
+    for _ in range(2):
+        curator = open_curator(ledger=tmp_path / "ledger.db")
+        Holdout(N, N, curator=curator, **terms)
+
+        assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
+
+
+def test_a_session_is_charged_to_its_analyst() -> None:
+    """The charge carries the curator's analyst and purpose, and keeps their limits."""
+    limits = cf.Limits(
+        analysts={"ada": cf.Limit(Fraction(1, 4)), "bob": cf.Limit(Fraction(3, 4))},
+    )
+    curator = open_curator(limits=limits)
+    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 1}
+    with pytest.raises(BudgetExceeded):
+        Holdout(N, N, curator=curator.as_analyst("ada"), **terms)
+    Holdout(N, N, curator=curator.as_analyst("bob", purpose="models"), **terms)
+
+    (entry,) = curator.ledger.entries()
+    assert ("bob", "models") == (entry.question.analyst, entry.question.purpose)
 
 
 def test_validity_alone_and_other_neighbours_are_refused() -> None:

@@ -78,3 +78,10 @@ def test_bad_submissions_change_nothing(entropy: SeededEntropy, tmp_path: Path) 
         again.submit(tries[0])
     with pytest.raises(BadDeclaration):
         Leaderboard(tries, submissions=1)
+
+
+def test_boards_of_pairs_are_refused_when_opened(entropy: SeededEntropy) -> None:
+    """A board's tau is worked out from its rows, of which auc has fewer: no such board opens."""
+    labels, _ = labels_and_bits(entropy, 1)
+    with pytest.raises(BadDeclaration, match="pairs rows"):
+        Leaderboard(labels, metric="auc", submissions=10)

@@ -11,18 +11,19 @@ import pytest
 import confide as cf
 from confide.errors import BadDeclaration, BudgetExceeded, Refusal
 from confide.holdout import Holdout, mean_metric, plan
-from confide.holdout.choice import METHODS
+from confide.holdout.choice import METHODS, USES
 
 N = 6_000
 HALF = np.tile([0.0, 1.0], N // 2)
 
 
 def open_holdout(method: str = "coding", n: int = N, **more: Any) -> Holdout:
-    """Return a session of values alone, by any method."""
-    terms: dict[str, Any] = {"tau": 0.1, "queries": 100, "overfits": 10, "method": method, **more}
+    """Return a session of values alone, by any method, on those of the terms that it uses."""
+    terms: dict[str, Any] = {"tau": 0.1, "queries": 100, "overfits": 10, **more}
     if method == "thresholdout":
         terms = {"epsilon": 1_000, **terms}
-    return Holdout(n, n, **terms)
+    used = {name: value for name, value in terms.items() if name in USES[method]}
+    return Holdout(n, n, method=method, **used)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -244,14 +245,14 @@ def test_values_in_a_declared_range_are_scaled() -> None:
 
 
 def test_metrics_that_do_not_fit_are_refused() -> None:
-    """Unknown names, missing ranges, pairs under privacy, too few pairs: each has its message."""
+    """Unknown names, missing ranges, pairs under a tau or privacy: each has its message."""
     train, heldout = frames("pair")
     holdout = Holdout(train, heldout, tau=0.1, queries=100, overfits=10)
     scores = heldout[1] * 1.0
     for metric in ("precision", "squared-error"):
         with pytest.raises(BadDeclaration):
             holdout.score(scores, scores, metric)
-    with pytest.raises(BadDeclaration, match="independent values"):
+    with pytest.raises(BadDeclaration, match="pairs rows"):
         holdout.score(scores, scores, "auc")
     private = Holdout(train, heldout, queries=10, overfits=2, epsilon=1)
     with pytest.raises(BadDeclaration, match="pairs rows"):
@@ -307,6 +308,37 @@ def test_the_method_follows_from_the_terms() -> None:
             Holdout(N, N, **wrong)
     with pytest.raises(BadDeclaration, match="not both"):
         Holdout(N, N, sigma=1, epsilon=1, queries=3, overfits=1)
+
+
+OPTIONS: dict[str, Any] = {
+    "tau": 0.1,
+    "queries": 10,
+    "overfits": 2,
+    "threshold": 0.1,
+    "sigma": 0.01,
+    "epsilon": 1,
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_argument_is_ignored(method: str) -> None:
+    """What a method makes no use of is refused, with the names of methods that do use it."""
+    needed = {name: OPTIONS[name] for name in USES[method] if name in ("queries", "overfits")}
+    for option in sorted(set(OPTIONS) - set(USES[method])):
+        with pytest.raises(BadDeclaration, match=f"{option}= is not used") as caught:
+            Holdout(N, N, method=method, **needed, **{option: OPTIONS[option]})
+        users = [name for name in METHODS if option in USES[name]]
+        assert all(name in str(caught.value) for name in users)
+
+
+def test_arguments_are_not_ignored_under_auto() -> None:
+    """A tau without overfits, or a privacy loss without training rows, is refused too."""
+    with pytest.raises(BadDeclaration, match="tau= is not used"):
+        Holdout(N, N, tau=0.1, queries=10)
+    with pytest.raises(BadDeclaration, match="epsilon= is not used.*thresholdout"):
+        Holdout(None, N, queries=10, epsilon=1)
+    with pytest.raises(BadDeclaration, match="overfits= is not used"):
+        Holdout(None, N, queries=10, overfits=3)
 
 
 def test_the_top_of_the_package_offers_it() -> None:

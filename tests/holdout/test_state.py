@@ -41,7 +41,10 @@ def test_a_session_outlives_its_process(tmp_path: Path) -> None:
 def test_every_kind_of_state_survives(method: str, tmp_path: Path) -> None:
     """Noisy thresholds, code lengths and levels are all found again."""
     path = tmp_path / "holdout.db"
-    more = {"method": method, "sigma": 0.001 if method == "thresholdout" else None}
+    more: dict[str, object] = {"method": method}
+    more |= {"sigma": 0.001} if method == "thresholdout" else {"overfits": None}
+    more |= {"queries": None} if method == "guess-and-check" else {}
+    more |= {"threshold": None} if method == "ladder" else {}
     first = open_holdout(path, **more)
     first.ask(np.zeros(N), np.full(N, 0.7))
     again = open_holdout(path, **more)

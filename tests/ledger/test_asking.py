@@ -261,3 +261,13 @@ def test_ledger_limits_and_anchor_belong_together(tmp_path: Path) -> None:
     kept = MemoryLedger(open_curator().ledger.opening)
     with pytest.raises(BadDeclaration, match="its own limits"):
         open_curator(limits=Limits(), ledger=kept)  # type: ignore[arg-type]
+
+
+def test_losses_of_two_relations_are_not_added_up(tmp_path: Path) -> None:
+    """A ledger that was opened for one relation of neighbours refuses the other."""
+    path = tmp_path / "ledger.db"
+    for _ in range(2):
+        open_curator(path)
+
+    with pytest.raises(BadDeclaration, match="two relations"):
+        open_curator(path, neighbours="replace")

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
+from fastapi import Response
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -68,3 +71,19 @@ def test_every_answer_is_declared(served: tuple[House, str], who: str) -> None:
             case.validate_response(answer, checks=CHECKS)
 
         send()
+
+
+def test_the_check_has_teeth(tmp_path: Path) -> None:
+    """A route that answers with a status that it does not declare is convicted."""
+    house = build_house(tmp_path)
+
+    @house.app.get("/odd")
+    async def odd() -> Response:
+        return Response("{}", 418, media_type="application/json")
+
+    with serving(house.app) as address:
+        wrong = next(one for one in operations(address) if one.path == "/odd")
+        case = wrong.Case()
+        answer = case.call()
+        with pytest.raises(FailureGroup):
+            case.validate_response(answer, checks=CHECKS)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from confide.curator import Curator
 from confide.declare import ROW, Budget, Float, Table
-from confide.engines.blocks import Block, SealedBlocks, open_blocks
+from confide.engines.blocks import Block, SealedBlocks, compute_blocks, open_blocks
+from confide.errors import BadDeclaration
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
@@ -127,6 +128,17 @@ def test_several_numbers_come_in_order(entropy: SeededEntropy) -> None:
     )
 
 
+def test_functions_without_a_name_of_their_own_are_asked_anew() -> None:
+    """Two functions that are both called lambda never share an answer."""
+    curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(10**8))
+    ask: Any = curator.sample_and_aggregate
+    terms: Any = {"columns": ["x"], "bounds": [(0, 10)], "epsilon": 10**6}
+    found = [ask("people", estimator, **terms) for estimator in (lambda b: 3.0, lambda b: 7.0)]
+
+    assert [3, 7] == pytest.approx([one.value for one in found], abs=1e-3)
+    assert [False, False] == [one.reused for one in found]
+
+
 def test_bias_that_falls_with_the_rows_is_corrected() -> None:
     """The corrected maximum-likelihood variance has no bias of order 1 / rows."""
     rng = np.random.default_rng(5)
@@ -233,3 +245,32 @@ def test_intervals_hold_the_population_s_value(entropy: SeededEntropy) -> None:
         hits += low <= 50 <= high
 
     assert is_within(hits, 50, 0.88, 0.99)
+
+
+def test_a_unit_changes_its_own_block_alone() -> None:
+    """However an engine orders rows, an estimator sees what follows from its own block alone."""
+    values = np.random.default_rng(3).normal(size=2_000).round(2)
+    places = np.arange(2_000) % 20
+    reading = BlockReading(declare([1], [1.0]), ("x",), 20)
+
+    def results(order: Any) -> Any:
+        found = {"x": values[order], "the block": places[order]}
+        every_other = lambda block: float(np.asarray(block)[::2].sum())  # noqa: E731
+        return open_blocks(compute_blocks(found, reading, every_other, 1, SYSTEM))[:, 0]
+
+    whole = results(np.arange(2_000))
+    turned = results(np.arange(2_000)[::-1])
+    without = results(np.delete(np.arange(2_000)[::-1], 5))
+
+    assert whole.tolist() == turned.tolist()
+    assert [(1_994) % 20] == np.flatnonzero(whole != without).tolist()
+
+
+def test_bounds_without_room_are_refused_before_any_charge() -> None:
+    """Bounds whose steps are no doubles are a wrong declaration, whatever the rows hold."""
+    curator = Curator([declare([1, 2], [0.0, 1.0])], budget=Budget(1))
+
+    with pytest.raises(BadDeclaration, match="no room"):
+        curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds=(0, 1e-320), share=1)
+
+    assert 0 == curator.budget.spent.share

@@ -1,11 +1,15 @@
 """Families: what is added up stays within [-1, 1], and solving never fails."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.declare import Budget, Float
+from confide.curator import Curator
+from confide.declare import ROW, Budget, Float, Int, Table, Text
+from confide.declare import Column as Declared
+from confide.errors import UnsupportedQuery
 from confide.query import col
 from confide.statistics.families import make_family
 from support.samples import curator_of, value_of
@@ -60,3 +64,16 @@ def test_an_estimate_shows_itself() -> None:
     low, high = found.interval(0.5)["mean"]
     wider = found.interval(0.99)["mean"]
     assert wider[0] <= low <= found.value["mean"] <= high <= wider[1]
+
+
+def test_groups_that_nobody_declared_are_refused_before_any_charge() -> None:
+    """A column of too many values for a group each is refused: naming them would take delta."""
+    data = pa.table({"n": [1, 2, 3], "note": ["a", "b", "c"]})
+    columns: dict[str, Declared] = {"n": Int(0, 200_000), "note": Text()}
+    table = Table("people", data, unit=ROW, columns=columns)
+    curator = Curator([table], budget=Budget(1, 1e-6))
+
+    with pytest.raises(UnsupportedQuery, match="known beforehand"):
+        curator.exponential_family("people", "n", family="categorical", share="1/10")
+
+    assert 0 == curator.budget.spent.share

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import psycopg
 
-__all__ = ["Postgres", "run_postgres"]
+__all__ = ["Postgres", "cut_connection", "run_postgres"]
 
 PATIENCE: Final = 60.0
 NOBODY: Final = "nobody"
@@ -45,15 +45,15 @@ class Postgres:
             host=str(self.sockets), user="postgres", dbname=name, autocommit=True
         )
 
-    def cut_connection(self, name: str) -> int:
-        """End one connection to a database, whichever it is; return how many were ended."""
-        with self.connect("postgres") as connection:
-            ended = connection.execute(
-                "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity "
-                "WHERE datname = %s ORDER BY random() LIMIT 1) AS chosen",
-                (name,),
-            ).fetchone()
-        return int(ended[0]) if ended else 0
+
+def cut_connection(admin: "psycopg.Connection[Any]", name: str) -> int:
+    """End one connection to a database, whichever it is; return how many were ended."""
+    ended = admin.execute(
+        "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity "
+        "WHERE datname = %s ORDER BY random() LIMIT 1) AS chosen",
+        (name,),
+    ).fetchone()
+    return int(ended[0]) if ended else 0
 
 
 @contextmanager

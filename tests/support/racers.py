@@ -33,9 +33,9 @@ def race(ledger: SqlLedger, name: str, requests: int) -> dict[str, Any]:
     granted, faults = list[int](), 0
     for number in range(requests):
         key, question = f"{name}-{number}", Question(f"SELECT {name}", "v1", "")
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             try:
-                begun = ledger.resume(question, key)
+                begun = ledger.resume(question, key) if attempt else None
                 hold = ledger.reserve(question, SHARE, key=key) if begun is None else begun
                 granted.append(getattr(hold, "entry", -1))
                 break

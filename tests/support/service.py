@@ -30,7 +30,7 @@ def visits(wards: Sequence[str], people: int = 300) -> cf.Table:
     rows = range(2 * people)
     columns = {
         "pid": [row // 2 for row in rows],
-        "ward": [wards[row * row % 11 % len(wards)] for row in rows],
+        "ward": [wards[row * 7 % 13 % len(wards)] for row in rows],
         "age": [row % 90 for row in rows],
         "day": ["2024-02-29" for _ in rows],
     }

@@ -34,6 +34,7 @@ STEPS: Final = (
     *("confide.ledger.anchors", "confide.desk", "confide.engines.duckdb", "confide.release.noise"),
 )
 CALLS: Final = ("commit", "fsync", "rollback")
+LONG: Final = 60.0
 MODES: Final = ("right", "answer-first", "no-keys")
 
 
@@ -130,8 +131,18 @@ class Scene:
     ledger: SqlLedger
     report: Report
 
-    def run(self, key: str, *, kill_at: int | None = None, after: float | None = None) -> list[Any]:
-        """Fork one who asks; return the lines that were told before the end."""
+    def run(
+        self,
+        key: str,
+        *,
+        kill_at: int | None = None,
+        after: float | None = None,
+        once_told: bool = False,
+    ) -> list[Any]:
+        """Fork one who asks; return the lines that were told before the end.
+
+        It is killed at a step, ``after`` so many seconds, or ``once_told`` the answer is out.
+        """
         listen, tell = os.pipe()
         child = os.fork()
         if child == 0:
@@ -139,7 +150,7 @@ class Scene:
             try:
                 os.close(listen)
                 break_path(self.mode, tell)
-                linger = 0.0 if after is None else after
+                linger = LONG if once_told else after or 0.0
                 ask(self.address, self.anchor, tell, key, kill_at=kill_at, linger=linger)
                 code = 0
             finally:
@@ -147,8 +158,11 @@ class Scene:
         os.close(tell)
         lines = read_lines(listen)
         told = [next(lines, None)]
+        if once_told:
+            told.append(next(lines, None))
         if after is not None:
             time.sleep(after)
+        if once_told or after is not None:
             os.kill(child, signal.SIGKILL)
         told += list(lines)
         os.close(listen)
@@ -230,7 +244,9 @@ def main(words: list[str] | None = None) -> None:
         if report.kills >= told.kills:
             break
         key = f"{name}-{number}"
-        if number % 2 == 0 and places:
+        if number % 10 == 9:
+            scene.kill_and_check(key, once_told=True)
+        elif number % 2 == 0 and places:
             report.at_points += 1
             scene.kill_and_check(key, kill_at=places.pop())
         else:

@@ -101,7 +101,7 @@ def _enclose_tail(chance: float, hits: int, trials: int) -> float:
 def _add_tail(chance: float, hits: int, trials: int) -> float:
     """Return the same as a sum of up to 4,096 terms, raised by far more than rounding can take.
 
-    Why: the logarithm of a factorial here is a sum of up to 4,096 rounded numbers, at no point above
+    Why: the logarithm of a factorial here is a sum of up to 4,096 rounded numbers, never above
          2^15, so it is off by less than 4,096 * 2^-38 = 2^-26. A term has three of them and two
          products whose rounding is smaller still; SLACK is 2^-22.
     """

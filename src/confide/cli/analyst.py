@@ -1,5 +1,6 @@
 """Commands of the analyst: preview and ask."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,8 @@ def preview_question(
     console: Console, question: str, config: Path, want: Want, *, url: str | None = None
 ) -> None:
     """Print the cost of an answer and the half-width of each of its columns."""
-    found = _open(config, url).preview(question, **want.given())
+    with _open(config, url) as asked:
+        found = asked.preview(question, **want.given())
     table = Table(title="Before asking")
     table.add_column("column")
     table.add_column("95 % half-width", justify="right")
@@ -77,25 +79,25 @@ def answer_question(
     """Ask, and write the answer to the standard output; remarks go to the other stream."""
     if plot is not None:
         _check_plot(plot)
-    asked = _open(config, url)
-    answer = asked.sql(question, key=key, **want.given())
     output, remarks = Console(), Console(stderr=True)
-    match form:
-        case "csv":
-            output.file.write(to_csv(answer))
-        case "json":
-            output.file.write(to_json(answer))
-        case _:
-            show_figures(output, figures_of(answer))
-    show_paid(remarks, answer, asked.budget)
-    warn_forgetful(remarks, getattr(asked, "ledger", None))
-    if plot is not None:
-        _write_plot(remarks, plot, figures_of(answer))
+    with _open(config, url) as asked:
+        answer = asked.sql(question, key=key, **want.given())
+        match form:
+            case "csv":
+                output.file.write(to_csv(answer))
+            case "json":
+                output.file.write(to_json(answer))
+            case _:
+                show_figures(output, figures_of(answer))
+        show_paid(remarks, answer, asked.budget)
+        warn_forgetful(remarks, getattr(asked, "ledger", None))
+        if plot is not None:
+            _write_plot(remarks, plot, figures_of(answer))
 
 
-def _open(config: Path, url: str | None) -> "Curator | Connection":
-    """Return whom to ask: the curator of a file, or a server."""
-    return open_curator(config) if url is None else open_connection(url)
+def _open(config: Path, url: str | None) -> "AbstractContextManager[Curator | Connection]":
+    """Return whom to ask, for one block: the curator of a file, or a server."""
+    return nullcontext(open_curator(config)) if url is None else open_connection(url)
 
 
 def _check_plot(path: Path) -> None:

@@ -125,7 +125,8 @@ def compute_blocks(
     """Return the estimator's results, block by block, in threads.
 
     # Privacy: whatever goes wrong in a block, an error or a result of another shape, is NaN, and
-    # says nothing outside it.
+    # says nothing outside it. The order of a block's rows, which an engine leaves open, follows
+    # from what the block holds, so that a unit changes the result of its own block alone.
     """
     columns = {name: np.asarray(found[name]) for name in reading.columns}
     size = len(next(iter(columns.values())))
@@ -133,13 +134,31 @@ def compute_blocks(
         places = np.asarray(found[BLOCK]).astype(np.int64)
     else:
         places = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int64)
-    order = np.argsort(places, kind="stable")
+    order = np.lexsort([*map(_rank, columns.values()), places])
     ends = np.searchsorted(places[order], np.arange(reading.blocks + 1))
     rows = Block(columns).take(order)
-    parts = [rows.take(slice(first, last)) for first, last in pairwise(ends.tolist())]
+    parts = [rows.take(first + _scatter(last - first)) for first, last in pairwise(ends.tolist())]
     with ThreadPoolExecutor(WORKERS) as pool:
         results = list(pool.map(lambda part: _compute(estimator, part, outputs), parts))
     return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
+
+
+def _rank(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in the order of the values; both zeros of the doubles are one."""
+    if values.dtype.kind == "f":
+        return values + 0.0
+    return values if values.dtype.kind in "biu" else np.unique(values, return_inverse=True)[1]
+
+
+def _scatter(count: int) -> NDArray[np.int64]:
+    """Return the places 0, 1, ... in an order that looks random and depends on ``count`` alone.
+
+    Why: estimators that halve their rows would else see sorted ones.
+    """
+    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
 
 
 def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:

@@ -13,16 +13,21 @@ from confide.holdout.thresholdout import Thresholdout
 
 __all__ = ["METHODS", "Terms", "choose_method"]
 
-METHODS: Final = (
-    "coding",
-    "guess-and-check",
-    "thresholdout",
-    "gaussian",
-    "rounding",
-    "splitting",
-    "ladder",
-    "naive",
-)
+UNGUESSED: Final = ("tau", "queries")
+USES: Final = {
+    "coding": ("tau", "queries", "overfits", "threshold"),
+    "guess-and-check": ("threshold",),
+    "thresholdout": ("tau", "queries", "overfits", "threshold", "sigma", "epsilon"),
+    "gaussian": (*UNGUESSED, "sigma"),
+    "rounding": UNGUESSED,
+    "splitting": UNGUESSED,
+    "ladder": UNGUESSED,
+    "naive": (),
+}
+"""What each method makes use of, beside the rows and beta."""
+
+METHODS: Final = tuple(USES)
+OPTIONS: Final = ("tau", "queries", "overfits", "threshold", "sigma", "epsilon")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,12 @@ def choose_method(name: str, terms: Terms) -> Method:
 
     With noise (sigma= or epsilon=) that is thresholdout; with training rows and a number of
     overfits, coding; without that number, guess-and-check; without training rows, whichever of
-    normal noise, rounding and fresh rows keeps the smaller tau.
+    normal noise, rounding and fresh rows keeps the smaller tau. What the method makes no use of is
+    refused: it would promise what nobody keeps.
     """
-    match _resolve(name, terms):
+    resolved = _resolve(name, terms)
+    _check_used(resolved, terms)
+    match resolved:
         case "coding" as found:
             return Coding.of(
                 terms.rows,
@@ -110,6 +118,22 @@ def _resolve(name: str, terms: Terms) -> str:
     if terms.train_rows is None:
         return "without a guess"
     return "guess-and-check" if terms.overfits is None else "coding"
+
+
+def _check_used(name: str, terms: Terms) -> None:
+    """Refuse arguments that the method does not use."""
+    uses = USES.get(name, UNGUESSED)
+    for option in OPTIONS:
+        if getattr(terms, option) is not None and option not in uses:
+            users = ", ".join(method for method, used in USES.items() if option in used)
+            raise BadDeclaration(
+                f"{option}= is not used by a session {_named(name)}; leave it out, or take a "
+                f"method that uses it: {users}"
+            )
+
+
+def _named(name: str) -> str:
+    return f"of method {name!r}" if name in USES else "without training rows, noise or method="
 
 
 def _unguessed(name: str, terms: Terms) -> GaussianAnswers | Rounding | Ladder | Splitting | None:

@@ -13,6 +13,7 @@ from confide.holdout.methods import (
     Left,
     Outcomes,
     check_left,
+    check_rows,
     fields_of,
     log_two_over,
     middle_of,
@@ -77,6 +78,7 @@ class Rounding:
         self, progress: Progress, asked: Asked, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
+        check_rows(self.name, self.rows, asked)
         batch = asked.first(check_left(self.left(progress)))
         index, middle = middle_of(batch.means, self.cells)
         outcomes = Outcomes(
@@ -150,6 +152,7 @@ class Ladder:
         self, progress: Progress, asked: Asked, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
+        check_rows(self.name, self.rows, asked)
         batch = asked.first(check_left(self.left(progress)))
         index = np.maximum(
             np.maximum.accumulate(middle_of(batch.means, self.levels)[0]), progress.level

@@ -24,6 +24,7 @@ from confide.holdout.methods import (
     Left,
     Outcomes,
     check_left,
+    check_rows,
     fields_of,
     log_two_over,
     middle_of,
@@ -117,9 +118,9 @@ class Coding:
         self, progress: Progress, asked: Asked, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
+        check_rows(self.name, self.rows, asked)
         left = self.left(progress)
         batch = asked.first(check_left(left))
-        self._check_rows(asked.rows)
         over = np.abs(batch.means - _guesses(batch)) > self.threshold
         # The session ends with its last overfit: whatever comes after is not answered.
         count = len(over)
@@ -136,17 +137,6 @@ class Coding:
             ),
             outcomes,
         )
-
-    def _check_rows(self, rows: int) -> None:
-        """Refuse a metric with fewer independent values than the promise needs."""
-        if self.wanted is None or rows >= self.rows or self.tau > self.wanted:
-            return
-        if replace(self, rows=rows).tau > self.wanted * (1 + 1e-9):
-            raise BadDeclaration(
-                f"this metric has {rows:,} independent values, too few for tau = {self.wanted:.4g} "
-                "in this session; use method='guess-and-check', whose intervals widen, or a larger "
-                "tau"
-            )
 
     def guarantee(self) -> Guarantee:
         holds = self.wanted is None or self.tau <= self.wanted * (1 + 1e-9)
@@ -170,7 +160,8 @@ class GuessAndCheck:
     Claim:   with probability 1 - beta every interval of the endless session holds the population's
              mean, however the queries are chosen.
     Why:     the weights of all transcripts of one length sum to at most 1 (the two codes), the
-             factors beta / (i (i + 1)) to beta; a union bound over all nodes.
+             factors beta / (i (i + 1)) to beta; a union bound over all nodes. A metric of pairs
+             tells their number as well, which is coded with probability 1 / (rows // 2 + 1).
     Source:  [RRSSTW20] for guess and check, [KT81] for the code, docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -213,6 +204,9 @@ class GuessAndCheck:
         guesses = _guesses(asked)
         over = np.abs(asked.means - guesses) > self.threshold
         spent = self._lengths(progress, asked.means, guesses, over)
+        if asked.rows != self.rows:
+            # How many pairs there are is told too: one of 0 to rows // 2, all taken as alike.
+            spent += math.log(self.rows // 2 + 1)
         before = progress.nats + np.concatenate([[0.0], np.cumsum(spent)])
         place = progress.queries + 1 + np.arange(len(over), dtype=np.float64)
         nats = before[:-1] + np.log(place * (place + 1)) + log_two_over(self.beta)

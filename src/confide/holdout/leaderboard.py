@@ -75,6 +75,7 @@ class Leaderboard:
             ledger=ledger,
             name=name,
         )
+        self._holdout.check_metric(self.metric)
 
     def submit(self, predictions: Any) -> BoardScore:
         """Return the best score after this submission.

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import BudgetExceeded
+from confide.errors import BadDeclaration, BudgetExceeded
 from confide.holdout.intervals import Bracket
 from confide.holdout.state import Progress
 from confide.holdout.values import Floats, Marks
@@ -22,6 +22,7 @@ __all__ = [
     "Method",
     "Outcomes",
     "check_left",
+    "check_rows",
     "fields_of",
     "log_two_over",
     "middle_of",
@@ -175,6 +176,19 @@ def check_left(left: Left) -> int:
                 left=Fraction(0),
             )
     return left.queries if left.queries is not None else 2**62
+
+
+def check_rows(method: str, rows: int, asked: Asked) -> None:
+    """Refuse values that are not one for each row, whatever tau was asked for.
+
+    Why: every claim is about a mean over ``rows`` independent values, a number known beforehand.
+         How many pairs a metric finds depends on the labels, so the message does not tell it.
+    """
+    if asked.rows != rows:
+        raise BadDeclaration(
+            f"{method} needs one value for each of {rows:,} rows; a metric of pairs of rows needs "
+            "method='guess-and-check'"
+        )
 
 
 def middle_of(means: Floats, cells: int) -> tuple[NDArray[np.int64], Floats]:

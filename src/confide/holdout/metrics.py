@@ -1,7 +1,7 @@
 """Metrics as means of values in [0, 1], one for each independent row or pair of rows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -9,12 +9,28 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, fraction
+from confide.holdout.values import check_range
 
-__all__ = ["METRICS", "Metric", "mean_metric", "metric_of"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "check_labels",
+    "mean_metric",
+    "measure",
+    "metric_of",
+    "read_predictions",
+]
 
 Array = NDArray[Any]
 Score = Callable[[Any, Array], Array]
 """From labels and predictions to values in [0, 1], one for each row (or pair)."""
+NUMBERS: Final = "biuf"
+PLAIN_KINDS: Final = "biufUSO"
+
+
+def _accept(predictions: Array) -> None:
+    if predictions.dtype.kind not in PLAIN_KINDS:
+        raise BadDeclaration(f"predictions must be numbers or text, got {predictions.dtype}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +40,11 @@ class Metric:
     ``low`` and ``high`` are what the values 0 and 1 stand for. ``is_loss`` says that less is
     better, ``is_binary`` that every value is 0 or 1, whatever the rows; ``is_paired`` that values
     belong to pairs of rows. ``wants`` names what an estimator must offer: predict,
-    predict_proba or decision_function.
+    predict_proba or decision_function. ``positive`` is the label that counts as 1, and ``kinds``
+    the kinds of labels that can be read (as NumPy names them; none for all): both are known
+    before a row is seen. ``accepts`` refuses predictions without a look at labels.
+
+    A row's value must depend on that row alone, and exist for every row there could be.
     """
 
     name: str
@@ -35,6 +55,9 @@ class Metric:
     is_binary: bool = False
     is_paired: bool = False
     wants: str = "predict"
+    positive: object = None
+    kinds: str = ""
+    accepts: Callable[[Array], None] = _accept
 
     def show(self, mean: float) -> float:
         """Return the metric for a mean of its values."""
@@ -42,34 +65,76 @@ class Metric:
 
 
 def _agree(labels: Array, predictions: Array) -> Array:
-    return np.asarray(labels == predictions)
+    """Return which rows are alike; a row that cannot be compared is not."""
+    if "O" not in (labels.dtype.kind, predictions.dtype.kind):
+        return np.asarray(labels == predictions)
+    return np.fromiter(map(_is_alike, labels, predictions), dtype=np.bool_, count=len(labels))
+
+
+def _is_alike(label: object, prediction: object) -> bool:
+    # Privacy: whatever a row holds, it has a value; an error would tell of it for free.
+    try:
+        return bool(label == prediction)
+    except Exception:  # noqa: BLE001 - a missing value compares to nothing
+        return False
 
 
 def _differ(labels: Array, predictions: Array) -> Array:
-    return np.asarray(labels != predictions)
+    return ~_agree(labels, predictions)
 
 
-def _brier(labels: Array, predictions: Array) -> Array:
-    chances = _reals("predictions", predictions)
-    if not ((chances >= 0) & (chances <= 1)).all():
-        raise BadDeclaration("brier needs predicted chances in [0, 1], got values outside")
-    return (chances - _zero_one(labels)) ** 2
+@dataclass(frozen=True, slots=True)
+class _Brier:
+    """The squared distance of a chance from a row's own mark."""
+
+    positive: object = 1
+
+    def __call__(self, labels: Array, predictions: Array) -> Array:
+        return np.asarray((_reals("predictions", predictions) - _mark(labels, self.positive)) ** 2)
 
 
-def _auc(labels: Array, predictions: Array) -> Array:
-    """Return for disjoint pairs of one positive and one negative row which is ranked higher.
+@dataclass(frozen=True, slots=True)
+class _Auc:
+    """For disjoint pairs of one positive and one negative row, which is ranked higher.
 
     Why: given the labels, rows are independent, and pairs that are fixed by the labels and the
          order of rows alone share no row. So the values are independent, each with the AUC for
          its mean: 1 when the positive has the higher prediction, 1/2 when both are alike.
     """
-    marks, scores = _zero_one(labels), _reals("predictions", predictions)
-    positive, negative = np.flatnonzero(marks == 1), np.flatnonzero(marks == 0)
-    pairs = min(len(positive), len(negative))
-    if not pairs:
-        raise BadDeclaration("auc needs rows of both classes")
-    first, second = scores[positive[:pairs]], scores[negative[:pairs]]
-    return np.asarray((first > second) + 0.5 * (first == second))
+
+    positive: object = 1
+
+    def __call__(self, labels: Array, predictions: Array) -> Array:
+        marks, scores = _mark(labels, self.positive), _reals("predictions", predictions)
+        positive, negative = np.flatnonzero(marks), np.flatnonzero(~marks)
+        pairs = min(len(positive), len(negative))
+        if not pairs:
+            raise BadDeclaration("auc needs rows of both classes")
+        first, second = scores[positive[:pairs]], scores[negative[:pairs]]
+        return np.asarray((first > second) + 0.5 * (first == second))
+
+
+def _mark(labels: Array, positive: object) -> NDArray[np.bool_]:
+    """Return which labels are the positive one.
+
+    Claim: replacing a row changes no mark but its own, and no label makes this fail.
+    Why:   a label is compared with ``positive``, never with other labels; any other is negative.
+    """
+    if labels.dtype.kind == "O":
+        rows = (_is_alike(label, positive) for label in labels)
+        return np.fromiter(rows, dtype=np.bool_, count=len(labels))
+    return np.asarray(labels == positive, dtype=np.bool_)
+
+
+def _accept_chances(predictions: Array) -> None:
+    chances = _reals("predictions", predictions)
+    if not ((chances >= 0) & (chances <= 1)).all():
+        raise BadDeclaration("brier needs predicted chances in [0, 1], got NaN or values outside")
+
+
+def _accept_finite(predictions: Array) -> None:
+    if not np.isfinite(_reals("predictions", predictions)).all():
+        raise BadDeclaration("predictions must be finite numbers, got NaN or infinities")
 
 
 def _same(labels: object, predictions: Array) -> Array:
@@ -80,23 +145,48 @@ def _same(labels: object, predictions: Array) -> Array:
 METRICS: Final = {
     "accuracy": Metric("accuracy", _agree, is_binary=True),
     "zero-one-loss": Metric("zero-one-loss", _differ, is_loss=True, is_binary=True),
-    "brier": Metric("brier", _brier, is_loss=True, wants="predict_proba"),
-    "auc": Metric("auc", _auc, is_paired=True, wants="decision_function"),
+    "brier": Metric(
+        "brier",
+        _Brier(),
+        is_loss=True,
+        wants="predict_proba",
+        positive=1,
+        kinds=NUMBERS,
+        accepts=_accept_chances,
+    ),
+    "auc": Metric(
+        "auc",
+        _Auc(),
+        is_paired=True,
+        wants="decision_function",
+        positive=1,
+        kinds=NUMBERS,
+        accepts=_accept_finite,
+    ),
 }
+CODED: Final = {"brier": _Brier, "auc": _Auc}
 RANGED: Final = {"squared-error": 2, "absolute-error": 1}
 
 
-def metric_of(name: "str | Metric", high: Number | None = None) -> Metric:
+def metric_of(
+    name: "str | Metric", high: Number | None = None, *, positive: object = None
+) -> Metric:
     """Return a metric by its name.
 
     ``squared-error`` and ``absolute-error`` need ``high``, the error at which they are clipped:
-    a squared-error metric with high = 9 counts every larger squared error as 9.
+    a squared-error metric with high = 9 counts every larger squared error as 9. ``brier`` and
+    ``auc`` count the label 1 (or True) as positive and every other as not; for labels such as
+    "yes" and "no" give ``positive``.
 
     >>> metric_of("accuracy").is_binary
     True
     >>> metric_of("absolute-error", high=10).show(0.25)
     2.5
+    >>> metric_of("brier", positive="yes").values(np.array(["yes", "no"]), np.array([1.0, 0.5]))
+    array([0.  , 0.25])
     """
+    if positive is not None:
+        return _coded(name, positive)
     if isinstance(name, Metric):
         return name
     if name in RANGED:
@@ -140,8 +230,11 @@ class _Clipped:
     top: float
 
     def __call__(self, labels: Array, predictions: Array) -> Array:
-        gap = np.abs(_reals("predictions", predictions) - _reals("labels", labels)) ** self.power
-        return np.minimum(gap / self.top, 1.0)
+        # Privacy: no label may warn or fail; what is no number counts as the most there is.
+        with np.errstate(all="ignore"):
+            gap = np.abs(_reals("predictions", predictions) - _reals("labels", labels))
+            part = gap**self.power / self.top
+            return np.where(part < 1, part, 1.0)
 
 
 def _clipped(name: str, power: int, high: Number | None) -> Metric:
@@ -150,8 +243,51 @@ def _clipped(name: str, power: int, high: Number | None) -> Metric:
     top = float(fraction("high", high, "a finite number above 0"))
     if top <= 0:
         raise BadDeclaration(f"high must be a finite number above 0, got {high!r}")
+    values = _Clipped(power, top)
+    return Metric(name, values, high=top, is_loss=True, kinds=NUMBERS, accepts=_accept_finite)
 
-    return Metric(name, _Clipped(power, top), high=top, is_loss=True)
+
+def _coded(name: "str | Metric", positive: object) -> Metric:
+    if not isinstance(name, str) or name not in CODED:
+        raise BadDeclaration(f"positive= is for {' and '.join(CODED)}, got {name!r}")
+    if not isinstance(positive, str | int | float | np.generic):
+        raise BadDeclaration(
+            f"positive must be a label, text or a number, got {type(positive).__name__}"
+        )
+    kinds = "USO" if isinstance(positive, str) else NUMBERS + "O"
+    return replace(METRICS[name], values=CODED[name](positive), positive=positive, kinds=kinds)
+
+
+def check_labels(metric: Metric, name: str, labels: Array) -> None:
+    """Refuse labels of a kind that a metric cannot read; no label itself is looked at."""
+    if metric.kinds and labels.dtype.kind not in metric.kinds:
+        way = (
+            "; say which label counts: metric_of(..., positive=)"
+            if metric.positive is not None
+            else ""
+        )
+        raise BadDeclaration(f"{metric.name} cannot read labels of {name}, {labels.dtype}{way}")
+
+
+def read_predictions(metric: Metric, name: str, predictions: object, rows: int) -> Array:
+    """Return predictions for ``rows`` labels, which are not looked at."""
+    array = np.asarray(predictions)
+    if array.shape != (rows,):
+        raise BadDeclaration(
+            f"{name} must be {rows:,} values, one for each label, got shape {array.shape}"
+        )
+    metric.accepts(array)
+    return array
+
+
+def measure(metric: Metric, name: str, labels: Array, predictions: Array) -> Array:
+    """Return values in [0, 1]: one for each row, or fewer for disjoint pairs of rows."""
+    found, rows = np.asarray(metric.values(labels, predictions)), len(labels)
+    most = rows // 2 if metric.is_paired else rows
+    if found.ndim != 1 or not (1 if metric.is_paired else rows) <= len(found) <= most:
+        raise BadDeclaration(f"{metric.name} must give one value for each row, or for each pair")
+    check_range(name, found)
+    return found
 
 
 def _reals(name: str, values: Array) -> NDArray[np.float64]:
@@ -159,16 +295,3 @@ def _reals(name: str, values: Array) -> NDArray[np.float64]:
     if array.dtype.kind not in "biuf":
         raise BadDeclaration(f"{name} must be numbers for this metric, got {array.dtype}")
     return array.astype(np.float64)
-
-
-def _zero_one(labels: Array) -> NDArray[np.float64]:
-    """Return labels as 0 and 1: the greater of two classes is 1."""
-    array = np.asarray(labels)
-    if array.dtype.kind == "b":
-        return array.astype(np.float64)
-    classes = np.unique(array)
-    if len(classes) > 2:
-        raise BadDeclaration("this metric needs labels of two classes, got more")
-    if len(classes) == 1 and classes[0] in (0, -1):
-        return np.zeros(len(array))
-    return np.asarray(array == classes[-1], dtype=np.float64)

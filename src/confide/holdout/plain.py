@@ -11,7 +11,15 @@ import numpy as np
 from confide.errors import BadDeclaration
 from confide.exact import Number, positive
 from confide.holdout.intervals import hoeffding_width
-from confide.holdout.methods import Asked, Guarantee, Left, Outcomes, check_left, fields_of
+from confide.holdout.methods import (
+    Asked,
+    Guarantee,
+    Left,
+    Outcomes,
+    check_left,
+    check_rows,
+    fields_of,
+)
 from confide.holdout.noisy_bounds import best_gaussian
 from confide.holdout.state import Progress
 from confide.holdout.thresholdout import FINENESS
@@ -92,11 +100,7 @@ class GaussianAnswers:
     def answer(
         self, progress: Progress, asked: Asked, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
-        if asked.rows != self.rows:
-            raise BadDeclaration(
-                f"normal noise protects {self.rows:,} rows, each with one value in [0, 1]; this "
-                f"metric has {asked.rows:,}"
-            )
+        check_rows(self.name, self.rows, asked)
         batch = asked.first(check_left(self.left(progress)))
         steps = Grid(self.step).read(batch.means)
         noise = _law((self.sigma / self.step) ** 2).draw(len(steps), entropy)
@@ -180,6 +184,7 @@ class Splitting:
         self, progress: Progress, asked: Asked, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
+        check_rows(self.name, self.rows, asked)
         batch = asked.first(check_left(self.left(progress)))
         means, size = batch.means, len(batch.means)
         fresh, nats = np.ones(size, dtype=np.bool_), np.full(size, self.nats)

@@ -3,12 +3,42 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from confide.errors import BadDeclaration
 from confide.holdout.metrics import Metric
 
 if TYPE_CHECKING:
     from confide.holdout.session import Holdout
 
-__all__ = ["Scorer"]
+__all__ = ["Scorer", "predict_column"]
+
+
+def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
+    """Return what an estimator says of each row, in one number: of chances, the positive one's."""
+    predict = getattr(estimator, metric.wants, None)
+    if metric.wants == "predict" or predict is None:
+        return estimator.predict(rows)
+    found = np.asarray(predict(rows))
+    place = _find_class(estimator, metric)
+    if found.ndim == 2 and (metric.positive is not None or found.shape[1] == 2):
+        return found[:, place]
+    # A decision function speaks for the second of two classes.
+    return -found if metric.wants == "decision_function" and place == 0 else found
+
+
+def _find_class(estimator: Any, metric: Metric) -> int:
+    """Return the place of the positive class: the second, where nothing says otherwise."""
+    classes = getattr(estimator, "classes_", None)
+    if metric.positive is None or classes is None:
+        return 1
+    found = [place for place, name in enumerate(classes) if name == metric.positive]
+    if not found:
+        raise BadDeclaration(
+            f"{metric.name} counts the label {metric.positive!r} as positive, and the estimator "
+            "has no such class; say which counts: metric_of(..., positive=)"
+        )
+    return found[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,20 +4,27 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, probability, whole
 from confide.holdout.answers import PLAIN, Answer, Answers, first_answer
-from confide.holdout.charge import charge_session
+from confide.holdout.charge import charge_session, check_curator, check_paid
 from confide.holdout.choice import Terms, choose_method
 from confide.holdout.data import Rows, read_rows
 from confide.holdout.methods import Asked, Guarantee, Left, Method, Outcomes, check_left
-from confide.holdout.metrics import Metric, mean_metric, metric_of
+from confide.holdout.metrics import (
+    Metric,
+    check_labels,
+    mean_metric,
+    measure,
+    metric_of,
+    read_predictions,
+)
 from confide.holdout.plain import Splitting
-from confide.holdout.scoring import Scorer
+from confide.holdout.scoring import Scorer, predict_column
 from confide.holdout.state import FileStore, MemoryStore, Store
 from confide.holdout.values import (
     Floats,
@@ -37,6 +44,9 @@ if TYPE_CHECKING:
     from confide.curator import Curator
 
 __all__ = ["Holdout"]
+
+PAIRED: Final = ("guess-and-check", "naive")
+"""Methods whose claim is right for metrics of pairs: intervals that count them, and none."""
 
 Query: TypeAlias = Callable[..., Any]
 """A function of a block of rows (or of X and y) that returns one value in [0, 1] for each row."""
@@ -99,10 +109,20 @@ class Holdout:
         self._entropy: Entropy = SYSTEM
         self._store: Store = MemoryStore() if ledger is None else FileStore(ledger, name)
         written = json.dumps(self._method.terms(), sort_keys=True)
-        # Privacy: charged before the session exists; a crash in between loses budget only.
-        if curator is not None and not self._store.knows(written):
-            charge_session(curator, self._method, name, written)
-        self._store.open(written, self._method.start(self._entropy))
+        self._open(written, name, curator)
+
+    def _open(self, written: str, name: str, curator: "Curator | None") -> None:
+        """Begin the session, paid for by the curator if there is one, or go on with it."""
+        paid, loss = None, self._method.loss
+        if curator is not None:
+            check_curator(curator, self._method)
+            # Privacy: charged before the session exists; a crash in between loses budget only.
+            if loss is not None and not self._store.knows(written):
+                paid = charge_session(curator, loss, name, written)
+        kept = self._store.open(written, self._method.start(self._entropy), paid)
+        # Privacy: a session begun without this curator's budget never goes on as if it had paid.
+        if curator is not None:
+            check_paid(curator, name, kept)
 
     @property
     def left(self) -> Left:
@@ -125,8 +145,8 @@ class Holdout:
 
     @property
     def loss(self) -> Loss | None:
-        """What the whole session costs in privacy; None where no privacy is promised."""
-        return self._method.loss
+        """What the whole session costs in privacy; None where none is promised, or no longer."""
+        return None if self._store.look().is_spoiled else self._method.loss
 
     def ask(
         self,
@@ -188,14 +208,16 @@ class Holdout:
         squared-error and absolute-error are clipped.
         """
         found = metric_of(metric, high)
-        self._check_metric(found)
+        self.check_metric(found)
         guess = None
         if train_predictions is not None:
-            labels = self._labelled(self._train, "train").labels
-            train = _measure(found, "train predictions", labels, train_predictions)
-            guess = guess_of("train predictions", train)
-        heldout_labels = self._labelled(self._heldout, "heldout").labels
-        heldout = _measure(found, "heldout predictions", heldout_labels, heldout_predictions)
+            rows = self._labelled(self._train, "train")
+            check_labels(found, "train", rows.labels)
+            guess = _guess(found, "train predictions", rows.labels, train_predictions)
+        # Refused for what they are, before a label is read; from there on nothing more is told.
+        name, labels = "heldout predictions", self._heldout.labels
+        given = read_predictions(found, name, heldout_predictions, self._heldout.size)
+        heldout = self._guarded(lambda: measure(found, name, labels, given), found.name)
         return self._answer(guess, heldout, found)
 
     def scorer(self, metric: str | Metric = "accuracy", *, high: Number | None = None) -> Scorer:
@@ -205,18 +227,34 @@ class Holdout:
         the model has not seen), so most candidates cost no overfit.
         """
         found = metric_of(metric, high)
-        self._check_metric(found)
-        self._labelled(self._heldout, "heldout")
+        self.check_metric(found)
         return Scorer(self, found)
 
     def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> Answer:  # noqa: N803
         """Return the metric of a fitted estimator, with its mean over (X, y) for a guess."""
-        predict = getattr(estimator, metric.wants, None) or estimator.predict
-        fold = _measure(metric, "fold predictions", np.asarray(y), _column(predict(X)))
-        rows = self._labelled(self._heldout, "heldout")
-        predictions = self._guarded(lambda: _column(predict(rows.features)), "the estimator")
-        heldout = _measure(metric, "heldout predictions", rows.labels, predictions)
-        return self._answer(mean_of("fold predictions", fold), heldout, metric)
+        self.check_metric(metric)
+        guess = _guess(
+            metric, "fold predictions", np.asarray(y), predict_column(estimator, X, metric)
+        )
+        rows, name = self._heldout, "heldout predictions"
+
+        def values() -> Any:
+            found = predict_column(estimator, rows.features, metric)
+            return measure(
+                metric, name, rows.labels, read_predictions(metric, name, found, rows.size)
+            )
+
+        return self._answer(guess, self._guarded(values, "the estimator"), metric)
+
+    def check_metric(self, metric: Metric) -> None:
+        """Refuse a metric that does not fit the method or the kind of labels; no row is read."""
+        if metric.is_paired and self._method.name not in PAIRED:
+            raise BadDeclaration(
+                f"{metric.name} pairs rows by their labels: one row can move many pairs, and how "
+                f"many there are is not known beforehand, so {self._method.name} cannot promise "
+                "what it does; use method='guess-and-check'"
+            )
+        check_labels(metric, "heldout", self._labelled(self._heldout, "heldout").labels)
 
     def _ask(self, heldout: Any, guesses: Floats | None, metric: Metric) -> Outcomes:
         """Answer the columns of ``heldout``, or its only one, in one turn at the state."""
@@ -237,8 +275,6 @@ class Holdout:
     def _ask_split(self, method: Splitting, heldout: Any, metric: Metric) -> Outcomes:
         """Answer from the rows that belong to each query."""
         columns = heldout.reshape(len(heldout), -1)
-        if len(columns) != method.rows:
-            raise BadDeclaration("splitting needs one value for each row; this metric pairs rows")
         _means("heldout values", heldout)
         with self._store.turn() as turn:
             first = turn.progress.queries
@@ -297,7 +333,7 @@ class Holdout:
             with self._store.turn() as turn:
                 turn.progress = replace(turn.progress, is_spoiled=True)
             raise BadDeclaration(
-                f"{what} failed on the holdout's rows, although it did not on others; nothing was "
+                f"{what} failed on the holdout's rows, and how is not told; nothing was "
                 "answered, and the guarantee of this session is withdrawn. Make it a function that "
                 "gives every possible row a value in [0, 1]"
             ) from None
@@ -315,13 +351,6 @@ class Holdout:
             )
         return rows
 
-    def _check_metric(self, metric: Metric) -> None:
-        if metric.is_paired and self._method.loss is not None:
-            raise BadDeclaration(
-                f"{metric.name} pairs rows by their labels, so one row can move many pairs: "
-                f"{self._method.name} cannot protect that; use method='coding'"
-            )
-
     def __repr__(self) -> str:
         return f"Holdout({self._heldout.size:,} rows, {self._method.name}; {self.left})"
 
@@ -331,16 +360,7 @@ def _means(name: str, values: Any) -> Floats:
     return means_of(name, values) if values.ndim == 2 else np.array([mean_of(name, values)])
 
 
-def _column(predictions: Any) -> Any:
-    """Return one number for each row: of two chances, the second."""
-    array = np.asarray(predictions)
-    return array[:, 1] if array.ndim == 2 and array.shape[1] == 2 else array
-
-
-def _measure(metric: Metric, name: str, labels: Any, predictions: Any) -> Any:
-    array = np.asarray(predictions)
-    if array.shape != np.shape(labels):
-        raise BadDeclaration(
-            f"{name} must be {len(labels):,} values, one for each label, got shape {array.shape}"
-        )
-    return metric.values(labels, array)
+def _guess(metric: Metric, name: str, labels: Any, predictions: Any) -> float:
+    """Return the mean of a metric over rows that are not the holdout's."""
+    given = read_predictions(metric, name, predictions, len(labels))
+    return guess_of(name, measure(metric, name, labels, given))

@@ -8,17 +8,28 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from confide.errors import BadDeclaration, Fault
 
-__all__ = ["FileStore", "MemoryStore", "Progress", "Store", "Turn"]
+__all__ = ["FileStore", "MemoryStore", "Payment", "Progress", "Store", "Turn"]
 
 PATIENCE: Final = 60.0
 TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS holdout_sessions "
     "(name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT NOT NULL)"
 )
+PAYMENTS: Final = (
+    "CREATE TABLE IF NOT EXISTS holdout_payments "
+    "(name TEXT PRIMARY KEY, entry INTEGER NOT NULL, digest TEXT NOT NULL)"
+)
+
+
+class Payment(NamedTuple):
+    """The entry of a curator's ledger that paid for a session, and its link in the chain."""
+
+    entry: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +65,11 @@ class Store(Protocol):
         """Tell whether the session was begun before; refuse one begun on other terms."""
         ...
 
-    def open(self, terms: str, start: Progress) -> None:
-        """Begin a session, or go on with the one begun before on the same terms."""
+    def open(self, terms: str, start: Progress, paid: Payment | None = None) -> Payment | None:
+        """Begin a session, or go on with the one begun before on the same terms.
+
+        Returns what paid for the session that goes on: of one begun before, not ``paid``.
+        """
         ...
 
     def turn(self) -> Any:
@@ -80,10 +94,11 @@ class MemoryStore:
         del terms
         return False
 
-    def open(self, terms: str, start: Progress) -> None:
+    def open(self, terms: str, start: Progress, paid: Payment | None = None) -> Payment | None:
         """Begin the session."""
         del terms
         self._progress = start
+        return paid
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
@@ -138,16 +153,25 @@ class FileStore:
         with self._connect() as connection:
             return self._find(connection, terms)
 
-    def open(self, terms: str, start: Progress) -> None:
+    def open(self, terms: str, start: Progress, paid: Payment | None = None) -> Payment | None:
         """Begin the session, or go on with the one of this name."""
         if not self._path.exists():
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         with self._connect() as connection:
+            connection.execute(PAYMENTS)
             if not self._find(connection, terms):
                 connection.execute(
                     "INSERT INTO holdout_sessions VALUES (?, ?, ?)",
                     (self._name, terms, _write(start)),
                 )
+                if paid is not None:
+                    connection.execute(
+                        "INSERT INTO holdout_payments VALUES (?, ?, ?)", (self._name, *paid)
+                    )
+            kept = connection.execute(
+                "SELECT entry, digest FROM holdout_payments WHERE name = ?", (self._name,)
+            ).fetchone()
+            return None if kept is None else Payment(*kept)
 
     def _find(self, connection: sqlite3.Connection, terms: str) -> bool:
         connection.execute(TABLE)

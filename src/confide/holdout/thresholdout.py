@@ -17,6 +17,7 @@ from confide.holdout.methods import (
     Left,
     Outcomes,
     check_left,
+    check_rows,
     fields_of,
     middle_of,
 )
@@ -48,7 +49,9 @@ class Thresholdout:
     Claim:   with s the sensitivity (1 / rows, and what sums of floats may err), each overfit costs
              a sparse-vector round of epsilon s / sigma and a Laplace answer of s / sigma: the
              session is 2 overfits s / sigma -DP as one row of the holdout is replaced, and has
-             the loss of their composition. Training rows are not protected.
+             the loss of their composition, as long as every query acts row by row: phi gives a
+             row its value in [0, 1] by that row alone, and does not fail. Training rows are not
+             protected.
     Why:     with the guess fixed, |mean - guess| moves by at most FINENESS steps when a row is
              replaced. Within a round move T by s: all that stood stands (s / (2 sigma)); the one
              overfit stays so if its V moves by 2 s (s / (2 sigma)). Its answer has noise of its
@@ -156,11 +159,7 @@ class Thresholdout:
     def answer(
         self, progress: Progress, asked: Asked, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
-        if asked.rows != self.rows:
-            raise BadDeclaration(
-                f"thresholdout protects {self.rows:,} rows, each with one value in [0, 1]; this "
-                f"metric has {asked.rows:,}"
-            )
+        check_rows(self.name, self.rows, asked)
         if asked.guesses is None:
             raise BadDeclaration("thresholdout needs the query's values on the training rows too")
         batch = asked.first(check_left(self.left(progress)))

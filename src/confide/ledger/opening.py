@@ -31,6 +31,7 @@ def open_ledger(
     opening: Filter,
     limits: Limits | None = None,
     *,
+    neighbours: str = "",
     anchor: str | Path | Anchor | None = None,
     wait: float = 30.0,
     clock: Callable[[], int] = now,
@@ -38,7 +39,8 @@ def open_ledger(
     """Return the ledger at an address: a path, ``sqlite:///path`` or ``postgresql://...``.
 
     One that is not there is made, for the budget of ``opening``. One that is there keeps the terms
-    it was made with; they must be of the same budget.
+    it was made with; they must be of the same budget. ``neighbours`` is the relation under which
+    losses are meant, kept with the terms: losses under two relations do not add up.
 
     Raises:
         BadDeclaration: the ledger belongs to another budget.
@@ -50,7 +52,7 @@ def open_ledger(
     try:
         kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
         database.look(lambda connection: database.check_file(connection, whole=False))
-        identity = database.change(lambda connection: _take_in(connection, opening))
+        identity = database.change(lambda connection: _take_in(connection, opening, neighbours))
         ledger = SqlLedger(database, identity, limits, anchor=kept, clock=clock)
         ledger.check_anchor()
     except BaseException:
@@ -59,12 +61,30 @@ def open_ledger(
     return ledger
 
 
-def _take_in(connection: Connection, opening: Filter) -> Identity:
+def _take_in(connection: Connection, opening: Filter, neighbours: str) -> Identity:
     """Make the ledger, or find out whose it is; one process at a time."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
     _bring_up_to_date(connection)
-    return _identify(connection, opening)
+    identity = _identify(connection, opening)
+    _keep_relation(connection, neighbours)
+    return identity
+
+
+def _keep_relation(connection: Connection, neighbours: str) -> None:
+    """Write down the relation of neighbours at its first use; refuse another one."""
+    if not neighbours:
+        return
+    asked = select(META.c.value).where(META.c.name == "neighbours")
+    kept = connection.execute(asked).scalar()
+    if kept is None:
+        connection.execute(insert(META), {"name": "neighbours", "value": neighbours})
+    elif kept != neighbours:
+        raise BadDeclaration(
+            f"this ledger keeps losses for neighbours={kept!r}, and {neighbours!r} is declared; "
+            "declare the ledger's own again, or name another ledger: losses under two relations "
+            "do not add up"
+        )
 
 
 def _bring_up_to_date(connection: Connection) -> None:

@@ -58,8 +58,9 @@ def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Expone
     """Return the choice of a value at a rank among the blocks' results.
 
     Claim:   costs ``part`` of ``granted``.
-    Why:     one block's result moved across a value changes by one how many lie below it, either
-             way; a unit replaced may move two results.
+    Why:     a step with L results below it and m at it has a gap: the distance of a fixed rank from
+             [L, L + m]. One block's result moved changes L or L + m by at most 1, either way; a
+             unit replaced may move two results.
     Source:  [MT07], [Smi11].
     Checked: tests/statistics/test_aggregate.py.
     """

@@ -68,9 +68,9 @@ class Ladder:
         """How many rows noise may well feign: three deviations."""
         match self.noise.law:
             case DiscreteLaplace(scale=scale):
-                return math.ceil(3.0 * 2**0.5 * scale)
+                return math.ceil(3.0 * math.sqrt(2.0) * scale)
             case (RoundedGaussian(sigma_squared=variance),):
-                return math.ceil(3.0 * float(variance) ** 0.5)
+                return math.ceil(3.0 * math.sqrt(variance))
             case _:
                 raise TypeError("a count has noise of its own")
 

@@ -26,8 +26,9 @@ def _steps(results: Floats, grid: ValueGrid) -> list[int]:
     # Privacy: a failed block is a result like any other, so nothing tells how many failed.
     """
     low, step = float(grid.centre), float(grid.step)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         places = np.rint((np.nan_to_num(results, nan=-np.inf) - low) / step)
+    places = np.nan_to_num(places, nan=float(grid.low))
     return [int(place) for place in np.clip(places, grid.low, grid.high)]
 
 
@@ -46,11 +47,15 @@ def choose_block_rank(
     if bend is not None:
         with np.errstate(over="ignore"):
             results = bend(results)
-    places = sorted(_steps(results, grid))
-    ranks = np.arange(len(places) + 1, dtype=np.int64)
-    target = round(level * len(places))
-    breaks = np.array([grid.low, *places, grid.high + 1], dtype=np.int64)
-    return int(choice.choose_interval(breaks, -np.abs(ranks - target), entropy=entropy))
+    filled, blocks = np.unique(np.array(_steps(results, grid), dtype=np.int64), return_counts=True)
+    breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
+    breaks[0], breaks[-1] = grid.low, grid.high + 1
+    breaks[1:-1:2], breaks[2:-1:2] = filled, filled + 1
+    ranks = np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks)])
+    low, high = np.repeat(ranks, 2)[:-1], np.repeat(ranks, 2)[1:]
+    target = round(level * len(results))
+    gaps = np.maximum(np.maximum(low - target, target - high), 0)
+    return int(choice.choose_interval(breaks, -gaps, entropy=entropy))
 
 
 def add_blocks(

@@ -1,6 +1,6 @@
 """The page of leaderboards: a CSV file of predictions in, the best score so far out."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Request
 from fastapi.responses import HTMLResponse
@@ -48,7 +48,7 @@ async def submit(
     return await office.run_question(caller, work)
 
 
-def _page(request: Request, caller: Caller, office: Office, **values: object) -> HTMLResponse:
+def _page(request: Request, caller: Caller, office: Office, **values: Any) -> HTMLResponse:
     found = [office.boards.describe(name) for name in office.boards.names]
     given = {"boards": found, "score": None, "scored": "", **values}
     return render(request, "boards.html", caller, **given)

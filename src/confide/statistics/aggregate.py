@@ -39,6 +39,9 @@ MOST: Final = 10**6
 LEAST_ROWS: Final = 20
 MOST_PAID: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
+NARROWEST: Final = Fraction(1, 2**40)
+SMALLEST: Final = Fraction(1, 2**800)
+"""Bounds below this, or this near each other, would leave steps that are no doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
     low, high = (fraction("bounds", end, "pairs of finite numbers") for end in pair)
     if low >= high:
         raise BadDeclaration(f"bounds need low < high, got {pair!r}")
+    if high - low < max(abs(low), abs(high), SMALLEST) * NARROWEST:
+        raise BadDeclaration(f"bounds so near each other leave no room for steps, got {pair!r}")
     return low, high
 
 
@@ -169,7 +174,7 @@ class _Release:
         if self.sampling.blocks is not None:
             return Share(0), share
         count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-        self.asked.desk.plan(self._count(), count)
+        self.asked.plan(self._count(), count)
         return count, rest
 
     def _pooling(self, share: Share) -> Pooling:

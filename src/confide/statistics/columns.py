@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from confide.declare import Bool, Category, Column, Date, Float, Int, Text
 from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
@@ -13,9 +13,19 @@ from confide.query.names import match_name, suggest_name
 from confide.statistics.families import Scaled
 from confide.statistics.reading import Asked
 
-__all__ = ["Numbers", "Within", "declared_column", "number_column", "plan_sums", "read_within"]
+__all__ = [
+    "ROWS",
+    "Numbers",
+    "Within",
+    "declared_column",
+    "number_column",
+    "plan_sums",
+    "read_within",
+]
 
 Within = tuple[float, float] | None
+ROWS: Final = "the rows"
+"""The name of a count beside keys: no declared name has a space."""
 
 
 @dataclass(frozen=True, slots=True)

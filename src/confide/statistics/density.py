@@ -199,7 +199,7 @@ class _Prepared:
 
     def plan(self, bins: Bins) -> Plan:
         query = self.asked.desk.read(self.shape.query(bins, self.clip))
-        return self.asked.desk.plan(query, self.share)
+        return self.asked.plan(query, self.share)
 
 
 def estimate_density(
@@ -257,7 +257,7 @@ def _fixed(asked: Asked, shape: Histogram, bins: Bins, clip: tuple[float, float]
     paid = pay(
         asked,
         {"estimate": "density", "query": canonical(read)},
-        lambda share: asked.desk.plan(read, share),
+        lambda share: asked.plan(read, share),
         lambda plan, hold: {"steps": release_totals(asked.desk, plan, hold)},
     )
     found = _read(shape.name, bins, paid.prepared, paid.noisy)
@@ -269,8 +269,8 @@ def _chosen(asked: Asked, shape: Histogram, clip: tuple[float, float]) -> Densit
 
     def prepare(share: Share) -> _Prepared:
         part, rest = split_share(share, (CHOICE_PART, 1 - CHOICE_PART))
-        plan = asked.desk.plan(finest, part)
-        variance = Fraction(float(total_variances(asked.desk.plan(finest, rest))[0]))
+        plan = asked.plan(finest, part)
+        variance = Fraction(float(total_variances(asked.plan(finest, rest))[0]))
         granted = asked.desk.prices.loss(part)
         choice = plan_width(
             shape.levels, variance, plan.contribution, asked.desk.neighbours, granted

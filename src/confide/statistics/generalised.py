@@ -176,10 +176,10 @@ def fit_generalised(asked: Asked, table: str, design: Design, family: str) -> Es
     start = asked.desk.read(plan_sums(table, design.names, begin, counted=design.has_intercept))
 
     def prepare(share: Share) -> tuple[Share, ...]:
-        plan = asked.desk.plan(start, split_share(share, PARTS)[0])
+        plan = asked.plan(start, split_share(share, PARTS)[0])
         shares = split_share(share, _parts(plan))
         curved = asked.desk.read(_question(model, np.ones(model.size), CURVED))
-        asked.desk.plan(curved, shares[CURVED])  # refused now, not after the charge
+        asked.plan(curved, shares[CURVED])  # refused now, not after the charge
         return shares
 
     def release(shares: tuple[Share, ...], hold: Hold) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class _Walk:
         query = self.start
         if number:
             query = self.asked.desk.read(_question(self.model, self.coefficients, number))
-        return self.asked.desk.plan(query, self.shares[number])
+        return self.asked.plan(query, self.shares[number])
 
     def take(self, number: int, plan: Plan, steps: list[list[int]]) -> None:
         """Move on by what a round released."""

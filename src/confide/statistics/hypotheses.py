@@ -16,7 +16,7 @@ from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
 from confide.query import sum as total
 from confide.release import Cost
-from confide.statistics.columns import declared_column, number_column
+from confide.statistics.columns import ROWS, declared_column, number_column
 from confide.statistics.families import Normal
 from confide.statistics.likelihood import release_sums
 from confide.statistics.reading import Asked, Floats, Paid, Sums, read_sums
@@ -132,7 +132,7 @@ def compare_means(asked: Asked, table: str, column: str, by: str) -> Comparison:
     law = Normal(numbers.scaled)
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
     sums = {f"s{i}": total(term) for i, term in enumerate(law.terms(numbers.term))}
-    paid = release_sums(asked, "compare means", rows.group_by(group).agg(n=count(), **sums))
+    paid = release_sums(asked, "compare means", rows.group_by(group).agg(**{ROWS: count(), **sums}))
     found = read_sums(paid.prepared, paid.noisy["steps"])
     sizes = np.maximum(found.values[:, 0], 1.0)
     solved = law.solve(found.values)
@@ -151,7 +151,7 @@ def compare_proportions(asked: Asked, table: str, column: str, by: str) -> Compa
     if not numbers.is_binary:
         raise UnsupportedQuery(f"a proportion is of a Bool or Int(0, 1) column, not {column!r}")
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
-    query = rows.group_by(group, numbers.name).agg(n=count())
+    query = rows.group_by(group, numbers.name).agg(**{ROWS: count()})
     paid = release_sums(asked, "compare proportions", query)
     found = read_sums(paid.prepared, paid.noisy["steps"])
     counts = found.values[:, 0].reshape(2, 2)
@@ -204,7 +204,7 @@ def check_independence(asked: Asked, table: str, first: str, second: str) -> Ind
     if min(shape) < 2 or shape[0] * shape[1] > MOST_CELLS:
         raise UnsupportedQuery(f"a table has at least 2 x 2 and at most {MOST_CELLS} cells")
     rows = TableQuery(table).where(*(col(name).not_null() for name in names))
-    paid = release_sums(asked, "independence", rows.group_by(*names).agg(n=count()))
+    paid = release_sums(asked, "independence", rows.group_by(*names).agg(**{ROWS: count()}))
     sums = read_sums(paid.prepared, paid.noisy["steps"])
     counts = sums.values[:, 0].reshape(shape)
     statistic = float(_chi_square(counts))

@@ -12,7 +12,7 @@ from confide.declare import Bool, Category, Int
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 from confide.query import Query, TableQuery, canonical, col, count
-from confide.statistics.columns import Within, declared_column, number_column, plan_sums
+from confide.statistics.columns import ROWS, Within, declared_column, number_column, plan_sums
 from confide.statistics.estimate import Estimate, make_estimate
 from confide.statistics.families import FAMILIES, FAMILY_LIST, Family, make_family
 from confide.statistics.gaussian import MultivariateNormal
@@ -61,7 +61,7 @@ def release_sums(asked: Asked, kind: str, query: TableQuery) -> Paid[Plan]:
     return pay(
         asked,
         {"estimate": kind, "query": canonical(read)},
-        lambda share: asked.desk.plan(read, share),
+        lambda share: asked.plan(read, share),
         lambda plan, hold: {"steps": release_totals(asked.desk, plan, hold)},
     )
 
@@ -96,7 +96,7 @@ def _estimate_counts(asked: Asked, table: str, columns: Sequence[str], family: s
     if not binary and (family == "bernoulli" or not levels):
         wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool or a short Int"
         raise UnsupportedQuery(f"a {family} law needs a column declared as {wanted}")
-    query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(n=count())
+    query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(**{ROWS: count()})
     paid = release_sums(asked, family, query)
     sums = read_sums(paid.prepared, paid.noisy["steps"])
     counts = sums.values[:, 0]

@@ -269,12 +269,15 @@ class Estimators(ABC):
     ) -> None:
         """Let analysts ask for an estimator of the owner's by name; its bounds are the owner's.
 
-        Only functions registered here, or given by the owner, ever see rows.
+        Only functions registered here, or given by the owner, ever see rows. Answers are found
+        again by the name: give a function that changed a new one.
         """
         if not isinstance(name, str) or not name.isidentifier():
             raise BadDeclaration(f"an estimator needs a plain name, got {name!r}")
         if self.analyst:
             raise UnsupportedQuery("only the owner registers estimators")
+        if name in self.estimators:
+            raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
         self.estimators[name] = (estimator, tuple(columns), bounds)
 
     def sample_and_aggregate(
@@ -300,7 +303,9 @@ class Estimators(ABC):
         """
         from confide.statistics.aggregate import Sampling, estimate_blocks
 
-        asked = self._asked(want, fresh=fresh, key=key)
+        # A function given by hand is not known again: another may have the same name.
+        is_fresh = fresh or not isinstance(estimator, str)
+        asked = self._asked(want, fresh=is_fresh, key=key)
         if isinstance(estimator, str):
             if estimator not in self.estimators:
                 known = ", ".join(sorted(self.estimators)) or "none so far"
@@ -326,7 +331,10 @@ class Estimators(ABC):
 
 
 def _name_function(function: object) -> str:
-    """Return the name of a function, under which the ledger keeps what it gave."""
+    """Return the name of a function, which the ledger writes down beside what it cost."""
     if not callable(function):
         raise BadDeclaration(f"estimator must be a function or a registered name, got {function!r}")
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
+    kind = type(function)
+    inside = getattr(function, "__module__", None) or kind.__module__
+    named = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return f"{inside}.{named or f'<{kind.__qualname__}>'}"

@@ -183,7 +183,7 @@ class _Finder:
 
     def plan(self, share: Share, windows: Sequence[Sequence[float]]) -> Plan:
         """Return the plan of the sums within these windows."""
-        return self.asked.desk.plan(self._query(windows), share)
+        return self.asked.plan(self._query(windows), share)
 
     def _query(self, windows: Sequence[Sequence[float]]) -> Query:
         names = [one.name for one in self.columns]

@@ -88,7 +88,7 @@ class Pooling:
         if declared is not None:
             return grid_of_bounds(*declared)
         middle, distance = (_unbend(step) for step in found)
-        reach = FAR * max(abs(distance), 2.0**-20)
+        reach = FAR * max(abs(distance), abs(middle) * 2.0**-20, 2.0**-20)
         return grid_of_bounds(Fraction(middle - reach), Fraction(middle + reach))
 
     def quartiles(self, sealed: SealedBlocks, place: int, grid: ValueGrid) -> list[int]:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from confide.declare import Catalog
 from confide.desk import Call, Desk
+from confide.errors import UnsupportedQuery
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan import DeclaredKeys, Plan
 from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Value
+from confide.query.tree import Aggregate, Query, Value
 from confide.release import Cost, NoisyTotals, perturb
 from confide.release.reference import reference_noise
 
@@ -51,6 +52,19 @@ class Asked:
     catalog: Catalog
     grant: Callable[[], Share]
     call: Call
+
+    def plan(self, query: Query, share: Share) -> Plan:
+        """Return the plan of sums, or refuse groups that nobody declared: before any charge.
+
+        # Privacy: naming undeclared groups would take delta, for which estimates do not pay.
+        """
+        plan = self.desk.plan(query, share)
+        if not isinstance(plan.keys, DeclaredKeys):
+            raise UnsupportedQuery(
+                "estimates are made of groups known beforehand, and this column has too many "
+                "values for that; declare a shorter range, or a Category"
+            )
+        return plan
 
 
 @dataclass(frozen=True, slots=True)
