@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.release.formats import to_csv, to_json
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.release import Answer, Cost
 from confide.release.figures import Cell, Figures, figures_of, plain
+from confide.release.formats import to_csv, to_json
 from confide.release.svg import draw_chart, draw_charts
 
 SVG = "{http://www.w3.org/2000/svg}"
