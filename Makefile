@@ -48,7 +48,7 @@ bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 
 bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries
 	$(BIN)/python bench/utility.py
-	$(BIN)/python bench/statistics.py
+	$(BIN)/python bench/estimates.py
 
 oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-APART = {"utility"}  # measures errors, not speed, and needs peers: `make bench-utility`
+APART = {"estimates", "utility"}  # measure errors, not speed: `make bench-utility`
 
 
 def find(names: list[str]) -> list[Path]:

@@ -270,7 +270,7 @@ def test_a_ledger_of_a_newer_version_is_a_fault(any_home: Home) -> None:
     ledger.reserve(ask(), TENTH)
     engine = create_engine(read_address(any_home.address))
     with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE confide_version SET version_num = '9999'"))
     engine.dispose()
     with pytest.raises(LedgerNewer, match="9999"):
         any_home.again()

@@ -91,7 +91,7 @@ def test_kinds_of_labels_are_refused_unseen() -> None:
         (metric_of("brier", positive="yes"), numbers),
         (metric_of("squared-error", high=1), text),
     ):
-        with pytest.raises(BadDeclaration, match="cannot read labels"):
+        with pytest.raises(BadDeclaration, match="cannot read the labels"):
             check_labels(metric, "heldout", labels)
     for wrong in ("accuracy", "squared-error"):
         with pytest.raises(BadDeclaration, match="positive= is for brier and auc"):

@@ -335,7 +335,7 @@ def test_arguments_are_not_ignored_under_auto() -> None:
     """A tau without overfits, or a privacy loss without training rows, is refused too."""
     with pytest.raises(BadDeclaration, match="tau= is not used"):
         Holdout(N, N, tau=0.1, queries=10)
-    with pytest.raises(BadDeclaration, match="epsilon= is not used.*thresholdout"):
+    with pytest.raises(BadDeclaration, match=r"epsilon= is not used.*thresholdout"):
         Holdout(None, N, queries=10, epsilon=1)
     with pytest.raises(BadDeclaration, match="overfits= is not used"):
         Holdout(None, N, queries=10, overfits=3)

@@ -164,7 +164,7 @@ METRICS: Final = {
         accepts=_accept_finite,
     ),
 }
-CODED: Final = {"brier": _Brier, "auc": _Auc}
+CODED: Final[dict[str, Callable[[object], Score]]] = {"brier": _Brier, "auc": _Auc}
 RANGED: Final = {"squared-error": 2, "absolute-error": 1}
 
 
@@ -261,12 +261,11 @@ def _coded(name: "str | Metric", positive: object) -> Metric:
 def check_labels(metric: Metric, name: str, labels: Array) -> None:
     """Refuse labels of a kind that a metric cannot read; no label itself is looked at."""
     if metric.kinds and labels.dtype.kind not in metric.kinds:
-        way = (
-            "; say which label counts: metric_of(..., positive=)"
-            if metric.positive is not None
-            else ""
+        coded = f"say which one counts: metric_of({metric.name!r}, positive=...)"
+        way = "give numbers" if metric.positive is None else coded
+        raise BadDeclaration(
+            f"{metric.name} cannot read the labels of {name}, which are {labels.dtype}; {way}"
         )
-        raise BadDeclaration(f"{metric.name} cannot read labels of {name}, {labels.dtype}{way}")
 
 
 def read_predictions(metric: Metric, name: str, predictions: object, rows: int) -> Array:

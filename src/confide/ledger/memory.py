@@ -3,7 +3,7 @@
 import os
 import secrets
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -120,7 +120,7 @@ class MemoryLedger:
             record, self._head = add_answer(self._head, hold.entry, written, self._clock())
             self._answers[hold.entry] = record
             question = Question(charge.text, charge.fingerprint, charge.analyst)
-            self._asked[name_question(question)].append(hold.entry)
+            insort(self._asked[name_question(question)], hold.entry)  # newest by its charge
             return charge.receipt()
 
     def resume(self, question: Question, key: str) -> Hold | Stored | None:

@@ -22,7 +22,7 @@ __all__ = ["open_ledger"]
 
 NEWEST: Final = "0001"
 STEPS: Final = Path(__file__).parent / "migrations"
-VERSIONS: Final = "alembic_version"
+VERSIONS: Final = "confide_version"
 GATE: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
 
 
@@ -120,7 +120,7 @@ def _bring_up_to_date(connection: Connection) -> None:
 def _version(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSIONS):
         return None
-    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    found = connection.execute(text("SELECT version_num FROM confide_version")).scalar()
     return None if found is None else str(found)
 
 

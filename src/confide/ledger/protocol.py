@@ -183,7 +183,7 @@ class Ledger(Protocol):
         ...
 
     def stored(self, question: Question) -> Stored | None:
-        """Return the newest answer to the same question over the same declaration."""
+        """Return the answer to the same question whose charge is the newest, if there is one."""
         ...
 
     def answer(self, entry: int) -> Stored | None:

@@ -138,7 +138,7 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
              sqrt(k / n) of results on k blocks, which is small beside 1 / sqrt(n) when epsilon
              sqrt(k) is large; a bias of (k / n)^2 is so while k is below n^(3/4).
     Source:  [NRS07], [Smi08], [Smi11]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_aggregate.py, bench/statistics.py.
+    Checked: tests/statistics/test_aggregate.py, bench/estimates.py.
     """
     function = correct_bias(sampling.estimator) if corrected else sampling.estimator
     release = _Release(asked, sampling, function)
