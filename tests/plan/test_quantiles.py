@@ -245,7 +245,7 @@ def test_three_choices_cost_what_was_granted(granted: Loss) -> None:
     parts = [price(choice.loss, granted) for choice in choices]
 
     assert 1 - Fraction(1, 10**12) < sum(parts) <= 1
-    assert Fraction(9, 10) >= parts[0] > Fraction(9, 10) - Fraction(1, 10**12)
+    assert Fraction(4, 5) >= parts[0] > Fraction(4, 5) - Fraction(1, 10**12)
 
 
 def test_statistics_share_the_cost_by_their_number(rng: np.random.Generator) -> None:

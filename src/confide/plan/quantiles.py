@@ -22,8 +22,8 @@ from confide.query.tree import Expression
 __all__ = ["End", "Histogram", "Quantile", "plan_quantile", "read_level"]
 
 MOST_PARTS: Final = 10**6
-VALUE_PART: Final = Fraction(9, 10)
-END_PART: Final = Fraction(1, 20)
+VALUE_PART: Final = Fraction(4, 5)
+END_PART: Final = Fraction(1, 10)
 MISS: Final = 0.025
 MARGIN: Final = Fraction(3, 2)
 UNSEEN: Final = math.log(4_000)
