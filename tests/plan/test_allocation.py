@@ -1,18 +1,31 @@
 """One cost divided among questions."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.loss import UNITS, Share
-from confide.plan.allocation import allocate, weighted_error
+from confide.plan.allocation import allocate
 
 errors = st.lists(
     st.one_of(st.none(), st.just(0.0), st.floats(1e-6, 1e12)), min_size=1, max_size=12
 )
 totals = st.integers(10**9, UNITS).map(Share)
 powers = st.sampled_from([1, 2])
+
+
+def weighted_error(
+    errors: Sequence[float | None], equal: Share, shares: Sequence[Share], power: int
+) -> float:
+    """Return what the known errors of equal shares add up to under other shares."""
+    pairs = zip(errors, shares, strict=True)
+    return sum(
+        error * float(Fraction(equal.units, share.units)) ** power
+        for error, share in pairs
+        if error is not None
+    )
 
 
 @given(errors=errors, total=totals, power=powers)

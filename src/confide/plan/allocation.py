@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from confide.loss import Share
 
-__all__ = ["allocate", "weighted_error"]
+__all__ = ["allocate"]
 
 
 def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[Share, ...]:
@@ -41,15 +41,3 @@ def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[
 def _root(ratio: float, power: int) -> Fraction:
     """Return ratio ** (1 / (power + 1)), of at least a thousandth: every question gets a share."""
     return Fraction(max(ratio ** (1 / (power + 1)), 1e-3)).limit_denominator(10**9)
-
-
-def weighted_error(
-    errors: Sequence[float | None], equal: Share, shares: Sequence[Share], power: int
-) -> float:
-    """Return what the known errors of equal shares add up to under other shares."""
-    pairs = zip(errors, shares, strict=True)
-    return sum(
-        error * float(Fraction(equal.units, share.units)) ** power
-        for error, share in pairs
-        if error is not None
-    )
