@@ -12,9 +12,9 @@ from confide.holdout.methods import (
     Guarantee,
     Left,
     Outcomes,
+    Written,
     check_left,
     check_rows,
-    fields_of,
     log_two_over,
     middle_of,
 )
@@ -27,7 +27,7 @@ PROOF: Final = "docs/proofs/holdout.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding:
+class Rounding(Written):
     """Tell the cell of every mean; no guess is needed.
 
     Law:     the answer is the middle of the mean's cell, one of ``cells``.
@@ -64,13 +64,6 @@ class Rounding:
         width = sampling_width(self.rows, log_answers(self.queries, self.cells), self.beta)
         return 1 / (2 * self.cells) + width
 
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
-
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, None)
 
@@ -97,7 +90,7 @@ class Rounding:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(Written):
     """Tell only the best mean so far, as one of few levels: a leaderboard.
 
     Levels are fixed cells of [0, 1], which halves the error of steps counted from the last score.
@@ -137,13 +130,6 @@ class Ladder:
         """What every score shown keeps."""
         width = sampling_width(self.rows, log_ladder(self.queries, self.levels), self.beta)
         return 1 / (2 * self.levels) + width
-
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
 
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, None)

@@ -23,9 +23,9 @@ from confide.holdout.methods import (
     Guarantee,
     Left,
     Outcomes,
+    Written,
     check_left,
     check_rows,
-    fields_of,
     log_two_over,
     middle_of,
 )
@@ -39,7 +39,7 @@ PROOF: Final = "docs/proofs/holdout.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Coding:
+class Coding(Written):
     """Let the guess stand while it is near; otherwise tell the cell of the mean, at most B times.
 
     Law:     the guess stands when the mean over the rows is within ``threshold`` of it; else the
@@ -104,13 +104,6 @@ class Coding:
             self.rows, count, self.beta
         )
 
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
-
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, self.overfits - progress.overfits)
 
@@ -152,7 +145,7 @@ class Coding:
 
 
 @dataclass(frozen=True, slots=True)
-class GuessAndCheck:
+class GuessAndCheck(Written):
     """Check guess after guess, for ever; intervals widen with what was told.
 
     Law:     as `Coding`, without limits; query i after s guesses that stood and o overfits has
@@ -185,13 +178,6 @@ class GuessAndCheck:
     def cells(self) -> int:
         """Cells no wider than the threshold, so that an overfit leaves the guess's cell."""
         return math.ceil(1 / self.threshold)
-
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
 
     def left(self, progress: Progress) -> Left:
         del progress

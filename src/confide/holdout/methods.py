@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,9 @@ __all__ = [
     "Left",
     "Method",
     "Outcomes",
+    "Written",
     "check_left",
     "check_rows",
-    "fields_of",
     "log_two_over",
     "middle_of",
 ]
@@ -202,9 +202,21 @@ def log_two_over(beta: float) -> float:
     return math.log(2 / beta)
 
 
-def fields_of(method: Any) -> dict[str, object]:
-    """Return the terms of a method as they are written down."""
-    found = {field.name: getattr(method, field.name) for field in fields(method)}
-    return {
-        name: str(value) if isinstance(value, Fraction) else value for name, value in found.items()
-    }
+class Written:
+    """What all methods share: terms that can be written down, and a beginning without secrets."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+
+    def terms(self) -> dict[str, object]:
+        """Return the method with its terms, as they are written down."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # methods are dataclasses
+        return {"method": self.name} | {
+            name: str(value) if isinstance(value, Fraction) else value
+            for name, value in given.items()
+        }
+
+    def start(self, entropy: Entropy) -> Progress:
+        """Return where a session begins."""
+        del entropy
+        return Progress()

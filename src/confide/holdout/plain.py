@@ -16,9 +16,9 @@ from confide.holdout.methods import (
     Guarantee,
     Left,
     Outcomes,
+    Written,
     check_left,
     check_rows,
-    fields_of,
 )
 from confide.holdout.noisy_bounds import best_gaussian
 from confide.holdout.state import Progress
@@ -35,7 +35,7 @@ SPLIT: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianAnswers:
+class GaussianAnswers(Written):
     """Tell every mean with normal noise; no guess is needed.
 
     Law:     mean + rounded normal noise of deviation sigma, on a grid of which ``FINENESS`` steps
@@ -87,13 +87,6 @@ class GaussianAnswers:
         more = float(self.sigma) / near * (1 + 1e-9)
         return spread * more + float(self.step + ERROR)
 
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
-
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, None)
 
@@ -126,7 +119,7 @@ class GaussianAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class Splitting:
+class Splitting(Written):
     """Answer every query from rows of its own.
 
     Law:     query i is the mean over rows (i - 1) k to i k - 1, k = rows // queries.
@@ -166,13 +159,6 @@ class Splitting:
         """What every answer keeps."""
         return hoeffding_width(self.each, self.nats)
 
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
-
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, None)
 
@@ -204,7 +190,7 @@ class Splitting:
 
 
 @dataclass(frozen=True, slots=True)
-class Naive:
+class Naive(Written):
     """Tell every mean as it is: for comparison only, since nothing is promised.
 
     Law:     the mean itself.
@@ -219,13 +205,6 @@ class Naive:
     name = "naive"
     needs_guess = False
     loss = None
-
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
-
-    def start(self, entropy: Entropy) -> Progress:
-        del entropy
-        return Progress()
 
     def left(self, progress: Progress) -> Left:
         del progress

@@ -16,9 +16,9 @@ from confide.holdout.methods import (
     Guarantee,
     Left,
     Outcomes,
+    Written,
     check_left,
     check_rows,
-    fields_of,
     middle_of,
 )
 from confide.holdout.noisy_bounds import fits_theorem, theorem_sigma, thresholdout_margins
@@ -38,7 +38,7 @@ CHUNK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholdout:
+class Thresholdout(Written):
     """Let the guess stand while it is near the rows' mean, both up to noise; else tell the mean.
 
     Law:     all on a grid of which ``FINENESS`` steps are the sensitivity of a mean. A guess is
@@ -146,9 +146,6 @@ class Thresholdout:
             sigma=float(self.sigma),
             cells=self.cells,
         )
-
-    def terms(self) -> dict[str, object]:
-        return {"method": self.name, **fields_of(self)}
 
     def start(self, entropy: Entropy) -> Progress:
         return Progress(secret=self._draw_threshold(entropy))
