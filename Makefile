@@ -5,15 +5,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 ORACLE := .venv-oracle
 PEERS := .venv-peers
+TUMULT := .venv-tumult
 # Twice quiet: warnings are silent, errors are printed and stop make.
 INSTALL := -m pip --quiet --quiet --disable-pip-version-check install
 
 export CONFIDE_ORACLE_PYTHON ?= $(CURDIR)/$(ORACLE)/bin/python
 export CONFIDE_PEERS_PYTHON ?= $(CURDIR)/$(PEERS)/bin/python
+export CONFIDE_TUMULT_PYTHON ?= $(CURDIR)/$(TUMULT)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check soak format format-check lint types layers bench bench-utility oracle peers pictures tree lock clean
+.PHONY: help demo test check soak format format-check lint types layers bench bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -23,9 +25,10 @@ demo: .venv/core  ## ask a small invented table a few questions
 
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
 	@tools/install_chromium.sh
+	@tools/install_java.sh
 	$(BIN)/python -m pytest
 
-check: format-check lint types layers test  ## what CI runs
+check: format-check lint types layers docs test  ## what CI runs
 
 format-check: .venv/dev  ## complain about code that `make format` would change
 	$(BIN)/ruff format --check .
@@ -46,9 +49,16 @@ format: .venv/dev  ## format the code
 bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 	$(BIN)/python bench/__main__.py
 
+bench-scale: .venv/dev  ## measure time and memory up to 10^8 rows, on each engine
+	@tools/install_java.sh
+	$(BIN)/python bench/scale.py --plot docs/pictures/scale.svg
+
 bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries
 	$(BIN)/python bench/utility.py
 	$(BIN)/python bench/estimates.py
+
+bench-peers: .venv/dev $(ORACLE)/ready $(PEERS)/ready $(TUMULT)/ready  ## measure errors and seconds beside five other libraries, and write the page
+	$(BIN)/python bench/beside.py --write
 
 oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
 
@@ -66,14 +76,22 @@ soak: .venv/dev  ## run what takes hours: kills, random neighbours, odd requests
 
 pictures: .venv/dev  ## draw the pictures of the documents again
 	$(BIN)/python tools/draw_pictures.py
+	$(BIN)/python -m tools.draw_answer
 	$(BIN)/python -m tools.draw_attacks
 	$(BIN)/python -m tools.draw_statistics
+
+docs: .venv/dev  ## write the documents as a site that needs no network, into build/site
+	$(BIN)/python -m tools.write_site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+matrix:  ## install the wheel with each extra alone, in environments of their own, and use it
+	$(PYTHON) tools/try_installs.py
 
 tree:  ## print the layers, ground first
 	@$(PYTHON) tools/tree.py
 
 clean:  ## remove what the other targets made
-	rm -rf .venv $(ORACLE) $(PEERS) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv $(ORACLE) $(PEERS) $(TUMULT) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps. `core` is what users get; `dev` adds what tests need, pinned and with hashes.
@@ -107,10 +125,18 @@ $(PEERS)/ready: requirements-peers.txt
 	@$(PEERS)/bin/python $(INSTALL) --require-hashes --requirement requirements-peers.txt
 	@touch $@
 
+# Tumult pins an older Spark, which needs Java 17 or older.
+$(TUMULT)/ready: requirements-tumult.txt
+	@echo "installing Tumult into $(TUMULT)"
+	@$(PYTHON) -m venv $(TUMULT)
+	@$(TUMULT)/bin/python $(INSTALL) --require-hashes --requirement requirements-tumult.txt
+	@touch $@
+
 # All files of requirements are written here and nowhere else: names, versions, hashes, no
 # addresses. uv.lock is a by-product and not kept.
 UV := .venv-lock/bin/uv
-ORACLES := opendp==0.16.* dp-accounting==0.6.* numpy>=2.4
+ORACLES := opendp[polars]==0.16.* dp-accounting==0.6.* numpy>=2.4
+TUMULT_NAMES := tmlt.analytics==0.21.*
 # diffprivlib 0.6 does not import with scikit-learn 1.9.
 PEER_NAMES := diffprivlib==0.6.* pipeline-dp==0.3.* smartnoise-sql==1.0.* scikit-learn<1.8
 COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
@@ -128,4 +154,6 @@ lock: $(UV)  ## renew the pinned requirements of tests and oracles
 		--output-file requirements-oracle.txt -
 	printf '%s\n' $(foreach peer,$(PEER_NAMES),'$(peer)') | $(UV) $(COMPILE) \
 		--output-file requirements-peers.txt -
+	printf '%s\n' $(foreach peer,$(TUMULT_NAMES),'$(peer)') | $(UV) $(COMPILE) \
+		--output-file requirements-tumult.txt -
 	! grep --extended-regexp '://|--(extra-)?index-url|--find-links' requirements-*.txt

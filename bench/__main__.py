@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-APART = {"estimates", "utility"}  # measure errors, not speed: `make bench-utility`
+# Run by `make bench-utility`, `make bench-peers` and by hand.
+APART = {"beside", "coverage", "estimates", "scale", "utility"}
 
 
 def find(names: list[str]) -> list[Path]:

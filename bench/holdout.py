@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from confide.holdout import Holdout, plan
 from confide.holdout.choice import USES
 from confide.holdout.experiment import METHODS, run_experiment
-from support.analysts import boost_votes, poison_training, sign_votes
+from support.analysts import boost_votes, poison_training, save_the_last, sign_votes
 
 MOST_COLUMN = 1.3
 MOST_MATRIX = 2.0
@@ -92,7 +92,7 @@ def measure_experiment() -> list[str]:
 def measure_plans() -> list[str]:
     """Print how many of 500 sessions fail at the rows that the plan demands."""
     missed, rng = [], np.random.default_rng()
-    analysts = (sign_votes, poison_training, boost_votes)
+    analysts = (sign_votes, poison_training, boost_votes, save_the_last)
     for way in WAYS:
         more: dict[str, Any] = {"epsilon": 2} if way == "thresholdout" else {}
         bounds = plan(**TERMS, **more).bounds
@@ -101,7 +101,7 @@ def measure_plans() -> list[str]:
         failures = 0
         for place in range(SESSIONS):
             holdout = Holdout(n, n, method=way, beta=BETA, **used)
-            report = analysts[place % 3](holdout, rng, n, TERMS["queries"] - 1)
+            report = analysts[place % 4](holdout, rng, n, TERMS["queries"] - 1)
             is_far = way != "ladder" and report.worst > TERMS["tau"]
             failures += is_far or not report.is_covered
         print(f"  {way}: n = {n:,}, {failures} of {SESSIONS} sessions failed (at most {BETA:.0%})")

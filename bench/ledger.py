@@ -2,12 +2,16 @@
 
 Promised, within one run: a ledger makes at least 60 % of the durable changes a second that the bare
 database makes, where a bare change is one transaction of two inserts and one update in plain SQL
-through the database's own driver, and a question is two changes, the charge and its answer. After
-a million charges a question takes at most 1.5 times what it takes after a thousand.
+through the database's own driver. A question is two changes, the charge and its answer, for the
+first must be on disk before a row is read and the second before anything is shown; so both sides
+wait for the disk once a change, and changes are compared with changes. The charge writes a record,
+a key and the head; the answer a record and the head. The bare side keeps no index and computes no
+digest. No anchor is named: it would wait for another disk, once more for each change. After a
+million charges a question takes at most 1.5 times what it takes after a thousand.
 
 Both sides take turns in the same folder (and the same server), and a ratio is the median over all
-rounds, since other work on the machine slows both alike. `bench/ledger.py 100000` takes a shorter
-history.
+rounds, since other work on the machine slows both alike. The faster the disk, the more the ratio
+weighs the work in Python. `bench/ledger.py 100000` takes a shorter history.
 """
 
 import secrets

@@ -11,6 +11,7 @@ from hypothesis import settings
 from support.entropy import SeededEntropy
 from support.oracle import ask_oracle
 from support.postgres import Postgres, run_postgres
+from support.spark import Spark, run_spark
 
 SEED: Final = "confide"
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
@@ -57,6 +58,13 @@ def postgres() -> Iterator[Postgres]:
     """Run one PostgreSQL server for the whole session; each test makes a database in it."""
     with run_postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Spark]:
+    """Run one Spark for the whole session, which takes some ten seconds to start."""
+    with run_spark() as started:
+        yield started
 
 
 @pytest.hookimpl(wrapper=True)

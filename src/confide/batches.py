@@ -17,6 +17,7 @@ from confide.query import Query, canonical, is_selection
 from confide.release import Answer, NoisyTotals, perturb, predict_errors
 from confide.release.estimates import estimate
 from confide.release.reference import reference_noise
+from confide.release.sizes import check_written, write_sizes
 
 __all__ = ["Batch", "plan_batch", "release_batch", "square_error"]
 
@@ -115,12 +116,15 @@ def release_batch(
     settled = request.settled
     share = request.share(grant) if settled is None else settled.receipt.share
     planned = plan_batch(desk, batch, share)
+    plans = [plan for _, plan in planned]
     if settled is None:
-        failure = sum((plan.failure for _, plan in planned), Fraction(0))
+        failure = sum((plan.failure for plan in plans), Fraction(0))
         # Privacy: charged for all questions before any row is read.
         hold = request.reserve(share, failure, readings=len(planned))
-        noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for _, plan in planned]
-        settled = request.commit(hold, {"answers": [one.to_json() for one in noisy]})
+        noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for plan in plans]
+        written = {"answers": [one.to_json() for one in noisy], "sizes": write_sizes(plans)}
+        settled = request.commit(hold, written)
+    check_written(settled.noisy, plans)
     answers = [
         Answer(
             plan,

@@ -8,7 +8,7 @@ from pathlib import Path
 from confide.batches import Batch, release_batch
 from confide.declare import Budget, Catalog, Limits, PublicTable, Table
 from confide.desk import Call, Desk, Request, Score, Settled, find_ledger, settle
-from confide.engines import DuckDB, Sealed
+from confide.engines import Sealed, open_engine
 from confide.errors import UnsupportedQuery
 from confide.exact import Number
 from confide.explain import Explanation, explain_plan, explain_selection
@@ -89,7 +89,7 @@ class Curator(Estimators):
             ledger, budget, self.catalog, limits, anchor, neighbours=self.neighbours
         )
         self._prices = Prices(budget, self.ledger)
-        self._engine = DuckDB(self.catalog, salt=self.ledger.salt)
+        self._engine = open_engine(self.catalog, salt=self.ledger.salt)
         self._names = Names(self.catalog, self._engine.facts.kinds)
         self._fingerprint = f"{self.catalog.fingerprint()}:{self.neighbours}"
         self.analyst = self.purpose = ""

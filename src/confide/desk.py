@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confide import ledger as ledgers  # those in databases are imported when first used
 from confide.declare import Budget, Catalog, Limits
-from confide.engines import DuckDB
+from confide.engines import Engine
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery
 from confide.ledger import (
     AnsweredAlready,
@@ -71,7 +71,7 @@ class Desk:
     """What a curator lends to all who read: its ledger, its engine, its plans and prices."""
 
     ledger: Ledger
-    engine: DuckDB
+    engine: Engine
     neighbours: Neighbours
     fingerprint: str
     prices: Prices
@@ -195,4 +195,5 @@ def find_ledger(
         return MemoryLedger(opening, limits)
     if limits is not None:
         raise BadDeclaration("a ledger that is given has its own limits; leave limits out")
+    given.keep_relation(neighbours.value)
     return given

@@ -98,7 +98,8 @@ def _explain_limits(plan: Plan) -> Iterator[str]:
         limits, is_grouped = limits_of(source.source, plan.catalog, plan.facts), False
     if limits.is_cut:
         rows = f"{limits.rows:,} row{'s' if limits.rows > 1 else ''}"
-        groups = f" in at most {limits.groups:,} groups" if is_grouped else ""
+        several = "s" if limits.groups > 1 else ""
+        groups = f" in at most {limits.groups:,} group{several}" if is_grouped else ""
         yield (
             f"Of each unit at most {rows}{groups} count; which ones is decided by a keyed hash of "
             "the unit's own rows."
@@ -112,8 +113,8 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
     match plan.keys:
         case DeclaredKeys(groups=groups):
             yield (
-                f"It answers every {names} that the declaration allows, {len(groups):,} groups, "
-                "whether rows have them or not."
+                f"It answers every {names} that the declaration allows, {len(groups):,} "
+                f"group{'s' if len(groups) > 1 else ''}, whether rows have them or not."
             )
         case EarnedKeys(selection=selection):
             yield (

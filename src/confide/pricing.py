@@ -122,7 +122,7 @@ class Prices:
             case RenyiLoss(order=order, divergence=divergence):
                 return GaussianLoss(2 * divergence / order)
             case loss:
-                raise BadDeclaration(f"no noise can be calibrated to {loss!r}")
+                raise BadDeclaration(f"noise needs a pure, Gaussian or Renyi loss, got {loss!r}")
 
     def failure(self, share: Share) -> Fraction:
         """Return the delta that goes with a share: the same part of the pot."""

@@ -57,7 +57,9 @@ def pair_candidates(
         return {name: score(name) for name in names}
     missing = [name for name in names if name not in score]
     if missing:
-        raise BadDeclaration(f"score has no question for the candidate {missing[0]!r}")
+        raise BadDeclaration(
+            f"score has no question for the candidate {missing[0]!r}; give every candidate one"
+        )
     return {name: score[name] for name in names}
 
 

@@ -4,20 +4,29 @@ Each first succeeds against what a naive program does with the same rows.
 """
 
 import math
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any, Final
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from confide.audit import Claim, weigh
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table, Text
 from confide.ledger import Hold, Question
 from confide.loss import Share
+from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian
 from confide.release import perturb
 from support.entropy import SeededEntropy
+from support.laws import ALPHA
 from support.neighbours import MUCH, open_one, outcome, totals_of
 
 TINY: Final = 2.0**-60
@@ -128,6 +137,39 @@ def test_odd_values_change_no_shape(text: str, odd: float | None) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS n FROM p WHERE {} % -1 = 0",
+        "SELECT SUM({} % -1) AS s FROM p",
+        "SELECT COUNT(*) AS n FROM p WHERE {} / -1 > 0",
+        "SELECT COUNT(*) AS n FROM p WHERE -({}) > 0",
+        "SELECT COUNT(*) AS n FROM p WHERE ABS({}) > 0",
+        "SELECT COUNT(*) AS n FROM p WHERE ROUND({}, -3) > 0",
+        "SELECT COUNT(*) AS n FROM p WHERE {} - 1 > 0",
+        "SELECT COUNT(*) AS n FROM p WHERE {} * 3 > 0",
+    ],
+)
+@pytest.mark.parametrize(
+    "least",
+    ["-9223372036854775808", "-9223372036854775807 - 1", "CAST('-9223372036854775808' AS BIGINT)"],
+)
+def test_the_least_number_of_64_bits_is_no_fault(text: str, least: str) -> None:
+    """A row that reaches -2^63 is answered like any other; dividing it by -1 overflows naively."""
+    with pytest.raises(duckdb.Error):
+        duckdb.sql("SELECT x % -1 FROM (VALUES ((-9223372036854775808)::BIGINT)) v(x)").fetchall()
+    reached = text.format(f"(CASE WHEN x > 50 THEN {least} ELSE 0 END)")
+    seen = {
+        outcome(
+            open_one([{"who": 1, "x": 1}, {"who": 2, "x": value}], {"x": Int(0, 100)}, unique=True),
+            reached,
+        )
+        for value in (30, 60)
+    }
+    assert {"answered"} == {words[0] for words in seen}
+    assert 1 == len(seen)
+
+
 def test_naive_clipping_lets_nan_through() -> None:
     """What is guarded against: one NaN makes a clipped sum NaN."""
     assert math.isnan(np.clip(np.array([0.1, math.nan]), 0, 1).sum())
@@ -168,6 +210,43 @@ def test_no_line_of_a_file_changes_how_others_are_read(mark: str, tmp_path: Path
         )
 
     assert [40, 41, 41] == counts
+
+
+def flip_coins(chance: float) -> Callable[[], int]:
+    """Return a naive sampler: a sign, and as many coins as it takes until one falls."""
+
+    def draw() -> int:
+        size = 0
+        while random.random() > chance:
+            size += 1
+        return size if random.random() < 0.5 else -size
+
+    return draw
+
+
+def tell_time(draw: Callable[[], int]) -> float:
+    """Return the p-value of a rank correlation between the size of noise and its time."""
+    sizes, times = [], []
+    for _ in range(20_000):
+        start = perf_counter_ns()
+        drawn = draw()
+        times.append(perf_counter_ns() - start)
+        sizes.append(abs(drawn))
+    return float(stats.spearmanr(sizes, times).pvalue)
+
+
+@pytest.mark.statistical
+def test_time_does_not_tell_the_noise() -> None:
+    """How long a draw takes says nothing of its size; of coins flipped until one falls it does.
+
+    Draws are independent of each other, so whatever else slows the machine down makes no
+    correlation where there is none.
+    """
+    laws = (DiscreteLaplace(Fraction(20)), RoundedGaussian(Fraction(400)))
+
+    assert tell_time(flip_coins(1 / 20)) < ALPHA
+    for law in laws:
+        assert tell_time(partial(law.draw_one, SYSTEM)) > ALPHA
 
 
 def test_bounds_and_counts_are_never_taken_from_rows() -> None:

@@ -120,6 +120,8 @@ def test_a_question_is_explained_in_sentences(here: Path) -> None:
         (2, "No such command", ["nonsense"]),
         (2, "is there already", ["init", "visits.csv"]),
         (2, "must be a .parquet or .csv", ["init", "x.xlsx", "--config", "y.toml"]),
+        (2, "is there already", ["demo", "--data", "visits.csv"]),
+        (2, "a .csv or .parquet", ["demo", "--data", "people.xlsx"]),
     ],
 )
 def test_refusals_and_wrong_use_have_their_codes(
@@ -157,8 +159,10 @@ def test_init_check_and_ask(here: Path) -> None:
     draft = (here / "new.toml").read_text(encoding="utf-8")
     for line, finished in {
         "# epsilon = 1.0 ": "epsilon = 1.0 ",
-        '# unit = "COLUMN"': 'unit = "pid"',
-        '# age = { type = "TYPE" }': 'age = { type = "int", low = 0, high = 80 }',
+        '# unit = "pid"': 'unit = "pid"',
+        '# age = { type = "int", low = LOW, high = HIGH }': (
+            'age = { type = "int", low = 0, high = 80 }'
+        ),
     }.items():
         assert line in draft
         draft = draft.replace(line, finished)
@@ -170,6 +174,27 @@ def test_init_check_and_ask(here: Path) -> None:
     assert "keep them to yourself" in checked.stdout
     question = "SELECT AVG(age) AS a FROM visits"
     assert 0 == run("sql", question, "--epsilon", "1", "--config", "new.toml").exit_code
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_the_survey_can_be_had_as_a_file(here: Path, name: str) -> None:
+    """`confide demo --data` writes the survey, from which `confide init` drafts a declaration."""
+    assert 0 == run("demo", "--data", name).exit_code
+    assert 0 == run("init", name, "--config", "new.toml").exit_code
+    draft = (here / "new.toml").read_text(encoding="utf-8")
+
+    assert '# unit = "person" ' in draft
+    assert '# systolic = { type = "int", low = LOW, high = HIGH }' in draft
+
+
+def test_a_draft_from_a_file_with_odd_names_says_how_to_mend_them(here: Path) -> None:
+    """Columns that cannot be declared are named in the draft, and a copy with others is offered."""
+    (here / "odd.csv").write_text("Patient ID,cost\n1,2\n", encoding="utf-8")
+    shown = run("init", "odd.csv", "--config", "new.toml")
+
+    assert 0 == shown.exit_code
+    assert "normalize_names=True" in shown.stdout
+    assert "'Patient ID' cannot be declared" in (here / "new.toml").read_text(encoding="utf-8")
 
 
 def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import event, text
 
 from confide.declare import Limit, Limits
 from confide.ledger import SqlLedger
@@ -42,11 +42,11 @@ def listen(ledger: SqlLedger, act: Callable[[], object]) -> list[Statement]:
     def hear(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
         heard.append((statement, parameters))
 
-    def hear_driver(self: Prepared, connection: Connection, values: Any = None) -> Any:
+    def hear_driver(self: Prepared, connection: Any, values: Any = None) -> Any:
         cursor = run(self, connection, values)
         words, places, constants = self._written[connection.dialect.name]
         named = {**constants, **(values or {})}
-        heard.append((words, named if places is None else tuple(named[name] for name in places)))
+        heard.append((words, named if places is None else places(named)))
         return cursor
 
     engine = ledger._database._current()

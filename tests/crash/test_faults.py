@@ -15,6 +15,7 @@ from sqlalchemy import create_engine, text
 
 from confide.errors import Fault
 from confide.ledger import (
+    Hold,
     LedgerDamaged,
     LedgerNewer,
     LedgerUnavailable,
@@ -25,7 +26,7 @@ from confide.ledger.chain import PATIENCE
 from confide.ledger.database import read_address
 from confide.loss import Share
 from support.ledgers import DAY, NOISY, TENTH, WHOLE, Clock, Home, ask
-from support.postgres import Postgres
+from support.postgres import Postgres, run_postgres
 from support.tree import ROOT
 
 SMALL: Final = Share.floor("1/1000000")
@@ -330,3 +331,60 @@ def test_a_memory_ledger_does_not_survive_a_fork() -> None:
 
     assert 2 == os.waitstatus_to_exitcode(status)
     hold.use()
+
+
+FULL: Final = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$
+"""
+
+
+def test_a_full_disk_of_a_server_is_a_fault(postgres: Postgres, tmp_path: Path) -> None:
+    """A server that says that its disk is full charges nothing; a held charge can be resumed."""
+    home = Home("postgresql", tmp_path, postgres)
+    ledger = home.open()
+    hold = ledger.reserve(ask(), TENTH, key="k")
+    with postgres.connect(str(read_address(home.address).database)) as owner:
+        owner.execute(FULL)
+        for table in ("confide_charges", "confide_answers"):
+            owner.execute(
+                f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} EXECUTE FUNCTION refuse()"
+            )
+        with pytest.raises(LedgerUnavailable, match="disk is full"):
+            ledger.reserve(ask(), TENTH)
+        with pytest.raises(LedgerUnavailable, match="disk is full"):
+            ledger.commit(hold, NOISY)
+        owner.execute("DROP FUNCTION refuse CASCADE")
+    again = home.again().resume(ask(), "k")
+    assert isinstance(again, Hold)
+    ledger.commit(again, NOISY)
+    ledger.verify()
+
+    assert TENTH == ledger.filter.spent
+    home.close()
+
+
+@pytest.mark.parametrize("table", ["confide_head", "confide_charges", "confide_answers"])
+def test_a_corrupted_page_of_a_server_is_a_fault(tmp_path: Path, table: str) -> None:
+    """A server finds a damaged page by its checksum; the ledger faults and answers nothing."""
+    with run_postgres() as server:
+        home = Home("postgresql", tmp_path, server)
+        ledger = home.open()
+        ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
+        name = str(read_address(home.address).database)
+        home.close()
+        with server.connect(name) as connection:
+            connection.execute("CHECKPOINT")
+            found = connection.execute("SELECT pg_relation_filepath(%s)", (table,)).fetchone()
+            assert found is not None
+        place = server.sockets / "data" / str(found[0])
+        server.restart(lambda: overwrite(place))
+        with pytest.raises((LedgerUnavailable, LedgerDamaged)):
+            home.again().verify()
+
+
+def overwrite(path: Path) -> None:
+    """Write noise into the middle of a file's first page, where its rows are."""
+    with path.open("r+b") as file:
+        file.seek(PAGE)
+        file.write(os.urandom(PAGE // 2))

@@ -20,6 +20,7 @@ from support.racers import SHARES
 from support.tree import ROOT
 
 PATIENCE: Final = 600
+FORKS: Final = 200
 Told = list[dict[str, Any]]
 
 
@@ -101,10 +102,9 @@ def test_cut_connections_change_nothing(postgres: Postgres) -> None:
 
 @pytest.mark.slow
 def test_forks_share_neither_budget_nor_noise(address: str) -> None:
-    """Forks (200, 40 in PostgreSQL) get a share each, and no two of them draw the same noise."""
-    count = 200 if "://" not in address else 40
-    told = finish(start(address, "--processes", count, "--inherit"))
+    """Two hundred forks get a share each, and no two of them draw the same noise."""
+    told = finish(start(address, "--processes", FORKS, "--inherit"))
     granted = [entry for one in told for entry in one["granted"]]
 
-    assert count == len(told) == len(granted) == len(set(granted))
-    assert count == len({one["drawn"] for one in told})
+    assert FORKS == len(told) == len(granted) == len(set(granted))
+    assert FORKS == len({one["drawn"] for one in told})

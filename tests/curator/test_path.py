@@ -24,6 +24,12 @@ from confide.plan import Plan
 from confide.query.sql import read_sql
 from confide.release import perturb
 
+
+def engine_of(curator: Curator) -> Any:
+    """Return the engine, to be tampered with."""
+    return curator._engine
+
+
 QUESTION: Final = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
 SECRET: Final = "Wilhelmina"
 
@@ -99,7 +105,7 @@ def test_charge_then_read_then_keep(budget: Budget) -> None:
 def test_a_failure_of_the_engine_leaves_the_charge() -> None:
     """What was charged stays spent when the engine fails: no refund can tell about data."""
     curator = open_curator()
-    curator._engine._connection = Broken()  # type: ignore[assignment]
+    engine_of(curator)._connection = Broken()
     with pytest.raises(Fault):
         curator.sql(QUESTION, share="1/10")
 
@@ -110,7 +116,7 @@ def test_a_failure_of_the_engine_leaves_the_charge() -> None:
 def test_engine_messages_stay_inside() -> None:
     """An analyst whose question fails learns that it failed, and no word of the engine's."""
     curator = open_curator()
-    curator._engine._connection = Broken()  # type: ignore[assignment]
+    engine_of(curator)._connection = Broken()
     with pytest.raises(Fault) as caught:
         curator.sql(QUESTION, share="1/10")
 
@@ -121,11 +127,11 @@ def test_engine_messages_stay_inside() -> None:
 def test_a_failed_question_can_be_asked_again_and_pays_again() -> None:
     """After a failure nothing is stored, so the next try is a new charge."""
     curator = open_curator()
-    healthy = curator._engine._connection
-    curator._engine._connection = Broken()  # type: ignore[assignment]
+    healthy = engine_of(curator)._connection
+    engine_of(curator)._connection = Broken()
     with pytest.raises(Fault):
         curator.sql(QUESTION, share="1/10")
-    curator._engine._connection = healthy
+    engine_of(curator)._connection = healthy
     answer = curator.sql(QUESTION, share="1/10")
 
     assert not answer.reused
@@ -299,8 +305,8 @@ def test_neighbours_see_the_same_statement(budget: Budget) -> None:
     for people in (0, 1, 6, 7):
         curator = open_curator(frame(people), budget=budget)
         statements: list[str] = []
-        curator._engine._salt = "grain"
-        curator._engine._connection = Listening(curator._engine._connection, statements)  # type: ignore[assignment]
+        engine_of(curator)._salt = "grain"
+        engine_of(curator)._connection = Listening(engine_of(curator)._connection, statements)
         answer = curator.sql(QUESTION, share="1/10")
         heard.append(statements)
         shapes.append((answer.columns, [row["ward"] for row in answer.rows], answer.cost))
@@ -321,7 +327,7 @@ def test_nothing_is_logged_or_warned_of(
         answer.rows, answer.interval_rows()
         with pytest.raises(UnsupportedQuery):
             curator.sql(f"SELECT note FROM visits WHERE note = '{SECRET}'", share="1/10")
-        curator._engine._connection = Broken()  # type: ignore[assignment]
+        engine_of(curator)._connection = Broken()
         with pytest.raises(Fault):
             curator.sql(QUESTION, share="1/10", fresh=True)
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.declare.draft import DraftTable, draft_toml, name_table
+from confide.declare.draft import DraftTable, draft_toml, guess_unit, name_table
 from confide.declare.tables import NAME
 from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
@@ -47,6 +48,33 @@ def test_a_finished_draft_is_a_declaration() -> None:
     assert list(TABLE.columns) == list(table.columns)
 
 
+def test_guessed_types_stay_comments() -> None:
+    """What was guessed from rows is no line of the declaration until the owner makes it one."""
+    guessed = replace(TABLE, is_guessed=True)
+
+    assert {} == tomllib.loads(draft_toml([guessed]))["tables"]["visits"]["columns"]
+    assert "guessed from the first rows" in draft_toml([guessed])
+
+
+@pytest.mark.parametrize(
+    ("unit", "names"),
+    [
+        ("patient", ["age", "patient"]),
+        ("CustomerID", ["id", "CustomerID"]),
+        ("id", ["visit_id", "id"]),
+        (None, ["visit_id", "age", "ward"]),
+    ],
+)
+def test_a_unit_is_proposed_by_its_name(unit: str | None, names: list[str]) -> None:
+    """A column named for a person is proposed as the unit, and then not as a column."""
+    table = DraftTable("t", "t.csv", dict.fromkeys(names, Kind.TEXT))
+    text = draft_toml([table])
+    columns = tomllib.loads(text)["tables"]["t"]["columns"]
+
+    assert f'# unit = "{unit or "COLUMN"}" ' in text
+    assert [name for name in names if name != unit] == list(columns)
+
+
 @given(
     names=st.lists(st.text(min_size=1, max_size=12), max_size=5),
     source=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
@@ -56,9 +84,10 @@ def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
     table = DraftTable("t", source, dict.fromkeys(names, Kind.TEXT))
     found = tomllib.loads(draft_toml([table]))
 
-    assert {"budget", "tables"} == set(found)
+    assert {"budget", "ledger", "tables"} == set(found)
     assert source == found["tables"]["t"]["source"]
-    assert {name for name in names if NAME.match(name)} == set(found["tables"]["t"]["columns"])
+    asked = {name for name in names if NAME.match(name)} - {guess_unit(names)}
+    assert asked == set(found["tables"]["t"]["columns"])
 
 
 @given(stems=st.lists(st.text(max_size=80), max_size=6))

@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines import marks
@@ -20,7 +21,10 @@ from support.marks import keep_rows
 
 UNITS: Final = 120
 ALIKE: Final = 12_000
-LIMITS: Final = ((1, 1), (3, 3), (4, 1), (6, 2), (15, 3), (20, MOST_LEVELS), (40, 12), (12, 12))
+LIMITS: Final = (
+    *((1, 1), (3, 3), (4, 1), (6, 2), (15, 3), (40, 20), (20, 20)),
+    *((40, MOST_LEVELS), (40, MOST_LEVELS + 1)),
+)
 KEYS: Final = {"none": [], "one": ["k0"], "two": ["k0", "k1"]}
 PARTS: Final = ["t0", "t1"]
 KINDS: Final = {
@@ -40,7 +44,7 @@ def rng(entropy: SeededEntropy) -> np.random.Generator:
 
 def draw_rows(rng: np.random.Generator) -> pa.Table:
     """Return rows of units of all sizes, with NULLs, many of them alike."""
-    sizes = rng.choice([1, 2, 3, 5, 15, 16, 60], UNITS)
+    sizes = rng.choice([1, 2, 3, 5, 15, 16, 60, 150], UNITS)
     count = int(sizes.sum())
     texts = np.array(["", "a", "ä", None, *(f"key {place}" for place in range(12))], dtype=object)
     units = rng.integers(-(2**62), 2**62, UNITS)
@@ -82,10 +86,31 @@ def cut_plainly(
 def test_the_rows_that_stay_are_those_of_the_plain_rule(
     limits: tuple[int, int], keys: list[str], rng: np.random.Generator
 ) -> None:
-    """Dropping rows early and sparing small units changes nothing of what stays."""
+    """Dropping rows of large units early changes nothing of what stays."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
     assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
+
+
+@pytest.mark.parametrize("most", [1, 3, MOST_LEVELS])
+def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generator) -> None:
+    """Of a unit with 20,000 groups fewer than one in five reaches the window."""
+    groups = np.arange(20_000)
+    connection = duckdb.connect()
+    connection.register("drawn", pa.table({UNIT: np.full(len(groups), 7), "k0": groups}))
+    chosen = select(map(column, [UNIT, "k0"]), table("drawn"))
+    kinds = {UNIT: Kind.INT, "k0": Kind.INT}
+    limits, salt = Contribution(40, most, is_cut=True), str(rng.integers(2**60))
+    cut = cut_rows(chosen, limits, ["k0"], [], salt, kinds=kinds)
+    window = cut.find(sql.Window)
+    assert window is not None
+    source = window.find_ancestor(sql.Select)
+    assert source is not None
+    source.set("expressions", [sql.Count(this=sql.Star())])
+    source.set("with_", cut.args["with_"])
+    found = connection.execute(source.sql("duckdb")).fetchall()
+
+    assert most <= found[0][0] < len(groups) / 5
 
 
 def test_columns_may_have_any_name(rng: np.random.Generator) -> None:

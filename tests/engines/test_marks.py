@@ -12,11 +12,10 @@ import pytest
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines import marks
 from confide.engines.cuts import MOST_LEVELS, cut_rows
-from confide.engines.expressions import Sql
 from confide.engines.fragments import UNIT, column, select, table
-from confide.engines.marks import LEVEL, MARK, mark_rows
+from confide.engines.marks import LEVELS, MARK, level_of, mark_rows
+from confide.engines.postgres_spelling import POSTGRESQL
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -87,7 +86,7 @@ def run_there(
         connection.execute(f"CREATE TABLE odd ({listed})")
         with connection.cursor() as cursor:
             cursor.executemany("INSERT INTO odd VALUES (%s, %s, %s, %s, %s, %s)", rows)
-            text = statement.sql("postgres")
+            text = POSTGRESQL.write(statement)
             return cursor.execute(text).fetchall()
 
 
@@ -95,40 +94,40 @@ def write_marks(salt: str) -> sql.Select:
     return mark_rows(select(map(column, NAMES), table("odd")), NAMES, NAMES, KINDS, salt)
 
 
-def text_digit_there(text: Sql) -> Sql:
-    """Return `marks._text_digit` in the words of PostgreSQL."""
-    digest = text.sql("postgres")
-    bytes_ = " || ".join(f"SUBSTR(MD5({digest}), {place}, 2)" for place in (31, 29, 27, 25))
-    return sql.Paren(this=sql.Var(this=f"CAST(CAST('x' || {bytes_} AS BIT(32)) AS BIGINT) >> 1"))
-
-
 def test_marks_follow_their_law(rng: np.random.Generator) -> None:
-    """Marks and levels of odd values, NULL among them, are what plain Python computes."""
+    """Marks of odd values, NULL among them, are what plain Python computes."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
-    expected = [(*row, *mark_of(zip(row, KINDS.values(), strict=True), salt)) for row in rows]
+    expected = [(*row, mark_of(zip(row, KINDS.values(), strict=True), salt)) for row in rows]
 
     assert Counter(expected) == Counter(run_here(rows, write_marks(salt)))
-    assert all(0 <= mark < 2**62 for *_, mark, _ in expected)
+    assert all(0 <= mark < LEVELS * 2**41 for *_, mark in expected)
 
 
-def test_marks_are_the_same_on_postgresql(
-    postgres: Postgres, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_levels_rise_with_marks() -> None:
+    """Each mark has one of 48 levels, a single bit, and one that comes before has no higher."""
+    ends = [mark for place in range(LEVELS) for mark in (place << 41, ((place + 1) << 41) - 1)]
+    connection = duckdb.connect()
+    connection.register("marks", pa.table({MARK: ends}))
+    levels = select([level_of()], table("marks"))
+    found = [level for (level,) in connection.execute(levels.sql("duckdb")).fetchall()]
+
+    assert [2 ** (place // 2) for place in range(2 * LEVELS)] == found
+
+
+def test_marks_are_the_same_on_postgresql(postgres: Postgres, rng: np.random.Generator) -> None:
     """One salt gives every row the same mark on DuckDB and on PostgreSQL."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
     here = run_here(rows, write_marks(salt))
-    monkeypatch.setattr(marks, "_text_digit", text_digit_there)
     there = run_there(rows, write_marks(salt), postgres)
 
     assert Counter(here) == Counter(there)
 
 
-@pytest.mark.parametrize("limits", [(40, MOST_LEVELS + 1), (10, 10)], ids=str)
+@pytest.mark.parametrize("limits", [(40, MOST_LEVELS + 1), (40, 4), (10, 10)], ids=str)
 def test_the_same_rows_stay_on_postgresql(
     limits: tuple[int, int],
     postgres: Postgres,
     rng: np.random.Generator,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A unit is cut to the same rows on DuckDB and on PostgreSQL."""
     rows, salt = draw_rows(rng, units=3), str(rng.integers(2**60))
@@ -139,7 +138,6 @@ def test_the_same_rows_stay_on_postgresql(
         return cut_rows(chosen, Contribution(*limits, is_cut=True), keys, parts, salt, kinds=KINDS)
 
     here = run_here(rows, write())
-    monkeypatch.setattr(marks, "_text_digit", text_digit_there)
     there = run_there(rows, write(), postgres)
 
     assert limits[0] * 3 >= len(here) > limits[0]
@@ -159,8 +157,7 @@ def test_no_value_is_favoured(
     chosen = select(map(column, [UNIT, "k0"]), table("pairs"))
     salt = str(rng.integers(2**60))
     marked = mark_rows(chosen, [UNIT, "k0"], [UNIT, "k0"], {UNIT: Kind.INT, "k0": Kind.INT}, salt)
-    order = f'("{MARK}" & 2147483647) - "{LEVEL}" * 2147483648'
-    first = f'SELECT arg_min(k0, {order}) FROM ({marked.sql("duckdb")}) GROUP BY "{UNIT}"'
+    first = f'SELECT arg_min(k0, "{MARK}") FROM ({marked.sql("duckdb")}) GROUP BY "{UNIT}"'
     draws = [key for (key,) in connection.execute(first).fetchall()]
 
     assert chi_square_p(draws, dict.fromkeys(keys, 1 / len(keys))) > ALPHA

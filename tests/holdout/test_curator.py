@@ -1,8 +1,15 @@
 """A private session inside a curator pays for all of itself, first."""
 
+import pickle
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -11,9 +18,46 @@ import pytest
 import confide as cf
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.holdout import Holdout
+from confide.holdout.state import Progress
+from confide.ledger import LedgerBehind
+from support.postgres import Postgres
 
-N = 1_000
-HALF = np.tile([0.0, 1.0], N // 2)
+N: Final = 1_000
+HALF: Final = np.tile([0.0, 1.0], N // 2)
+TERMS: Final[dict[str, Any]] = {"queries": 100, "overfits": 5, "epsilon": 1}
+
+
+ASK: Final = """
+import pickle
+import sys
+from pathlib import Path
+import numpy as np
+import confide as cf
+holdout, answered = pickle.loads(Path(sys.argv[1]).read_bytes()), 0
+try:
+    while True:
+        holdout.ask(np.tile([0.0, 1.0], 500), np.tile([0.0, 1.0], 500))
+        answered += 1
+except cf.BudgetExceeded:
+    print(answered)
+"""
+
+
+@contextmanager
+def killed_at_commit(curator: cf.Curator) -> Iterator[None]:
+    """Stop whoever wants to keep an answer, as a kill at that point would."""
+
+    def crash(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(curator.ledger, "commit", crash)
+        yield
+
+
+def copy_database(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
 
 
 def open_curator(**more: Any) -> cf.Curator:
@@ -48,53 +92,126 @@ def test_gaussian_budgets_pay_for_sessions_too(method: str) -> None:
     assert 0 < curator.budget.spent.share < Fraction(1, 2)
 
 
-def test_what_does_not_fit_is_never_begun(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_never_begun() -> None:
     """A session that costs more than is left is refused, and leaves no state behind."""
     curator = open_curator()
-    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 3, "ledger": tmp_path / "h"}
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            Holdout(N, N, curator=curator, **terms)
+            Holdout(N, N, curator=curator, queries=100, overfits=5, epsilon=3)
 
-    assert 0 == curator.budget.spent.share
-    assert not (tmp_path / "h").exists()
+    assert [] == list(curator.ledger.entries())
 
 
-def test_going_on_is_free(tmp_path: Path) -> None:
-    """A session found in its file was paid for when it began."""
+@pytest.mark.parametrize("where", ["memory", "file", "server"])
+def test_going_on_is_free(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Opened again on the same terms, wherever the ledger is, a session goes on and pays once."""
+    address: str | Path | None = tmp_path / "ledger.db" if where == "file" else None
+    if where == "server":
+        server: Postgres = request.getfixturevalue("postgres")
+        address = server.create()
+    curator = open_curator(ledger=address)
+    Holdout(N, N, curator=curator, **TERMS).ask(HALF, HALF)
+    again = open_curator(ledger=address) if address else curator
+    holdout = Holdout(N, N, curator=again, **TERMS)
+    holdout.ask(HALF, HALF)
+
+    assert 98 == holdout.left.queries
+    assert Fraction(1, 2) == pytest.approx(again.budget.spent.share, rel=1e-9)
+    again.ledger.verify()
+
+
+def test_other_terms_and_other_files_are_refused(tmp_path: Path) -> None:
+    """A name stands for one session, whose state is in the curator's ledger and nowhere else."""
     curator = open_curator()
-    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 1, "ledger": tmp_path / "h"}
-    Holdout(N, N, curator=curator, **terms)
-    Holdout(N, N, curator=curator, **terms)
+    Holdout(N, N, curator=curator, **TERMS)
+    with pytest.raises(BadDeclaration, match="other terms"):
+        Holdout(N, N, curator=curator, **{**TERMS, "queries": 99})
+    with pytest.raises(BadDeclaration, match="leave ledger= out"):
+        Holdout(N, N, curator=curator, ledger=tmp_path / "h", **TERMS)
+    for name in ("", "a\0b", "x" * 101):
+        with pytest.raises(BadDeclaration, match="name must be"):
+            Holdout(N, N, curator=curator, name=name, **TERMS)
 
     assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
 
 
-def test_a_session_goes_on_only_where_it_was_paid(tmp_path: Path) -> None:
-    """With curator=, a session begun without, or paid by another ledger, is refused uncharged."""
-    first, second = open_curator(), open_curator()
-    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 1, "ledger": tmp_path / "h"}
-    Holdout(N, N, name="free", **terms)
-    Holdout(N, N, name="paid", curator=first, **terms)
-    # The other ledger has an entry of the same number, with a digest of its own.
-    Holdout(N, N, name="other", curator=second, **terms)
-    for name, curator in (("free", first), ("paid", second), ("other", first)):
-        with pytest.raises(BadDeclaration, match="another name="):
-            Holdout(N, N, name=name, curator=curator, **terms)
+def test_a_charge_that_a_crash_left_is_taken_up() -> None:
+    """Killed between charge and beginning, a session begins on the same charge."""
+    curator = open_curator()
+    with killed_at_commit(curator), pytest.raises(KeyboardInterrupt):
+        Holdout(N, N, curator=curator, **TERMS)
+    holdout = Holdout(N, N, curator=curator, **TERMS)
 
-    assert Fraction(1, 2) == pytest.approx(first.budget.spent.share, rel=1e-9)
-    assert 100 == Holdout(N, N, name="paid", curator=first, **terms).left.queries
-    assert 100 == Holdout(N, N, name="paid", **terms).left.queries
+    assert 100 == holdout.left.queries
+    assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
 
 
-def test_a_ledger_in_a_file_knows_what_it_paid_for(tmp_path: Path) -> None:
-    """Opened again from its file, a curator's ledger lets the session go on, and pays once."""
-    terms: dict[str, Any] = {"queries": 100, "overfits": 5, "epsilon": 1, "ledger": tmp_path / "h"}
-    for _ in range(2):
-        curator = open_curator(ledger=tmp_path / "ledger.db")
-        Holdout(N, N, curator=curator, **terms)
+def test_a_step_that_a_crash_left_is_taken_by_the_next() -> None:
+    """Killed between taking a step and keeping it, nothing was told, and the next query counts."""
+    curator = open_curator()
+    holdout = Holdout(N, N, curator=curator, **TERMS)
+    with killed_at_commit(curator), pytest.raises(KeyboardInterrupt):
+        holdout.ask(HALF, HALF)
+    assert 100 == holdout.left.queries
+    holdout.ask(HALF, HALF)
 
-        assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
+    assert 99 == holdout.left.queries
+
+
+def test_one_who_comes_second_throws_the_draw_away() -> None:
+    """When another takes the step in between, the query is answered anew from where that led."""
+    curator = open_curator()
+    slow, fast = (Holdout(N, N, curator=curator, **TERMS) for _ in range(2))
+    seen = []
+
+    def answer(progress: Progress) -> tuple[Progress, int]:
+        seen.append(progress.queries)
+        if len(seen) == 1:
+            fast.ask(HALF, HALF)
+        return replace(progress, queries=progress.queries + 1), progress.queries
+
+    assert 1 == slow._store.change(answer)
+    assert [0, 1] == seen
+    assert 98 == fast.left.queries == slow.left.queries
+
+
+def test_processes_share_one_session(tmp_path: Path) -> None:
+    """Copies in other processes spend the same queries: 30 in all, each counted once."""
+    limits = cf.Limits(day="60%", analysts={"ada": cf.Limit("50%", month="50%")})
+    curator = open_curator(ledger=tmp_path / "ledger.db", limits=limits)
+    holdout = Holdout(N, N, queries=30, overfits=5, epsilon=1, curator=curator)
+    (tmp_path / "copy").write_bytes(pickle.dumps(holdout))
+    command = [sys.executable, "-c", ASK, str(tmp_path / "copy")]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    answered = [int(worker.communicate(timeout=120)[0]) for worker in workers]
+
+    assert 30 == sum(answered)
+    assert 0 == holdout.left.queries
+
+
+def test_a_session_on_a_ledger_in_memory_is_never_copied() -> None:
+    """Pickling it is refused, with the way out."""
+    holdout = Holdout(N, N, curator=open_curator(), **TERMS)
+    with pytest.raises(TypeError, match="ledger= a file"):
+        pickle.dumps(holdout)
+
+
+def test_an_older_copy_of_the_ledger_does_not_rewind_a_session(tmp_path: Path) -> None:
+    """Restored from before its overfits, a session is not opened: the anchor tells."""
+    where = {"ledger": tmp_path / "ledger.db", "anchor": tmp_path / "anchor.log"}
+    curator = open_curator(**where)
+    holdout = Holdout(N, N, curator=curator, **TERMS)
+    copy_database(tmp_path / "ledger.db", tmp_path / "copy.db")
+    while holdout.left.overfits == 5:
+        holdout.ask(np.zeros(N), np.ones(N))
+    curator.ledger.close()  # type: ignore[attr-defined]  # a ledger in a database has connections
+    for path in tmp_path.glob("ledger.db*"):
+        path.unlink()
+    copy_database(tmp_path / "copy.db", tmp_path / "ledger.db")
+
+    assert 5 == Holdout(N, N, curator=open_curator(ledger=where["ledger"]), **TERMS).left.overfits
+    with pytest.raises(LedgerBehind):
+        open_curator(**where)
 
 
 def test_a_session_is_charged_to_its_analyst() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, Refusal
 from confide.holdout import Holdout, Metric, metric_of
 from confide.holdout.metrics import METRICS, RANGED, check_labels, measure, read_predictions
 from confide.holdout.values import mean_of, sensitivity
@@ -152,23 +152,24 @@ def open_private(secret: float) -> tuple[Holdout, Any]:
 
 
 @pytest.mark.parametrize("chance", [1.5, np.nan])
-def test_an_estimator_out_of_range_on_the_holdout_ends_the_guarantee(chance: float) -> None:
-    """A chance beyond [0, 1] on the holdout alone is hidden, and guarantee and loss are gone."""
+def test_an_estimator_out_of_range_on_the_holdout_ends_the_session(chance: float) -> None:
+    """A chance beyond [0, 1] on the holdout alone is hidden, and loss and queries are gone."""
     metric = metric_of("brier", positive="yes")
     holdout, train = open_private(42)
     with pytest.raises(BadDeclaration, match="the estimator failed on the holdout's rows"):
         holdout.scorer(metric)(Estimator(chance), *train)
 
-    assert not holdout.guarantee.holds
     assert holdout.loss is None
-    assert 9 == holdout.left.queries
+    assert 0 == holdout.left.queries
+    with pytest.raises(Refusal, match="ended"):
+        holdout.scorer(metric)(Estimator(0.5), *train)
     calm, _ = open_private(0)
     calm.scorer(metric)(Estimator(chance), *train)
     assert calm.guarantee.holds
     assert calm.loss is not None
 
 
-def test_a_metric_that_fails_on_labels_ends_the_guarantee() -> None:
+def test_a_metric_that_fails_on_labels_ends_the_session() -> None:
     """Values beyond [0, 1], or too few of them, that depend on labels are hidden alike."""
     predictions, labels = np.zeros(N), np.append(np.zeros(N - 1), 7.0)
     rows = rows_of(labels)
@@ -177,6 +178,7 @@ def test_a_metric_that_fails_on_labels_ends_the_guarantee() -> None:
         with pytest.raises(BadDeclaration, match="spy failed on the holdout's rows"):
             holdout.score(None, predictions, Metric("spy", values))
         assert "failed on the holdout's rows" in str(holdout.guarantee)
+        assert 0 == holdout.left.queries
 
 
 def test_predictions_are_refused_before_labels_are_read() -> None:

@@ -175,25 +175,39 @@ def test_a_function_that_fails_on_training_rows_changes_nothing() -> None:
     assert holdout.guarantee.holds
 
 
-def test_a_function_that_fails_on_the_holdout_alone_ends_the_guarantee() -> None:
-    """Its message is hidden, nothing is charged, and from then on nothing is promised."""
+@pytest.mark.parametrize("epsilon", [None, 1])
+def test_a_function_that_fails_on_the_holdout_alone_ends_the_session(epsilon: int | None) -> None:
+    """Its message is hidden, no row is looked at again, and answers given stay as promised.
+
+    Privacy is promised no more, for the failure itself told of the rows.
+    """
     train, heldout = frames("pandas")
     heldout.loc[17, "x"] = 0.123456789
-    holdout = Holdout(train, heldout, tau=0.1, queries=10, overfits=3)
+    holdout = Holdout(train, heldout, tau=0.2, queries=10, overfits=3, epsilon=epsilon)
+    seen: list[int] = []
 
     def spy(rows: Any) -> Any:
+        seen.append(len(rows))
         if (rows["x"] == 0.123456789).any():
             raise ValueError("row 17 holds 0.123456789")
         return rows["x"]
 
-    before = holdout.left
+    holds = holdout.guarantee.holds
     with pytest.raises(BadDeclaration) as caught:
         holdout.ask(spy)
     assert "0.123456789" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
-    assert before == holdout.left
-    assert not holdout.guarantee.holds
+    asked = len(seen)
+    for again in (spy, lambda rows: rows["x"]):
+        with pytest.raises(Refusal, match="ended"):
+            holdout.ask(again)
+    with pytest.raises(Refusal, match="ended"):
+        holdout.ask(np.full(N, 0.5), np.full(N, 0.5))
+    assert asked + 1 == len(seen)  # once more on the training rows, not on the holdout's
+    assert (0, 0) == (holdout.left.queries, holdout.left.overfits)
+    assert holds == holdout.guarantee.holds
+    assert holdout.loss is None is holdout.guarantee.loss
     assert "failed on the holdout's rows" in str(holdout.guarantee)
 
 

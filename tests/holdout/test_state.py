@@ -73,15 +73,18 @@ def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
         open_holdout(tmp_path / "nowhere" / "holdout.db")
 
 
-def test_an_error_inside_a_turn_changes_nothing(tmp_path: Path) -> None:
+def fail(_: Progress) -> tuple[Progress, None]:
+    raise ZeroDivisionError
+
+
+def test_an_error_inside_a_change_changes_nothing(tmp_path: Path) -> None:
     """Whatever is raised while the state is held, the state is as it was, and free again."""
     for store in (MemoryStore(), FileStore(tmp_path / "holdout.db", "one")):
         store.open("{}", Progress(queries=3))
-        with suppress(ZeroDivisionError), store.turn() as turn:
-            turn.progress = Progress(queries=9)
-            _ = 1 / 0
-        with store.turn() as turn:
-            assert 3 == turn.progress.queries
+        with suppress(ZeroDivisionError):
+            store.change(fail)
+
+        assert 3 == store.change(lambda progress: (progress, progress.queries))
 
 
 ASK: Final = """

@@ -12,15 +12,19 @@ from confide.errors import BadDeclaration
 from confide.holdout.values import (
     BLOCK,
     ERROR,
+    LARGE,
     Array,
     check_guess,
+    check_range,
     guess_of,
+    guesses_of,
     mean_of,
     means_of,
     read_column,
     read_matrix,
     sensitivity,
 )
+from support.entropy import SeededEntropy
 
 UNIT = st.floats(0, 1, allow_subnormal=True)
 
@@ -45,6 +49,17 @@ def test_long_columns_are_as_near() -> None:
     values = np.linspace(0, 1, 3 * BLOCK + 17) ** 3
 
     assert abs(exact_mean(values.tolist()) - Fraction(mean_of("x", values))) <= ERROR
+
+
+def test_the_longest_columns_are_as_near(entropy: SeededEntropy) -> None:
+    """Added in lines and large blocks, or column by column, means keep ERROR too."""
+    counts = entropy.words(LARGE + BLOCK + 5) >> np.uint64(11)
+    values, exact = counts / 2**53, Fraction(sum(counts.tolist()), 2**53 * len(counts))
+
+    for array in (values, values[::-1]):
+        assert abs(exact - Fraction(mean_of("x", array))) <= ERROR
+        assert abs(exact - Fraction(guess_of("x", array))) <= ERROR
+    assert abs(exact - Fraction(float(means_of("x", values[:, None])[0]))) <= ERROR
 
 
 @given(st.lists(UNIT, min_size=2, max_size=100), UNIT)
@@ -73,6 +88,30 @@ def test_values_outside_are_refused(bad: float, kind: type) -> None:
         means_of("x", matrix)
 
 
+def test_infinities_that_cancel_are_refused_without_a_warning() -> None:
+    """Sums come before checks, and a sum of infinities says nothing of its own."""
+    values = np.full(4 * BLOCK, 0.5)
+    values[:2] = math.inf, -math.inf
+    for work, given_values in ((mean_of, values), (guess_of, values), (means_of, values[:, None])):
+        with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
+            work("x", given_values)
+    with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
+        guesses_of("x", np.stack([values, values], axis=1))
+
+
+@pytest.mark.parametrize("kind", [">f8", "<f8", ">f4", "<f4", "f2"])
+def test_the_order_of_bytes_does_not_matter(kind: str) -> None:
+    """Floats of either byte order are checked for what they are."""
+    for bad in (2.0, -0.5, math.nan):
+        values = np.full(3 * BLOCK, 0.25, dtype=kind)
+        values[7] = bad
+        for work in (mean_of, check_range):
+            with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
+                work("x", values)
+
+    assert 0.25 == mean_of("x", np.full(3 * BLOCK, 0.25, dtype=kind))
+
+
 def test_the_ends_of_the_range_pass() -> None:
     """0, -0, 1 and the smallest floats are values like any other; so are bools and integers."""
     edges = np.array([0.0, -0.0, 1.0, 5e-324, 1 - 2**-53])
@@ -81,6 +120,7 @@ def test_the_ends_of_the_range_pass() -> None:
     assert 0.5 == mean_of("x", np.array([True, False]))
     assert 0.5 == mean_of("x", np.array([0, 1, 1, 0], dtype=np.uint8))
     assert [0.5] == means_of("x", np.array([[0], [1]])).tolist()
+    assert [0.5, 1.0] == means_of("x", np.array([[False, True], [True, True]])).tolist()
 
 
 def test_wrong_shapes_are_refused() -> None:

@@ -165,7 +165,8 @@ def test_a_budget_outlives_its_curator(tmp_path: Path) -> None:
 
 def test_a_unit_is_cut_alike_after_a_restart(tmp_path: Path) -> None:
     """The engine's key comes from the ledger, and nothing that is shown holds it."""
-    salts = {open_curator(tmp_path / "l.db")._engine._salt for _ in range(2)}
+    engines: list[Any] = [open_curator(tmp_path / "l.db")._engine for _ in range(2)]
+    salts = {engine._salt for engine in engines}
     curator = open_curator(tmp_path / "l.db")
     curator.sql(COUNT, share="1%")
     entries = repr(list(curator.ledger.entries())) + "".join(curator.ledger.export())
@@ -271,3 +272,45 @@ def test_losses_of_two_relations_are_not_added_up(tmp_path: Path) -> None:
 
     with pytest.raises(BadDeclaration, match="two relations"):
         open_curator(path, neighbours="replace")
+
+
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_a_ledger_that_is_handed_on_keeps_its_relation(tmp_path: Path, kind: str) -> None:
+    """Two curators on one ledger must mean the same neighbours, wherever the ledger is."""
+    place = tmp_path / "ledger.db" if kind == "disk" else None
+    shared = open_curator(open_curator(place).ledger)  # type: ignore[arg-type]
+    open_curator(shared.ledger)  # type: ignore[arg-type]
+
+    with pytest.raises(BadDeclaration, match="two relations"):
+        open_curator(shared.ledger, neighbours="replace")  # type: ignore[arg-type]
+
+
+def test_a_batch_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
+    """Stored steps of a batch that are not those of today's plans are refused, not misread."""
+    curator.release([COUNT, SUM], share="1%")
+    spoil(curator)
+    with pytest.raises(cf.UnsupportedQuery, match="fresh=True"):
+        curator.release([COUNT, SUM], share="1%")
+
+    assert not curator.release([COUNT, SUM], share="1%", fresh=True)[0].reused
+
+
+def test_an_estimate_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
+    """Stored steps of an estimate that are not those of today's plan are refused, not misread."""
+    curator.quantiles("t", "x", [0.5], share="1%")
+    spoil(curator)
+    with pytest.raises(cf.UnsupportedQuery, match="fresh=True"):
+        curator.quantiles("t", "x", [0.5], share="1%")
+
+    assert not curator.quantiles("t", "x", [0.5], share="1%", fresh=True).reused
+
+
+def spoil(curator: cf.Curator) -> None:
+    """Store the newest answer again, as if it had been written in other steps."""
+    ledger = curator.ledger
+    question = next(iter(ledger.entries())).question
+    stored = ledger.stored(question)
+    assert stored is not None
+    assert stored.noisy["sizes"]
+    again = ledger.reserve(question, stored.receipt.share)
+    ledger.commit(again, {**stored.noisy, "sizes": [["1/7"]]})

@@ -267,7 +267,7 @@ def test_bad_terms_are_named() -> None:
         GaussianFilter(Fraction(1), Fraction(1, 10), Fraction(1, 10))
     with pytest.raises(BadDeclaration, match="order"):
         RenyiFilter(Fraction(1), Fraction(1, 10**6), Fraction(1))
-    with pytest.raises(BadDeclaration, match="order leaves nothing"):
+    with pytest.raises(BadDeclaration, match="order must be larger"):
         RenyiFilter(Fraction(1), Fraction(1, 10**6), Fraction(2))
     with pytest.raises(BadDeclaration, match="spent"):
         PureFilter(Fraction(1), spent=Share(UNITS + 1))

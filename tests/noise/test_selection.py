@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from confide.noise import EXPONENTIAL, GUMBEL, Entropy, greatest
+from confide.noise import EXPONENTIAL, GUMBEL, Entropy, greatest, greatest_each
 from confide.noise.selection import Shape, _enclose
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p, chi_square_p
@@ -221,3 +221,50 @@ def test_margins_hold_the_noise(shape: Shape, entropy: SeededEntropy) -> None:
 
     assert bounded > len(words) - 80
     assert float(np.median(margin)) < 1e-12
+
+
+@each_shape
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(10**400), Fraction(1, 10**400)], ids=str)
+def test_each_row_chooses_as_if_alone(shape: Shape, rate: Fraction, entropy: SeededEntropy) -> None:
+    """In a table, a row's winner is that of the same scores, weights and words on their own."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    scores = rng.integers(-(2**61), 2**61, (200, 6)) >> rng.integers(0, 61, (200, 1))
+    weights = rng.integers(0, 3, (200, 6)) * 2 ** rng.integers(0, 60, (200, 6))
+    weights[:, 3] = np.maximum(weights[:, 3], 1)
+    words = entropy.words(scores.size).reshape(scores.shape)
+    rest = entropy.words(10_000).tolist()
+    found = greatest_each(
+        scores, rate, shape, ScriptedEntropy([*words.ravel().tolist(), *rest]), weights
+    )
+    for row, winner in enumerate(found.tolist()):
+        filled = np.flatnonzero(weights[row])
+        source = ScriptedEntropy(words[row, filled].tolist(), entropy)
+        given = scores[row, filled], rate, shape, source, weights[row, filled]
+        alone = filled[greatest(*given)]
+
+        assert weights[row, winner] > 0
+        assert alone == winner or source.used > len(filled)  # later digits were not the same
+
+
+@each_shape
+def test_ties_in_a_row_are_broken_by_later_digits(shape: Shape) -> None:
+    """Rows with equal scores and words go on alone, each to the first word that differs."""
+    even = 2**63 + 12345
+    source = ScriptedEntropy([even] * 9 + [1, 3, 3, 1, 9, 9, 1, 3])
+    scores, weights = np.full((3, 3), 7), np.array([[5, 5, 0], [0, 5, 5], [5, 0, 5]])
+
+    assert [0, 2, 0] == greatest_each(scores, ONE, shape, source, weights).tolist()
+    assert 17 == source.used
+
+
+@pytest.mark.statistical
+def test_rows_follow_the_law_of_their_own_weights(entropy: SeededEntropy) -> None:
+    """Chances in a row go with its scores and weights; what weighs nothing is never chosen."""
+    scores = np.tile([[0, 1, 0, 50], [3, 2, -50, 1]], (10_000, 1))
+    weights = np.tile([[1, 2, 5, 0], [1, 1, 0, 4]], (10_000, 1))
+    found = greatest_each(scores, ONE, GUMBEL, entropy, weights)
+
+    assert chi_square_p(found[::2].tolist(), softmax(0, 1 + math.log(2), math.log(5))) > ALPHA
+    assert chi_square_p(found[::2].tolist(), softmax(0, 1, 0)) < ALPHA
+    law = softmax(3, 2, 1 + math.log(4))
+    assert chi_square_p(found[1::2].tolist(), {0: law[0], 1: law[1], 3: law[2]}) > ALPHA

@@ -165,7 +165,8 @@ def test_a_cut_by_position_is_caught(rng: np.random.Generator) -> None:
     """Were rows cut in the order in which they stand, neighbours would move other units too."""
     pair = draw_pair(Limits(3, 3), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(QUESTION)
-    for engine in (pair.before, pair.after):
-        engine._connection = Careless(engine._connection)  # type: ignore[assignment]
+    engines: tuple[Any, Any] = (pair.before, pair.after)
+    for engine in engines:
+        engine._connection = Careless(engine._connection)
 
     assert not passes(plan, pair.compare(plan).values())

@@ -17,13 +17,13 @@ from confide.engines import Sealed
 from confide.engines.sealed import Pair
 from confide.ledger import Receipt
 from confide.loss import GaussianLoss, Loss, PureLoss, Share
-from confide.mechanisms import Neighbours
+from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Cells, Plan, Quantile, Range
 from confide.plan.cells import cells_for
 from confide.plan.quantiles import plan_quantile
 from confide.query.sql import read_sql
-from confide.release import Answer, Cost, NoisyTotals, perturb
-from confide.release.quantiles import Ranks, choose_cells
+from confide.release import Answer, Cost, NoisyTotals, perturb, quantiles
+from confide.release.quantiles import Ranks, choose_cells, choose_each
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
 
@@ -46,14 +46,21 @@ def known(cells: Cells | None) -> Cells:
     return cells
 
 
-def law_of(counts: Pair, rank: int, rate: Fraction, row: int, within: range) -> dict[int, float]:
-    """Return the probability of each cell of a range by the stated law, cell by cell."""
+def law_of(
+    counts: Pair, rank: int, rate: Fraction, row: int, within: range, *, flat: str = "neither"
+) -> dict[int, float]:
+    """Return the probability of each cell of a range by the stated law, cell by cell.
+
+    Ranks on a flat side of the wanted one, above or below, do not count against a cell.
+    """
     cells, rows = counts
     weights = {}
     for cell in within:
         first = row * int(rows[cells < cell].sum())
         last = first + row * int(rows[cells == cell].sum())
-        weights[cell] = math.exp(-float(rate) * max(0, first - rank, rank - last))
+        above, below = first - rank, rank - last
+        gap = max(0, 0 if flat == "above" else above, 0 if flat == "below" else below)
+        weights[cell] = math.exp(-float(rate) * gap)
     # Cells -1 and 12 stand for the ends of the range, which weigh 39 times the 12 cells.
     weights = {cell: w * (1 if 0 <= cell < 12 else 468) for cell, w in weights.items()}
     return {cell: weight / sum(weights.values()) for cell, weight in weights.items()}
@@ -74,10 +81,42 @@ def test_values_follow_their_law(level: str, entropy: SeededEntropy) -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("at_once", [1, 2**18])
+def test_groups_chosen_together_follow_their_own_laws(
+    at_once: int, entropy: SeededEntropy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of several sizes, laid side by side or not, each choose as if they were alone."""
+    monkeypatch.setattr(quantiles, "AT_ONCE", at_once)
+    quantile = plan_one("0.5", PureLoss(1))
+    single = (np.array([3]), np.array([4]))
+    groups = [COUNTS, single, (np.empty(0, np.int64), np.empty(0, np.int64))]
+    chosen = choose_each(groups * DRAWS, quantile, known(AGES), entropy)
+    for place, counts in enumerate(groups):
+        rank = 2 * quantile.level.numerator * (int(counts[1].sum()) - 1)
+        rank += quantile.level.denominator
+        row = 2 * quantile.level.denominator
+        law = law_of(counts, rank, quantile.choice.rate, row, range(12))
+
+        assert chi_square_p([value for value, _, _ in chosen[place::3]], law) > ALPHA
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("level", ["0.5", "0.9"])
-def test_ends_follow_their_law_given_the_value(level: str, entropy: SeededEntropy) -> None:
-    """Low ends are chosen among the cells up to the value's, and the end of the range."""
-    quantile = plan_one(level, PureLoss(6))
+@pytest.mark.parametrize("granted", [PureLoss(1), PureLoss(40)], ids=["flat", "sharp"])
+def test_ends_follow_their_law_given_the_value(
+    level: str, granted: Loss, entropy: SeededEntropy
+) -> None:
+    """Low ends are chosen among the cells up to the value's, and the end of the range.
+
+    Ends are made as sharp as so few rows need, and aim near.
+    """
+    planned = plan_one(level, granted)
+    aims = [
+        replace(end, shift=2 * planned.level.denominator) for end in (planned.low, planned.high)
+    ]
+    ends = Exponential(planned.ends.sensitivity, 4)
+    choice = Exponential(planned.choice.sensitivity, 6)
+    quantile = replace(planned, choice=choice, ends=ends, low=aims[0], high=aims[1])
     chosen = [choose_cells(COUNTS, quantile, known(AGES), entropy) for _ in range(DRAWS)]
     value = max({one[0] for one in chosen}, key=[one[0] for one in chosen].count)
     row, top = 2 * quantile.level.denominator, quantile.level.numerator
@@ -85,8 +124,13 @@ def test_ends_follow_their_law_given_the_value(level: str, entropy: SeededEntrop
     low, high = rank - quantile.low.shift, rank + quantile.high.shift
     if quantile.low.edge is not None:
         low = min(low, row * 12 - quantile.low.edge)
-    lows = law_of(COUNTS, low, quantile.low.choice.rate, row, range(-1, value + 1))
-    highs = law_of(COUNTS, high, quantile.high.choice.rate, row, range(value, 13))
+    flats = [
+        flat if end.is_flat else "neither"
+        for end, flat in ((quantile.low, "above"), (quantile.high, "below"))
+    ]
+    rate = quantile.ends.rate
+    lows = law_of(COUNTS, low, rate, row, range(-1, value + 1), flat=flats[0])
+    highs = law_of(COUNTS, high, rate, row, range(value, 13), flat=flats[1])
 
     assert chi_square_p([one[1] for one in chosen if one[0] == value], lows) > ALPHA
     assert chi_square_p([one[2] for one in chosen if one[0] == value], highs) > ALPHA
@@ -115,16 +159,20 @@ def cover(counts: Pair, quantile: Quantile, count: int) -> float:
     low = low if quantile.low.edge is None else min(low, row * total - quantile.low.edge)
     high = high if quantile.high.edge is None else max(high, quantile.high.edge)
 
-    def weigh(target: int, rate: Fraction, ends: tuple[int, ...]) -> np.ndarray:
+    def weigh(
+        target: int, rate: Fraction, ends: tuple[int, ...], over: int = 1, under: int = 1
+    ) -> np.ndarray:
         below, above = (np.concatenate([side, ends]) for side in (first, last))
-        exponents = -float(rate) * np.maximum(np.maximum(below - target, target - above), 0)
+        gaps = np.maximum(over * (below - target), under * (target - above))
+        exponents = -float(rate) * np.maximum(gaps, 0)
         weights: np.ndarray = np.exp(exponents - exponents.max())
         weights[count:] *= 39 * count
         return weights
 
     value = weigh(rank, quantile.choice.rate, ())
-    lows = weigh(low, quantile.low.choice.rate, (0,))
-    highs = weigh(high, quantile.high.choice.rate, (row * total,))
+    rate = quantile.ends.rate
+    lows = weigh(low, rate, (0,), over=not quantile.low.is_flat)
+    highs = weigh(high, rate, (row * total,), under=not quantile.high.is_flat)
     exact = np.quantile(np.repeat(cells, rows), float(quantile.level))
     upto, beyond = math.floor(exact), math.ceil(exact)
     under = lows[-1] + np.cumsum(lows[:-1])
@@ -169,10 +217,8 @@ def test_intervals_hold_as_often_as_they_say(
 def test_narrower_intervals_would_be_caught(rng: np.random.Generator) -> None:
     """Ends as sharp as the value, aimed as near, hold in less than 94 % of releases."""
     quantile = plan_one("0.5", DENSE[0])
-    low, high = (
-        replace(end, choice=quantile.choice, shift=0) for end in (quantile.low, quantile.high)
-    )
-    careless = replace(quantile, low=low, high=high)
+    low, high = (replace(end, shift=0) for end in (quantile.low, quantile.high))
+    careless = replace(quantile, ends=quantile.choice, low=low, high=high)
 
     assert cover(draw_rows(rng, 50_000, 60_000), careless, 60_000) < LOW
 

@@ -11,6 +11,9 @@ from confide.server import Role
 from support.service import COUNT, House, bearer, open_house
 
 ASK = {"sql": COUNT, "share": "1/100"}
+TOTAL = "SELECT COUNT(*) AS n FROM visits"
+MEAN = {"statistic": "mean", "table": "visits", "column": "age", "share": "1/100"}
+WATCH = "0123456789abcdef" * 2
 ANALYST: list[tuple[str, str, Any]] = [
     ("GET", "/v1/tables", None),
     ("GET", "/v1/budget", None),
@@ -18,6 +21,12 @@ ANALYST: list[tuple[str, str, Any]] = [
     ("POST", "/v1/query", ASK),
     ("GET", "/v1/answers", None),
     ("GET", "/v1/answers/0", None),
+    ("POST", "/v1/choose", {"candidates": {"all": TOTAL}, "share": "1/100"}),
+    ("POST", "/v1/release", {"queries": [TOTAL], "share": "1/100"}),
+    ("POST", "/v1/statistics", MEAN),
+    ("POST", "/v1/watches", {"threshold": 5, "share": "1/100"}),
+    ("POST", f"/v1/watches/{WATCH}/ask", {"sql": TOTAL}),
+    ("DELETE", f"/v1/watches/{WATCH}", None),
     ("GET", "/v1/holdouts", None),
     ("POST", "/v1/holdouts/digits/ask", {"predictions": [0, 1]}),
     ("GET", "/v1/tokens", None),
@@ -45,7 +54,9 @@ def test_the_matrix_is_whole(house: House) -> None:
         (method, re.sub(r"/[0-9a-f]{16}$", "/{token}", re.sub(r"/0$", "/{entry}", path)))
         for method, path, _ in ANALYST + OWNER
     }
-    listed = {(method, path.replace("/digits/", "/{name}/")) for method, path in listed}
+    places = (("/digits/", "/{name}/"), (WATCH, "{watch}"))
+    for found, place in places:
+        listed = {(method, path.replace(found, place)) for method, path in listed}
 
     assert routes == listed
 

@@ -18,6 +18,7 @@ from confide.plan.ladder import plan_ladder
 from confide.release.ladder import climb
 from support.auditor import audit
 from support.entropy import SeededEntropy
+from support.laws import ALPHA, chi_square_p
 from support.samples import curator_of, is_within
 
 LEVELS: Final = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -83,6 +84,60 @@ def test_an_auditor_finds_no_more_than_was_paid(granted: Any, entropy: SeededEnt
     most = 3.0 if isinstance(granted, PureLoss) else granted.epsilon_at("1/1000000") * 3
 
     assert audit(left, right, delta=0 if isinstance(granted, PureLoss) else 1e-5) <= most
+
+
+def move_gaps(rows: Any, more: Any, level: Fraction) -> Any:
+    """Return by how much the gap of each cell of a rung moves from one side to the other."""
+    gaps = []
+    for counts in (rows, more):
+        last = level.denominator * np.cumsum(counts)
+        first, wanted = last - level.denominator * counts, level.numerator * int(counts.sum())
+        gaps.append(np.maximum(np.maximum(first - wanted, wanted - last), 0))
+    return gaps[1] - gaps[0]
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_round_costs_its_epsilon(neighbours: Neighbours, entropy: SeededEntropy) -> None:
+    """Of 2,000 random rounds no log-ratio spans more than epsilon, and some more than 5/6 of it.
+
+    Each has up to five rungs about different cells, with a row more, or one moved elsewhere.
+    """
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    ladder = plan_ladder(3, 1, neighbours, PureLoss(1))
+    largest = Fraction(0)
+    for _ in range(2_000):
+        rows = rng.integers(0, 12, 30) * (rng.random(30) < 0.5)
+        more = rows.copy()
+        more[rng.integers(30)] += 1
+        if neighbours is Neighbours.REPLACE:
+            rows[rng.integers(30)] += 1
+        cuts = np.sort(rng.choice(np.arange(1, 30), rng.integers(0, 5), replace=False))
+        spent = Fraction(0)
+        for one, other in zip(np.split(rows, cuts), np.split(more, cuts), strict=True):
+            level = Fraction(int(rng.integers(1, 20)), 20)
+            spent += ladder.choose(level).rate * int(np.ptp(move_gaps(one, other, level)))
+        largest = max(largest, spent)
+
+    assert Fraction(5, 6) * ladder.epsilon < largest <= ladder.epsilon
+
+
+@pytest.mark.statistical
+def test_a_rung_follows_its_law(entropy: SeededEntropy) -> None:
+    """Of 2,000 choices of one level cells fit the stated law, and expose a rate twice or half."""
+    values = [10] * 5 + [12] * 3 + [30] * 6
+    draws = [_climb(values, 1, PureLoss(1), entropy, size=14)[0] for _ in range(2_000)]
+    rate = plan_ladder(1, 1, Neighbours.ADD_REMOVE, PureLoss(1)).choose(Fraction(1, 2)).rate
+    counts = np.bincount(values, minlength=51)
+    last = 2 * np.cumsum(counts)
+    gaps = np.maximum(np.maximum(last - 2 * counts - 14, 14 - last), 0)
+
+    def law(steepness: float) -> dict[int, float]:
+        weights = np.exp(-steepness * gaps)
+        return dict(enumerate((weights / weights.sum()).tolist()))
+
+    assert chi_square_p(draws, law(float(rate))) > ALPHA
+    assert chi_square_p(draws, law(float(rate) * 2)) < ALPHA
+    assert chi_square_p(draws, law(float(rate) / 2)) < ALPHA
 
 
 def test_rounds_grow_like_the_logarithm() -> None:

@@ -8,7 +8,7 @@ queries combines these bits. Any answer far from 1/2 is overfitting.
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,21 @@ from numpy.typing import NDArray
 from scipy import special
 
 from confide.errors import BudgetExceeded
-from confide.holdout import Holdout
+from confide.holdout import Answer, Answers, Holdout
 from confide.holdout.intervals import Bracket, bernoulli_divergence
 
 __all__ = [
     "ANALYSTS",
+    "Noisy",
     "Report",
     "average_answers",
+    "average_error",
     "boost_votes",
+    "choose_features",
     "climb_by_flips",
+    "feature_error",
     "poison_training",
+    "save_the_last",
     "search_until_good",
     "sign_votes",
     "vote_error",
@@ -87,7 +92,7 @@ def draw_bits(rng: Generator, k: int, n: int) -> Bits:
 
 def ask_all(holdout: Holdout, train: Bits, held: Bits, report: Report) -> NDArray[np.float64]:
     """Ask all queries at once; return the values told, fewer where the session ended."""
-    answers = holdout.ask_many(train.T.astype(np.float64), held.T.astype(np.float64))
+    answers = holdout.ask_many(train.T, held.T)
     for place in range(len(answers)):
         report.note(answers[place])
     return answers.values
@@ -145,13 +150,60 @@ def climb_by_flips(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
     return report
 
 
-def search_until_good(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
-    """Try random queries until one scores 0.53, and stop there."""
+def save_the_last(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
+    """Spend all overfits but one on queries whose guess is wrong on purpose, then vote by signs.
+
+    The vote is asked with an honest guess, so that it is answered while a session with a budget
+    still goes on; without one this is a vote by signs of k queries.
+    """
+    report = Report()
+    overfits = holdout.left.overfits
+    size = k if overfits is None else min(k, overfits - 1)
+    if not size:
+        return report
+    held = draw_bits(rng, size, n)
+    told = ask_all(holdout, np.zeros((size, n), dtype=np.bool_), held, report)
+    _finish(holdout, report, draw_bits(rng, 1, n)[0], vote(held[: len(told)], told < 0.5))
+    return report
+
+
+def choose_features(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
+    """Keep the features that agree on both sets, and ask how often their majority is right.
+
+    Of k features as good as coins, those count whose training and told means lie on the same side
+    of 1/2, both by a deviation; of these the k / 20 strongest on the training rows are taken.
+    """
+    report = Report()
+    train, held = draw_bits(rng, k, n), draw_bits(rng, k, n)
+    told = ask_all(holdout, train, held, report) - 0.5
+    seen, unit = train[: len(told)].mean(axis=1) - 0.5, 0.5 / math.sqrt(n)
+    kept = np.flatnonzero((seen * told > 0) & (np.abs(seen) > unit) & (np.abs(told) > unit))
+    best = kept[np.argsort(-np.abs(seen[kept]))][: k // 20]
+    if len(best):
+        flips = seen[best] < 0
+        _finish(holdout, report, vote(train[best], flips), vote(held[best], flips))
+    return report
+
+
+def feature_error(n: int, taken: int) -> float:
+    """Return how far a naive holdout overstates the majority of chosen features.
+
+    Why: a feature that passes lies E(Z | Z > 1) deviations off on the holdout, whatever it does on
+    the training rows; a majority adds up as many such leanings.
+    """
+    mean = math.exp(-0.5) / math.sqrt(2 * math.pi) / float(special.ndtr(-1.0))
+    return float(special.ndtr(mean * math.sqrt(taken / n))) - 0.5
+
+
+def search_until_good(
+    holdout: Holdout, rng: Generator, n: int, k: int, good: float = 0.53
+) -> Report:
+    """Try random queries until one scores well, and stop there."""
     report = Report()
     train, held = draw_bits(rng, k, n), draw_bits(rng, k, n)
     with suppress(BudgetExceeded):
         for place in range(k):
-            if report.note(holdout.ask(train[place], held[place])) >= 0.53:
+            if report.note(holdout.ask(train[place], held[place])) >= good:
                 break
     return report
 
@@ -170,6 +222,35 @@ def average_answers(holdout: Holdout, rng: Generator, n: int, k: int, times: int
     return report
 
 
+def average_error(n: int, size: int, times: int, sigma: float) -> float:
+    """Return how far fresh noise on each answer leaves a vote over ``size`` averaged queries.
+
+    Why: an average has noise of deviation sigma / sqrt(times); its sign agrees with that of the
+    mean, which deviates by 1 / (2 sqrt(n)), as their correlation says.
+    """
+    spread, noise = 0.5 / math.sqrt(n), sigma / math.sqrt(times)
+    leaning = math.sqrt(2 * size / (math.pi * n)) * spread / math.hypot(spread, noise)
+    return float(special.ndtr(leaning)) - 0.5
+
+
+class Noisy:
+    """A naive holdout that adds fresh normal noise to every answer, and keeps no account."""
+
+    def __init__(self, holdout: Holdout, rng: Generator, sigma: float) -> None:
+        self._holdout, self._rng, self._sigma = holdout, rng, sigma
+
+    def ask(self, *query: Any) -> Answer:
+        """Return one noisy answer."""
+        answer = self._holdout.ask(*query)
+        return replace(answer, value=answer.value + self._rng.normal(0, self._sigma))
+
+    def ask_many(self, *matrices: Any) -> Answers:
+        """Return noisy answers."""
+        answers = self._holdout.ask_many(*matrices)
+        noise = self._rng.normal(0, self._sigma, len(answers))
+        return replace(answers, values=answers.values + noise)
+
+
 def _finish(holdout: Holdout, report: Report, train: Bits, held: Bits) -> None:
     with suppress(BudgetExceeded):
         report.note(holdout.ask(train, held))
@@ -182,4 +263,6 @@ ANALYSTS: dict[str, Callable[[Holdout, Generator, int, int], Report]] = {
     "climbing by flips": climb_by_flips,
     "search until good": search_until_good,
     "averaged answers": average_answers,
+    "chosen features": choose_features,
+    "all overfits but one": save_the_last,
 }

@@ -46,15 +46,11 @@ def number_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
     return fold(sum(digit * secret for digit, secret in zip(digits, secrets, strict=True)))
 
 
-def mark_of(values: Iterable[tuple[Any, Kind]], salt: str) -> tuple[int, int]:
-    """Return the mark of some values, and its level."""
-    mark = number_of(values, salt) ** 2
-    upper = mark >> 31
-    return mark, upper & -upper
-
-
-def place_of(mark: int, level: int) -> int:
-    return (mark & MASK) - level * 2**31
+def mark_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
+    """Return the mark of some values."""
+    number = number_of(values, salt)
+    square = number * number
+    return ((square >> 31) % 2**15 + (square >> 16) % 2**14) * 2**31 + number
 
 
 def content(values: Iterable[Any]) -> list[tuple[bool, Any]]:
@@ -75,8 +71,8 @@ def keep_rows(
 
     def order(row: Row) -> tuple[Any, ...]:
         hashed = row[: 1 + keys] if is_grouped else row
-        mark, level = mark_of(zip(hashed, listed, strict=False), f"{salt} groups")
-        first = (place_of(mark, level), content(hashed[1:]))
+        mark = mark_of(zip(hashed, listed, strict=False), f"{salt} groups")
+        first = (mark, content(hashed[1:]))
         if not is_grouped:
             return first
         values = [(mark, Kind.INT), *zip(row[1 + keys :], listed[1 + keys :], strict=True)]

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -30,6 +30,7 @@ class Postgres:
 
     process: "subprocess.Popen[bytes]"
     sockets: Path
+    begin: "Callable[[], subprocess.Popen[bytes]]"
     numbers: Iterator[int] = field(default_factory=count)
 
     def create(self) -> str:
@@ -38,6 +39,14 @@ class Postgres:
         with self.connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return f"postgresql://postgres@/{name}?host={self.sockets}"
+
+    def restart(self, meanwhile: Callable[[], object]) -> None:
+        """Stop the server, let something happen to its files, and start it again."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(PATIENCE)
+        meanwhile()
+        self.process = self.begin()
+        _wait(self)
 
     def connect(self, name: str) -> "psycopg.Connection[Any]":
         """Return a connection that commits each statement."""
@@ -60,7 +69,7 @@ def cut_connection(admin: "psycopg.Connection[Any]", name: str) -> int:
 def run_postgres(*, durable: bool = False) -> Iterator[Postgres]:
     """Run a server until the block ends; ``durable`` makes it wait for the disk."""
     folder = Path(tempfile.mkdtemp(prefix="confide-postgres-"))
-    process: subprocess.Popen[bytes] | None = None
+    server: Postgres | None = None
     try:
         data = folder / "data"
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
@@ -72,16 +81,20 @@ def run_postgres(*, durable: bool = False) -> Iterator[Postgres]:
             "unix_socket_directories": str(folder),
             "max_connections": "120",
             "fsync": "on" if durable else "off",
+            "work_mem": "64MB",
         }
         words = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        process = _start("postgres", "-D", data, *words)
-        server = Postgres(process, folder)
+
+        def begin() -> subprocess.Popen[bytes]:
+            return _start("postgres", "-D", data, *words)
+
+        server = Postgres(begin(), folder, begin)
         _wait(server)
         yield server
     finally:
-        if process is not None:
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE)
+        if server is not None:
+            server.process.send_signal(signal.SIGINT)
+            server.process.wait(PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)
 
 

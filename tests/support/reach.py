@@ -7,7 +7,7 @@ from operator import truediv
 from typing import Final
 
 from confide.curator import Curator
-from confide.engines import DuckDB, open_sealed
+from confide.engines import SqlEngine, open_sealed
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
@@ -75,8 +75,8 @@ class Pair:
     """Two engines over neighbouring databases, and a curator who plans for both."""
 
     curator: Curator
-    before: DuckDB
-    after: DuckDB
+    before: SqlEngine
+    after: SqlEngine
 
     def plan(self, text: str, share: str = "1/100") -> Plan:
         """Return how the curator would answer."""
@@ -88,5 +88,5 @@ class Pair:
         return _measure(plan, _read(self.before, plan), _read(self.after, plan))
 
 
-def _read(engine: DuckDB, plan: Plan) -> Groups:
+def _read(engine: SqlEngine, plan: Plan) -> Groups:
     return open_sealed(engine.run(plan, Hold(0, SHARE)))

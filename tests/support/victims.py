@@ -31,9 +31,10 @@ QUESTION: Final = "SELECT COUNT(*) AS n, SUM(x) AS s FROM t"
 SHARE: Final = Share.floor("1/100000")
 STEPS: Final = (
     *("confide.ledger.sql", "confide.ledger.rows", "confide.ledger.database"),
+    *("confide.ledger.changes", "confide.ledger.lines"),
     *("confide.ledger.anchors", "confide.desk", "confide.engines.duckdb", "confide.release.noise"),
 )
-CALLS: Final = ("commit", "fsync", "rollback")
+CALLS: Final = ("commit", "execute", "fsync", "rollback")
 LONG: Final = 60.0
 MODES: Final = ("right", "answer-first", "no-keys")
 
@@ -90,7 +91,7 @@ def warm_up() -> None:
     """Import whatever a question needs, so that no victim has to; leave no thread behind."""
     curator = open_curator()
     curator.sql(QUESTION, share=SHARE.fraction)
-    curator._engine._connection.close()
+    curator._engine.close()
 
 
 def deliver(

@@ -4,6 +4,7 @@ from confide.audit.bounds import hockey_stick, largest_ratio
 from confide.audit.cases import Case, Finding, Verdict, run_cases
 from confide.audit.claims import Claim, Currency, claim_of
 from confide.audit.evidence import CONFIDENCE, Evidence, convict, weigh
+from confide.audit.holdouts import holdout_cases
 from confide.audit.mechanisms import mechanism_cases
 from confide.audit.report import (
     FULL,
@@ -31,6 +32,7 @@ __all__ = [
     "claim_of",
     "convict",
     "hockey_stick",
+    "holdout_cases",
     "largest_ratio",
     "mechanism_cases",
     "run_cases",

@@ -83,5 +83,8 @@ def claim_of(loss: Loss) -> Claim:
         return Claim(Currency.EPSILON, float(core.epsilon), failure)
     found = loss.epsilon_at(FALLBACK_DELTA)
     if not math.isfinite(found):
-        raise BadDeclaration(f"{loss!r} claims nothing that samples could disprove")
+        raise BadDeclaration(
+            f"{loss!r} claims nothing that samples could disprove; a claim needs a finite epsilon "
+            f"at delta {FALLBACK_DELTA}"
+        )
     return Claim(Currency.EPSILON, found, FALLBACK_DELTA)

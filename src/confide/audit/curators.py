@@ -19,7 +19,7 @@ from confide.audit.views import Outputs
 from confide.audit.worlds import TEXTS, Person, make_pair, write_world
 from confide.curator import Curator
 from confide.declare import Budget, PublicTable, Table
-from confide.engines import DuckDB, Sealed
+from confide.engines import Engine, Sealed, open_engine
 from confide.errors import Refusal
 from confide.ledger import Question
 from confide.loss import ApproximateLoss, Share
@@ -45,7 +45,7 @@ class Sides:
 
     pair: str
     curators: tuple[Curator, Curator]
-    engines: tuple[DuckDB, DuckDB]
+    engines: tuple[Engine, Engine]
 
 
 def open_sides(
@@ -65,8 +65,8 @@ def open_sides(
     written = [write_world(one, tables, folder / str(side)) for side, one in enumerate(worlds)]
     first, second = (Curator(one, budget=terms, neighbours=neighbours) for one in written)
     engines = (
-        DuckDB(first.catalog, salt=first.ledger.salt),
-        DuckDB(second.catalog, salt=second.ledger.salt),
+        open_engine(first.catalog, salt=first.ledger.salt),
+        open_engine(second.catalog, salt=second.ledger.salt),
     )
     return Sides(_name_pair(people), (first, second), engines)
 
@@ -147,7 +147,7 @@ def claim_for(curator: Curator, share: Any, plan: Plan | None = None) -> Claim:
     return claim_of(ApproximateLoss(loss, failure) if failure else loss)
 
 
-def _drawer(engine: DuckDB, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
+def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
     """Return what draws outputs: the plan's noise on what the engine finds, read once."""
     paid = curator.ledger.reserve(Question("audit", "", ""), Share.floor("1/1000"))
     sealed: Sealed = engine.run(plan, paid)

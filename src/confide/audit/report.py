@@ -11,6 +11,7 @@ from typing import Final
 from confide.audit.cases import Case, Finding, Verdict, run_cases
 from confide.audit.curators import epsilon_for, open_sides, question_cases
 from confide.audit.evidence import CONFIDENCE
+from confide.audit.holdouts import holdout_cases
 from confide.audit.mechanisms import mechanism_cases
 from confide.audit.methods import method_cases
 from confide.audit.worlds import PAIRS, Person
@@ -67,8 +68,13 @@ class Report:
 def audit_mechanisms(
     effort: Effort = FULL, *, advance: Callable[[Case], None] = lambda _: None
 ) -> Report:
-    """Return what samples prove about the claims of every mechanism."""
-    return _try(list(mechanism_cases(effort.mechanisms)), advance)
+    """Return what samples prove about the claims of every mechanism and of holdout sessions."""
+    return _try(_without_data(effort), advance)
+
+
+def _without_data(effort: Effort) -> list[Case]:
+    """Return the cases that need no declaration."""
+    return [*mechanism_cases(effort.mechanisms), *holdout_cases(effort.mechanisms)]
 
 
 def audit_declaration(
@@ -78,14 +84,14 @@ def audit_declaration(
     begin: Callable[[int], None] = lambda _: None,
     advance: Callable[[Case], None] = lambda _: None,
 ) -> Report:
-    """Return what samples prove about a declaration's answers and about every mechanism.
+    """Return what samples prove about a declaration's answers, mechanisms and holdout sessions.
 
     Rows are invented from the declared columns: no private file is opened, nothing is spent.
     ``begin`` is told the number of cases, ``advance`` each case before it is tried.
     """
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     epsilon = epsilon_for(declaration.budget)
-    cases = list(mechanism_cases(effort.mechanisms))
+    cases = _without_data(effort)
     with TemporaryDirectory(prefix="confide-audit-") as folder:
         for place, people in enumerate(_choose_pairs(declaration, effort)):
             sides = open_sides(

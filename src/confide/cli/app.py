@@ -62,6 +62,32 @@ app = typer.Typer(
 )
 app.add_typer(holdout, name="holdout")
 
+
+def _show_version(*, is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(f"confide {version('confide')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            callback=lambda value: _show_version(is_asked=value),
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Ask about personal data and get differentially private answers."""
+    del version  # its callback has answered
+
+
 Config = Annotated[Path, typer.Option("--config", help="The declaration file.")]
 Epsilon = Annotated[
     str | None, typer.Option(help="What the answer may cost, as an epsilon of its own.")
@@ -88,8 +114,17 @@ def demo(
     mechanisms: Annotated[
         bool, typer.Option("--mechanisms", help="Run each mechanism once instead.")
     ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Write the survey into this .csv or .parquet file instead, to try."),
+    ] = None,
 ) -> None:
     """Ask a health survey a few questions, within a budget; write a page with charts."""
+    if data is not None:
+        from confide.cli.demo import write_sample
+
+        write_sample(Console(), data)
+        return
     if mechanisms:
         from confide.cli.mechanisms import run_mechanisms
 

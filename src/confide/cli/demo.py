@@ -12,10 +12,10 @@ from confide.cli.screen import budget_line, percent, show_figures
 from confide.cli.session import check_writable
 from confide.curator import Curator
 from confide.declare import Budget
-from confide.errors import Refusal
+from confide.errors import BadDeclaration, Refusal
 from confide.release.figures import Figures, figures_of
 
-__all__ = ["Outcome", "run_demo"]
+__all__ = ["Outcome", "run_demo", "write_sample"]
 
 EPSILON: Final = 2
 
@@ -52,6 +52,29 @@ def run_demo(console: Console, report: Path) -> None:
         outcomes.append(outcome)
     report.write_text(write_report(outcomes, EPSILON), encoding="utf-8")
     console.print(f"\nThe same with charts: {report}", markup=False, highlight=False)
+
+
+def write_sample(console: Console, path: Path) -> None:
+    """Write the survey's rows into a file, for own trials; they are in the public domain."""
+    import duckdb
+
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise BadDeclaration(f"--data must be a .csv or .parquet file, got {path.name!r}")
+    check_writable(path)
+    if path.exists():
+        raise BadDeclaration(f"{path} is there already; remove it, or name another file")
+    rows = duckdb.read_parquet(str(sample_table().source))
+    if path.suffix.lower() == ".csv":
+        rows.write_csv(str(path))
+    else:
+        rows.write_parquet(str(path))
+    console.print(
+        f"{path} holds 8,366 people of a US health survey; `confide init {path}` drafts a "
+        "declaration",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def ask(curator: Curator, asked: Asked) -> Outcome:

@@ -9,6 +9,8 @@ from rich.console import Console
 from confide.cli.screen import show_findings
 from confide.declare import PublicTable, Table, read_toml
 from confide.declare.draft import DraftTable, draft_toml, name_table
+from confide.declare.tables import NAME
+from confide.engines.guesses import guess_kinds, say_conversion
 from confide.engines.inspection import Finding, inspect_table, read_schema
 from confide.errors import BadDeclaration
 
@@ -20,8 +22,10 @@ def draft_declaration(console: Console, data: Sequence[Path], config: Path) -> N
     tables: list[DraftTable] = []
     for path in data:
         name = name_table(path.stem, [table.name for table in tables])
-        source = os.path.relpath(path, config.parent)
-        tables.append(DraftTable(name, Path(source).as_posix(), read_schema(path)))
+        source = Path(os.path.relpath(path, config.parent)).as_posix()
+        is_csv = path.suffix.lower() == ".csv"
+        columns = guess_kinds(path) if is_csv else read_schema(path)
+        tables.append(DraftTable(name, source, columns, is_guessed=is_csv))
     try:
         with config.open("x", encoding="utf-8") as file:
             file.write(draft_toml(tables))
@@ -32,11 +36,22 @@ def draft_declaration(console: Console, data: Sequence[Path], config: Path) -> N
     except OSError as error:
         raise BadDeclaration(f"{config} cannot be written: {error.strerror}") from error
     console.print(
-        f"{config} names {len(tables)} table(s). Finish the lines that are commented out: unit, "
-        "bounds, limits, budget. Then run `confide check`.",
+        f"{config} names {len(tables)} table(s). Open it, and finish the lines that begin with "
+        '"# ": budget, unit, bounds. Then run `confide check`.',
         markup=False,
         highlight=False,
+        soft_wrap=True,
     )
+    for path, table in zip(data, tables, strict=True):
+        if table.is_guessed and not all(map(NAME.match, table.columns)):
+            console.print(
+                f"Some columns of {path.name} have names that cannot be declared. Make a copy with "
+                f"plain names, and draft from that: {say_conversion(path)}",
+                style="yellow",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def check_declaration(console: Console, config: Path) -> bool:

@@ -18,11 +18,11 @@ GRACE_SECONDS: Final = 120
 def run_server(console: Console, config: Path, host: str, port: int, workers: int) -> None:
     """Serve until told to stop; questions that are being answered are finished first."""
     uvicorn: Any = _import_uvicorn()
-    from confide.server.opening import CONFIG, check_declared
+    from confide.server.opening import CONFIG, WORKERS, check_declared
     from confide.server.patience import PatientProtocol
 
     check_declared(read_toml(config))
-    os.environ[CONFIG] = str(config.resolve())
+    os.environ[CONFIG], os.environ[WORKERS] = str(config.resolve()), str(workers)
     console.print(f"confide listens on http://{host}:{port}", markup=False, highlight=False)
     uvicorn.run(
         "confide.server:open_app",

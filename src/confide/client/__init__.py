@@ -2,5 +2,15 @@
 
 from confide.client.answers import RemoteAnswer, RemoteReceipt
 from confide.client.connection import Connection, connect
+from confide.client.estimates import RemoteEstimate
+from confide.client.sessions import RemoteChoice, RemoteWatch
 
-__all__ = ["Connection", "RemoteAnswer", "RemoteReceipt", "connect"]
+__all__ = [
+    "Connection",
+    "RemoteAnswer",
+    "RemoteChoice",
+    "RemoteEstimate",
+    "RemoteReceipt",
+    "RemoteWatch",
+    "connect",
+]

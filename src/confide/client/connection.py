@@ -2,18 +2,22 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from confide.client.answers import RemoteAnswer, read_cost
+from confide.client.estimates import RemoteEstimators
 from confide.client.names import read_names
 from confide.client.refusals import NotReady, TooManyRequests, Unreachable
+from confide.client.sessions import RemoteChoice, RemoteWatch
+from confide.client.wants import write_want
 from confide.curator import BudgetState, Preview
 from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
-from confide.exact import Number, probability
+from confide.exact import Number
 from confide.query import Names, TableQuery, canonical
+from confide.sessions import Score, pair_candidates
 
 __all__ = ["Connection", "connect"]
 
@@ -48,7 +52,7 @@ def connect(
     return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
 
 
-class Connection:
+class Connection(RemoteEstimators):
     """Asks a curator that is somewhere else; every method means what the curator's own means."""
 
     def __init__(self, http: Any, *, wait: Callable[[float], None] = time.sleep) -> None:
@@ -62,12 +66,17 @@ class Connection:
 
         Without a ``key`` one is made up, so that a retry after a broken connection pays once.
         """
-        asked = {"sql": text, "fresh": fresh, "key": key or secrets.token_hex(16), **_want(want)}
+        asked = {
+            "sql": text,
+            "fresh": fresh,
+            "key": key or secrets.token_hex(16),
+            **write_want(want),
+        }
         return RemoteAnswer.of(self._send("POST", "/v1/query", asked), self._intervals)
 
     def preview(self, query: str | TableQuery, **want: Number) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing."""
-        found = self._send("POST", "/v1/preview", {"sql": self._text(query), **_want(want)})
+        found = self._send("POST", "/v1/preview", {"sql": self._text(query), **write_want(want)})
         return Preview(
             read_cost(found["cost"]),
             found["errors"],
@@ -84,6 +93,68 @@ class Connection:
     ) -> RemoteAnswer:
         """Return the answer to a question made in Python."""
         return self.sql(self._text(query), fresh=fresh, key=key, **want)
+
+    def choose(
+        self,
+        candidates: Iterable[str],
+        score: Callable[[str], Score] | Mapping[str, Score],
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> RemoteChoice:
+        """Return the candidate with about the greatest score, and no number."""
+        pairs = pair_candidates(candidates, score)
+        named = {name: self._text(query) for name, query in pairs.items()}
+        call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
+        body = {"candidates": named, **call, **write_want(want)}
+        return RemoteChoice.of(self._send("POST", "/v1/choose", body))
+
+    def release(
+        self,
+        queries: Iterable[str | TableQuery],
+        *,
+        weights: Sequence[Number] | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> tuple[RemoteAnswer, ...]:
+        """Return the answers to a set of questions, planned together and charged once."""
+        texts = [self._text(query) for query in queries]
+        heavy = None if weights is None else [_amount(weight) for weight in weights]
+        call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
+        body = {"queries": texts, "weights": heavy, **call, **write_want(want)}
+        found = self._send("POST", "/v1/release", body)["answers"]
+
+        def again(place: int) -> Callable[[int, float], list[dict[str, Any]]]:
+            def fetch(_: int, level: float) -> list[dict[str, Any]]:
+                whole = self._send("POST", "/v1/release", {**body, "confidence": level})
+                ends: list[dict[str, Any]] = whole["answers"][place]["intervals"]
+                return ends
+
+            return fetch
+
+        return tuple(RemoteAnswer.of(one, again(place)) for place, one in enumerate(found))
+
+    def watch(
+        self,
+        threshold: Number,
+        above: int = 1,
+        *,
+        sensitivity: Number | None = None,
+        signed: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> RemoteWatch:
+        """Return a session that tells of each question whether its answer passes a threshold.
+
+        It lives in the server's process: a server of several workers refuses to open one. A retry
+        after a broken connection does not pay twice, and is refused if the session was opened.
+        """
+        most = None if sensitivity is None else _amount(sensitivity)
+        body = {"threshold": float(threshold), "above": above, "sensitivity": most}
+        body |= {"signed": signed, "key": key or secrets.token_hex(16), **write_want(want)}
+        return RemoteWatch(self._send("POST", "/v1/watches", body), self._send, self._text)
 
     @property
     def budget(self) -> BudgetState:
@@ -178,16 +249,8 @@ def _import_http() -> Any:
     return httpx2
 
 
-def _want(given: dict[str, Number]) -> dict[str, Any]:
-    """Return the wants as JSON can hold them; a fraction stays exact as text."""
-    exact = (int, float, str)
-    written = {
-        name: value if isinstance(value, exact) else str(value) for name, value in given.items()
-    }
-    if "confidence" in given:
-        level = probability("confidence", given["confidence"], zero=False)
-        written["confidence"] = float(level)
-    return written
+def _amount(given: Number) -> float | str:
+    return given if isinstance(given, float | str) else str(given)
 
 
 def _read_refusal(status: int, body: Any) -> ConfideError:

@@ -1,10 +1,11 @@
-"""A first confide.toml for the owner to finish, from the names and types of columns alone.
+"""A first confide.toml for the owner to finish, from the names and types of columns.
 
 Whatever must come from knowledge of the subject (whom a row is about, bounds, limits, the budget)
 is left open: a bound that was read from the data would tell about the data.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,27 +13,40 @@ from typing import Final
 from confide.declare.columns import Kind
 from confide.declare.tables import NAME
 
-__all__ = ["DraftTable", "draft_toml", "name_table"]
+__all__ = ["DraftTable", "draft_toml", "guess_unit", "name_table"]
 
 HEAD: Final = """\
-# Drafted by `confide init` from the names and types of columns; no value was read.
-# Every line that begins with "# " and a key is for you to finish: take bounds and limits from what
-# you know of the subject, never from the data. Then run `confide check`.
+# Drafted by `confide init`. A line that begins with "# " and a name is yours to finish: write what
+# you know of the subject, not what you see in the data, and take the "# " away. What stays behind
+# "# " cannot be asked about. `confide check` says what is missing.
+#
+# int, float, date:  low and high are what is possible at all (an age: 0 and 120). Values outside
+#                    are clipped; bounds twice as wide make twice the noise.
+# category:          every value that may be asked for, such as ["A", "B"]; others count as NULL.
+# text:              values that nobody listed: one is shown only if many share it (needs delta).
+# bool:              true or false.
 
 [budget]
-# epsilon = 1.0              # what may be spent in all, by everybody, for ever
-# delta = 1e-8               # well below 1 / the number of people; leave out for pure privacy
+# epsilon = 1.0              # what all answers together may tell: 1 is careful, 10 is not
+# delta = 1e-8               # far below 1 / the number of people; without it, privacy is pure
+
+[ledger]
+url = "sqlite:///ledger.db"  # keeps what was spent; without it every command starts anew
 """
 TABLE: Final = """
 [tables.{name}]
 source = {source}
-# unit = "COLUMN"            # the column that tells whom a row is about (then take it out of the
-#                            # columns below), or "ROW" when every row is another person
-# max_rows_per_unit = 1      # how many rows of one person may count; confide drops the rest
-# max_groups_per_unit = 1    # in how many groups of an answer they may be
+# unit = {unit} {whom}
+#                            # "ROW" when every row is another person. It is who is protected: two
+#                            # numbers for one person would be two people
+# max_rows_per_unit = 1      # how many rows of one person count in an answer; the rest is cut
+# max_groups_per_unit = 1    # and in how many of its groups; less means less noise
 
 [tables.{name}.columns]
 """
+GUESSED: Final = "# These types are guessed from the first rows; you know better.\n"
+NAMED: Final = "# the column that tells whom a row is about; or"
+SOUGHT: Final = "# to judge by its name, the column that tells whom a row is about; or"
 LINES: Final[dict[Kind | None, str]] = {
     Kind.INT: '# {name} = {{ type = "int", low = LOW, high = HIGH }}',
     Kind.FLOAT: '# {name} = {{ type = "float", low = LOW, high = HIGH }}',
@@ -41,15 +55,27 @@ LINES: Final[dict[Kind | None, str]] = {
     Kind.TEXT: '{name} = {{ type = "text" }}  # or {{ type = "category", values = ["A", "B"] }}',
     None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool or date',
 }
+WORDS: Final = (
+    "person|patient|user|customer|client|member|subject|respondent|participant|student|employee"
+)
+UNITS: Final = (
+    re.compile(rf"(?:{WORDS})(?:_?(?:id|no|number|key))?", re.IGNORECASE),
+    re.compile(r"(?:id|uid|pid|unit)", re.IGNORECASE),
+)
+"""Names of columns that tell whom a row is about, the surest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftTable:
-    """A source as its schema shows it; a column whose type the schema does not tell has None."""
+    """A source and its columns; one whose type is not known has None.
+
+    Types that were guessed from rows, where there is no schema, stay comments.
+    """
 
     name: str
     source: str
     columns: Mapping[str, Kind | None]
+    is_guessed: bool = False
 
 
 def draft_toml(tables: Sequence[DraftTable]) -> str:
@@ -70,16 +96,34 @@ def name_table(stem: str, taken: Sequence[str]) -> str:
     return next(place for place in places if place.lower() not in used)
 
 
+def guess_unit(names: Sequence[str]) -> str | None:
+    """Return the column that seems to tell whom a row is about, by its name alone.
+
+    >>> guess_unit(["age", "id", "patient_id"]), guess_unit(["age", "visit_id"])
+    ('patient_id', None)
+    """
+    found = (name for words in UNITS for name in names if words.fullmatch(name))
+    return next(found, None)
+
+
 def _draft_table(table: DraftTable) -> str:
-    lines = [_draft_column(name, kind) for name, kind in table.columns.items()]
-    head = TABLE.format(name=table.name, source=_quote(table.source))
-    return head + "".join(f"{line}\n" for line in lines)
+    unit = guess_unit(list(table.columns))
+    whom = NAMED if unit is None else SOUGHT
+    shown = _quote(unit or "COLUMN").ljust(19)
+    head = TABLE.format(name=table.name, source=_quote(table.source), unit=shown, whom=whom)
+    lines = [
+        _draft_column(name, kind, is_guessed=table.is_guessed)
+        for name, kind in table.columns.items()
+        if name != unit
+    ]
+    return head + (GUESSED if table.is_guessed else "") + "".join(f"{line}\n" for line in lines)
 
 
-def _draft_column(name: str, kind: Kind | None) -> str:
+def _draft_column(name: str, kind: Kind | None, *, is_guessed: bool) -> str:
     if not NAME.match(name):
         return f"# {name!a} cannot be declared: rename it to letters, digits and underscores"
-    return LINES[kind].format(name=name)
+    line = LINES[kind].format(name=name)
+    return f"# {line}" if is_guessed and not line.startswith("#") else line
 
 
 def _quote(text: str) -> str:

@@ -17,10 +17,10 @@ MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key of a section: how its value is read, and whether the owner must give it."""
+    """One key of a section: how its value is read, and what to write where it must be given."""
 
     read: Callable[[str, object], Any]
-    required: bool = False
+    needed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Problems:
         for key, known in fields.items():
             value = values.get(key, MISSING)
             if value is MISSING:
-                if known.required:
-                    self.add(path, f"{key} is missing")
+                if known.needed:
+                    self.add(path, f"{key} is missing; write {known.needed}")
                     is_whole = False
                 continue
             before = len(self.found)
@@ -78,7 +78,7 @@ class Problems:
             if len(self.found) == before:
                 result[key] = got
             else:
-                is_whole = is_whole and not known.required
+                is_whole = is_whole and not known.needed
         return result if is_whole else None
 
     def raise_all(self, name: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -71,6 +72,10 @@ class Limit:
         if self.share < WHOLE:
             yield None, self.share
         yield from self.windows.items()
+
+    def __reduce__(self) -> tuple["partial[Limit]", tuple[()]]:
+        """Be declared anew where a copy arrives."""
+        return partial(Limit, self.share, **_by_name(self.windows)), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,13 @@ class Limits:
                 rules += [Rule(scope, name, *bound) for bound in known[name].items()]
         return rules
 
+    def __reduce__(self) -> tuple["partial[Limits]", tuple[()]]:
+        """Be declared anew where a copy arrives."""
+        shares, people = _by_name(self.windows), dict(self.analysts)
+        purposes = dict(self.purposes)
+        again = partial(Limits, analysts=people, purposes=purposes, reuse=self.reuse, **shares)
+        return again, ()
+
 
 def read_share(name: str, value: object) -> Share:
     """Return a part of the budget, from above 0 to 1, or refuse it by its name."""
@@ -172,6 +184,10 @@ def _read_limits(scope: str, given: Mapping[str, Number | Share | Limit]) -> Map
             raise BadDeclaration(_bad_name(scope, name))
         read[name] = limit if isinstance(limit, Limit) else Limit(limit)
     return MappingProxyType(read)
+
+
+def _by_name(windows: Mapping[Window, Share]) -> dict[str, Share]:
+    return {window.value: share for window, share in windows.items()}
 
 
 def _bad_name(scope: str, name: object) -> str:

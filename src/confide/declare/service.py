@@ -15,6 +15,7 @@ SECONDS: Final = {"ms": Fraction(1, 1_000), "s": Fraction(1), "min": Fraction(60
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?\Z")
 MOST: Final = 10**6
 LARGEST_BODY: Final = 2**30
+MOST_WORKERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Service:
 
     ``answer_after`` releases every answer and every refusal at a multiple of that time, 0 at once.
     ``longest_wait`` is how long a question may take before its asker is told to come back for it.
+    ``requests_per_minute`` is for all ``workers`` together, which are as many as `confide serve`
+    was told to start.
     """
 
     answer_after: Fraction = Fraction(0)
@@ -31,6 +34,7 @@ class Service:
     questions_at_once: int = 4
     largest_body: int = 256 * 1024
     allowed_origins: tuple[str, ...] = ()
+    workers: int = 1
 
     def __post_init__(self) -> None:
         for name in ("answer_after", "longest_wait"):
@@ -38,6 +42,7 @@ class Service:
         object.__setattr__(self, "allowed_origins", read_origins("", self.allowed_origins))
         whole("requests_per_minute", self.requests_per_minute, low=1, high=MOST)
         whole("questions_at_once", self.questions_at_once, low=1, high=MOST)
+        whole("workers", self.workers, low=1, high=MOST_WORKERS)
         whole("largest_body", self.largest_body, low=1_024, high=LARGEST_BODY)
         if not self.longest_wait:
             raise BadDeclaration('longest_wait must be above zero, such as "60s"')

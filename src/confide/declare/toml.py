@@ -92,7 +92,7 @@ def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
         values = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply"
-        raise BadDeclaration(f"{name} is not TOML: {reason}") from error
+        raise BadDeclaration(f"{name} is not TOML: {reason}; mend it there") from error
     return _Reader(Problems(Lines(content)), folder).declaration(values, name)
 
 
@@ -132,45 +132,53 @@ def _keep(_: str, value: object) -> object:
     return value
 
 
+EXAMPLE: Final = 'age = { type = "int", low = 0, high = 120 }'
+LEAST: Final = "low = 0, or what is the least possible"
+MOST: Final = "high = 120, or what is the most possible"
 COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
-    "int": (Int, {"low": Field(_bounds, required=True), "high": Field(_bounds, required=True)}),
+    "int": (
+        Int,
+        {"low": Field(_bounds, LEAST), "high": Field(_bounds, MOST)},
+    ),
     "float": (
         Float,
         {
-            "low": Field(_real, required=True),
-            "high": Field(_real, required=True),
+            "low": Field(_real, LEAST),
+            "high": Field(_real, MOST),
             "step": Field(positive),
         },
     ),
-    "category": (_category, {"values": Field(_keep, required=True), "null": Field(flag)}),
+    "category": (_category, {"values": Field(_keep, 'values = ["A", "B"]'), "null": Field(flag)}),
     "text": (Text, {}),
     "bool": (Bool, {}),
     "date": (
         Date,
-        {"low": Field(read_day, required=True), "high": Field(read_day, required=True)},
+        {"low": Field(read_day, "low = 2020-01-01"), "high": Field(read_day, "high = 2026-12-31")},
     ),
 }
 BUDGET: Final = {
-    "epsilon": Field(positive, required=True),
+    "epsilon": Field(positive, "epsilon = 1.0: what may be spent in all"),
     "delta": Field(probability),
     "accounting": Field(_accounting),
     "neighbours": Field(lambda name, value: Neighbours.of(text(name, value))),
 }
 LEDGER: Final = {
-    "url": Field(text, required=True),
+    "url": Field(text, 'url = "sqlite:///ledger.db"'),
     "anchor": Field(text),
     "reuse": Field(lambda name, value: Limits(reuse=text(name, value)).reuse),
 }
 TABLE: Final = {
-    "source": Field(text, required=True),
-    "unit": Field(_unit, required=True),
+    "source": Field(text, 'source = "visits.parquet"'),
+    "unit": Field(
+        _unit, 'unit = "COLUMN", the one that tells whom a row is about, or unit = "ROW"'
+    ),
     "max_rows_per_unit": Field(_limit),
     "max_groups_per_unit": Field(_limit),
     "unique": Field(flag),
     "nonnegative": Field(flag),
     "version": Field(_version),
 }
-PUBLIC_TABLE: Final = {"source": Field(text, required=True), "version": Field(_version)}
+PUBLIC_TABLE: Final = {"source": Field(text, 'source = "icd.csv"'), "version": Field(_version)}
 SERVER: Final = {
     "answer_after": Field(read_duration),
     "longest_wait": Field(read_duration),
@@ -180,17 +188,17 @@ SERVER: Final = {
     "allowed_origins": Field(read_origins),
 }
 HOLDOUT: Final = {
-    "labels": Field(text, required=True),
-    "column": Field(text, required=True),
-    "state": Field(text, required=True),
-    "submissions": Field(_limit, required=True),
+    "labels": Field(text, 'labels = "labels.csv"'),
+    "column": Field(text, 'column = "label"'),
+    "state": Field(text, 'state = "board.db"'),
+    "submissions": Field(_limit, "submissions = 100"),
     "metric": Field(text),
     "high": Field(positive),
     "tau": Field(probability),
     "beta": Field(probability),
 }
 WINDOWS: Final = {str(window): Field(read_share) for window in Window}
-LIMIT: Final = {"share": Field(read_share, required=True), **WINDOWS}
+LIMIT: Final = {"share": Field(read_share, "share = 0.25, a part of the budget"), **WINDOWS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +215,9 @@ class _Reader:
         }
         parts = {key: part for key, part in read.items() if part is not None}
         if "budget" not in read:
-            self.problems.add((), "the section [budget] is missing; it needs epsilon")
+            self.problems.add(
+                (), "the section [budget] is missing; write [budget] and below it epsilon = 1.0"
+            )
         budget, neighbours = self._budget(parts.get("budget"))
         kept = self._ledger(parts.get("ledger"))
         limits = self._limits(parts, kept)
@@ -220,7 +230,7 @@ class _Reader:
             self.problems.attempt(("tables",), lambda: Catalog([*known, *known_public]))
         self.problems.raise_all(name)
         if budget is None:
-            raise BadDeclaration(f"{name} declares no budget")
+            raise BadDeclaration(f"{name} declares no budget; write [budget] and epsilon = 1.0")
         return Declaration(
             tuple(known),
             tuple(known_public),
@@ -304,13 +314,13 @@ class _Reader:
         So what the table says about all of them is checked in the same go.
         """
         if "columns" not in part:
-            self.problems.add(path, "the section is missing; it says the type of each column")
+            self.problems.add(path, f"the section is missing; write in it {EXAMPLE}")
             return None
         listed = self.problems.section(path, part["columns"])
         if listed is None:
             return None
         if not listed:
-            self.problems.add(path, "at least one column is needed")
+            self.problems.add(path, f"at least one column is needed; write {EXAMPLE}")
         columns: dict[str, Column] = {}
         for name, values in listed.items():
             place = (*path, name)
@@ -321,8 +331,7 @@ class _Reader:
 
     def _column(self, path: KeyPath, values: object) -> Column | None:
         if not isinstance(values, dict) or "type" not in values:
-            example = '{ type = "int", low = 0, high = 120 }'
-            self.problems.add(path, f"must say its type, such as {example}, got {values!r}")
+            self.problems.add(path, f"must say its type, such as {EXAMPLE}, got {values!r}")
             return None
         kind = values["type"]
         if not isinstance(kind, str) or kind not in COLUMNS:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from typing import Any, Final, NoReturn
 
@@ -15,10 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import expressions as sql
 
-from confide.declare import Row
+from confide.declare import Kind, Row
 from confide.engines.cuts import cut_rows
-from confide.engines.expressions import call, number
-from confide.engines.fragments import column, is_known, label, table, unit_column
+from confide.engines.expressions import number
+from confide.engines.fragments import (
+    UNIT,
+    column,
+    is_known,
+    label,
+    nested,
+    select,
+    table,
+    unit_column,
+)
+from confide.engines.marks import NUMBER, number_rows
 from confide.noise import Entropy
 from confide.plan import Contribution
 from confide.plan.blocks import BlockReading
@@ -28,6 +39,7 @@ __all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks"
 Floats = NDArray[np.float64]
 BLOCK: Final = "the block"  # no declared name has a space
 WORKERS: Final = 4
+MIDDLE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +107,9 @@ def open_blocks(sealed: SealedBlocks) -> Floats:
     return sealed._results  # noqa: SLF001  # the one place
 
 
-def write_blocks(reading: BlockReading, salt: str, key: str) -> sql.Select:
+def write_blocks(
+    reading: BlockReading, salt: str, key: str, unit_kind: Kind = Kind.TEXT
+) -> sql.Select:
     """Return the statement that gives the rows that count, with the block of their unit."""
     declared, names = reading.table, list(reading.columns)
     has_unit = not isinstance(declared.unit, Row)
@@ -107,12 +121,14 @@ def write_blocks(reading: BlockReading, salt: str, key: str) -> sql.Select:
     if not declared.unique:
         limits = Contribution(declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True)
         rows = cut_rows(rows, limits, [], names, salt)
-    # Privacy: hashed twice, as in cuts.py; a unit's block depends on that unit and the key alone.
-    mixed = call("HASH", call("HASH", sql.Literal.string(key), unit_column()))
+    # Privacy: a unit's block depends on that unit and the key alone.
+    numbered = number_rows(rows, [UNIT], {UNIT: unit_kind}, key)
+    # The square of a number of 31 bits is mixed best in the middle.
+    square = sql.Paren(this=column(NUMBER) * column(NUMBER))
+    middle = sql.Paren(this=sql.BitwiseRightShift(this=square, expression=number(MIDDLE)))
+    mixed = sql.Paren(this=sql.BitwiseAnd(this=middle, expression=number(2**31 - 1)))
     place = sql.Mod(this=mixed, expression=number(reading.blocks))
-    return sql.select(label(place, BLOCK), *map(column, names)).from_(
-        rows.subquery("kept", copy=False), copy=False
-    )
+    return select([label(place, BLOCK), *map(column, names)], nested(numbered, "numbered"))
 
 
 def compute_blocks(
@@ -128,7 +144,7 @@ def compute_blocks(
     # says nothing outside it. The order of a block's rows, which an engine leaves open, follows
     # from what the block holds, so that a unit changes the result of its own block alone.
     """
-    columns = {name: np.asarray(found[name]) for name in reading.columns}
+    columns = {name: _plain(np.asarray(found[name])) for name in reading.columns}
     size = len(next(iter(columns.values())))
     if BLOCK in found:
         places = np.asarray(found[BLOCK]).astype(np.int64)
@@ -141,6 +157,14 @@ def compute_blocks(
     with ThreadPoolExecutor(WORKERS) as pool:
         results = list(pool.map(lambda part: _compute(estimator, part, outputs), parts))
     return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as numbers, and days as such, where a driver gives objects; texts stay."""
+    if values.dtype.kind != "O" or not len(values) or isinstance(values[0], str):
+        return values
+    is_day = isinstance(values[0], date)
+    return np.array(values.tolist(), dtype="datetime64[D]" if is_day else None)
 
 
 def _rank(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,109 +1,70 @@
 """DuckDB, embedded: the default engine."""
 
-import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
-from confide.engines.blocks import Estimator, SealedBlocks, compute_blocks, write_blocks
+from confide.engines.engine import Columns, Rows, SqlEngine
 from confide.engines.expressions import Sql, call, cast
 from confide.engines.fragments import column, unit_column, without_nan
-from confide.engines.histograms import read_counts, write_histogram
-from confide.engines.public import DuckFacts, column_type, kinds_of
-from confide.engines.sealed import Groups, Sealed
-from confide.engines.statements import write_statement
-from confide.engines.views import view_of_private, view_of_public
-from confide.errors import BadDeclaration, Fault
-from confide.ledger import Hold
-from confide.noise import Entropy
-from confide.plan import DeclaredKeys, Plan
-from confide.plan.blocks import BlockReading
+from confide.engines.public import TableFacts, column_type, kinds_of
+from confide.engines.views import raw_name, view_of_private, view_of_public
+from confide.errors import BadDeclaration
 
 __all__ = ["DuckDB"]
 
-T = TypeVar("T")
 FLOATS: Final = {"DOUBLE", "FLOAT"}
 WHOLE: Final = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER"),
 }
-OWNER_LOG: Final = logging.getLogger("confide.owner")
 
 
-class DuckDB:
+class DuckDB(SqlEngine):
     """Reads the declared sources through typed, clipped views, and nothing else.
 
     # Privacy: the connection can open no file but the declared ones and its settings are locked;
     # statements come from `write_statement` only, and whatever the engine says stays inside.
     """
 
+    failures = (duckdb.Error,)
+
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
         self._lock = threading.Lock()
         self._connection = duckdb.connect(":memory:")
+        self._connection.execute("SET TimeZone = 'UTC'")  # a moment's day must not depend on where
         kinds: dict[str, dict[str, Kind]] = {}
-        self.facts = DuckFacts(self._connection, kinds)
+        self.facts = TableFacts(lambda asked: self._read(self._write(asked), self._rows), kinds)
         for table in catalog.tables:
             self._open(table)
         for name in catalog.public:
-            kinds[name] = kinds_of(self._connection, _raw(name))
-            self._create(name, view_of_public(kinds[name], _raw(name)))
+            kinds[name] = kinds_of(self._connection, raw_name(name))
+            self._create(name, view_of_public(kinds[name], raw_name(name)))
         units = self._units(catalog)
         for table in catalog.private.values():
             self._show(table, units[table.name])
         self._harden(catalog)
 
-    def run(self, plan: Plan, hold: Hold) -> Sealed:
-        """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
-        hold.use()
-        keys = len(plan.query.keys)
-        counts = tuple(
-            self._read(
-                write_histogram(plan, one, self._salt, self._unit_kind),
-                lambda found: read_counts(found.fetchnumpy(), keys),
-            )
-            for one in plan.histograms
-        )
-        if not plan.totals and isinstance(plan.keys, DeclaredKeys):
-            return Sealed({}, counts)
-        statement = write_statement(plan, self._salt, self._unit_kind)
-        rows = self._read(statement, lambda found: found.fetchall())
-        groups: Groups = {}
-        for row in rows:
-            added = (int(part or 0) for part in row[keys:])
-            before = groups.get(row[:keys], (0,) * (len(row) - keys))
-            groups[row[:keys]] = tuple(a + b for a, b in zip(before, added, strict=True))
-        return Sealed(groups, counts)
+    def _write(self, select: sql.Select) -> str:
+        return select.sql("duckdb", copy=False)
 
-    def run_blocks(
-        self,
-        reading: BlockReading,
-        hold: Hold,
-        estimator: Estimator,
-        outputs: int,
-        entropy: Entropy,
-    ) -> SealedBlocks:
-        """Return what an estimator of the owner's gives for each block of units, sealed."""
-        hold.use()
-        key = entropy.words(4).tobytes().hex()
-        found = self._read(write_blocks(reading, self._salt, key), lambda rows: rows.fetchnumpy())
-        return compute_blocks(found, reading, estimator, outputs, entropy)
+    def _rows(self, statement: str) -> Rows:
+        with self._lock:
+            return self._connection.execute(statement).fetchall()
 
-    def _read(self, select: sql.Select, fetch: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Return what a statement gives, or a fault that says nothing of it."""
-        statement = select.sql("duckdb", copy=False)
-        try:
-            with self._lock:
-                return fetch(self._connection.execute(statement))
-        except duckdb.Error as error:
-            # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
-            OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
-            raise Fault("the engine could not answer; the owner's log has the reason") from None
+    def _columns(self, statement: str) -> Columns:
+        with self._lock:
+            return self._connection.execute(statement).fetchnumpy()
+
+    def close(self) -> None:
+        """End the connection; nothing can be read afterwards."""
+        with self._lock:
+            self._connection.close()
 
     def _open(self, table: Table | PublicTable) -> None:
         """Make a source readable under its raw name.
@@ -114,15 +75,15 @@ class DuckDB:
         source = table.source
         try:
             if not isinstance(source, str | Path):
-                self._connection.register(_raw(table.name), _cell_by_cell(source))
+                self._connection.register(raw_name(table.name), _cell_by_cell(source))
                 return
             file = sql.Literal.string(str(Path(source).resolve()))
             match Path(source).suffix.lower():
                 case ".parquet":
-                    self._create(_raw(table.name), _everything(call("READ_PARQUET", file)))
+                    self._create(raw_name(table.name), _everything(call("READ_PARQUET", file)))
                 case ".csv":
                     rows = _everything(call("READ_CSV", file, *_csv_options(table)))
-                    self._create(_raw(table.name), rows, kind="TABLE")
+                    self._create(raw_name(table.name), rows, kind="TABLE")
                 case other:
                     raise BadDeclaration(
                         f"source of {table.name!r} must be a .parquet or .csv file, got {other!r}"
@@ -137,7 +98,7 @@ class DuckDB:
         # all whom nobody identified.
         """
         types = {
-            table.name: column_type(self._connection, _raw(table.name), table.unit)
+            table.name: column_type(self._connection, raw_name(table.name), table.unit)
             for table in catalog.private.values()
             if isinstance(table.unit, str)
         }
@@ -152,8 +113,8 @@ class DuckDB:
 
     def _show(self, table: Table, unit: Sql | None) -> None:
         try:
-            stored = kinds_of(self._connection, _raw(table.name))
-            self._create(table.name, view_of_private(table, _raw(table.name), unit, stored))
+            stored = kinds_of(self._connection, raw_name(table.name))
+            self._create(table.name, view_of_private(table, raw_name(table.name), unit, stored))
             self._check(table)
         except duckdb.Error as error:
             raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
@@ -187,10 +148,6 @@ class DuckDB:
 def _unit(name: str, found: str, wanted: str) -> Sql:
     value = without_nan(column(name)) if found in FLOATS else column(name)
     return value if found == wanted else cast(value, wanted)
-
-
-def _raw(name: str) -> str:
-    return f"raw {name}"  # no declared name has a space
 
 
 def _cell_by_cell(frame: Any) -> Any:

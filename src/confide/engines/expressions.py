@@ -6,7 +6,7 @@ analyst's text is used; literals are built as literals.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
@@ -29,9 +29,11 @@ __all__ = [
     "number",
     "real_day",
     "try_cast",
+    "typed",
 ]
 
 SAFE_INT: Final = 2**53
+PLACES: Final = frozenset({Function.ROUND, Function.SUBSTR})
 LONGEST: Final = 2**31 - 1
 TYPES: Final = {
     Kind.INT: "BIGINT",
@@ -48,6 +50,7 @@ NAMED: Final = {
     "INTEGER": sql.DataType.Type.INT,
     "VARCHAR": sql.DataType.Type.VARCHAR,
 }
+HELD: Final = {kind: sql.DataType(this=NAMED[name]) for kind, name in TYPES.items()}
 
 F = Function
 Sql = sql.Expr
@@ -73,6 +76,13 @@ def number(value: float) -> Sql:
     return sql.Literal.number(str(value))
 
 
+def typed(value: Sql, kind: Kind | None) -> Sql:
+    """Return a column that says what it holds, for engines that must know what they cast."""
+    if kind is not None:
+        value.type = HELD[kind]
+    return value
+
+
 def call(name: str, *arguments: Sql) -> Sql:
     """Return a call of an engine function by its plain name."""
     return sql.Anonymous(this=name, expressions=list(arguments))
@@ -92,8 +102,14 @@ class Emitter:
     def emit(self, expression: Expression) -> Sql:
         """Return the engine's form of a row expression."""
         match expression:
-            case Column(table=table, name=name):
-                return sql.column(name, table=table, quoted=True)
+            case Column(table=table, name=name, kind=kind):
+                found = sql.column(name, table=table, quoted=True)
+                is_sure = kind is not Kind.INT or _is_safe(self.ranges[table, name])
+                return typed(found, kind) if is_sure else found
+            case Literal(value=bool() | None):
+                return literal(expression.value)
+            case Literal(value=int(value)):
+                return _whole(value)
             case Literal(value=value):
                 return literal(value)
             case Call(function=function, arguments=arguments):
@@ -104,11 +120,13 @@ class Emitter:
     def _call(self, whole: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
         found = range_of(whole, self.ranges)
         as_doubles = whole.kind is Kind.FLOAT or not _is_safe(found)
-        if function is F.SUBSTR:
-            arguments = (arguments[0], *map(_short, arguments[1:]))
         parts = [self.emit(argument) for argument in arguments]
+        if function in PLACES:
+            parts[1:] = map(_place, arguments[1:])
         if function in ARITHMETIC:
-            if as_doubles:
+            if as_doubles and function is F.MODULO:
+                parts = [try_cast(part, "BIGINT") for part in parts]
+            elif as_doubles:
                 count = 1 if function is F.ROUND else len(parts)
                 parts[:count] = [_as_double(part) for part in parts[:count]]
             result: Sql = sql.Paren(this=ARITHMETIC[function](*parts))
@@ -116,11 +134,20 @@ class Emitter:
         return RULES[function](parts)
 
 
-def _short(argument: Expression) -> Expression:
-    """Return a literal place in a text within what the engine takes; no text is longer."""
-    if isinstance(argument, Literal) and isinstance(argument.value, int):
-        return replace(argument, value=max(-LONGEST, min(argument.value, LONGEST)))
-    return argument
+def _whole(value: int) -> Sql:
+    """Return a whole literal, of 64 bits or else a double.
+
+    # Privacy: engines give short literals 32 bits, and sums of these may fail on some rows only.
+    """
+    if -(2**63) <= value < 2**63:
+        return cast(number(value), "BIGINT")
+    return number(float(value))
+
+
+def _place(argument: Expression) -> Sql:
+    """Return a place in a text or a number of digits within what engines take."""
+    value = argument.value if isinstance(argument, Literal) else None
+    return number(max(-LONGEST, min(value, LONGEST))) if isinstance(value, int) else sql.Null()
 
 
 def real_day(value: Sql) -> Sql:
@@ -219,7 +246,7 @@ def _to_whole(name: str) -> Callable[[Args], Sql]:
 
 def _ln(parts: Args) -> Sql:
     zero = number(0.0)
-    positive = sql.Nullif(this=call("GREATEST", _as_double(parts[0]), zero), expression=zero)
+    positive = sql.Nullif(this=call("GREATEST", _as_double(parts[0]), zero), expression=zero.copy())
     return call("LN", positive)
 
 
@@ -231,12 +258,25 @@ def _exp(parts: Args) -> Sql:
     return finite(call("EXP", _as_double(parts[0])))
 
 
+def _modulo(a: Sql, b: Sql) -> Sql:
+    """Return a remainder; by -1 it is the one by 1.
+
+    # Privacy: -2^63 % -1 overflows in an engine that divides for it, on the rows that reach it.
+    """
+    one, zero = cast(number(1), "BIGINT"), number(0)
+    is_minus_one = sql.EQ(this=b, expression=number(-1))
+    return sql.Mod(
+        this=a,
+        expression=case(is_minus_one, one, sql.Nullif(this=b.copy(), expression=zero)),
+    )
+
+
 ARITHMETIC: Final[dict[F, Callable[..., Sql]]] = {
     F.ADD: lambda a, b: sql.Add(this=a, expression=b),
     F.SUBTRACT: lambda a, b: sql.Sub(this=a, expression=b),
     F.MULTIPLY: lambda a, b: sql.Mul(this=a, expression=b),
     F.DIVIDE: lambda a, b: sql.Div(this=a, expression=sql.Nullif(this=b, expression=number(0))),
-    F.MODULO: lambda a, b: sql.Mod(this=a, expression=sql.Nullif(this=b, expression=number(0))),
+    F.MODULO: _modulo,
     F.NEGATE: lambda a: sql.Neg(this=a),
     F.ABS: lambda a: call("ABS", a),
     F.ROUND: lambda a, *digits: call("ROUND", a, *digits),

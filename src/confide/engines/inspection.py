@@ -15,6 +15,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import (
     Bool,
+    Catalog,
     Category,
     Column,
     Date,
@@ -28,6 +29,7 @@ from confide.declare import (
 )
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
 from confide.engines.fragments import column, is_known, label, table, without_nan
+from confide.engines.opening import Home, home_of, open_engine
 from confide.errors import BadDeclaration
 
 __all__ = ["Finding", "inspect_table", "read_schema"]
@@ -77,7 +79,12 @@ def read_schema(source: str | Path) -> dict[str, Kind | None]:
 
 
 def inspect_table(declared: Table | PublicTable) -> list[Finding]:
-    """Return what is worth knowing about a table before its first question, problems first."""
+    """Return what is worth knowing about a table before its first question, problems first.
+
+    Where a table is not read by DuckDB, whether it can be opened is all that is looked at.
+    """
+    if home_of(declared.source) is not Home.FILES:
+        return _inspect_elsewhere(declared)
     with duckdb.connect(":memory:") as connection:
         try:
             stored = _open(connection, declared.name, declared.source)
@@ -90,6 +97,17 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
         except (BadDeclaration, duckdb.Error) as error:
             return [Finding(declared.name, "", str(error), is_problem=True)]
     return sorted(found, key=lambda finding: not finding.is_problem)
+
+
+def _inspect_elsewhere(declared: Table | PublicTable) -> list[Finding]:
+    """Open the engine where a table lives, which looks at names, types and unique units."""
+    if isinstance(declared, PublicTable):
+        return []
+    try:
+        open_engine(Catalog([declared]), salt="").close()
+    except BadDeclaration as problem:
+        return [Finding(declared.name, "", str(problem), is_problem=True)]
+    return []
 
 
 def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
@@ -136,7 +154,7 @@ def _read_header(path: Path) -> list[str]:
         raise BadDeclaration(f"{path.name!r} cannot be read: {error}") from error
     names = next(csv.reader([line], delimiter=max(DELIMITERS, key=line.count)), [])
     if not names:
-        raise BadDeclaration(f"{path.name!r} has no first line with the names of its columns")
+        raise BadDeclaration(f"{path.name!r} must have a first line with the names of its columns")
     return names
 
 

@@ -13,16 +13,18 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.expressions import Sql, call, cast, literal, number
-from confide.engines.fragments import clamped, column, label, nested, select
+from confide.engines.expressions import Sql, call, cast, literal, number, typed
+from confide.engines.fragments import UNIT, clamped, column, label, nested, select
 
-__all__ = ["LEVEL", "MARK", "NUMBER", "least_first", "mark_rows", "number_rows"]
+__all__ = ["LEVELS", "MARK", "NUMBER", "level_of", "mark_rows", "number_rows", "rarer_than"]
 
 BITS: Final = 31
 MASK: Final = 2**BITS - 1
 WIDEST: Final = float(2**52)
-MARK, LEVEL, NUMBER = "the mark", "the level", "the number"  # no declared name has a space
-LINE: Final = "the line"
+MARK, NUMBER = "the mark", "the number"  # no declared name has a space
+LINE, SQUARE = "the line", "the square"
+LEVELS: Final = 48
+LEVEL_BITS: Final = 41
 
 
 def mark_rows(
@@ -34,25 +36,43 @@ def mark_rows(
     *,
     small: Collection[str] = (),
 ) -> sql.Select:
-    """Return the columns ``names`` of the rows, their mark by ``hashed``, and its level.
+    """Return the columns ``names`` of the rows, and their mark by ``hashed``.
 
     Columns in ``small`` hold whole numbers from 0 to 2^31 - 1 in every row, which spares steps.
 
-    Law:     with w the folded sum of secret multiples of the hashed values, MARK is w squared, of
-             62 bits; LEVEL is the lowest bit that is 1 in the upper half of MARK (0 if none is).
-    Claim:   a mark lies within [0, 2^62) and depends on the salt and the hashed values alone;
+    Law:     with w the folded sum of secret multiples of the hashed values, and y the sum of bits
+             31 to 45 of w squared and of its bits 16 to 29, MARK is 2^31 y + w.
+    Claim:   a mark lies within [0, 48 * 2^41) and depends on the salt and the hashed values alone;
              no step overflows, and none fails on any value.
-    Why:     each of k values is brought to 31 bits, never NULL, and its multiplier is less than
-             2^31 / k, so that their sum is less than 2^62; squared, 31 bits are less than 2^62.
+    Why:     each of k values is brought to 31 bits, those of NULL all ones, and its multiplier is
+             less than 2^31 / k, so that their sum is less than 2^62; squared, 31 bits are less than
+             2^62; y is less than 2^15 + 2^14 - 1 = 48 * 2^10 - 1, and w less than 2^31.
     Source:  [Knu98], section 6.4, for hashing by multiplication; docs/decisions has the reasons.
     Checked: tests/engines/test_marks.py (law, fairness, equality with another engine).
     """
     numbered = number_rows(rows, hashed, kinds, salt, small)
-    square = sql.Paren(this=column(NUMBER) * column(NUMBER))
-    upper = _shift(square)
-    level = _and(upper, sql.Paren(this=sql.Neg(this=upper.copy())))
-    marks = [label(square.copy(), MARK), label(level, LEVEL)]
-    return select([*map(column, names), *marks], nested(numbered, NUMBER))
+    square = label(column(NUMBER) * column(NUMBER), SQUARE)
+    squared = select([*map(column, [*names, NUMBER]), square], nested(numbered, NUMBER))
+    upper = _bits(column(SQUARE), BITS, 15)
+    height = sql.Paren(this=sql.Add(this=upper, expression=_bits(column(SQUARE), 16, 14)))
+    mark = sql.Add(this=height * number(2**BITS), expression=column(NUMBER))
+    return select([*map(column, names), label(mark, MARK)], nested(squared, SQUARE))
+
+
+def level_of(alias: str | None = None) -> Sql:
+    """Return the level of a row's mark: a single bit, the lower the smaller the mark is.
+
+    Why: marks are less than 48 * 2^41, so the bit is one of the 48 lowest, and a smaller mark never
+         has a higher one. Low levels are rare: there are about (k / 48)^2 marks below level k.
+    """
+    place = cast(_right(column(MARK, alias), LEVEL_BITS), "INTEGER")
+    one = cast(number(1), "BIGINT")
+    return sql.Paren(this=sql.BitwiseLeftShift(this=one, expression=place))
+
+
+def rarer_than(levels: int) -> Sql:
+    """Return the condition that a mark has one of the lowest so many levels."""
+    return sql.LT(this=column(MARK), expression=number(levels * 2**LEVEL_BITS))
 
 
 def number_rows(
@@ -66,8 +86,10 @@ def number_rows(
     digits: list[Sql] = []
     for name in hashed:
         is_small = name in small  # then the digit below would be the number itself
-        value = column(name)
-        digits += [cast(value, "BIGINT")] if is_small else _digits(value, kinds.get(name))
+        value = typed(column(name), kinds.get(name))
+        found = [cast(value, "BIGINT")] if is_small else _digits(value, kinds.get(name))
+        # No row is without a unit.
+        digits += found if is_small or name == UNIT else map(_known, found)
     terms = [
         digit * number(secret)
         for digit, secret in zip(digits, _secrets(salt, len(digits)), strict=True)
@@ -79,14 +101,6 @@ def number_rows(
     return select([sql.Star(), label(_fold(column(LINE)), NUMBER)], nested(summed, LINE))
 
 
-def least_first() -> Sql:
-    """Return what rows are ordered by: rare levels first, then the lower half of the mark.
-
-    Levels are at most 2^30, so this is more than -2^61 - 1.
-    """
-    return _and(column(MARK), number(MASK)) - column(LEVEL) * number(2**BITS)
-
-
 def _secrets(salt: str, count: int) -> list[int]:
     """Return an odd multiplier for each of ``count`` values, less than 2^31 / count."""
     drawn = (sha256(f"{salt} {place}".encode()).digest()[:8] for place in range(count))
@@ -94,7 +108,7 @@ def _secrets(salt: str, count: int) -> list[int]:
 
 
 def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
-    """Return whole numbers from 0 to 2^31 - 1 that stand for a value; NULL has one too."""
+    """Return whole numbers from 0 to 2^31 - 1 that stand for a value; that of NULL is NULL."""
     match kind:
         case Kind.INT:
             found = [_fold(cast(value, "BIGINT"))]
@@ -111,7 +125,11 @@ def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
             found = [_fold(whole), _and(part, number(MASK))]
         case _:
             found = [_text_digit(cast(value, "VARCHAR"))]
-    return [call("COALESCE", digit, cast(number(MASK), "BIGINT")) for digit in found]
+    return found
+
+
+def _known(digit: Sql) -> Sql:
+    return call("COALESCE", digit, cast(number(MASK), "BIGINT"))
 
 
 def _text_digit(text: Sql) -> Sql:
@@ -126,7 +144,16 @@ def _fold(value: Sql) -> Sql:
 
 
 def _shift(value: Sql) -> Sql:
-    return sql.Paren(this=sql.BitwiseRightShift(this=value, expression=number(BITS)))
+    return _right(value, BITS)
+
+
+def _right(value: Sql, count: int) -> Sql:
+    return sql.Paren(this=sql.BitwiseRightShift(this=value, expression=number(count)))
+
+
+def _bits(value: Sql, first: int, count: int) -> Sql:
+    """Return so many bits of a number, from the first upwards."""
+    return _and(_right(value, first), number(2**count - 1))
 
 
 def _and(some: Sql, others: Sql) -> Sql:

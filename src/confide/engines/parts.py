@@ -1,5 +1,6 @@
 """What one row adds to a sum: a whole number within a grid."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -10,10 +11,57 @@ from confide.engines.expressions import Sql, cast, number, try_cast
 from confide.engines.fragments import clamped
 from confide.plan import Range, ValueGrid
 
-__all__ = ["clipped_part", "ends_within", "exact_sum", "stored_part", "try_steps", "whole_part"]
+__all__ = [
+    "Uncentred",
+    "clipped_part",
+    "ends_within",
+    "exact_sum",
+    "stored_part",
+    "try_steps",
+    "uncentre",
+    "whole_part",
+]
 
 HALF: Final = Fraction(1, 2)
 MOST_PARTS: Final = 2**8
+LARGEST_EXACT: Final = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Uncentred:
+    """A grid that begins at zero, and how sums on it become sums on one with a centre.
+
+    Claim: factor * (sum over rows) - shift * (number of rows) is the sum on the grid with a centre.
+    Why:   every row adds factor * part - shift there, and both are whole.
+    """
+
+    grid: ValueGrid
+    factor: int = 1
+    shift: int = 0
+
+    def centre(self, total: int, rows: int) -> int:
+        """Return the sum on the grid with a centre, of so many rows."""
+        return self.factor * total - self.shift * rows
+
+
+def uncentre(grid: ValueGrid, kind: Kind | None) -> Uncentred:
+    """Return the grid on which rows of a column are added up fastest, or the same one.
+
+    Why: whole numbers are added up as they are: (x - centre) / step is factor * x - shift, with
+         whole factor and shift. Reals take one step less: what is nearest to x / step is ``shift``
+         more than what is nearest to (x - centre) / step, and doubles hold all steps exactly.
+    """
+    rate, shift = 1 / grid.step, grid.centre / grid.step
+    if shift.denominator != 1:
+        return Uncentred(grid)
+    low, high = grid.low + int(shift), grid.high + int(shift)
+    if kind is Kind.INT and rate.denominator == 1 and rate <= MOST_PARTS:
+        factor = int(rate)
+        whole = ValueGrid(Fraction(0), Fraction(1), low // factor, -(-high // factor))
+        return Uncentred(whole, factor, int(shift))
+    if kind is Kind.FLOAT and max(abs(low), abs(high)) <= LARGEST_EXACT:
+        return Uncentred(ValueGrid(Fraction(0), grid.step, low, high), 1, int(shift))
+    return Uncentred(grid)
 
 
 def whole_part(value: Sql, grid: ValueGrid) -> Sql:

@@ -1,6 +1,6 @@
 """What is known of public tables: types, ranges and keys, read from the tables themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any, Final
@@ -13,7 +13,7 @@ from confide.engines.fragments import column, table
 from confide.errors import BadDeclaration
 from confide.plan import ANYTHING, Range
 
-__all__ = ["DuckFacts", "column_type", "kinds_of"]
+__all__ = ["TableFacts", "column_type", "kinds_of"]
 
 KINDS: Final = (
     (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
@@ -23,6 +23,7 @@ KINDS: Final = (
     (Kind.DATE, ("DATE",)),
 )
 MOST_VALUES: Final = 10_000
+Ask = Callable[[sql.Select], list[tuple[Any, ...]]]
 
 
 def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]:
@@ -40,17 +41,17 @@ def column_type(connection: duckdb.DuckDBPyConnection, raw: str, name: str) -> s
     rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
     found = [str(kind) for column, kind, *_ in rows if str(column).lower() == name.lower()]
     if not found:
-        raise BadDeclaration(f"there is no column {name!r} in {raw.removeprefix('raw ')!r}")
+        raise BadDeclaration(
+            f"{raw.removeprefix('raw ')!r} has no column {name!r}; name one of its own"
+        )
     return found[0]
 
 
-class DuckFacts:
-    """Facts about public tables, read once each from a DuckDB connection."""
+class TableFacts:
+    """Facts about public tables, read once each by a function that runs statements."""
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, Mapping[str, Kind]]
-    ) -> None:
-        self._connection, self.kinds = connection, kinds
+    def __init__(self, ask: Ask, kinds: Mapping[str, Mapping[str, Kind]]) -> None:
+        self._ask, self.kinds = ask, kinds
         self._ranges: dict[str, dict[str, Range]] = {}
 
     def ranges(self, name: str) -> Mapping[str, Range]:
@@ -76,7 +77,7 @@ class DuckFacts:
 
     def _values(self, name: str, text: str) -> tuple[str, ...] | None:
         chosen = sql.select(column(text)).distinct().from_(table(name)).limit(MOST_VALUES + 1)
-        rows = self._connection.execute(chosen.sql("duckdb")).fetchall()
+        rows = self._ask(chosen)
         listed = sorted(value for (value,) in rows if value is not None)
         return tuple(listed) if len(rows) <= MOST_VALUES else None
 
@@ -85,5 +86,5 @@ class DuckFacts:
         return found.toordinal() if isinstance(found, date) else found
 
     def _one(self, statement: sql.Select) -> Any:
-        row = self._connection.execute(statement.sql("duckdb")).fetchone()
-        return row[0] if row is not None else None
+        rows = self._ask(statement)
+        return rows[0][0] if rows else None

@@ -7,7 +7,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Kind
 from confide.engines.cuts import cut_rows
-from confide.engines.expressions import Emitter, Sql, case, cast, number
+from confide.engines.expressions import Emitter, Sql, case, cast, number, typed
 from confide.engines.fragments import (
     UNIT,
     column,
@@ -133,7 +133,7 @@ def _summed(aggregate: Aggregate, place: int, columns: UnitColumns) -> Sql:
     # Privacy: sums are of whole numbers and made real only afterwards, so that they do not depend
     # on the order in which an engine meets the rows.
     """
-    part = column(f"a{place}")
+    part = typed(column(f"a{place}"), Kind.INT)
     grid = _grid(aggregate, columns.inner)
     if grid is None:
         return sql.Count(this=part)

@@ -11,16 +11,19 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
 from confide.engines.cuts import cut_rows
-from confide.engines.expressions import Emitter, Sql, case, number
+from confide.engines.expressions import Emitter, Sql, case, number, typed
 from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
 from confide.engines.parts import (
+    Uncentred,
     clipped_part,
     ends_within,
     exact_sum,
     stored_part,
     try_steps,
+    uncentre,
     whole_part,
 )
+from confide.engines.sealed import Groups
 from confide.engines.sources import SourceWriter, leftmost
 from confide.engines.views import as_listed, as_stored
 from confide.plan import (
@@ -35,12 +38,13 @@ from confide.plan import (
 )
 from confide.query.tree import Column, Expression, Value
 
-__all__ = ["write_statement"]
+__all__ = ["centre_totals", "write_statement"]
 
 
 def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select:
     """Return the statement that gives, for each group found, its keys and exact totals.
 
+    Totals are those of the plan after `centre_totals`.
     ``unit`` says whether units are whole numbers or texts.
     """
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
@@ -56,6 +60,43 @@ def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select
         sums.append(_units(plan))
     statement = _grouped(map(column, keys), sums, nested(rows, "kept"), keys)
     return _listed(statement, keys, stored) if stored else statement
+
+
+def centre_totals(groups: Groups, plan: Plan) -> Groups:
+    """Return the plan's totals from those of its statement, which adds rows up from zero."""
+    moved = {
+        place: (_uncentred(total, total.grid, plan), _counts(total, plan))
+        for place, total in enumerate(plan.totals)
+        if total.grid is not None
+    }
+
+    def centre(totals: tuple[int, ...]) -> tuple[int, ...]:
+        changed = list(totals)
+        for place, (uncentred, rows) in moved.items():
+            changed[place] = uncentred.centre(totals[place], 0 if rows is None else totals[rows])
+        return tuple(changed)
+
+    return {keys: centre(totals) for keys, totals in groups.items()} if moved else groups
+
+
+def _counts(total: Total, plan: Plan) -> int | None:
+    """Return the place of the total that counts the rows that a sum adds up, if there is one."""
+    for place, other in enumerate(plan.totals):
+        same = (other.argument, other.where) == (total.argument, total.where)
+        if same and other.measure is Measure.ROWS and other.grid is None:
+            return place
+    return None
+
+
+def _uncentred(total: Total, grid: ValueGrid, plan: Plan) -> Uncentred:
+    """Return the grid on which the rows of a sum are added up.
+
+    It is the plan's own where that has no rows to count beside, or the sum is of no column.
+    """
+    if _clipped_range(total, plan) is None or total.argument is None:
+        return Uncentred(grid)
+    found = uncentre(grid, total.argument.kind)
+    return found if not found.shift or _counts(total, plan) is not None else Uncentred(grid)
 
 
 def _carried(plan: Plan) -> list[int]:
@@ -179,7 +220,7 @@ def _operands(total: Total, place: int, plan: Plan, emitter: Emitter) -> Iterato
     if total.grid is not None and _step_ends(total, plan) and isinstance(total.argument, Column):
         stored = column(as_stored(total.argument.name), total.argument.table)
         yield f"v{place}", stored
-        yield f"s{place}", try_steps(stored.copy(), total.grid)
+        yield f"s{place}", try_steps(stored.copy(), _uncentred(total, total.grid, plan).grid)
     elif total.argument is not None:
         yield f"v{place}", emitter.emit(total.argument)
 
@@ -214,7 +255,8 @@ def _part(total: Total, place: int, plan: Plan) -> Sql:
     value = column(f"v{place}")
     part: Sql = number(1)
     if total.grid is not None and total.argument is not None:
-        part = _steps(total, place, plan, total.grid, total.argument.kind)
+        grid = _uncentred(total, total.grid, plan).grid
+        part = _steps(total, place, plan, grid, total.argument.kind)
     elif total.argument is not None:
         # Without a cut nothing but COUNT sees the part, and it counts what is not NULL.
         part = case(is_known(value), part) if plan.contribution.is_cut else value
@@ -236,7 +278,7 @@ def _step_ends(total: Total, plan: Plan) -> tuple[int, int] | None:
     clipped, argument = _clipped_range(total, plan), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
-    return ends_within(total.grid, clipped)
+    return ends_within(_uncentred(total, total.grid, plan).grid, clipped)
 
 
 def _clipped_range(total: Total, plan: Plan) -> Range | None:
@@ -259,7 +301,7 @@ def _summed(total: Total, part: str, plan: Plan) -> Sql:
         return sql.Count(this=sql.Star())
     if total.grid is None:
         return sql.Count(this=column(part))
-    return exact_sum(column(part))
+    return exact_sum(typed(column(part), Kind.INT))
 
 
 def _units(plan: Plan) -> Sql:

@@ -5,7 +5,18 @@ from typing import Final, assert_never
 
 from sqlglot import expressions as sql
 
-from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Table, Text
+from confide.declare import (
+    Bool,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    Table,
+    Text,
+)
 from confide.engines.expressions import (
     TYPES,
     Sql,
@@ -16,6 +27,7 @@ from confide.engines.expressions import (
     number,
     real_day,
     try_cast,
+    typed,
 )
 from confide.engines.fragments import (
     UNIT,
@@ -28,7 +40,14 @@ from confide.engines.fragments import (
     without_nan,
 )
 
-__all__ = ["as_listed", "as_stored", "view_of_private", "view_of_public"]
+__all__ = [
+    "as_listed",
+    "as_stored",
+    "raw_name",
+    "view_of_private",
+    "view_of_public",
+    "write_views",
+]
 
 GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: real_day}
 
@@ -43,11 +62,11 @@ def view_of_private(
     beside what is stored, for statements that compare groups with the list, and clip steps.
     """
     columns = [
-        label(_clipped(kind, column(name), stored.get(name)), name)
+        label(_clipped(kind, typed(column(name), stored.get(name)), stored.get(name)), name)
         for name, kind in declared.columns.items()
     ]
     columns += [
-        label(try_cast(column(name), TYPES[kind.kind]), as_stored(name))
+        label(try_cast(typed(column(name), stored.get(name)), TYPES[kind.kind]), as_stored(name))
         for name, kind in declared.columns.items()
         if isinstance(kind, Category | Float)
     ]
@@ -55,6 +74,39 @@ def view_of_private(
         return sql.select(*columns).from_(table(raw))
     shown = sql.select(label(unit, UNIT), *columns).from_(table(raw))
     return shown.where(is_known(unit.copy()))
+
+
+def write_views(
+    catalog: Catalog, kinds: Mapping[str, Mapping[str, Kind]]
+) -> tuple[dict[str, sql.Select], Kind]:
+    """Return the view of each table over its raw one, and whether units are numbers or texts.
+
+    ``kinds`` says of every table what its raw columns hold, the unit's among them. Units are whole
+    numbers where all tables have such, else texts.
+
+    # Privacy: a cast that fails on one row would tell of it, and NaN would make one unit of all
+    # whom nobody identified.
+    """
+    units = {
+        name: kinds[name][declared.unit]
+        for name, declared in catalog.private.items()
+        if isinstance(declared.unit, str)
+    }
+    wanted = Kind.INT if set(units.values()) <= {Kind.INT} else Kind.TEXT
+    views = {name: view_of_public(kinds[name], raw_name(name)) for name in catalog.public}
+    for name, declared in catalog.private.items():
+        unit: Sql | None = None
+        if isinstance(declared.unit, str):
+            found = typed(column(declared.unit), units[name])
+            known = without_nan(found) if units[name] is Kind.FLOAT else found
+            unit = known if units[name] is wanted else cast(known, TYPES[wanted])
+        views[name] = view_of_private(declared, raw_name(name), unit, kinds[name])
+    return views, wanted
+
+
+def raw_name(name: str) -> str:
+    """Return the name of a table as its source has it."""
+    return f"raw {name}"  # no declared name has a space
 
 
 def as_stored(name: str) -> str:
@@ -73,7 +125,7 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
     """Return the columns of a public table in the types that questions know."""
     columns = []
     for name, kind in kinds.items():
-        value = try_cast(column(name), TYPES[kind])
+        value = try_cast(typed(column(name), kind), TYPES[kind])
         guard = GUARDS.get(kind)
         columns.append(label(value if guard is None else guard(value), name))
     return sql.select(*columns).from_(table(raw))

@@ -11,7 +11,7 @@ import numpy as np
 from confide.errors import BadDeclaration
 from confide.exact import Number, probability, whole
 from confide.holdout.answers import PLAIN, Answer, Answers, first_answer
-from confide.holdout.charge import charge_session, check_curator, check_paid
+from confide.holdout.charge import LedgerStore, check_curator
 from confide.holdout.choice import Terms, choose_method
 from confide.holdout.data import Rows, read_rows
 from confide.holdout.methods import Asked, Guarantee, Left, Method, Outcomes, check_left
@@ -25,7 +25,7 @@ from confide.holdout.metrics import (
 )
 from confide.holdout.plain import Splitting
 from confide.holdout.scoring import Scorer, predict_column
-from confide.holdout.state import FileStore, MemoryStore, Store
+from confide.holdout.state import FileStore, MemoryStore, Progress, Store, check_whole
 from confide.holdout.values import (
     Floats,
     check_guess,
@@ -107,27 +107,26 @@ class Holdout:
         )
         self._method: Method = choose_method(method, terms)
         self._entropy: Entropy = SYSTEM
-        self._store: Store = MemoryStore() if ledger is None else FileStore(ledger, name)
+        self._store: Store = self._find_store(ledger, name, curator)
         written = json.dumps(self._method.terms(), sort_keys=True)
-        self._open(written, name, curator)
+        self._store.open(written, self._method.start(self._entropy))
 
-    def _open(self, written: str, name: str, curator: "Curator | None") -> None:
-        """Begin the session, paid for by the curator if there is one, or go on with it."""
-        paid, loss = None, self._method.loss
-        if curator is not None:
-            check_curator(curator, self._method)
-            # Privacy: charged before the session exists; a crash in between loses budget only.
-            if loss is not None and not self._store.knows(written):
-                paid = charge_session(curator, loss, name, written)
-        kept = self._store.open(written, self._method.start(self._entropy), paid)
-        # Privacy: a session begun without this curator's budget never goes on as if it had paid.
-        if curator is not None:
-            check_paid(curator, name, kept)
+    def _find_store(self, ledger: str | Path | None, name: str, curator: "Curator | None") -> Store:
+        """Return where the session's state is kept: a curator's ledger, a file or memory."""
+        if curator is None:
+            return MemoryStore() if ledger is None else FileStore(ledger, name)
+        if ledger is not None:
+            raise BadDeclaration(
+                "inside a curator the session's state is kept in the curator's ledger; leave "
+                "ledger= out here, and open the curator with ledger= a file or a database"
+            )
+        return LedgerStore(curator, name, check_curator(curator, self._method, name))
 
     @property
     def left(self) -> Left:
         """How many queries and overfits are left."""
-        return self._method.left(self._store.look())
+        progress = self._store.look()
+        return Left(0, 0) if progress.is_spoiled else self._method.left(progress)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -135,8 +134,10 @@ class Holdout:
         found = self._method.guarantee()
         if not self._store.look().is_spoiled:
             return found
-        claim = "a query failed on the holdout's rows alone, and no theorem covers what that tells"
-        return replace(found, holds=False, tau=None, claim=claim, loss=None)
+        # The failure came after all answers, so it takes nothing from their validity; but it told
+        # of the rows without noise.
+        claim = f"{found.claim}; ended by a query that failed on the holdout's rows alone"
+        return replace(found, claim=claim, loss=None)
 
     @property
     def method(self) -> str:
@@ -268,22 +269,25 @@ class Holdout:
         means = _means("heldout values", heldout)
         flips = self._method.name == "ladder" and metric.is_loss
         asked = Asked(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
-        with self._store.turn() as turn:
-            turn.progress, outcomes = self._method.answer(turn.progress, asked, self._entropy)
+        outcomes = self._store.change(
+            lambda progress: self._method.answer(check_whole(progress), asked, self._entropy)
+        )
         return outcomes.flipped() if flips else outcomes
 
     def _ask_split(self, method: Splitting, heldout: Any, metric: Metric) -> Outcomes:
         """Answer from the rows that belong to each query."""
         columns = heldout.reshape(len(heldout), -1)
         _means("heldout values", heldout)
-        with self._store.turn() as turn:
-            first = turn.progress.queries
-            size = min(columns.shape[1], check_left(method.left(turn.progress)))
+
+        def answer(progress: Progress) -> tuple[Progress, Outcomes]:
+            first = check_whole(progress).queries
+            size = min(columns.shape[1], check_left(method.left(progress)))
             parts = [columns[method.span(first + place), place] for place in range(size)]
             means = np.array([mean_of("heldout values", part) for part in parts])
             asked = Asked(means, None, len(columns), metric.is_binary)
-            turn.progress, outcomes = method.answer(turn.progress, asked, self._entropy)
-        return outcomes
+            return method.answer(progress, asked, self._entropy)
+
+        return self._store.change(answer)
 
     def _answer(self, guess: float | None, heldout: Any, metric: Metric) -> Answer:
         guesses = None if guess is None else np.array([guess])
@@ -325,17 +329,18 @@ class Holdout:
 
     def _guarded(self, work: Callable[[], Any], what: str) -> Any:
         """Return what ``work`` finds on the holdout's rows, or say no more than that it failed."""
+        # Privacy: a session that a failure ended looks at no row again, so it tells one failure.
+        check_whole(self._store.look())
         try:
             return work()
         except Exception:  # noqa: BLE001 - whatever it is, its text may speak of rows
             # Privacy: that it failed here and not on the training rows tells of these rows, and
-            # nobody paid for it; so from now on nothing is promised.
-            with self._store.turn() as turn:
-                turn.progress = replace(turn.progress, is_spoiled=True)
+            # nobody paid for it; so this is the last that the session tells.
+            self._store.change(lambda progress: (replace(progress, is_spoiled=True), None))
             raise BadDeclaration(
-                f"{what} failed on the holdout's rows, and how is not told; nothing was "
-                "answered, and the guarantee of this session is withdrawn. Make it a function that "
-                "gives every possible row a value in [0, 1]"
+                f"{what} failed on the holdout's rows, and how is not told; nothing was answered, "
+                "and the session is over. Make it a function that gives every possible row a value "
+                "in [0, 1]"
             ) from None
 
     def _train_size(self) -> int:

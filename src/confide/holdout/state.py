@@ -4,32 +4,23 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, TypeVar
 
-from confide.errors import BadDeclaration, Fault
+from confide.errors import BadDeclaration, Fault, Refusal
 
-__all__ = ["FileStore", "MemoryStore", "Payment", "Progress", "Store", "Turn"]
+__all__ = ["FileStore", "MemoryStore", "Progress", "Store", "check_whole"]
+
+T = TypeVar("T")
 
 PATIENCE: Final = 60.0
 TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS holdout_sessions "
     "(name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT NOT NULL)"
 )
-PAYMENTS: Final = (
-    "CREATE TABLE IF NOT EXISTS holdout_payments "
-    "(name TEXT PRIMARY KEY, entry INTEGER NOT NULL, digest TEXT NOT NULL)"
-)
-
-
-class Payment(NamedTuple):
-    """The entry of a curator's ledger that paid for a session, and its link in the chain."""
-
-    entry: int
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +29,7 @@ class Progress:
 
     ``nats`` is the code length of the transcript so far, ``level`` the best level of a board.
     ``secret`` is the noisy threshold in steps: as secret as the rows. ``is_spoiled`` says that a
-    query failed on the holdout's rows alone, which no theorem covers.
+    query failed on the holdout's rows alone, which ended the session.
     """
 
     queries: int = 0
@@ -49,31 +40,35 @@ class Progress:
     is_spoiled: bool = False
 
 
-class Turn:
-    """One turn at a session's state; what ``progress`` is set to is kept when the turn ends."""
+def check_whole(progress: Progress) -> Progress:
+    """Return where a session stands, or refuse one that a failure has ended.
 
-    __slots__ = ("progress",)
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    Why: after a failure no query is asked, so it adds no node to the tree of transcripts, and what
+         was promised of the answers given still holds; going on, every answer would depend on
+         something told that no theorem counted.
+    """
+    if progress.is_spoiled:
+        raise Refusal(
+            "this session ended when a query failed on the holdout's rows and not on the training "
+            "rows; what it promised holds for the answers given. Plan a new session, on rows that "
+            "no answer has used"
+        )
+    return progress
 
 
 class Store(Protocol):
-    """Where progress is kept; turns come one after the other, whoever takes them."""
+    """Where progress is kept; changes come one after the other, whoever makes them."""
 
-    def knows(self, terms: str) -> bool:
-        """Tell whether the session was begun before; refuse one begun on other terms."""
+    def open(self, terms: str, start: Progress) -> None:
+        """Begin a session, or go on with the one begun before on the same terms."""
         ...
 
-    def open(self, terms: str, start: Progress, paid: Payment | None = None) -> Payment | None:
-        """Begin a session, or go on with the one begun before on the same terms.
+    def change(self, body: Callable[[Progress], tuple[Progress, T]]) -> T:
+        """Keep the progress that ``body`` returns, then return what it found.
 
-        Returns what paid for the session that goes on: of one begun before, not ``paid``.
+        An error in ``body`` changes nothing. ``body`` may be called again, when another process
+        was faster; then what it found before is thrown away unseen.
         """
-        ...
-
-    def turn(self) -> Any:
-        """Return a context manager that yields a `Turn`; an error inside changes nothing."""
         ...
 
     def look(self) -> Progress:
@@ -89,20 +84,13 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock, self._process, self._progress = threading.Lock(), os.getpid(), Progress()
 
-    def knows(self, terms: str) -> bool:
-        """Tell that every session in memory is new."""
-        del terms
-        return False
-
-    def open(self, terms: str, start: Progress, paid: Payment | None = None) -> Payment | None:
+    def open(self, terms: str, start: Progress) -> None:
         """Begin the session."""
         del terms
         self._progress = start
-        return paid
 
-    @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """Yield the state under a lock."""
+    def change(self, body: Callable[[Progress], tuple[Progress, T]]) -> T:
+        """Change the state under a lock."""
         # Privacy: two copies of a session would answer twice on one budget.
         if self._process != os.getpid():
             raise Fault(
@@ -110,9 +98,8 @@ class MemoryStore:
                 "ledger= a file to share it among processes"
             )
         with self._lock:
-            turn = Turn(self._progress)
-            yield turn
-            self._progress = turn.progress
+            self._progress, found = body(self._progress)
+            return found
 
     def look(self) -> Progress:
         """Return where the session stands."""
@@ -146,55 +133,34 @@ class FileStore:
         if not self._path.parent.is_dir():
             raise BadDeclaration(f"ledger must lie in a folder that exists, got {str(path)!r}")
 
-    def knows(self, terms: str) -> bool:
-        """Tell whether the session was begun before; refuse one begun on other terms."""
-        if not self._path.exists():
-            return False
-        with self._connect() as connection:
-            return self._find(connection, terms)
-
-    def open(self, terms: str, start: Progress, paid: Payment | None = None) -> Payment | None:
+    def open(self, terms: str, start: Progress) -> None:
         """Begin the session, or go on with the one of this name."""
         if not self._path.exists():
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         with self._connect() as connection:
-            connection.execute(PAYMENTS)
-            if not self._find(connection, terms):
-                connection.execute(
-                    "INSERT INTO holdout_sessions VALUES (?, ?, ?)",
-                    (self._name, terms, _write(start)),
-                )
-                if paid is not None:
-                    connection.execute(
-                        "INSERT INTO holdout_payments VALUES (?, ?, ?)", (self._name, *paid)
-                    )
-            kept = connection.execute(
-                "SELECT entry, digest FROM holdout_payments WHERE name = ?", (self._name,)
+            connection.execute(TABLE)
+            found = connection.execute(
+                "SELECT terms FROM holdout_sessions WHERE name = ?", (self._name,)
             ).fetchone()
-            return None if kept is None else Payment(*kept)
-
-    def _find(self, connection: sqlite3.Connection, terms: str) -> bool:
-        connection.execute(TABLE)
-        found = connection.execute(
-            "SELECT terms FROM holdout_sessions WHERE name = ?", (self._name,)
-        ).fetchone()
-        if found is not None and found[0] != terms:
-            raise BadDeclaration(
-                f"the session {self._name!r} was opened on other terms ({found[0]}), got {terms}; "
-                "open it as it was, or give another name="
+            if found is not None and found[0] != terms:
+                raise BadDeclaration(
+                    f"the session {self._name!r} was opened on other terms ({found[0]}), got "
+                    f"{terms}; open it as it was, or give another name="
+                )
+            connection.execute(
+                "INSERT OR IGNORE INTO holdout_sessions VALUES (?, ?, ?)",
+                (self._name, terms, json.dumps(asdict(start))),
             )
-        return found is not None
 
-    @contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """Yield the state inside a transaction that shuts out all others."""
+    def change(self, body: Callable[[Progress], tuple[Progress, T]]) -> T:
+        """Change the state inside a transaction that shuts out all others."""
         with self._connect() as connection:
-            turn = Turn(self._read(connection))
-            yield turn
+            progress, found = body(self._read(connection))
             connection.execute(
                 "UPDATE holdout_sessions SET progress = ? WHERE name = ?",
-                (_write(turn.progress), self._name),
+                (json.dumps(asdict(progress)), self._name),
             )
+        return found
 
     def look(self) -> Progress:
         """Return where the session stands."""
@@ -225,7 +191,3 @@ class FileStore:
                 raise
             # Privacy: what was used is on disk before the answer is returned.
             connection.execute("COMMIT")
-
-
-def _write(progress: Progress) -> str:
-    return json.dumps(asdict(progress))

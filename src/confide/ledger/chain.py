@@ -7,12 +7,15 @@ say. The layout of a record never changes its meaning; another layout gets anoth
 import hashlib
 import json
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import date
 from fractions import Fraction
-from typing import Any, Final
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from confide.errors import BadDeclaration, BudgetExceeded, Fault
+from confide.ledger.digests import hash_parts
 from confide.ledger.protocol import Entry, Hold, Noisy, Question, Receipt
 from confide.ledger.refusals import LedgerDamaged
 from confide.loss import UNITS, Filter, Share, auto_filter
@@ -22,6 +25,7 @@ __all__ = [
     "Answered",
     "Charge",
     "Head",
+    "Paid",
     "Record",
     "SealedAnswer",
     "add_answer",
@@ -40,6 +44,8 @@ __all__ = [
 
 LAYOUT: Final = "confide-1"
 NOTHING: Final = Fraction(0)
+LOSSES: "Final[dict[int, tuple[Filter, str]]]" = {}
+MOST_LOSSES: Final = 1_000
 PATIENCE: Final = 60 * 10**6
 """Microseconds by which the clocks of several servers may differ."""
 
@@ -83,10 +89,10 @@ class Charge:
         """Return the proof of this charge."""
         return Receipt(self.number, self.share, self.digest)
 
-    def hold(self, opening: Filter) -> Hold:
+    def hold(self, opening: Filter, digest: str = "") -> Hold:
         """Return the right to read that this charge bought."""
-        delta = _delta(opening, self.delta_units)
-        return Hold(self.number, self.share, readings=self.readings, delta=delta)
+        delta, paid = _delta(opening, self.delta_units), Paid(self, digest or self.digest)
+        return Hold(self.number, self.share, readings=self.readings, delta=delta, record=paid)
 
     def entry(self, opening: Filter, *, state: str) -> Entry:
         """Return the charge as it is shown to the owner."""
@@ -103,6 +109,24 @@ class Charge:
             time=self.time,
             before=self.before,
         )
+
+
+class Paid(NamedTuple):
+    """A charge and its link, as a hold carries them from the charge to its answer."""
+
+    charge: Charge
+    digest: str
+
+    @classmethod
+    def of(cls, hold: Hold) -> "Paid":
+        """Return what paid for a hold, which a ledger put into it."""
+        if isinstance(hold.record, Paid):
+            return hold.record
+        raise Fault("this hold was made by no ledger, so that no charge stands behind it")
+
+    def receipt(self) -> Receipt:
+        """Return the proof of the charge."""
+        return Receipt(self.charge.number, self.charge.share, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +167,10 @@ class SealedAnswer:
         return _digest("answer", self)
 
 
+VALUES: Final = {
+    "charge": attrgetter(*Charge.__slots__),
+    "answer": attrgetter(*SealedAnswer.__slots__),
+}
 Record = Charge | Answered | SealedAnswer
 """One link of the chain."""
 
@@ -160,12 +188,12 @@ class Head:
     @property
     def seal(self) -> str:
         """A digest of the head itself, by which a damaged one is noticed before it is used."""
-        return _digest("head", self)
+        return _seal(self.records, self.digest, self.time, self.spent, self.delta_spent)
 
 
 def first_head(identity: str, opening: Filter) -> Head:
     """Return the head of a ledger without records: its digest covers whose terms it keeps."""
-    return Head(0, _hash([LAYOUT, identity, describe_filter(opening)]), 0, 0, 0)
+    return Head(0, hash_parts([LAYOUT, identity, describe_filter(opening)]), 0, 0, 0)
 
 
 def add_charge(
@@ -192,8 +220,7 @@ def add_charge(
     Checked: tests/contracts/test_ledgers.py, tests/crash/test_races.py.
     """
     units, delta = amounts
-    # Privacy: the filter itself decides, on the whole numbers that are spent.
-    grant_head(opening, head).grant(Share(units), _delta(opening, delta))
+    _grant(opening, head, units, delta)
     charge = Charge(
         number=head.records,
         before=head.digest,
@@ -217,11 +244,23 @@ def add_charge(
     )
 
 
+def _grant(opening: Filter, head: Head, units: int, delta: int) -> None:
+    """Refuse what the budget does not hold.
+
+    # Privacy: the filter itself decides, on the whole numbers that are spent with this charge.
+    """
+    try:
+        opening.grant(Share(head.spent + units), _delta(opening, head.delta_spent + delta))
+    except (BudgetExceeded, BadDeclaration):
+        grant_head(opening, head).grant(Share(units), _delta(opening, delta))  # says what is left
+        raise
+
+
 def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[Answered, Head]:
     """Return the record of an answer, and the head with it; nothing is spent by it."""
     record = Answered(head.records, head.digest, next_time(head, now), entry, noisy)
-    digest, records = record.digest, head.records + 1
-    return record, replace(head, records=records, digest=digest, time=record.time)
+    state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
+    return record, Head(*state)
 
 
 def next_time(head: Head, now: int) -> int:
@@ -244,7 +283,9 @@ def delta_units(delta: Fraction, opening: Filter) -> int:
         return 0
     if delta > opening.delta_pot:
         opening.grant(Share(0), delta)
-        raise BudgetExceeded("no delta is set aside", cost=delta, left=Fraction(0))
+        raise BudgetExceeded(
+            "no delta is set aside for this; ask for declared groups", cost=delta, left=Fraction(0)
+        )
     part = delta / opening.delta_pot * UNITS
     return -(-part.numerator // part.denominator)
 
@@ -284,6 +325,16 @@ def read_filter(written: str) -> Filter:
 
 
 def _describe_loss(opening: Filter, units: int) -> str:
+    """Return what a share allows; the same few shares are asked for again and again."""
+    known = LOSSES.get(units)
+    if known is None or known[0] is not opening:
+        if len(LOSSES) >= MOST_LOSSES:
+            LOSSES.clear()
+        known = LOSSES[units] = (opening, _write_loss(opening, units))
+    return known[1]
+
+
+def _write_loss(opening: Filter, units: int) -> str:
     loss = opening.loss_of(Share(units))
     named = {
         field.name: str(getattr(loss, field.name))
@@ -294,12 +345,12 @@ def _describe_loss(opening: Filter, units: int) -> str:
 
 def name_question(question: Question) -> str:
     """Return the digest by which the same question over the same declaration is found."""
-    return _hash(["question", question.text, question.fingerprint])
+    return hash_parts(["question", question.text, question.fingerprint])
 
 
 def write_noisy(noisy: Noisy) -> str:
     """Return a released answer as text; equal answers give equal text."""
-    return json.dumps(noisy, default=_write_date, allow_nan=False, sort_keys=True)
+    return WRITER.encode(noisy)
 
 
 def read_noisy(text: str) -> Noisy:
@@ -319,14 +370,18 @@ def _write_date(value: object) -> dict[str, str]:
     raise TypeError(f"an answer holds numbers, text, dates and lists, got {type(value).__name__}")
 
 
+WRITER: Final = json.JSONEncoder(default=_write_date, allow_nan=False, sort_keys=True)
+
+
 def _read_date(value: dict[str, Any]) -> Any:
     return date.fromisoformat(value["$date"]) if value.keys() == {"$date"} else value
 
 
-def _digest(kind: str, record: "Charge | SealedAnswer | Head") -> str:
+@lru_cache(maxsize=64)  # a head is mostly read by the process that wrote it
+def _seal(*state: object) -> str:
+    return hash_parts(["head", *state])
+
+
+def _digest(kind: str, record: "Charge | SealedAnswer") -> str:
     """Return the digest of everything that a record holds, in the order of its fields."""
-    return _hash([kind, *map(record.__getattribute__, record.__slots__)])
-
-
-def _hash(parts: list[object]) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return hash_parts((kind, *VALUES[kind](record)))

@@ -4,6 +4,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet, finalize
@@ -13,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from confide.errors import BadDeclaration
+from confide.ledger.lines import BEGIN, Line
 from confide.ledger.refusals import LedgerDamaged, LedgerUnavailable
 
 __all__ = ["Database", "read_address"]
@@ -21,6 +23,12 @@ T = TypeVar("T")
 OWNER_LOG: Final = logging.getLogger("confide.owner")
 DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 TRIES: Final = 3
+AT_HAND: Final = 2
+"""Bare connections that are kept between two changes."""
+LOOKS: Final = {
+    "sqlite": "BEGIN",
+    "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
 LARGEST_CHECKED: Final = 2**26
 """Bytes of a file up to which all its pages are looked at when it is opened."""
 OPENED: "Final[WeakSet[Database]]" = WeakSet()
@@ -50,7 +58,8 @@ class Database:
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self.url, self._wait = read_address(address), wait
         self._process, self._is_busy = os.getpid(), False
-        self._engine, self._left_behind = self._open(), list[Engine]()
+        self._lines: list[Line] = []
+        self._engine, self._left_behind = self._open(), list[object]()
         OPENED.add(self)
 
     @property
@@ -66,6 +75,32 @@ class Database:
         and whoever asked can find out with the key.
         """
         return self._attempt(body, reads=False)
+
+    def write(self, body: Callable[[Line], T], *, locked: bool) -> T:
+        """Do as `change` does, on the driver itself; see `Line` for what is not locked.
+
+        Raises:
+            Moved: a change that was not locked met another, and has written nothing.
+        """
+        for left in reversed(range(TRIES)):
+            line = self._take_line()
+            try:
+                line.begin(locked=locked)
+                result = body(line)
+                line.commit()
+            except line.dialect.loaded_dbapi.Error as error:
+                cut = line.is_cut(error)
+                line.give_back()
+                # Privacy: what may have lasted is not done twice.
+                if not cut or line.may_last or not left:
+                    raise explain(error) from error
+            except BaseException:
+                line.give_back()
+                raise
+            else:
+                self._put_by(line)
+                return result
+        raise AssertionError("the loop above returns or raises")
 
     def look(self, body: Callable[[Connection], T]) -> T:
         """Return what ``body`` reads, all of it as of one moment."""
@@ -89,14 +124,21 @@ class Database:
 
     def close(self) -> None:
         """Give all connections back."""
-        self._current().dispose()
+        engine = self._current()
+        _give_back(self._lines)
+        engine.dispose()
+
+    def __reduce__(self) -> tuple[type["Database"], tuple[str], dict[str, float]]:
+        """Be opened anew where a copy arrives, as a worker process needs it."""
+        address = self.url.render_as_string(hide_password=False)
+        return type(self), (address,), {"_wait": self._wait}
 
     def _attempt(self, body: Callable[[Connection], T], *, reads: bool) -> T:
         for left in reversed(range(TRIES)):
             try:
                 with self._connect() as connection:
                     if reads:
-                        self._only_read(connection)
+                        connection.execution_options(reads_only=True)
                     connection.begin()
                     result = self._run(connection, body)
                     connection.commit()
@@ -107,12 +149,6 @@ class Database:
             except SQLAlchemyError as error:
                 raise explain(error) from error
         raise AssertionError("the loop above returns or raises")
-
-    def _only_read(self, connection: Connection) -> None:
-        if self.is_sqlite:
-            connection.execution_options(reads_only=True)
-        else:
-            connection.execution_options(isolation_level="REPEATABLE READ")
 
     def _run(self, connection: Connection, body: Callable[[Connection], T]) -> T:
         dialect = self._engine.dialect
@@ -127,6 +163,28 @@ class Database:
                 connection.invalidate()
                 raise _Broken(error) from error
             raise explain(error) from error
+
+    def _take_line(self) -> Line:
+        """Return a bare connection, trying again where one of the pool was cut."""
+        engine = self._current()
+        try:
+            return self._lines.pop()
+        except IndexError:
+            pass
+        for left in reversed(range(TRIES)):
+            try:
+                return Line(engine.raw_connection(), engine.dialect)
+            except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
+                if not left:
+                    raise explain(error) from error
+        raise AssertionError("the loop above returns or raises")
+
+    def _put_by(self, line: Line) -> None:
+        """Keep a connection at hand whose change is over; the pool has more for busier times."""
+        if len(self._lines) < AT_HAND:
+            self._lines.append(line)
+        else:
+            line.give_back()
 
     def _connect(self) -> Connection:
         try:
@@ -148,8 +206,9 @@ class Database:
                     "this process was forked in the middle of a change of the ledger; fork before "
                     "questions are asked, or open the ledger again in the new process"
                 )
-            self._left_behind.append(self._engine)
-            self._process, self._engine = os.getpid(), self._open()
+            self._left_behind += [self._engine, self._lines]
+            self._process, self._lines = os.getpid(), []
+            self._engine = self._open()
         return self._engine
 
     def let_go(self) -> None:
@@ -160,6 +219,7 @@ class Database:
         the log that the fork writes to. So a fork must find the file closed.
         """
         if self._process == os.getpid():
+            _give_back(self._lines)
             pool = self._engine.pool
             self._is_busy = (
                 self.is_sqlite and isinstance(pool, QueuePool) and bool(pool.checkedout())
@@ -168,21 +228,19 @@ class Database:
 
     def _open(self) -> Engine:
         engine = self._open_file() if self.is_sqlite else self._open_server()
-        finalize(self, _dispose, engine, os.getpid())
+        finalize(self, _dispose, engine, self._lines, os.getpid())
         return engine
 
     def _open_file(self) -> Engine:
         _make_file(Path(str(self.url.database)))
         engine = create_engine(self.url, connect_args={"timeout": self._wait}, hide_parameters=True)
         event.listen(engine, "connect", _prepare_file)
-        event.listen(engine, "begin", _begin_write)
+        event.listen(engine, "begin", _begin)
         return engine
 
     def _open_server(self) -> Engine:
         try:
-            engine = create_engine(
-                self.url, isolation_level="READ COMMITTED", pool_size=8, hide_parameters=True
-            )
+            engine = create_engine(self.url, pool_size=8, hide_parameters=True)
         except ModuleNotFoundError as error:
             raise BadDeclaration(
                 "a ledger in PostgreSQL needs the package psycopg; install confide[postgres]"
@@ -191,19 +249,28 @@ class Database:
 
         def prepare(connection: Any, _: object) -> None:
             # Privacy: a charge that a server may lose after a crash is no charge.
+            connection.autocommit = True  # we say ourselves where a change begins
             with connection.cursor() as cursor:
                 cursor.execute("SET synchronous_commit = on")
+                cursor.execute("SET default_transaction_isolation = 'read committed'")
                 cursor.execute(f"SET lock_timeout = {wait}")
-            connection.commit()
 
         event.listen(engine, "connect", prepare)
+        event.listen(engine, "begin", _begin)
         return engine
 
 
-def _dispose(engine: Engine, process: int) -> None:
+def _dispose(engine: Engine, lines: list[Line], process: int) -> None:
     """Close connections in the process that opened them; a fork has copies that it must not use."""
     if os.getpid() == process:
+        _give_back(lines)
         engine.dispose()
+
+
+def _give_back(lines: list[Line]) -> None:
+    with suppress(IndexError):
+        while True:
+            lines.pop().give_back()
 
 
 def _make_file(path: Path) -> None:
@@ -292,7 +359,8 @@ def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
     cursor.close()
 
 
-def _begin_write(connection: Connection) -> None:
-    """Take the only right to write at once, so that nothing read here can be outdated."""
+def _begin(connection: Connection) -> None:
+    """Begin a change: in SQLite with the only right to write, so that nothing read is outdated."""
     reads = connection.get_execution_options().get("reads_only", False)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+    words = LOOKS if reads else BEGIN
+    connection.exec_driver_sql(words[connection.dialect.name])

@@ -31,7 +31,7 @@ from confide.ledger.chain import (
 from confide.ledger.checks import check_records
 from confide.ledger.exports import write_export
 from confide.ledger.protocol import Allowance, Entry, Hold, Noisy, Question, Receipt, Stored
-from confide.ledger.refusals import AnsweredAlready, KeyUsed
+from confide.ledger.refusals import AnsweredAlready, KeyUsed, refuse_relation
 from confide.loss import Filter, Share
 
 __all__ = ["MemoryLedger"]
@@ -55,7 +55,7 @@ class MemoryLedger:
         self._asked: defaultdict[str, list[int]] = defaultdict(list)
         self._keys: dict[tuple[str, str], int] = {}
         self._running: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock, self._process, self._neighbours = threading.Lock(), os.getpid(), ""
 
     @property
     def filter(self) -> Filter:
@@ -76,6 +76,12 @@ class MemoryLedger:
     def salt(self) -> str:
         """The key of the engine's cut."""
         return self._salt
+
+    def keep_relation(self, neighbours: str) -> None:
+        """Say which neighbours the losses are meant for."""
+        with self._turn():
+            self._neighbours = self._neighbours or neighbours
+            refuse_relation(self._neighbours, neighbours)
 
     def reserve(
         self,
@@ -108,7 +114,7 @@ class MemoryLedger:
             check_limits(rules, share.units, self._spent, charge.time)
             self._charges[charge.number], self._head = charge, after
             self._note(charge)
-            return charge.hold(self._opening)
+            return charge.hold(self._opening, after.digest)
 
     def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
         """Keep the answer with its charge."""

@@ -13,6 +13,7 @@ from confide.ledger.anchors import Anchor, open_anchor
 from confide.ledger.chain import describe_filter, first_head, now, read_filter
 from confide.ledger.database import Database
 from confide.ledger.refusals import LedgerDamaged, LedgerNewer
+from confide.ledger.relations import write_relation
 from confide.ledger.rows import read_digest, read_head
 from confide.ledger.sql import Identity, SqlLedger
 from confide.ledger.tables import HEAD, META
@@ -67,24 +68,9 @@ def _take_in(connection: Connection, opening: Filter, neighbours: str) -> Identi
         connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
     _bring_up_to_date(connection)
     identity = _identify(connection, opening)
-    _keep_relation(connection, neighbours)
+    if neighbours:
+        write_relation(connection, neighbours)
     return identity
-
-
-def _keep_relation(connection: Connection, neighbours: str) -> None:
-    """Write down the relation of neighbours at its first use; refuse another one."""
-    if not neighbours:
-        return
-    asked = select(META.c.value).where(META.c.name == "neighbours")
-    kept = connection.execute(asked).scalar()
-    if kept is None:
-        connection.execute(insert(META), {"name": "neighbours", "value": neighbours})
-    elif kept != neighbours:
-        raise BadDeclaration(
-            f"this ledger keeps losses for neighbours={kept!r}, and {neighbours!r} is declared; "
-            "declare the ledger's own again, or name another ledger: losses under two relations "
-            "do not add up"
-        )
 
 
 def _bring_up_to_date(connection: Connection) -> None:

@@ -86,10 +86,10 @@ class Hold:
 
     Only a ledger makes one; an engine presents it before it reads. ``readings`` is how often, or
     None for a session, whose charge covers everything it ever releases, however often it reads.
-    ``delta`` is what the charge covers of failures.
+    ``delta`` is what the charge covers of failures. ``record`` is the charge as it was written.
     """
 
-    __slots__ = ("_process", "_readings", "delta", "entry", "share")
+    __slots__ = ("_process", "_readings", "delta", "entry", "record", "share")
 
     def __init__(
         self,
@@ -98,8 +98,9 @@ class Hold:
         *,
         readings: int | None = 1,
         delta: Fraction = Fraction(0),
+        record: object = None,
     ) -> None:
-        self.entry, self.share, self.delta = entry, share, delta
+        self.entry, self.share, self.delta, self.record = entry, share, delta, record
         self._readings, self._process = readings, os.getpid()
 
     def use(self) -> None:
@@ -142,6 +143,14 @@ class Ledger(Protocol):
         """The key of the engine's cut, so that a unit is cut alike as long as the ledger lives.
 
         # Privacy: it is shown to no one, for with it a unit could be told which rows count.
+        """
+        ...
+
+    def keep_relation(self, neighbours: str) -> None:
+        """Say which neighbours the losses are meant for; refuse another relation than before.
+
+        Raises:
+            BadDeclaration: losses under another relation are kept here.
         """
         ...
 

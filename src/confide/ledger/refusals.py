@@ -1,6 +1,6 @@
 """Refusals and faults that belong to ledgers."""
 
-from confide.errors import Fault, Refusal
+from confide.errors import BadDeclaration, Fault, Refusal
 
 __all__ = [
     "AnsweredAlready",
@@ -9,6 +9,7 @@ __all__ = [
     "LedgerDamaged",
     "LedgerNewer",
     "LedgerUnavailable",
+    "refuse_relation",
 ]
 
 
@@ -46,3 +47,17 @@ class LedgerNewer(Fault):
     """The ledger was written by a newer confide, whose records this one may not understand."""
 
     code = "ledger-newer"
+
+
+def refuse_relation(kept: str, asked: str) -> None:
+    """Refuse losses under another relation of neighbours than the one that a ledger keeps.
+
+    Raises:
+        BadDeclaration: the two are not the same.
+    """
+    if kept != asked:
+        raise BadDeclaration(
+            f"this ledger keeps losses for neighbours={kept!r}, and {asked!r} is declared; declare "
+            "the ledger's own again, or name another ledger: losses under two relations do not "
+            "add up"
+        )

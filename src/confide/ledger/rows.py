@@ -1,19 +1,19 @@
 """Records of a ledger in a database: statements, each on one connection in one change."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import fields
 from heapq import merge
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sqlalchemy import Connection, Select, Table, Update, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, text
 
 from confide.ledger.bounds import Spendings
 from confide.ledger.chain import Answered, Charge, Head, Record, name_question, read_noisy
+from confide.ledger.changes import ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
+from confide.ledger.lines import Line
 from confide.ledger.prepared import Prepared
 from confide.ledger.protocol import Question, Stored
 from confide.ledger.refusals import KeyUsed, LedgerDamaged
-from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS
-from confide.loss import UNITS
+from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS, NAMED
 
 __all__ = [
     "find_answers",
@@ -24,51 +24,23 @@ __all__ = [
     "read_history",
     "read_records",
     "read_spendings",
-    "read_standing",
-    "read_state",
     "read_states",
     "read_stored",
-    "write_answer",
-    "write_charge",
     "write_key",
 ]
 
-Row = dict[str, Any]
 BATCH: Final = 1_000
-CHARGE_NAMES: Final = tuple(field.name for field in fields(Charge))
-ANSWER_NAMES: Final = tuple(field.name for field in fields(Answered))
 CHARGE: Final = tuple(CHARGES.c[name] for name in CHARGE_NAMES)
 ANSWER: Final = tuple(ANSWERS.c[name] for name in ANSWER_NAMES)
-STATE: Final = tuple(HEAD.c[field.name] for field in fields(Head))
 
-HEAD_ROW: Final = select(*STATE, HEAD.c.seal).where(HEAD.c.one == 1)
+HEAD_ROW: Final = select(*STATE).where(HEAD.c.one == 1)
 READ_HEAD: Final = Prepared(HEAD_ROW)
 LOCK_HEAD: Final = Prepared(HEAD_ROW.with_for_update())
-MOVE_HEAD: Final = (
-    update(HEAD)
-    .where(HEAD.c.one == 1, HEAD.c.digest == bindparam("old_digest"))
-    # Privacy: the database itself compares the exact sums with the whole before they are written.
-    .where(HEAD.c.spent + bindparam("units") <= UNITS)
-    .where(HEAD.c.delta_spent + bindparam("delta_units") <= UNITS)
-    .values(
-        records=bindparam("new_records"),
-        digest=bindparam("new_digest"),
-        time=bindparam("new_time"),
-        spent=HEAD.c.spent + bindparam("units"),
-        delta_spent=HEAD.c.delta_spent + bindparam("delta_units"),
-        seal=bindparam("new_seal"),
-    )
-)
 ADD_KEY: Final = insert(KEYS)
 ALL_CHARGES: Final = select(*CHARGE, CHARGES.c.digest).order_by(CHARGES.c.number)
 ALL_ANSWERS: Final = select(*ANSWER, ANSWERS.c.digest).order_by(ANSWERS.c.number)
 ONE_CHARGE: Final = select(*CHARGE, CHARGES.c.digest).where(CHARGES.c.number == bindparam("entry"))
 ONE_ANSWER: Final = select(*ANSWER, ANSWERS.c.digest).where(ANSWERS.c.entry == bindparam("entry"))
-ONE_STATE: Final = (
-    select(*CHARGE, CHARGES.c.digest, ANSWERS.c.entry)
-    .join_from(CHARGES, ANSWERS, ANSWERS.c.entry == CHARGES.c.number, isouter=True)
-    .where(CHARGES.c.number == bindparam("entry"))
-)
 ONE_KEY: Final = select(KEYS.c.entry).where(
     KEYS.c.analyst == bindparam("analyst"), KEYS.c.name == bindparam("key")
 )
@@ -81,30 +53,13 @@ WITH_STATE: Final = (
 )
 
 
-def _adding(*tables: Table) -> Update:
-    """Return one statement that adds a row to each table and moves the head, for PostgreSQL.
-
-    There, each statement waits for an answer from the server.
-    """
-    statement = MOVE_HEAD
-    for table in tables:
-        values = {c.name: bindparam(f"{table.name}_{c.name}", type_=c.type) for c in table.c}
-        statement = statement.add_cte(insert(table).values(values).cte(f"added_to_{table.name}"))
-    return statement
-
-
-AT_ONCE: Final[dict[tuple[Table, ...], Prepared]] = {
-    tables: Prepared(_adding(*tables)) for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
-}
-ONE_BY_ONE: Final = {table: Prepared(insert(table)) for table in (CHARGES, KEYS, ANSWERS)}
-MOVE: Final = Prepared(MOVE_HEAD)
-
-
-def _running(total: str, name: str | None) -> tuple[Select[Any], Select[Any]]:
+def _running(total: str, name: str | None) -> tuple[Prepared, Prepared]:
     """Return how the newest running total is found: of all time, and before a time."""
     newest = select(CHARGES.c[total]).order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
     named = newest if name is None else newest.where(CHARGES.c[name] == bindparam(name))
-    return named.limit(1), named.where(CHARGES.c.time < bindparam("before")).limit(1)
+    named = named.where(text(NAMED)) if name == "purpose" else named  # as its index says
+    earlier = named.where(CHARGES.c.time < bindparam("before"))
+    return Prepared(named.limit(1)), Prepared(earlier.limit(1))
 
 
 SPENT: Final = {
@@ -114,84 +69,10 @@ SPENT: Final = {
 }
 
 
-STANDING: Final = select(
-    SPENT["analyst"][0].with_only_columns(CHARGES.c.analyst_spent).scalar_subquery(),
-    SPENT["purpose"][0].with_only_columns(CHARGES.c.purpose_spent).scalar_subquery(),
-    ONE_KEY.scalar_subquery(),
-)
-READ_STANDING: Final = Prepared(STANDING)
-READ_STATE: Final = Prepared(ONE_STATE)
-
-
-class Standing(NamedTuple):
-    """What an analyst and a purpose have spent, and the entry that a key stands for."""
-
-    analyst_spent: int
-    purpose_spent: int
-    entry: int | None
-
-
-def read_standing(connection: Connection, question: Question, key: str) -> Standing:
-    """Return all that a charge must know beside the head, in one look.
-
-    Only after the head is locked: what others charged before must be seen.
-    """
-    names = {"analyst": question.analyst, "purpose": question.purpose, "key": key}
-    analyst, purpose, entry = READ_STANDING.first(connection, names)
-    return Standing(int(analyst or 0), int(purpose or 0), None if entry is None else int(entry))
-
-
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
     """Return the head; with ``lock``, no one else moves it until this change is over."""
     row = (LOCK_HEAD if lock else READ_HEAD).first(connection)
-    if row is None:
-        raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
-    head = Head(*row[:-1])
-    if head.seal != row[-1]:
-        raise LedgerDamaged("the ledger's balance was changed or damaged; run confide ledger")
-    return head
-
-
-def write_charge(connection: Connection, charge: Charge, old: Head, new: Head) -> None:
-    """Add a charge, and the key that stands for it, which stands for nothing yet."""
-    row = {name: getattr(charge, name) for name in CHARGE_NAMES}
-    added: dict[Table, Row] = {CHARGES: {**row, "digest": new.digest}}
-    if charge.name:
-        added[KEYS] = {"analyst": charge.analyst, "name": charge.name, "entry": charge.number}
-    _write(connection, added, old, new)
-
-
-def write_answer(
-    connection: Connection, record: Answered, charge: Charge, old: Head, new: Head
-) -> None:
-    """Add an answer."""
-    asked = name_question(Question(charge.text, charge.fingerprint, charge.analyst))
-    row = {name: getattr(record, name) for name in ANSWER_NAMES}
-    more = {"digest": new.digest, "asked": asked, "analyst": charge.analyst}
-    _write(connection, {ANSWERS: {**row, **more}}, old, new)
-
-
-def _write(connection: Connection, added: dict[Table, Row], old: Head, new: Head) -> None:
-    """Add rows and move the head, if it still is where it was read and the sums fit."""
-    moves: Row = {
-        "old_digest": old.digest,
-        "units": new.spent - old.spent,
-        "delta_units": new.delta_spent - old.delta_spent,
-        "new_records": new.records,
-        "new_digest": new.digest,
-        "new_time": new.time,
-        "new_seal": new.seal,
-    }
-    if connection.dialect.name == "postgresql":
-        for table, row in added.items():
-            moves |= {f"{table.name}_{name}": value for name, value in row.items()}
-        moved = AT_ONCE[tuple(added)].run(connection, moves)
-    else:
-        for table, row in added.items():
-            ONE_BY_ONE[table].run(connection, row)
-        moved = MOVE.run(connection, moves)
-    if moved.rowcount != 1:
-        raise LedgerDamaged("the ledger's head moved while it was locked; nothing was charged")
+    return read_state(row)
 
 
 def write_key(connection: Connection, analyst: str, key: str, entry: int) -> None:
@@ -228,17 +109,6 @@ def read_charge(connection: Connection, entry: int) -> Charge | None:
     """Return one charge, as its digest says that it was written."""
     row = connection.execute(ONE_CHARGE, {"entry": entry}).first()
     return None if row is None else _charge(row)
-
-
-def read_state(connection: Connection, entry: int) -> tuple[Charge, bool] | None:
-    """Return one charge, and whether it has its answer."""
-    row = READ_STATE.first(connection, {"entry": entry})
-    if row is None:
-        return None
-    charge = Charge(*row[:-2])
-    if charge.digest != row[-2]:
-        raise LedgerDamaged(f"ledger record {charge.number} is not what was written")
-    return charge, row[-1] is not None
 
 
 def read_stored(connection: Connection, entry: int) -> Stored | None:
@@ -301,16 +171,16 @@ def read_digest(connection: Connection, number: int) -> str | None:
     return None
 
 
-def read_spendings(connection: Connection) -> Spendings:
+def read_spendings(connection: Connection | Line) -> Spendings:
     """Return how running totals are looked up: each by one step into an index."""
 
     def spent(scope: str, name: str, before: int | None = None) -> int:
         now, earlier = SPENT[scope]
         names: dict[str, object] = {scope: name} if scope != "budget" else {}
         if before is None:
-            found = connection.execute(now, names).first()
+            found = now.first(connection, names)
         else:
-            found = connection.execute(earlier, {**names, "before": before}).first()
+            found = earlier.first(connection, {**names, "before": before})
         return 0 if found is None else int(found[0])
 
     return spent

@@ -1,25 +1,26 @@
 """A ledger in a database: one file of SQLite for one machine, PostgreSQL for many servers.
 
-Every change locks the one row of the head, adds its record, and moves the head under a guard that
-holds only if nothing else moved it and the sum still fits. So changes follow one another, on any
-number of servers, and what is spent is decided where it is written.
+Every change adds its record and moves the one row of the head under a guard that holds only if
+nothing else moved it and the sum still fits. So changes follow one another, on any number of
+servers, and what is spent is decided where it is written.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection
 
 from confide.declare import Limits
-from confide.errors import Fault
-from confide.ledger import rows
+from confide.ledger import changes, rows
 from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.bounds import check_limits, work_out_allowance
 from confide.ledger.chain import (
     Charge,
     Head,
+    Paid,
     add_answer,
     add_charge,
     delta_units,
@@ -32,11 +33,17 @@ from confide.ledger.chain import (
 from confide.ledger.checks import check_records
 from confide.ledger.database import Database
 from confide.ledger.exports import write_export
+from confide.ledger.lines import Line, Moved
 from confide.ledger.protocol import Allowance, Entry, Hold, Noisy, Question, Receipt, Stored
-from confide.ledger.refusals import AnsweredAlready, KeyUsed, LedgerBehind
+from confide.ledger.refusals import AnsweredAlready, KeyUsed, LedgerBehind, LedgerDamaged
+from confide.ledger.relations import write_relation
 from confide.loss import Filter, Share
 
 __all__ = ["Identity", "SqlLedger"]
+
+T = TypeVar("T")
+CAUTIOUS: Final = 50
+"""Changes that lock the head first, after another process was met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class SqlLedger:
         clock: Callable[[], int] = now,
     ) -> None:
         self._database, self._identity, self._limits = database, identity, limits or Limits()
-        self._anchor, self._clock, self._seen = anchor, clock, 0
+        self._anchor, self._clock, self._seen, self._cautious = anchor, clock, 0, 0
 
     @property
     def filter(self) -> Filter:
@@ -86,6 +93,10 @@ class SqlLedger:
         """The key of the engine's cut."""
         return self._identity.salt
 
+    def keep_relation(self, neighbours: str) -> None:
+        """Say which neighbours the losses are meant for."""
+        self._database.change(lambda connection: write_relation(connection, neighbours))
+
     def reserve(
         self,
         question: Question,
@@ -99,49 +110,48 @@ class SqlLedger:
         units, pot_units = share.units, delta_units(delta, self.opening)
         rules = self._limits.rules(question.analyst, question.purpose)
 
-        def charge_now(connection: Connection) -> tuple[Charge, Head]:
-            head = self._lock_head(connection)
-            standing = rows.read_standing(connection, question, key)
-            if key and standing.entry is not None:
+        def charge_now(line: Line) -> tuple[Charge, Head]:
+            seen, ground = self._seen, changes.read_ground(line, question, key)
+            head = _check_seen(ground.head, seen)
+            if key and ground.entry is not None:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
             charge, after = add_charge(
                 head,
                 question,
                 (units, pot_units),
-                (standing.analyst_spent, standing.purpose_spent),
+                (ground.analyst_spent, ground.purpose_spent),
                 now=self._clock(),
                 opening=self.opening,
                 readings=readings,
                 key=key,
             )
             if rules:
-                check_limits(rules, units, rows.read_spendings(connection), charge.time)
-            rows.write_charge(connection, charge, head, after)
+                check_limits(rules, units, rows.read_spendings(line), charge.time)
+            changes.write_charge(line, charge, head, after)
             return charge, after
 
-        charge, head = self._database.change(charge_now)
+        charge, head = self._change(charge_now)
         self._mark(head)
-        return charge.hold(self.opening)
+        return charge.hold(self.opening, head.digest)
 
     def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
         """Keep the answer with its charge, on disk, before it is shown."""
-        written = write_noisy(noisy)
+        written, paid = write_noisy(noisy), Paid.of(hold)
 
-        def keep_now(connection: Connection) -> tuple[Charge, Head]:
-            head = self._lock_head(connection)
-            found = rows.read_state(connection, hold.entry)
-            if found is None:
-                raise Fault(f"there is no ledger entry {hold.entry}")
-            charge, is_answered = found
-            if is_answered:
+        def keep_now(line: Line) -> Head:
+            seen, held = self._seen, changes.read_held(line, hold.entry)
+            head = _check_seen(held.head, seen)
+            # Privacy: an answer whose charge the ledger does not have would be free.
+            if held.digest != paid.digest:
+                raise LedgerDamaged(f"ledger record {hold.entry} is not what was charged")
+            if held.is_answered:
                 raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
             record, after = add_answer(head, hold.entry, written, self._clock())
-            rows.write_answer(connection, record, charge, head, after)
-            return charge, after
+            changes.write_answer(line, record, paid.charge, head, after)
+            return after
 
-        charge, head = self._database.change(keep_now)
-        self._mark(head)
-        return charge.receipt()
+        self._mark(self._change(keep_now))
+        return paid.receipt()
 
     def resume(self, question: Question, key: str) -> Hold | Stored | None:
         """Return what the key stands for."""
@@ -161,7 +171,7 @@ class SqlLedger:
         """Let the key stand for an answer that was given for free."""
 
         def write(connection: Connection) -> None:
-            self._lock_head(connection)
+            _check_seen(rows.read_head(connection, lock=True), self._seen)
             rows.write_key(connection, question.analyst, key, receipt.entry)
 
         self._database.change(write)
@@ -262,19 +272,19 @@ class SqlLedger:
 
         return self._database.look(find)
 
-    def _lock_head(self, connection: Connection) -> Head:
-        """Return the head, locked, unless it is behind what this process has seen.
+    def _change(self, body: Callable[[Line], T]) -> T:
+        """Make a change without a lock while no one else is about, else with one.
 
-        # Privacy: a database that was replaced by an older copy, or a replica that lags, has
-        # forgotten charges.
+        Where two meet, the one that came second has written nothing and goes again.
         """
-        head = rows.read_head(connection, lock=True)
-        if head.records < self._seen:
-            raise LedgerBehind(
-                f"the ledger has {head.records:,} records, but had {self._seen:,} before: it was "
-                "replaced by an older copy while it was in use"
-            )
-        return head
+        if self._cautious > 0:
+            self._cautious -= 1
+            return self._database.write(body, locked=True)
+        try:
+            return self._database.write(body, locked=self._database.is_sqlite)
+        except Moved:
+            self._cautious = CAUTIOUS
+            return self._database.write(body, locked=True)
 
     def _mark(self, head: Head) -> None:
         """Keep the head outside the ledger too.
@@ -285,3 +295,17 @@ class SqlLedger:
         self._seen = max(self._seen, head.records)
         if self._anchor is not None:
             self._anchor.keep(Mark(self._identity.name, head.records, head.digest))
+
+
+def _check_seen(head: Head, seen: int) -> Head:
+    """Return the head, unless it is behind what this process had seen before it looked.
+
+    # Privacy: a database that was replaced by an older copy, or a replica that lags, has
+    # forgotten charges.
+    """
+    if head.records < seen:
+        raise LedgerBehind(
+            f"the ledger has {head.records:,} records, but had {seen:,} before: it was replaced by "
+            "an older copy while it was in use"
+        )
+    return head

@@ -6,12 +6,14 @@ and texts are text. Nothing here is a float, a row of the data, a value without 
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.schema import CheckConstraint
 
-__all__ = ["ANSWERS", "CHARGES", "HEAD", "KEYS", "META", "TABLES"]
+__all__ = ["ANSWERS", "CHARGES", "HEAD", "KEYS", "META", "NAMED", "TABLES"]
 
 WHOLE: Final = BigInteger().with_variant(Integer, "sqlite")  # there, such a key is the row itself
+NAMED: Final = "purpose <> ''"
+"""Of charges without a purpose no total is kept, so that no one looks for them by it."""
 TABLES: Final = MetaData()
 
 META: Final = Table(
@@ -59,7 +61,14 @@ CHARGES: Final = Table(
     Column("digest", Text, nullable=False),
     Index("confide_charges_time", "time", "number"),
     Index("confide_charges_analyst", "analyst", "time", "number"),
-    Index("confide_charges_purpose", "purpose", "time", "number"),
+    Index(
+        "confide_charges_purpose",
+        "purpose",
+        "time",
+        "number",
+        sqlite_where=text(NAMED),
+        postgresql_where=text(NAMED),
+    ),
 )
 """One row for each charge; rows are added, never changed."""
 
@@ -86,5 +95,6 @@ KEYS: Final = Table(
     Column("analyst", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("entry", WHOLE, nullable=False),
+    sqlite_with_rowid=False,
 )
 """For which charge each analyst's key stands."""

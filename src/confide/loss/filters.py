@@ -225,7 +225,9 @@ class RenyiFilter(Filter):
         )
         total = renyi_for(order, self.epsilon, rest)
         if not total:
-            raise BadDeclaration(f"order leaves nothing to grant at this delta, got {order}")
+            raise BadDeclaration(
+                f"order must be larger, or delta, for anything to be granted, got {order}"
+            )
         self._set(delta_aside=self.delta - rest, delta_pot=self.delta - rest)
         self._set(order=order, total=total)
 

@@ -69,7 +69,10 @@ def _group_approximate(loss: Loss, people: int) -> Loss:
     if epsilon:
         failure = loss.failure * bound_above(lambda: _growth(epsilon, people))
     if failure >= 1:
-        raise Unpriceable(f"a group of {people} has no guarantee left under {loss!r}")
+        raise Unpriceable(
+            f"a group of {people} has no guarantee left under {loss!r}; take a smaller group, or a "
+            "smaller delta"
+        )
     return ApproximateLoss(PureLoss(people * epsilon) if epsilon else compose([]), failure)
 
 

@@ -11,7 +11,7 @@ from confide.exact import Number, whole
 from confide.loss import BoundedRangeLoss
 from confide.mechanisms.grid import Grid, Values
 from confide.mechanisms.scores import Selector, read_scores
-from confide.noise import GUMBEL, SYSTEM, Entropy, greatest, uniform_below
+from confide.noise import GUMBEL, SYSTEM, Entropy, Integers, greatest, greatest_each, uniform_below
 
 __all__ = ["Exponential"]
 
@@ -54,6 +54,21 @@ class Exponential(Selector):
         values = read_scores(scores)
         masses = None if weights is None else _read_weights(weights, len(values))
         return greatest(values, self.rate, GUMBEL, entropy, masses)
+
+    def choose_each(
+        self, scores: Integers, weights: Integers, *, entropy: Entropy = SYSTEM
+    ) -> Integers:
+        """Return the index chosen in each row of a table, each a choice of its own to pay for.
+
+        ``weights`` are a base measure; what weighs nothing is no candidate. Choices about units
+        that no two rows share, such as groups of rows, cost as much as one.
+        """
+        if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
+            raise BadDeclaration(
+                "weights must be one for each score, and more than zero for one in each row, "
+                f"got shapes {weights.shape} and {scores.shape}"
+            )
+        return greatest_each(scores, self.rate, GUMBEL, entropy, weights)
 
     def choose_interval(
         self,

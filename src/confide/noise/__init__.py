@@ -5,7 +5,7 @@ from confide.noise.gaussian import RoundedGaussian
 from confide.noise.joint import BoxNoise, ConeNoise
 from confide.noise.laplace import DiscreteLaplace
 from confide.noise.quantile import LARGEST_NOISE, Integers, Law, half_width
-from confide.noise.selection import EXPONENTIAL, GUMBEL, greatest
+from confide.noise.selection import EXPONENTIAL, GUMBEL, greatest, greatest_each
 from confide.noise.uniform import bernoulli, categorical, uniform_below
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "bernoulli",
     "categorical",
     "greatest",
+    "greatest_each",
     "half_width",
     "uniform_below",
 ]

@@ -9,6 +9,7 @@ of the infinitely precise comparison, and its noisy score is never formed.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from confide.noise.entropy import Entropy
 from confide.noise.quantile import Floats, Integers
 from confide.noise.uniform import Uniform
 
-__all__ = ["EXPONENTIAL", "GUMBEL", "Shape", "greatest"]
+__all__ = ["EXPONENTIAL", "GUMBEL", "Shape", "greatest", "greatest_each"]
 
 WORD: Final = 64
 SLACK: Final = 2.0**-44
@@ -80,28 +81,49 @@ def greatest(
     contenders = np.flatnonzero(values + margin >= (values - margin).max())
     if len(contenders) == 1:
         return int(contenders[0])
-    top = Fraction(scores.max().item())
-    return _refine(
-        {
-            index: Contender(
-                number=Uniform(entropy, int(words[index]), WORD),
-                head_start=rate * (Fraction(scores[index].item()) - top),
-                weight=1 if weights is None else int(weights[index]),
-            )
-            for index in contenders.tolist()
-        },
-        shape,
-    )
+    start = partial(_start, words=words, scores=scores, rate=rate, weights=weights)
+    return _refine({index: start(index, entropy) for index in contenders.tolist()}, shape)
 
 
-def _head_starts(scores: Integers | Floats, rate: Fraction) -> Floats:
+def greatest_each(
+    scores: Integers, rate: Fraction, shape: Shape, entropy: Entropy, weights: Integers
+) -> Integers:
+    """Return what `greatest` does for each row of a table of whole scores.
+
+    An index with a weight of zero is none; every row has one with another weight.
+    """
+    words = entropy.words(scores.size).reshape(scores.shape)
+    noise, margin = _enclose(shape, words)
+    is_one = weights > 0
+    lowest = np.iinfo(np.int64).min
+    tops = np.where(is_one, scores, lowest).max(axis=1, keepdims=True)
+    values = _head_starts(scores, rate, tops) + np.log(np.maximum(weights, 1).astype(np.float64))
+    margin += SLACK * (65.0 + np.abs(values))
+    unknown = ~np.isfinite(values)
+    values[unknown], margin[unknown] = 0.0, np.inf
+    values += noise
+    lower = np.where(is_one, values - margin, -np.inf).max(axis=1, keepdims=True)
+    contending = is_one & (values + margin >= lower)
+    found: Integers = contending.argmax(axis=1)
+    for row in np.flatnonzero(contending.sum(axis=1) > 1).tolist():
+        start = partial(
+            _start, words=words[row], scores=scores[row], rate=rate, weights=weights[row]
+        )
+        contenders = np.flatnonzero(contending[row]).tolist()
+        found[row] = _refine({index: start(index, entropy) for index in contenders}, shape)
+    return found
+
+
+def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | None = None) -> Floats:
     """Return ``rate * (score - greatest score)``, each to four parts in 2**53, or an infinity.
+
+    ``tops`` are the greatest scores of the rows of a table.
 
     Why: the gap between two 64-bit integers is below 2**64, so subtraction that wraps gives it
     exactly when its bits are read without a sign; doubles round their gap once.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        gaps = scores.max() - scores
+        gaps = (scores.max() if tops is None else tops) - scores
         unsigned = gaps.view(np.uint64) if scores.dtype.kind == "i" else gaps
         starts: Floats = unsigned.astype(np.float64) * -float_above(rate)
     return starts
@@ -137,6 +159,23 @@ class Contender:
         if not value.is_finite():
             return arb.neg_inf(), arb.pos_inf()
         return value.lower(), value.upper()
+
+
+def _start(
+    index: int,
+    entropy: Entropy,
+    *,
+    words: NDArray[np.uint64],
+    scores: Integers | Floats,
+    rate: Fraction,
+    weights: Sequence[int] | Integers | None,
+) -> Contender:
+    """Return an index with what is known of its noise."""
+    return Contender(
+        number=Uniform(entropy, int(words[index]), WORD),
+        head_start=rate * (Fraction(scores[index].item()) - Fraction(scores.max().item())),
+        weight=1 if weights is None else int(weights[index]),
+    )
 
 
 def _refine(contenders: dict[int, Contender], shape: Shape) -> int:

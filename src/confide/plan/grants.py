@@ -29,7 +29,7 @@ def take_part(granted: Loss, part: Fraction) -> Loss:
         case RenyiLoss(order=order, divergence=divergence):
             return RenyiLoss(order, divergence * part)
         case _:
-            raise BadDeclaration(f"no part can be taken of {granted!r}")
+            raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
 
 
 def find_epsilon(
@@ -81,4 +81,4 @@ def _fits(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> bool
         case RenyiLoss(order=order, divergence=divergence):
             return rounds * loss.renyi_above(order) <= divergence
         case _:
-            raise BadDeclaration(f"no choice can be paid from {granted!r}")
+            raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")

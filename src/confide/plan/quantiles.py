@@ -22,12 +22,14 @@ from confide.query.tree import Expression
 __all__ = ["End", "Histogram", "Quantile", "plan_quantile", "read_level"]
 
 MOST_PARTS: Final = 10**6
-VALUE_PART: Final = Fraction(4, 5)
-END_PART: Final = Fraction(1, 10)
+VALUE_PART: Final = Fraction(9, 10)
 MISS: Final = 0.025
 MARGIN: Final = Fraction(3, 2)
+ROUGH: Final = Fraction(1, 8)
+"""Ends are flat only where one row is at most this part of their noise."""
 UNSEEN: Final = math.log(4_000)
 EXTREME: Final = Fraction(1, 3)
+LARGEST_ROW: Final = 100.0
 LARGEST_SHIFT: Final = 2**60
 POINTS: Final = 2_000
 
@@ -43,14 +45,16 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The choice of one end of an interval: at a rank so many steps outside that of the value.
+    """Where one end of an interval is aimed: at a rank so many steps outside that of the value.
 
-    ``edge`` keeps it so many steps away from the far end of all rows, where a level is extreme.
+    Ranks further out count against a cell; those between the aim and the value do so unless
+    ``is_flat``. ``edge`` keeps the aim so many steps away from the far end of all rows, where a
+    level is extreme.
     """
 
-    choice: Exponential
     shift: int
     edge: int | None
+    is_flat: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +64,25 @@ class Quantile:
     Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, with a
              probability in proportion to its weight times exp(-rate * gap), where gap is the
              distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]. The low end is chosen
-             likewise among the cells up to the value's and the end of the range, which weighs 39
-             times as much as all cells: at the rank r - shift, and at most 2bn - edge. The high
-             end mirrors it.
-    Claim:   over all groups together each choice has log-ratios within an interval of length
-             epsilon, whichever rows a unit has; so the three cost what was granted.
+             likewise, by ``ends``, among the cells up to the value's and the end of the range,
+             which weighs 39 times as much as all cells: at the rank r - shift, and at most
+             2bn - edge. Where it is flat, cells above that rank have gap 0. The high end
+             mirrors it.
+    Claim:   over all groups together the choice of the value has log-ratios within an interval of
+             length epsilon, whichever rows a unit has, and so has the pair of ends, given the
+             value; so they cost what was granted.
     Why:     one row more moves r by 2a, and by d = 2a or 2b where an edge counts; the gap of a cell
              then moves by at most d if the row is above it, by 2b - d if below, and by the larger
-             of the two if inside. So all gaps of a group move within an interval of twice
-             max(d, 2b - d) for each row, the sum over groups of a unit's rows is at most its
+             of the two if inside. So the value's gaps of a group move within an interval of twice
+             max(2a, 2b - 2a) for each row. Flat gaps of low ends move by 0 to 2a for cells below
+             the row and by 0 to 2a - 2b for the others; a row above the value thus moves those of
+             low ends by 0 to 2a and those of high ends within an interval of 2b, and one below
+             the value mirrors it: 2b + max(2a, 2b - 2a) in all. An extreme level has one end
+             that is not flat: 4b + 2b. Without flat ends it is twice that of the value, or once
+             that and 4b for an extreme level. The sum over groups of a unit's rows is at most its
              limit, and what log-ratios of independent choices may span adds up. A row replaced
-             within a group leaves n, and moves gaps by at most 2b either way; when it goes from
-             one group to another, both move. The ends are chosen after the value is released.
+             within a group leaves n, and moves gaps by at most 2b, flat ones of an end all the
+             same way; when it goes from one group to another, both move.
     Source:  [MT07], [DDR20] for the bounded range; [Smi11] for quantiles; docs/proofs/quantiles.md.
     Checked: tests/plan/test_quantiles.py (all log-ratios on random neighbours).
     """
@@ -79,6 +90,7 @@ class Quantile:
     histogram: int
     level: Fraction
     choice: Exponential
+    ends: Exponential
     low: End
     high: End
 
@@ -109,50 +121,66 @@ def plan_quantile(
     ``rows`` is how many rows a unit may have.
     """
     top, bottom = level.numerator, level.denominator
-    common = 2 * max(top, bottom - top)
-    value = find_epsilon(take_part(granted, VALUE_PART), BoundedRangeLoss)
-    end = find_epsilon(take_part(granted, END_PART), BoundedRangeLoss)
-    largest = 2 * bottom
+    common, row = 2 * max(top, bottom - top), 2 * bottom
+    is_low, is_high = level <= EXTREME, level >= 1 - EXTREME
 
-    def make_choice(per_row: int, epsilon: Fraction) -> Exponential:
-        if neighbours is Neighbours.ADD_REMOVE:
-            return Exponential(per_row * rows, epsilon)
-        return Exponential((2 * per_row if is_grouped else largest) * rows, epsilon)
+    def make_choice(added: int, replaced: int, part: Fraction) -> Exponential:
+        epsilon = find_epsilon(take_part(granted, part), BoundedRangeLoss)
+        if neighbours is Neighbours.REPLACE:
+            added = 2 * added if is_grouped else replaced
+        return Exponential(Fraction(added * rows, 2), epsilon)
 
-    choice = make_choice(common, value)
+    choice = make_choice(2 * common, 2 * row, VALUE_PART)
+    span, moved = (3 * row, 3 * row) if is_low or is_high else (row + common, 2 * row)
+    ends = make_choice(span, moved, 1 - VALUE_PART)
+    is_flat = ends.rate * row <= ROUGH
+    if not is_flat:
+        inner = row if is_low or is_high else common
+        ends = make_choice(2 * inner + 2 * common, 4 * row, 1 - VALUE_PART)
+    low, high = (
+        _aim(choice, ends, row, is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
+        for is_extreme in (is_high, is_low)
+    )
+    return Quantile(histogram, level, choice, ends, low, high)
 
-    def make_end(*, is_extreme: bool) -> End:
-        chosen = make_choice(largest if is_extreme else common, end)
-        apart = _find_shift(round(math.log2(choice.rate / chosen.rate), 3))
-        shift = math.ceil(Fraction(apart) / chosen.rate + MARGIN * largest)
-        edge = math.ceil(Fraction(UNSEEN) / chosen.rate) if is_extreme else None
-        return End(chosen, min(shift, LARGEST_SHIFT), min(edge, LARGEST_SHIFT) if edge else None)
 
-    low = make_end(is_extreme=level >= 1 - EXTREME)
-    high = make_end(is_extreme=level <= EXTREME)
-    return Quantile(histogram, level, choice, low, high)
+def _aim(
+    choice: Exponential, ends: Exponential, row: int, *, is_flat: bool, is_extreme: bool
+) -> End:
+    """Return where an end is aimed; an extreme one keeps away from the end of all rows."""
+    doublings = round(math.log2(choice.rate / ends.rate), 3)
+    size = float(f"{min(float(ends.rate * row), LARGEST_ROW):.2g}")
+    apart = Fraction(_find_shift(doublings, size, is_flat=is_flat))
+    margin = MARGIN * row
+    edge = min(math.ceil(Fraction(UNSEEN) / ends.rate), LARGEST_SHIFT)
+    shift = min(math.ceil(apart / ends.rate + margin), LARGEST_SHIFT)
+    return End(shift, edge if is_extreme else None, is_flat)
 
 
 @lru_cache(maxsize=64)
-def _find_shift(doublings: float) -> float:
+def _find_shift(doublings: float, size: float, *, is_flat: bool) -> float:
     """Return how far out an end must aim to miss the exact quantile no more often than MISS.
 
-    The distance is in ranks times the end's rate; the value's rate is 2**doublings times that.
+    The distance is in ranks times the end's rate; the value's rate is 2**doublings times that, and
+    a row is ``size``.
 
-    Why: where rows are dense, ranks of choices follow two-sided exponential laws about their
-         targets. The value lies above the quantile by some u in half of all releases; then the
-         low end, chosen below the value, lies between with the probability
-         e^-d (1 - e^-u) / (2 - e^(-d-u)) when it aims d too low. With t = e^-u this is
-         integrated over u, by the midpoint rule.
+    Why: where rows are dense, the rank of the value follows a two-sided exponential law about the
+         quantile's; a quarter of a row is added for where it falls between rows. It lies above by
+         some u in half of all releases; the low end, chosen below the value, then lies between
+         with a chance that is integrated over u, by the midpoint rule. Aimed d too low, a flat
+         end has the weight u + d above its aim, of which u is between, and 1 below:
+         u / (1 + d + u). Another end has a two-sided exponential law cut off at the value:
+         e^-d (1 - e^-u) / (2 - e^(-d-u)).
     """
-    ratio = 2.0**doublings
-    t = ((np.arange(POINTS) + 0.5) / POINTS) ** (1.0 / ratio)
+    u = size / 4 - np.log((np.arange(POINTS) + 0.5) / POINTS) / 2.0**doublings
 
     def miss(apart: float) -> float:
-        fall = math.exp(-apart)
+        if is_flat:
+            return float(0.5 * np.mean(u / (1.0 + apart + u)))
+        fall, t = math.exp(-apart), np.exp(-u)
         return float(0.5 * fall * np.mean((1.0 - t) / (2.0 - fall * t)))
 
-    low, high = 0.0, 8.0
+    low, high = 0.0, 40.0
     if miss(low) <= MISS:
         return low
     for _ in range(50):

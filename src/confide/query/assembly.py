@@ -81,7 +81,9 @@ def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None
 def check_sorted(expression: Expression) -> Expression:
     """Return what an answer is sorted by, or refuse a constant."""
     if not any(isinstance(part, Key | Aggregate) for part in walk(expression)):
-        raise UnsupportedQuery("an answer is sorted by keys, aggregates and its own columns")
+        raise UnsupportedQuery(
+            "an answer is sorted by keys, aggregates and its own columns; name one of them"
+        )
     return expression
 
 

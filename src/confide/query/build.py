@@ -84,7 +84,7 @@ class TableQuery:
         table or per-unit question is joined on the unit, without ``on``.
         """
         if how not in list(JoinKind):
-            raise UnsupportedQuery(f"a join is 'inner' or 'left', got {how!r}")
+            raise UnsupportedQuery(f"a join must be 'inner' or 'left', got {how!r}")
         step = _Step(_read_other(other), _read_on(on), JoinKind(how))
         return replace(self, joins=(*self.joins, step))
 
@@ -199,7 +199,9 @@ class _Resolver:
                     term.quantile,
                 )
             case _:
-                raise UnsupportedQuery(f"terms are made with col(), got {type(term).__name__}")
+                raise UnsupportedQuery(
+                    f"terms are made with col(), such as col('age'), got {type(term).__name__}"
+                )
 
     def conditions(
         self, terms: Sequence[Term], keys: Sequence[Expression] | None = None

@@ -10,16 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Kind
+from confide.errors import UnsupportedQuery
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
-from confide.release.combination import combine, noise_of
+from confide.release.combination import Mixture, combine, noise_of
 from confide.release.display import Chart, draw_chart, write_table
 from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
 from confide.release.intervals import bootstrap, half_width, interval
+from confide.release.likely import likely_counts
 from confide.release.noise import NoisyTotals
 from confide.release.quantiles import read_ends, spread_ends
 from confide.release.reference import reference_levels, reference_noise
@@ -68,6 +70,27 @@ class Answer:
             {name: column[place] for name, column in zip(self.columns, columns, strict=True)}
             for place in self._order()
         ]
+
+    def likely_rows(self) -> list[dict[str, Any]]:
+        """Return the rows with every count replaced by its mean given all noisy counts; free.
+
+        Nearer to the truth where many groups are small, and never below zero, but biased: do not
+        add them up. Columns that are not plain counts, and intervals, stay as they were released.
+        """
+        found = self.rows
+        if isinstance(self.totals, Mixture):
+            raise UnsupportedQuery(
+                "combined answers have no likely counts; ask one answer for them"
+            )
+        noisy, order = self.totals.values(self.plan), self._order()
+        for output in self.plan.query.outputs:
+            place = _count_place(output.expression, self.plan)
+            if place is None:
+                continue
+            counts = likely_counts(noisy[:, place], self.plan.noise, place)
+            for row, position in zip(found, order, strict=True):
+                row[output.name] = float(counts[position])
+        return found
 
     def combined(self) -> "Answer":
         """Return all stored answers to this question as one, weighted by inverse variance; free.
@@ -190,6 +213,13 @@ class _Columns:
             return np.array([group[expression.place] for group in self.groups], dtype=object)
         statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
         return _floor(estimate(statistic, self.plan, self.totals), expression, self.plan)
+
+
+def _count_place(expression: Expression, plan: Plan) -> int | None:
+    """Return the place of a plain count among the totals; None for anything else."""
+    if not isinstance(expression, Aggregate) or expression.function not in COUNTS:
+        return None
+    return next(s.rows for s in plan.statistics if s.aggregate == expression)
 
 
 def _floor(values: Floats, expression: Expression, plan: Plan) -> Floats:

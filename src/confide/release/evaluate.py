@@ -44,7 +44,9 @@ def evaluate(expression: Expression, columns: Columns, count: int) -> Column_:
             with np.errstate(all="ignore"):
                 return RULES[function](parts)
         case Column():
-            raise UnsupportedQuery("a bare column has no one value in a group")
+            raise UnsupportedQuery(
+                "a bare column has no one value in a group; group by it, or write, say, AVG(x)"
+            )
 
 
 def _case(parts: Sequence[Column_]) -> Column_:

@@ -15,7 +15,7 @@ from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
 from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
 from confide.query.tree import Value
-from confide.release.quantiles import Chosen, choose_cells, read_cells
+from confide.release.quantiles import Chosen, choose_each, read_cells
 
 __all__ = ["NoisyTotals", "perturb", "round_to_steps"]
 
@@ -101,18 +101,16 @@ def _choose(
     if not plan.quantiles:
         return ()
     counts, nothing = open_counts(sealed), (np.empty(0, np.int64), np.empty(0, np.int64))
-    return tuple(
-        tuple(
-            choose_cells(
-                counts[quantile.histogram].get(group, nothing),
-                quantile,
-                plan.histograms[quantile.histogram].cells,
-                entropy,
-            )
-            for quantile in plan.quantiles
+    chosen = [
+        choose_each(
+            [counts[quantile.histogram].get(group, nothing) for group in groups],
+            quantile,
+            plan.histograms[quantile.histogram].cells,
+            entropy,
         )
-        for group in groups
-    )
+        for quantile in plan.quantiles
+    ]
+    return tuple(zip(*chosen, strict=True))
 
 
 def _answered(

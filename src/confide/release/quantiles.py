@@ -1,8 +1,9 @@
 """Quantiles: cells chosen from exact counts, and the values and intervals that they stand for."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -10,12 +11,22 @@ import numpy as np
 from confide.engines.sealed import Integers, Pair
 from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE
-from confide.noise import Entropy
+from confide.noise import Entropy, uniform_below
 from confide.plan import Cells, Plan, Quantile
 from confide.release.estimates import Floats
 
-__all__ = ["Chosen", "Ranks", "choose_cells", "read_cells", "read_ends", "spread_ends"]
+__all__ = [
+    "Chosen",
+    "Ranks",
+    "choose_cells",
+    "choose_each",
+    "read_cells",
+    "read_ends",
+    "score_stretches",
+    "spread_ends",
+]
 
+AT_ONCE: Final = 2**18
 EDGE_WEIGHT: Final = 39
 SAFE: Final = 2**61
 CONFIDENCE: Final = 0.95
@@ -59,8 +70,15 @@ class Ranks:
 
     def scores(self, rank: int) -> Integers:
         """Return how far each stretch is from a rank, below zero."""
-        gaps = np.maximum(np.maximum(self.first - rank, rank - self.last), 0)
-        return np.minimum(gaps, LARGEST_VALUE).astype(np.int64) * -1
+        return _negate(np.maximum(self.first - rank, rank - self.last))
+
+    def scores_below(self, rank: int) -> Integers:
+        """Return how far each stretch is below a rank, below zero."""
+        return _negate(rank - self.last)
+
+    def scores_above(self, rank: int) -> Integers:
+        """Return how far each stretch is above a rank, below zero."""
+        return _negate(self.first - rank)
 
     def rank_of(self, quantile: Quantile) -> int:
         """Return the rank of a quantile, as QUANTILE_CONT places it."""
@@ -69,55 +87,106 @@ class Ranks:
 
 
 def choose_cells(counts: Pair, quantile: Quantile, cells: Cells, entropy: Entropy) -> Chosen:
-    """Return the cells of a quantile's value and of both ends of its interval.
+    """Return what `choose_each` does, for a single group."""
+    return choose_each([counts], quantile, cells, entropy)[0]
+
+
+def choose_each(
+    counts: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
+) -> list[Chosen]:
+    """Return for each group the cells of a quantile's value and of both ends of its interval.
 
     # Privacy: three choices, each paid for; the ends see the value only after it is chosen, and of
     # the counts nothing but these cells leaves.
     """
-    ranks = Ranks.of(counts, cells, 2 * quantile.level.denominator)
-    rank = ranks.rank_of(quantile)
-    value = _choose(ranks, cells, rank, quantile.choice, within=(0, cells.count), entropy=entropy)
-    below = rank - quantile.low.shift
-    above = rank + quantile.high.shift
-    if quantile.low.edge is not None:
-        below = min(below, ranks.rows * ranks.row - quantile.low.edge)
-    if quantile.high.edge is not None:
-        above = max(above, quantile.high.edge)
-    low = _choose(ranks, cells, below, quantile.low.choice, within=(-1, value + 1), entropy=entropy)
-    high = _choose(
-        ranks, cells, above, quantile.high.choice, within=(value, cells.count + 1), entropy=entropy
+    chosen: list[Chosen] = []
+    some: list[Ranks] = []
+    widest = 0
+    for one in counts:
+        widest = max(widest, len(one[0]))
+        if some and (len(some) + 1) * (2 * widest + 1) > AT_ONCE:
+            chosen += _choose_some(some, quantile, cells, entropy)
+            some, widest = [], len(one[0])
+        some.append(Ranks.of(one, cells, 2 * quantile.level.denominator))
+    return chosen + (_choose_some(some, quantile, cells, entropy) if some else [])
+
+
+def _choose_some(
+    groups: Sequence[Ranks], quantile: Quantile, cells: Cells, entropy: Entropy
+) -> list[Chosen]:
+    """Return the chosen cells of groups whose stretches are laid side by side, one row a group."""
+    scored = [score_stretches(ranks, quantile) for ranks in groups]
+    breaks = _stack([ranks.breaks for ranks in groups], cells.count)
+    scores, low_scores, high_scores = (
+        _stack([each[place] for each in scored], 0) for place in range(3)
     )
-    return value, low, high
+    first, last = np.zeros(len(groups), np.int64), np.full(len(groups), cells.count)
+    choose = partial(_choose, breaks, cells=cells, entropy=entropy)
+    value = choose(scores, (first, last), None, choice=quantile.choice)
+    low_end = np.array([each[1][0] for each in scored]), -1
+    low = choose(low_scores, (first, value + 1), low_end, choice=quantile.ends)
+    high_end = np.array([each[2][-1] for each in scored]), cells.count
+    high = choose(high_scores, (value, last), high_end, choice=quantile.ends)
+    return list(zip(value.tolist(), low.tolist(), high.tolist(), strict=True))
+
+
+def _stack(rows: Sequence[Integers], fill: int) -> Integers:
+    """Return rows of several lengths as one table."""
+    table = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
+    for place, row in enumerate(rows):
+        table[place, : len(row)] = row
+    return table
+
+
+def score_stretches(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers, Integers]:
+    """Return the scores of all stretches, for the value, for the low and for the high end."""
+    rank, low, high = ranks.rank_of(quantile), quantile.low, quantile.high
+    below, above = rank - low.shift, rank + high.shift
+    if low.edge is not None:
+        below = min(below, ranks.rows * ranks.row - low.edge)
+    if high.edge is not None:
+        above = max(above, high.edge)
+    return (
+        ranks.scores(rank),
+        ranks.scores_below(below) if low.is_flat else ranks.scores(below),
+        ranks.scores_above(above) if high.is_flat else ranks.scores(above),
+    )
+
+
+def _negate(gaps: Integers) -> Integers:
+    """Return gaps below zero; those that are there already count as none."""
+    return np.clip(gaps, 0, LARGEST_VALUE).astype(np.int64) * -1
 
 
 def _choose(
-    ranks: Ranks,
-    cells: Cells,
-    rank: int,
-    choice: Exponential,
+    breaks: Integers,
+    scores: Integers,
+    within: tuple[Integers, Integers],
+    edge: tuple[Integers, int] | None,
     *,
-    within: tuple[int, int],
+    cells: Cells,
+    choice: Exponential,
     entropy: Entropy,
-) -> int:
-    """Return a cell of [first, last), the likelier the nearer its rank is to the wanted one.
+) -> Integers:
+    """Return for each group a cell of [first, last), the likelier the greater its score.
 
-    A first of -1, or a last beyond all cells, adds the end of the declared range.
+    ``edge`` has the scores of an end of the declared range, and the number that stands for it.
+    Stretches outside what can be chosen have no width.
     """
-    first, last = max(within[0], 0), min(within[1], cells.count)
-    start = int(np.searchsorted(ranks.breaks, first, side="right")) - 1
-    stop = int(np.searchsorted(ranks.breaks, last, side="left"))
-    inner = ranks.breaks[start + 1 : stop]
-    places = cells.start(np.concatenate([[first], inner, [last]]).astype(np.int64))
-    scores = ranks.scores(rank)
-    kept, whole = scores[start:stop], int(cells.start(np.array([cells.count]))[0])
-    if within[0] < 0:
-        places, kept = np.insert(places, 0, -EDGE_WEIGHT * whole), np.insert(kept, 0, scores[0])
-    if within[1] > cells.count:
-        places, kept = np.append(places, (EDGE_WEIGHT + 1) * whole), np.append(kept, scores[-1])
-    place = int(choice.choose_interval(places, kept, entropy=entropy))
-    if not 0 <= place < whole:
-        return -1 if place < 0 else cells.count
-    return cells.find(place)
+    first, last = within
+    places = cells.start(np.clip(breaks, first[:, None], last[:, None]))
+    widths, beyond = np.diff(places, axis=1), places.shape[1] - 1
+    if edge is not None:
+        whole = int(cells.start(np.array([cells.count]))[0])
+        widths = np.column_stack([widths, np.full(len(widths), EDGE_WEIGHT * whole)])
+        scores = np.column_stack([scores, edge[0]])
+    found = choice.choose_each(scores, widths, entropy=entropy)
+    chosen = np.full(len(found), edge[1] if edge is not None else 0, dtype=np.int64)
+    for row, place in enumerate(found.tolist()):
+        if place < beyond:
+            inside = uniform_below(int(widths[row, place]), entropy)
+            chosen[row] = cells.find(int(places[row, place]) + inside)
+    return chosen
 
 
 def read_cells(plan: Plan, chosen: tuple[tuple[Chosen, ...], ...]) -> Floats:

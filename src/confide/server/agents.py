@@ -102,5 +102,5 @@ class AgentDoor:
     def _asker(self, context: Any) -> Asker:
         request = context.request_context.request
         if not isinstance(request, Request):
-            raise NotSignedIn("this call came without a request")
+            raise NotSignedIn("this call came without a request; send it over HTTP")
         return OfficeAsker(self._office, request.scope["state"]["agent"])

@@ -16,7 +16,16 @@ from confide.client.refusals import MalformedRequest, NotFound, NotReady, NotSig
 from confide.curator import Curator
 from confide.declare import Board, Service
 from confide.errors import ConfideError, Fault
-from confide.server import board_page, board_routes, owner, owner_page, page, routes
+from confide.server import (
+    board_page,
+    board_routes,
+    owner,
+    owner_page,
+    page,
+    routes,
+    session_routes,
+    statistics_routes,
+)
 from confide.server.agents import AgentDoor
 from confide.server.boards import Boards
 from confide.server.gate import OURS, RETRY_SECONDS, Gate, refusal_body
@@ -60,6 +69,8 @@ def make_app(
     app.state.office = office
     app.include_router(routes.router, tags=["analysts"])
     app.include_router(owner.router, tags=["owners"])
+    app.include_router(session_routes.router, tags=["analysts"])
+    app.include_router(statistics_routes.router, tags=["analysts"])
     app.include_router(board_routes.router, tags=["analysts"])
     app.include_router(page.router)
     app.include_router(board_page.router)

@@ -13,11 +13,13 @@ from confide.declare import Service
 from confide.errors import BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.ledger import Entry
 from confide.loss import Share
+from confide.pricing import Prices, Want
 from confide.release import Answer
 from confide.server.boards import Boards
 from confide.server.counts import Counts
 from confide.server.tokens import Role, Token, TokenStore
 from confide.server.turnstile import Turnstile
+from confide.server.watches import Watches
 
 __all__ = ["Caller", "Office"]
 
@@ -58,6 +60,7 @@ class Office:
     def __init__(self, curator: Curator, tokens: TokenStore, service: Service) -> None:
         self.curator, self.tokens, self.service = curator, tokens, service
         self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards()
+        self.watches = Watches(alone=service.workers == 1)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
 
     def close(self) -> None:
@@ -153,6 +156,32 @@ class Office:
             self.tokens.give_back(token, share)
         return answer
 
+    def pay(
+        self, caller: Caller, want: dict[str, Any], work: Callable[[Curator, dict[str, Any]], T]
+    ) -> T:
+        """Return what some work gives, paid from the caller's part, and from their token's too.
+
+        # Privacy: as in `_ask_within`, the token is charged first and given back only where the
+        # ledger charged nothing.
+        """
+        curator, token = self.curator_of(caller), caller.token
+        if token.limit is None:
+            return self._count(work(curator, want))
+        share = Prices(curator.terms, curator.ledger).grant(Want.of(want))
+        self.tokens.spend(token, share)
+        try:
+            found = work(curator, {"share": share.fraction})
+        except Refusal:
+            self.tokens.give_back(token, share)
+            raise
+        if _is_reused(found):
+            self.tokens.give_back(token, share)
+        return self._count(found)
+
+    def _count(self, found: T) -> T:
+        self.counts.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
+        return found
+
     def preview(self, caller: Caller, sql: str, want: dict[str, Any]) -> Preview:
         """Return what an answer would cost and how far off it would be."""
         return self.curator_of(caller).preview(sql, **want)
@@ -212,3 +241,9 @@ class Office:
             spent = ledger.allowance(name).spent.fraction
             found.append((name, None if limit is None else limit.share.fraction, spent))
         return found
+
+
+def _is_reused(found: Any) -> bool:
+    """Tell whether an answer was there before; of a batch, all are or none is."""
+    one = found[0] if isinstance(found, tuple) else found
+    return bool(getattr(one, "reused", False))

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from confide.server.tokens import TokenStore
 
 __all__ = [
     "CONFIG",
+    "WORKERS",
     "check_declared",
     "open_app",
     "open_curator",
@@ -24,6 +26,7 @@ __all__ = [
 ]
 
 CONFIG: Final = "CONFIDE_CONFIG"
+WORKERS: Final = "CONFIDE_WORKERS"
 
 
 def open_app() -> FastAPI:
@@ -31,7 +34,8 @@ def open_app() -> FastAPI:
     declaration = read_toml(Path(os.environ.get(CONFIG, "confide.toml")))
     _log_lines()
     curator, tokens = open_curator(declaration), open_tokens(declaration)
-    return make_app(curator, tokens, declaration.service, declaration.boards)
+    service = replace(declaration.service, workers=int(os.environ.get(WORKERS, "1")))
+    return make_app(curator, tokens, service, declaration.boards)
 
 
 def check_declared(declaration: Declaration) -> None:

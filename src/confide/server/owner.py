@@ -86,7 +86,9 @@ def make_token(office: Office, caller: Caller, asked: models.NewToken) -> tuple[
             office.curator.ledger.limits.admit(asked.name, "")
         return office.tokens.make(asked.name, Role(asked.role), days=asked.days, limit=limit)
     if caller.token.limit is not None:
-        raise NotYours("a token that was handed out cannot hand out others")
+        raise NotYours(
+            "a token that was handed out cannot hand out others; ask whoever handed it out"
+        )
     if asked.role != "analyst" or limit is None:
         raise NotYours(
             "an analyst can hand a part of their own budget to an agent: leave out the role and "
@@ -105,8 +107,8 @@ async def revoke(caller: Asking, office: Working, token: TokenId) -> None:
         found = {one.id: one for one in office.tokens.listed()}.get(token)
         is_theirs = found is not None and found.parent == caller.token.id
         if not (caller.is_owner or is_theirs):
-            raise NotYours("this token is not one that you handed out")
+            raise NotYours("this token is not one that you handed out; GET /v1/tokens lists those")
         if not office.tokens.revoke(token):
-            raise NotYours("there is no such token")
+            raise NotYours("there is no such token; GET /v1/tokens lists them")
 
     await office.run(work)

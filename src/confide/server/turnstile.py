@@ -18,12 +18,13 @@ __all__ = ["Turnstile"]
 class Turnstile:
     """Counts requests of each caller over the last minute, and questions that are being answered.
 
-    Counts are those of one process; several workers count apart.
+    Several workers count apart, so each lets through its part of the rate, rounded up: together
+    they let through what was declared, and whoever stays on one connection, with one worker, less.
     """
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._rate = RateLimitItemPerMinute(service.requests_per_minute)
+        self._rate = RateLimitItemPerMinute(-(-service.requests_per_minute // service.workers))
         self._window = MovingWindowRateLimiter(MemoryStorage())
         self._busy: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -32,8 +33,8 @@ class Turnstile:
         """Count one request, or refuse it."""
         if not self._window.hit(self._rate, name):
             raise TooManyRequests(
-                f"{self._service.requests_per_minute} requests a minute are allowed, and you have "
-                "made them; wait a minute"
+                f"{self._service.requests_per_minute} requests a minute are allowed, by "
+                f"{self._service.workers} workers in all, and you have made them; wait a minute"
             )
 
     @contextmanager

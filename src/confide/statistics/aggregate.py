@@ -106,7 +106,7 @@ def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
     if low >= high:
         raise BadDeclaration(f"bounds need low < high, got {pair!r}")
     if high - low < max(abs(low), abs(high), SMALLEST) * NARROWEST:
-        raise BadDeclaration(f"bounds so near each other leave no room for steps, got {pair!r}")
+        raise BadDeclaration(f"bounds must be farther apart, to leave room for steps, got {pair!r}")
     return low, high
 
 

@@ -82,7 +82,7 @@ def number_column(asked: Asked, table: str, name: str, within: Within = None) ->
     if low_end >= high_end:
         raise UnsupportedQuery(
             f"within=({within[0]:.6g}, {within[1]:.6g}) lies outside the declared bounds of "
-            f"{found!r}, {bounds[0]:.6g} to {bounds[1]:.6g}"
+            f"{found!r}; choose it from {bounds[0]:.6g} to {bounds[1]:.6g}"
         )
     return Numbers(found, col(found).clip(low_end, high_end), low_end, high_end)
 

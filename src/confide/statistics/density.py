@@ -31,6 +31,7 @@ from confide.statistics.reading import (
     split_share,
     total_variances,
 )
+from confide.statistics.smoothing import smooth_counts
 
 __all__ = ["Density", "estimate_density", "project"]
 
@@ -63,8 +64,10 @@ class Density:
              itself, with about the confidence asked for.
     Why:     a bin's noisy count is off by sampling, whose variance is n p (1 - p), and by noise of
              known law; the squares of the two half-widths are added, which is exact where either
-             is much larger than the other. What is known of a density (not below zero, 1 in all)
-             moves the value, by the nearest such histogram, and never away from the truth.
+             is much larger than the other. The value is `smooth_counts` of the noisy counts, on
+             average no farther from those without noise; what is known of a density (not below
+             zero, 1 in all) then moves it to the nearest such histogram, never away from the truth.
+             The band is about the noisy counts themselves, and stretched to hold the value.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
@@ -72,6 +75,7 @@ class Density:
     name: str
     bins: Bins
     shares: Floats
+    smoothed: Floats
     size: float
     noise: Floats
     cost: Cost
@@ -86,7 +90,7 @@ class Density:
     @property
     def value(self) -> Floats:
         """The density in each bin."""
-        return project(self.shares) / self.bins.width
+        return project(self.smoothed) / self.bins.width
 
     @property
     def standard_error(self) -> Floats:
@@ -100,7 +104,7 @@ class Density:
         added = float(np.quantile(np.abs(self.noise), level)) / self.size
         reach = np.sqrt((special.ndtri((1 + level) / 2) * self._sampling()) ** 2 + added**2)
         low, high = (self.shares - reach, self.shares + reach)
-        value = project(self.shares)
+        value = project(self.smoothed)
         ends = np.maximum(np.minimum(low, value), 0.0), np.maximum(high, value)
         return ends[0] / self.bins.width, ends[1] / self.bins.width
 
@@ -116,7 +120,7 @@ class Density:
     def cdf(self, x: Any) -> Any:
         """Return the part of the law below one or many points."""
         points = np.asarray(x, dtype=np.float64)
-        heights = np.concatenate([[0.0], np.cumsum(project(self.shares))])
+        heights = np.concatenate([[0.0], np.cumsum(project(self.smoothed))])
         found = np.interp(points, self.edges, heights / heights[-1])
         return float(found) if points.ndim == 0 else found
 
@@ -124,7 +128,7 @@ class Density:
         """Return invented numbers that follow the density; they cost nothing."""
         number = whole("size", size, low=0, high=MOST_SAMPLES)
         uniform = entropy.words(number).astype(np.float64) / 2.0**64
-        heights = np.concatenate([[0.0], np.cumsum(project(self.shares))])
+        heights = np.concatenate([[0.0], np.cumsum(project(self.smoothed))])
         return np.asarray(np.interp(uniform, heights / heights[-1], self.edges))
 
     def plot(self) -> Chart:
@@ -294,8 +298,9 @@ def _chosen(asked: Asked, shape: Histogram, clip: tuple[float, float]) -> Densit
 
 def _read(
     name: str, bins: Bins, plan: Plan, noisy: dict[str, Any]
-) -> tuple[str, Bins, Floats, float, Floats]:
+) -> tuple[str, Bins, Floats, Floats, float, Floats]:
     sums = read_sums(plan, noisy["steps"])
     counts = sums.values[:, 0]
     size = max(float(counts.sum()), 1.0)
-    return name, bins, counts / size, size, sums.noise[:, 0]
+    smoothed = smooth_counts(counts, float(total_variances(plan)[0])) / size
+    return name, bins, counts / size, smoothed, size, sums.noise[:, 0]

@@ -60,7 +60,9 @@ def read_formula(asked: Asked, table: str, formula: str) -> Design:
             "column counts once for each value but the first"
         )
     if response.name in columns:
-        raise UnsupportedQuery(f"{response.name!r} stands on both sides of the formula")
+        raise UnsupportedQuery(
+            f"{response.name!r} stands on both sides of the formula; leave it out on the right"
+        )
     used = dict.fromkeys(part for term in terms for part in term)
     names = [declared_column(asked, table, name)[1] for name in used]
     return Design(

@@ -174,8 +174,8 @@ def _read_group(asked: Asked, table: str, by: str) -> str:
     if isinstance(declared, Bool) or declared == Int(0, 1) or values == 2:
         return name
     raise UnsupportedQuery(
-        "two groups are compared, so by= is a Bool, an Int(0, 1) or a Category of two values, "
-        f"which {by!r} is not"
+        "two groups are compared, so by= must be a Bool, an Int(0, 1) or a Category of two "
+        f"values, which {by!r} is not"
     )
 
 

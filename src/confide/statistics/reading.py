@@ -23,6 +23,7 @@ from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Query, Value
 from confide.release import Cost, NoisyTotals, perturb
 from confide.release.reference import reference_noise
+from confide.release.sizes import check_written, find_plans, write_sizes
 
 __all__ = [
     "Asked",
@@ -100,10 +101,13 @@ def pay(
     settled = request.settled
     share = request.share(asked.grant) if settled is None else settled.receipt.share
     prepared = prepare(share)
+    plans = find_plans(prepared)
     if settled is None:
         # Privacy: charged before any row is read, for everything that will be released.
         hold = request.reserve(share, readings=readings)
-        settled = request.commit(hold, release(prepared, hold))
+        written = {**release(prepared, hold), "sizes": write_sizes(plans)}
+        settled = request.commit(hold, written)
+    check_written(settled.noisy, plans)
     return Paid(prepared, settled.noisy, settled.cost, settled.receipt, settled.reused)
 
 

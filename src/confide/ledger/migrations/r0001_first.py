@@ -1,7 +1,7 @@
 """The first tables: meta, head, charges, answers, keys."""
 
 from alembic import op
-from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text, text
 
 revision = "0001"
 down_revision = None
@@ -35,6 +35,7 @@ def upgrade() -> None:
         Column("analyst", Text, primary_key=True),
         Column("name", Text, primary_key=True),
         Column("entry", WHOLE, nullable=False),
+        sqlite_with_rowid=False,
     )
 
 
@@ -60,8 +61,15 @@ def _make_charges() -> None:
         Column("digest", Text, nullable=False),
     )
     op.create_index("confide_charges_time", "confide_charges", ["time", "number"])
-    for name in ("analyst", "purpose"):
-        op.create_index(f"confide_charges_{name}", "confide_charges", [name, "time", "number"])
+    op.create_index("confide_charges_analyst", "confide_charges", ["analyst", "time", "number"])
+    is_named = text("purpose <> ''")
+    op.create_index(
+        "confide_charges_purpose",
+        "confide_charges",
+        ["purpose", "time", "number"],
+        sqlite_where=is_named,
+        postgresql_where=is_named,
+    )
 
 
 def _make_answers() -> None:

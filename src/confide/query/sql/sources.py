@@ -244,7 +244,9 @@ def _read_using(node: exp.Expr) -> str:
 def _find(member: Member, name: str) -> Column | Unit:
     found = member.find(name)
     if found is None:
-        raise UnsupportedQuery(f"there is no column {name!r} in {member.label!r} to join on")
+        raise UnsupportedQuery(
+            f"there is no column {name!r} in {member.label!r} to join on; name one that is declared"
+        )
     return found
 
 
@@ -263,7 +265,7 @@ def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
 def _read_pair(node: exp.Expr, both: Here) -> Pair:
     """Read one equality of ON: something of the tables before, and a column of the new one."""
     if type(node) is not exp.EQ:
-        raise UnsupportedQuery("tables are joined on equal columns: ON left.x = table.y AND ...")
+        raise UnsupportedQuery("tables are joined on equal columns: write ON left.x = table.y")
     both.statement.expect(node, "this", "expression")
     new = both.scope.members[-1]
     sides = [node.this, node.expression]

@@ -24,6 +24,8 @@ __all__ = ["Statement", "parse_statement"]
 
 T = TokenType
 READING: Final[ContextVar[bool]] = ContextVar("reading", default=False)
+UNREADABLE: Final = "this is not SQL that confide can read"
+SHAPE: Final = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward, with names of yours"
 LONGEST: Final = 20_000
 DEEPEST: Final = 20
 LEVELS: Final = 60
@@ -177,7 +179,9 @@ def _tokenize(text: str) -> list[Token]:
     try:
         return list(DuckDB().tokenize(text))
     except STUMBLES:
-        raise UnsupportedQuery("the text ends inside a quoted name, a text or a comment") from None
+        raise UnsupportedQuery(
+            "the text ends inside a quoted name, a text or a comment; close it"
+        ) from None
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
@@ -255,7 +259,7 @@ def _parse(text: str, tokens: list[Token]) -> exp.Select:
     except ParseError as error:
         raise _place_error(text, error) from None
     except STUMBLES:
-        raise UnsupportedQuery("this is not SQL that confide can read") from None
+        raise UnsupportedQuery(f"{UNREADABLE}; write {SHAPE}") from None
     finally:
         READING.reset(silence)
     root = found[0] if len(found) == 1 else None
@@ -264,7 +268,9 @@ def _parse(text: str, tokens: list[Token]) -> exp.Select:
             "UNION, INTERSECT and EXCEPT are not answered; ask each SELECT by itself"
         )
     if type(root) is not exp.Select:
-        raise UnsupportedQuery("a question is one SELECT statement, without parentheses around it")
+        raise UnsupportedQuery(
+            f"a question is one SELECT statement, without parentheses around it; write {SHAPE}"
+        )
     return root
 
 
@@ -275,7 +281,7 @@ def _place_error(text: str, error: ParseError) -> UnsupportedQuery:
     start = sum(len(row) + 1 for row in text.split("\n")[: line - 1]) + column - len(word)
     reason = str(first.get("description") or "it cannot be parsed").rstrip(".")
     return UnsupportedQuery(
-        f"this is not SQL that confide can read: {reason}",
+        f"{UNREADABLE}: {reason}; write {SHAPE}",
         excerpt=underline(text, start, start + len(word)),
     )
 

@@ -1,0 +1,58 @@
+"""What every peer does to be timed: read the rows, answer each question, print the seconds.
+
+Runs in a peer's own environment, where NumPy is all that can be counted on. Each question is asked
+once to warm up and then a few times, or once more where that took long; the median counts.
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Rows", "race"]
+
+TIMES: Final = 5
+LONG: Final = 1.0
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of the race; what each array holds is said in bench/beside.py."""
+
+    region: Array
+    items: Array
+    price: Array
+
+
+def race(open_rows: Callable[[Rows], Mapping[str, Callable[[], object]]]) -> None:
+    """Print as JSON the seconds of each question that this peer can answer.
+
+    ``open_rows`` takes the rows in, untimed, and returns a function for each question.
+    """
+    with np.load(Path(sys.argv[1])) as arrays:
+        rows = Rows(**{name: arrays[name] for name in arrays.files})
+    found = {}
+    for name, ask in open_rows(rows).items():
+        print(f"  {name}", file=sys.stderr, flush=True)
+        found[name] = median_seconds(ask)
+    print(json.dumps(found))
+
+
+def median_seconds(ask: Callable[[], object]) -> float:
+    """Return how long an answer takes."""
+    times = 1 if _seconds(ask) > LONG else TIMES
+    return statistics.median(_seconds(ask) for _ in range(times))
+
+
+def _seconds(ask: Callable[[], object]) -> float:
+    start = perf_counter()
+    ask()
+    return perf_counter() - start

@@ -1,0 +1,25 @@
+"""What a caller is ready to pay, as JSON can hold it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from confide.exact import Number, probability
+
+__all__ = ["write_want"]
+
+
+def write_want(given: Mapping[str, Number]) -> dict[str, Any]:
+    """Return the wants as JSON can hold them; a fraction stays exact as text.
+
+    >>> from fractions import Fraction
+    >>> write_want({"share": Fraction(1, 3), "confidence": 0.9})
+    {'share': '1/3', 'confidence': 0.9}
+    """
+    exact = (int, float, str)
+    written = {
+        name: value if isinstance(value, exact) else str(value) for name, value in given.items()
+    }
+    if "confidence" in given:
+        level = probability("confidence", given["confidence"], zero=False)
+        written["confidence"] = float(level)
+    return written

@@ -1,0 +1,195 @@
+"""What an engine is, and what all engines that speak SQL share."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import expressions as sql
+
+from confide.declare import Kind
+from confide.engines.blocks import Estimator, SealedBlocks, compute_blocks, write_blocks
+from confide.engines.histograms import read_counts, write_histogram
+from confide.engines.sealed import Groups, Sealed
+from confide.engines.statements import centre_totals, write_statement
+from confide.engines.written import Written
+from confide.errors import Fault
+from confide.ledger import Hold
+from confide.noise import Entropy
+from confide.plan import DeclaredKeys, Histogram, Plan, PublicFacts
+from confide.plan.blocks import BlockReading
+
+__all__ = ["OWNER_LOG", "Columns", "Engine", "Facts", "Rows", "SqlEngine", "add_up", "name_columns"]
+
+T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+Columns = Mapping[str, NDArray[Any]]
+OWNER_LOG: Final = logging.getLogger("confide.owner")
+
+
+class Facts(PublicFacts, Protocol):
+    """What an engine knows of public tables: facts for plans, and the types of their columns."""
+
+    @property
+    def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
+        """The columns of each public table that questions can use, with their types."""
+        ...
+
+
+class Engine(Protocol):
+    """Reads rows, which nothing else does, and gives exact numbers that are sealed.
+
+    An engine is opened on a catalog and a salt. While it opens, what it finds wrong is the owner's
+    to hear, as a `BadDeclaration`; afterwards whatever goes wrong is a `Fault` that says nothing,
+    and the owner's log has the reason. One salt gives the same integers on every engine.
+    """
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of public tables, which are about no one."""
+        ...
+
+    def run(self, plan: Plan, hold: Hold) -> Sealed:
+        """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
+        ...
+
+    def run_blocks(
+        self,
+        reading: BlockReading,
+        hold: Hold,
+        estimator: Estimator,
+        outputs: int,
+        entropy: Entropy,
+    ) -> SealedBlocks:
+        """Return what an estimator of the owner's gives for each block of units, sealed."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the engine holds open."""
+        ...
+
+
+class SqlEngine(ABC):
+    """The common part of engines: from a plan to statements, from their rows to sealed numbers.
+
+    What differs is in four places: opening sources in ``__init__`` (which sets ``facts``, ``_salt``
+    and ``_unit_kind``), `_write`, `_rows`, and ``failures``, the errors that the driver raises.
+    """
+
+    failures: ClassVar[tuple[type[Exception], ...]]
+    facts: Facts
+    _salt: str
+    _unit_kind: Kind
+
+    def run(self, plan: Plan, hold: Hold) -> Sealed:
+        """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
+        hold.use()
+        keys = len(plan.query.keys)
+        with self._session():
+            counts = tuple(
+                read_counts(self._read(self._write_histogram(plan, one), self._columns), keys)
+                for one in plan.histograms
+            )
+            if not plan.totals and isinstance(plan.keys, DeclaredKeys):
+                return Sealed({}, counts)
+            rows = self._read(self._write_statement(plan), self._rows)
+        return Sealed(centre_totals(add_up(rows, keys), plan), counts)
+
+    def run_blocks(
+        self,
+        reading: BlockReading,
+        hold: Hold,
+        estimator: Estimator,
+        outputs: int,
+        entropy: Entropy,
+    ) -> SealedBlocks:
+        """Return what an estimator of the owner's gives for each block of units, sealed."""
+        hold.use()
+        key = entropy.words(4).tobytes().hex()
+        statement = self._write(write_blocks(reading, self._salt, key, self._unit_kind))
+        with self._session():
+            found = self._read(statement, self._columns)
+        return compute_blocks(found, reading, estimator, outputs, entropy)
+
+    def _write_statement(self, plan: Plan) -> str:
+        def write() -> str:
+            written = write_statement(plan, self._salt, self._unit_kind)
+            return self._write(self._prepare(written, plan))
+
+        return self._written.find(plan, None, write)
+
+    def _write_histogram(self, plan: Plan, histogram: Histogram) -> str:
+        def write() -> str:
+            written = write_histogram(plan, histogram, self._salt, self._unit_kind)
+            return self._write(self._prepare(written, plan))
+
+        return self._written.find(plan, histogram, write)
+
+    @cached_property
+    def _written(self) -> Written:
+        return Written()
+
+    def close(self) -> None:  # noqa: B027  # engines without a connection have nothing to end
+        """Give back what the engine holds open."""
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Hold open what all statements of one question share, such as a transaction."""
+        yield
+
+    def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
+        """Return a statement that does the same by what the plan knows besides."""
+        del plan
+        return select
+
+    @abstractmethod
+    def _write(self, select: sql.Select) -> str:
+        """Return a statement in the words of the engine; the tree is used up."""
+
+    @abstractmethod
+    def _rows(self, statement: str) -> Rows:
+        """Return the rows that a statement gives, or raise one of ``failures``."""
+
+    @abstractmethod
+    def _columns(self, statement: str) -> Columns:
+        """Return what a statement gives as columns by name, or raise one of ``failures``."""
+
+    def _read(self, statement: str, fetch: Callable[[str], T]) -> T:
+        """Return what a statement gives, or a fault that says nothing of it."""
+        try:
+            return fetch(statement)
+        except self.failures as error:
+            # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
+            if reason := self._explain(error):
+                OWNER_LOG.warning("the engine could not answer: %s", reason)
+            OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
+            raise Fault("the engine could not answer; the owner's log has the reason") from None
+
+    def _explain(self, error: Exception) -> str:
+        """Return what happened, in words that quote no row and that an owner can act on, if any."""
+        del error
+        return ""
+
+
+def add_up(rows: Iterable[tuple[Any, ...]], keys: int) -> Groups:
+    """Return the totals of each group, by its keys; those that come in parts are added up."""
+    groups: Groups = {}
+    for row in rows:
+        added = (int(part or 0) for part in row[keys:])
+        before = groups.get(row[:keys], (0,) * (len(row) - keys))
+        groups[row[:keys]] = tuple(a + b for a, b in zip(before, added, strict=True))
+    return groups
+
+
+def name_columns(names: Sequence[str], rows: Rows) -> Columns:
+    """Return rows as columns by name, for engines whose drivers know rows only."""
+    found: dict[str, NDArray[Any]] = {}
+    for place, name in enumerate(names):
+        column = np.empty(len(rows), dtype=object)
+        column[:] = [row[place] for row in rows]
+        found[name] = column
+    return found

@@ -1,0 +1,308 @@
+"""PostgreSQL: statements run where the data lives, in a transaction that can only read."""
+
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from sqlglot import expressions as sql
+
+from confide.declare import Catalog, Category, Column, Kind, PublicTable, Table, Text
+from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
+from confide.engines.fragments import column, label, unit_column
+from confide.engines.postgres_digits import look_up_digits
+from confide.engines.postgres_spelling import POSTGRESQL
+from confide.engines.postgres_types import Relation, Stored, find_relation, shape, shape_unit
+from confide.engines.public import TableFacts
+from confide.engines.views import raw_name, write_views
+from confide.errors import BadDeclaration
+from confide.plan import Plan
+
+__all__ = ["PostgreSQL"]
+
+OLDEST: Final = 170_000
+PATIENCE: Final = "10min"
+SETTINGS: Final[Mapping[str, str]] = {
+    "search_path": "pg_catalog, pg_temp",
+    "default_transaction_read_only": "on",
+    "client_encoding": "UTF8",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    "transform_null_equals": "off",
+    "jit": "off",
+}
+"""What a session must not leave to a role, a database or the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table's address: how to connect, and which table or view to read."""
+
+    address: str
+    table: str
+
+    @classmethod
+    def of(cls, table: str, source: str) -> "Source":
+        """Return an address such as ``postgresql://me@host/db?table=visits`` in its two parts."""
+        parts = urlsplit(source)
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        named = [value for key, value in options if key == "table"]
+        if len(named) != 1 or not named[0]:
+            raise BadDeclaration(
+                f"source of {table!r} must name one table, as in "
+                f"'postgresql://user@host/database?table={table}'"
+            )
+        rest = urlencode([pair for pair in options if pair[0] != "table"], quote_via=quote)
+        return cls(urlunsplit(parts._replace(query=rest)), named[0])
+
+
+class TableAltered(psycopg.Error):
+    """A column has another type than when the engine was opened."""
+
+
+ADVICE: Final = (
+    (TableAltered, "a table was altered since it was opened; open the declaration again"),
+    (psycopg.errors.QueryCanceled, "stopped, or slower than statement_timeout allows"),
+    (psycopg.errors.InsufficientPrivilege, "the role may not read; GRANT SELECT on the table"),
+    (psycopg.errors.UndefinedTable, "a declared table is gone"),
+    (psycopg.errors.UndefinedColumn, "a declared column is gone"),
+    (psycopg.OperationalError, "the server cannot be reached, or ended the connection"),
+)
+
+
+class PostgreSQL(SqlEngine):
+    """Reads declared tables and views of one database by one role, through its own words only.
+
+    # Privacy: every statement runs in a transaction that is read only, with all settings fixed that
+    # could change a result, and the names of our own tables written out in full. That columns have
+    # the types they had when the engine was opened is seen in the same transaction, before any row.
+    """
+
+    failures = (psycopg.Error,)
+
+    def __init__(self, catalog: Catalog, *, salt: str) -> None:
+        self._salt, self._lock, self._depth = salt, threading.RLock(), 0
+        sources = {table.name: Source.of(table.name, table.source) for table in catalog.tables}
+        self._address = _only_address(sources)
+        self._open: psycopg.Connection[Any] | None = None
+        self._ending: weakref.finalize[Any, PostgreSQL] | None = None
+        self._read_columns: dict[str, tuple[Relation, tuple[Stored, ...]]] = {}
+        try:
+            with _connect(self._address) as connection:
+                _check_server(connection)
+                found = {
+                    name: find_relation(connection, name, source.table)
+                    for name, source in sources.items()
+                }
+        except psycopg.Error as error:
+            raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+        kinds, raw = self._shape_all(catalog, found)
+        views, self._unit_kind = write_views(catalog, kinds)
+        self._views = raw | {name: POSTGRESQL.spell(view) for name, view in views.items()}
+        public = {name: kinds[name] for name in catalog.public}
+        self.facts = TableFacts(self._ask, public)
+        try:
+            for table in catalog.private.values():
+                self._check_unique(table)
+        except psycopg.Error as error:
+            raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+
+    def _shape_all(
+        self, catalog: Catalog, found: Mapping[str, Relation]
+    ) -> tuple[dict[str, dict[str, Kind]], dict[str, sql.Select]]:
+        """Return what each table's raw columns hold, and the selections that make them so."""
+        kinds: dict[str, dict[str, Kind]] = {}
+        raw: dict[str, sql.Select] = {}
+        for table in catalog.tables:
+            relation = found[table.name]
+            wanted = _wanted(table, relation)
+            shaped = {name: shape(stored, declared) for name, (stored, declared) in wanted.items()}
+            if isinstance(table, Table) and isinstance(table.unit, str):
+                unit = relation.find(table.name, table.unit)
+                wanted[table.unit] = unit, None
+                shaped[table.unit] = shape_unit(unit, table.name)
+            kinds[table.name] = {name: kind for name, (_, kind) in shaped.items()}
+            shown = [label(value, name) for name, (value, _) in shaped.items()]
+            raw[raw_name(table.name)] = sql.Select(
+                expressions=shown, from_=sql.From(this=relation.table())
+            )
+            self._read_columns[table.name] = relation, tuple(one for one, _ in wanted.values())
+        return kinds, raw
+
+    def _ask(self, asked: sql.Select) -> Rows:
+        with self._session():
+            return self._read(self._write(asked), self._rows)
+
+    def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
+        return look_up_digits(select, plan.domains)
+
+    def _write(self, select: sql.Select) -> str:
+        return POSTGRESQL.write(select, self._views)
+
+    def _rows(self, statement: str) -> Rows:
+        return self._cursor(statement).fetchall()
+
+    def _columns(self, statement: str) -> Columns:
+        cursor = self._cursor(statement)
+        names = [str(one.name) for one in cursor.description or ()]
+        return name_columns(names, cursor.fetchall())
+
+    def _cursor(self, statement: str) -> "psycopg.Cursor[Any]":
+        if self._open is None:
+            raise psycopg.OperationalError("there is no connection")
+        return self._open.execute(statement.encode())
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Hold one transaction open, which sees one state of the tables."""
+        with self._lock:
+            self._depth += 1
+            try:
+                if self._depth == 1:
+                    self._read("BEGIN", self._begin)
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._end()
+
+    def _begin(self, _: str) -> None:
+        """Begin a transaction, on a new connection where the old one is gone, and see the types."""
+        try:
+            if self._open is None or self._open.closed:
+                self._open = self._connect()
+            self._check_types(self._open)
+        except psycopg.OperationalError:
+            self._drop()
+            self._open = self._connect()
+            self._check_types(self._open)
+
+    def _check_types(self, connection: "psycopg.Connection[Any]") -> None:
+        """See that columns are as they were; from here on, nobody can alter them before the end."""
+        for relation, columns in self._read_columns.values():
+            shown = [column(stored.name) for stored in columns]
+            looked = sql.select(*shown).from_(relation.table()).limit(0)
+            cursor = connection.execute(looked.sql("postgres").encode())
+            found = [one.type_code for one in cursor.description or ()]
+            if found != [stored.oid for stored in columns]:
+                raise TableAltered
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        """Return a new connection, which is closed with the engine at the latest."""
+        connection = _connect(self._address)
+        self._ending = weakref.finalize(self, connection.close)
+        _fix_settings(connection)
+        return connection
+
+    def _end(self) -> None:
+        """End the transaction; a connection on which that fails is given up."""
+        try:
+            if self._open is not None:
+                self._open.rollback()
+        except psycopg.Error:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._ending is not None:
+            with suppress(psycopg.Error):
+                self._ending()
+        self._open = None
+
+    def close(self) -> None:
+        """End the connection; the next question opens another."""
+        with self._lock:
+            self._drop()
+
+    def _explain(self, error: Exception) -> str:
+        """Return the kind of an error and what to do about it; its own words may quote a row."""
+        state = getattr(error, "sqlstate", None)
+        named = f"{type(error).__name__} ({state})" if state else type(error).__name__
+        return next((f"{named}: {said}" for kind, said in ADVICE if isinstance(error, kind)), named)
+
+    def _check_unique(self, table: Table) -> None:
+        """See that a unit declared unique is."""
+        if not table.unique or not isinstance(table.unit, str):
+            return
+        unit = unit_column()
+        rows, units = sql.Count(this=sql.Star()), sql.Count(this=sql.Distinct(expressions=[unit]))
+        ((all_rows, all_units),) = self._ask(
+            sql.select(rows, units).from_(sql.table_(table.name, quoted=True))
+        )
+        if all_rows != all_units:
+            raise BadDeclaration(
+                f"table {table.name!r} is declared unique=True, but some unit has several "
+                "rows; declare max_rows_per_unit instead"
+            )
+
+
+def _connect(address: str) -> "psycopg.Connection[Any]":
+    connection = psycopg.connect(address, prepare_threshold=None)
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    return connection
+
+
+def _only_address(sources: Mapping[str, Source]) -> str:
+    addresses = {source.address for source in sources.values()}
+    if len(addresses) > 1:
+        raise BadDeclaration(
+            f"tables {', '.join(sources)} name several databases, roles or options; all tables of "
+            "one declaration must have the same address, but for table="
+        )
+    return addresses.pop()
+
+
+def _wanted(
+    table: Table | PublicTable, relation: Relation
+) -> dict[str, tuple[Stored, Column | None]]:
+    """Return the columns of a source that are read, with their declarations."""
+    if isinstance(table, PublicTable):
+        return {one.name: (one, None) for one in relation.columns if one.kind is not None}
+    wanted: dict[str, tuple[Stored, Column | None]] = {
+        name: (relation.find(table.name, name), declared)
+        for name, declared in table.columns.items()
+    }
+    for name, (stored, declared) in wanted.items():
+        if stored.kind is None and not isinstance(declared, Text | Category):
+            raise BadDeclaration(
+                f"column {name!r} of {table.name!r} is stored as {stored.type}, which cannot be "
+                "read as declared; make a view that casts it, and name that as table="
+            )
+    return wanted
+
+
+def _check_server(connection: "psycopg.Connection[Any]") -> None:
+    version = connection.info.server_version
+    if version < OLDEST:
+        raise BadDeclaration(
+            f"PostgreSQL {OLDEST // 10_000} or newer is needed, this is {version // 10_000}"
+        )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise BadDeclaration(f"the database must be encoded in UTF8, this one is in {encoding}")
+
+
+def _fix_settings(connection: "psycopg.Connection[Any]") -> None:
+    for name, value in SETTINGS.items():
+        connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
+    found = connection.execute("SHOW statement_timeout").fetchone()
+    if found is not None and found[0] == "0":
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (PATIENCE,))
+    connection.commit()
+
+
+def _say(error: psycopg.Error) -> str:
+    """Return the first line of what the server says; later ones may quote rows."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

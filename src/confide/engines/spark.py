@@ -1,0 +1,262 @@
+"""Spark: tables, Parquet on object storage and DataFrames, read on their own cluster.
+
+Statements run in a session of confide's own, with its own settings and temporary views; the
+owner's session stays as it is. What comes back to this process is one row a group.
+"""
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from secrets import token_hex
+from typing import Any, Final
+
+from sqlglot import expressions as sql
+
+from confide.declare import Catalog, Kind, PublicTable, Row, Table
+from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
+from confide.engines.expressions import Sql, call
+from confide.engines.fragments import column, label, select, table, unit_column
+from confide.engines.public import TableFacts
+from confide.engines.spark_sources import Place, find_place, open_session
+from confide.engines.spark_spelling import SPARK, spark_cast
+from confide.engines.views import raw_name, write_views
+from confide.errors import BadDeclaration, ConfideError
+
+__all__ = ["Spark"]
+
+# What could change the meaning of a statement is fixed, whatever the cluster's own settings are.
+SETTINGS: Final = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+KINDS: Final = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), Kind.INT),
+    **dict.fromkeys(("float", "double", "decimal"), Kind.FLOAT),
+    **dict.fromkeys(("string", "varchar", "char"), Kind.TEXT),
+    "boolean": Kind.BOOL,
+    "date": Kind.DATE,
+}
+CONNECT: Final = "pyspark.sql.connect."
+BINARY: Final = "UTF8_BINARY"
+TIMES: Final = ("timestamp", "timestamp_ntz")
+TYPES: Final = {
+    Kind.INT: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.TEXT: "STRING",
+    Kind.BOOL: "BOOLEAN",
+    Kind.DATE: "DATE",
+}
+Raw = dict[str, tuple[Kind, Sql]]
+
+
+class Spark(SqlEngine):
+    """Reads the declared sources through typed, clipped views of a session of its own.
+
+    # Privacy: with `spark.sql.ansi.enabled` off no value makes a statement fail, and whatever
+    # Spark says of a failure goes to the owner's log.
+    """
+
+    # Privacy: the driver raises errors of many kinds, and none of them may reach an analyst.
+    failures = (Exception,)
+
+    def __init__(self, catalog: Catalog, *, salt: str) -> None:
+        self._salt = salt
+        self._tables: dict[str, Any] = {}
+        places = {table.name: find_place(table) for table in catalog.tables}
+        self._spark = _own_session(places)
+        self._shared: list[str] = []
+        if not type(self._spark).__module__.startswith(CONNECT):
+            # Over the network this would wait for a server that has gone; `close` is for that.
+            weakref.finalize(self, _forget, self._spark, self._shared).atexit = False
+        kinds = {table.name: self._open(table, places[table.name]) for table in catalog.tables}
+        public = {name: kinds[name] for name in catalog.public}
+        self.facts = TableFacts(self._ask, public)
+        views, self._unit_kind = write_views(catalog, kinds)
+        for name, view in views.items():
+            with _blamed(name):
+                self._create(name, self._write(view))
+        for declared in catalog.private.values():
+            self._check(declared)
+
+    def _ask(self, asked: sql.Select) -> Rows:
+        """Return what a question about public tables gives."""
+        return self._read(self._write(asked), self._rows)
+
+    def close(self) -> None:
+        """Forget the views; the owner's session goes on."""
+        _forget(self._spark, self._shared)
+
+    def _write(self, select: sql.Select) -> str:
+        return SPARK.write(_apart(select))
+
+    def _rows(self, statement: str) -> Rows:
+        self._see_unaltered()
+        return [tuple(row) for row in self._spark.sql(statement).collect()]
+
+    def _columns(self, statement: str) -> Columns:
+        self._see_unaltered()
+        found = self._spark.sql(statement)
+        return name_columns(found.columns, [tuple(row) for row in found.collect()])
+
+    def _see_unaltered(self) -> None:
+        """Raise an error if a table has other columns than when it was opened."""
+        for name, schema in self._tables.items():
+            self._spark.catalog.refreshTable(name)
+            if self._spark.table(name).schema != schema:
+                raise TypeError(f"the columns of {name} have changed; open the declaration again")
+
+    def _open(self, declared: Table | PublicTable, place: Place) -> dict[str, Kind]:
+        """Make a source readable under its raw name, and tell what its columns hold."""
+        with _blamed(declared.name):
+            source, schema = self._find(declared.name, place)
+            types = {field.name: field.dataType for field in schema.fields}
+            raw = _raw_public(types) if isinstance(declared, PublicTable) else _raw(declared, types)
+            columns = [label(value, name) for name, (_, value) in raw.items()]
+            rows = sql.Select(expressions=columns).from_(source)
+            self._create(raw_name(declared.name), rows.sql("spark"))
+        return {name: kind for name, (kind, _) in raw.items()}
+
+    def _find(self, name: str, place: Place) -> tuple[Sql, Any]:
+        """Return a source as a table that statements can name, and its columns.
+
+        A frame belongs to the owner's session, so it is shared under a name that nobody guesses.
+        """
+        if place.name:
+            source = ".".join(f"`{part.replace('`', '``')}`" for part in place.name.split("."))
+            self._tables[source] = self._spark.table(source).schema
+            return sql.to_table(source, dialect="spark"), self._tables[source]
+        if place.path:
+            frame = self._spark.read.parquet(place.path)
+            frame.createOrReplaceTempView(f"`source {name}`")
+            return table(f"source {name}"), frame.schema
+        shared = f"confide_{token_hex(16)}"
+        place.frame.createGlobalTempView(shared)
+        self._shared.append(shared)
+        database = self._spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
+        return sql.table_(shared, db=database, quoted=True), place.frame.schema
+
+    def _create(self, name: str, rows: str) -> None:
+        self._spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS {rows}")
+
+    def _check(self, declared: Table) -> None:
+        """See that a unit declared unique is."""
+        if not declared.unique or isinstance(declared.unit, Row):
+            return
+        units = sql.Count(this=sql.Distinct(expressions=[unit_column()]))
+        counts = select([sql.Count(this=sql.Star()), units], table(declared.name))
+        with _blamed(declared.name):
+            ((rows, people),) = self._rows(self._write(counts))
+        if rows != people:
+            raise BadDeclaration(
+                f"table {declared.name!r} is declared unique=True, but some unit has several "
+                "rows; declare max_rows_per_unit instead"
+            )
+
+
+def _apart(select: sql.Select) -> sql.Select:
+    """Give the parts of every WITH names of their own: Spark's dialect has one WITH for all."""
+    for place, found in enumerate(reversed(list(select.find_all(sql.With)))):
+        parts = {part.alias for part in found.expressions}
+        for name in found.parent_select.find_all(sql.Identifier) if found.parent_select else ():
+            if name.this in parts:
+                name.set("this", f"{name.this} {place}")
+    return select
+
+
+def _own_session(places: Mapping[str, Place]) -> Any:
+    session = open_session(places).newSession()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _raw_public(types: Mapping[str, Any]) -> Raw:
+    """Return the columns of a public table that questions can use."""
+    known = {
+        name: KINDS[kind.typeName()] for name, kind in types.items() if kind.typeName() in KINDS
+    }
+    return {name: (kind, spark_cast(column(name), TYPES[kind])) for name, kind in known.items()}
+
+
+def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
+    """Return the declared columns, each in one of the five types that questions know."""
+    raw: Raw = {}
+    for name, one in declared.columns.items():
+        raw[name] = _read_column(
+            declared.name, name, _type_of(declared.name, name, types), one.kind
+        )
+    if isinstance(declared.unit, str):
+        raw[declared.unit] = _read_unit(declared, _type_of(declared.name, declared.unit, types))
+    return raw
+
+
+def _read_column(source: str, name: str, stored: Any, wanted: Kind) -> tuple[Kind, Sql]:
+    """Return what a column holds, and its value; points in time are days, if days are declared."""
+    said = stored.typeName()
+    value: Sql = column(name)
+    if said in TIMES:
+        kind = Kind.DATE if wanted is Kind.DATE else Kind.TEXT
+    elif said in KINDS:
+        kind = KINDS[said]
+    else:
+        raise BadDeclaration(
+            f"column {name!r} of {source!r} holds {stored.simpleString()}, which confide cannot "
+            f"read; leave it out, or make a view of numbers, texts, truths and days"
+        )
+    if said == "decimal" and wanted is Kind.INT:
+        # Halves go away from zero as long as it is a decimal, and to even numbers afterwards.
+        value = call("ROUND", value, sql.Literal.number("0"))
+    return kind, spark_cast(value, TYPES[kind])
+
+
+def _read_unit(declared: Table, stored: Any) -> tuple[Kind, Sql]:
+    """Return a unit as a whole number, a double or a text.
+
+    # Privacy: different units stay different, so what is no plain number is compared as a text.
+    """
+    kind = KINDS.get(stored.typeName(), Kind.TEXT)
+    if stored.typeName() in ("binary", "array", "map", "struct", "variant"):
+        raise BadDeclaration(
+            f"unit {declared.unit!r} of {declared.name!r} holds {stored.simpleString()}; "
+            "units are whole numbers or texts"
+        )
+    if getattr(stored, "collation", BINARY) != BINARY:
+        raise BadDeclaration(
+            f"unit {declared.unit!r} of {declared.name!r} has the collation {stored.collation}, by "
+            "which different texts may be one person; make a view with LOWER(...) or the like"
+        )
+    if stored.typeName() in ("decimal", *TIMES):
+        kind = Kind.TEXT
+    return kind, spark_cast(column(str(declared.unit)), TYPES[kind])
+
+
+def _type_of(source: str, name: str, types: Mapping[str, Any]) -> Any:
+    found = [kind for text, kind in types.items() if text.lower() == name.lower()]
+    if len(found) == 1:
+        return found[0]
+    near = get_close_matches(name, types, n=3)
+    advice = f"; near are {', '.join(map(repr, near))}" if near else ""
+    raise BadDeclaration(f"there is no column {name!r} in {source!r}{advice}")
+
+
+@contextlib.contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    """Tell the owner what Spark says of a source; it is read while the declaration is opened."""
+    try:
+        yield
+    except ConfideError:
+        raise
+    except Exception as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadDeclaration(f"table {name!r} cannot be read: {said}") from error
+
+
+def _forget(session: Any, shared: list[str]) -> None:
+    while shared:
+        name = shared.pop()
+        with contextlib.suppress(Exception):
+            session.catalog.dropGlobalTempView(name)

@@ -1,0 +1,42 @@
+"""In which steps an answer is written: kept beside it, since its numbers mean nothing without."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from confide.errors import UnsupportedQuery
+from confide.plan import Plan
+
+__all__ = ["check_written", "find_plans", "write_sizes"]
+
+
+def write_sizes(plans: Iterable[Plan]) -> list[list[str]]:
+    """Return the steps of each plan's noise, as text."""
+    return [[str(size) for size in plan.noise.steps] for plan in plans]
+
+
+def check_written(noisy: Mapping[str, Any], plans: Iterable[Plan]) -> None:
+    """Refuse stored numbers that were written in other steps than those of today's plans.
+
+    A later planner may choose other steps for the same question at the same cost; the numbers that
+    an earlier one stored must then not be read with them.
+
+    Raises:
+        UnsupportedQuery: the steps are not the same.
+    """
+    if noisy.get("sizes") != write_sizes(plans):
+        raise UnsupportedQuery(
+            "this was answered by a confide that rounded in other steps; ask with fresh=True"
+        )
+
+
+def find_plans(prepared: object) -> list[Plan]:
+    """Return the plans among what was prepared: itself, the items of a tuple, or its fields."""
+    if isinstance(prepared, Plan):
+        return [prepared]
+    if isinstance(prepared, tuple | list):
+        return [plan for item in prepared for plan in find_plans(item)]
+    if is_dataclass(prepared):
+        held = (getattr(prepared, field.name) for field in fields(prepared))
+        return [one for one in held if isinstance(one, Plan)]
+    return []

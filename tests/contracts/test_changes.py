@@ -1,0 +1,183 @@
+"""Changes that meet others between their look and their write, and connections cut in between.
+
+A clock that acts stands in for the others: a change asks for the time after its look and before its
+write. In SQLite nothing can come in between, so all of this is PostgreSQL's.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.errors import BudgetExceeded, Fault
+from confide.ledger import AnsweredAlready, LedgerUnavailable, SqlLedger, open_ledger
+from confide.ledger.digests import write_parts
+from confide.ledger.sql import CAUTIOUS
+from confide.loss import Share
+from support.ledgers import NOISY, TENTH, WHOLE, Clock, Home, ask
+from support.postgres import Postgres
+
+HALF: Final = Share.floor("1/2")
+
+
+@dataclass(slots=True)
+class Meeting:
+    """A clock that lets something happen the next time that it is asked."""
+
+    acts: list[Callable[[], object]] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
+
+    def __call__(self) -> int:
+        if self.acts:
+            self.acts.pop()()
+        return self.clock()
+
+
+@pytest.fixture
+def meeting() -> Meeting:
+    """Return a clock with nothing to do yet."""
+    return Meeting()
+
+
+@pytest.fixture
+def home(tmp_path: Path, postgres: Postgres) -> Iterator[Home]:
+    """Return where ledgers in PostgreSQL live."""
+    home = Home("postgresql", tmp_path, postgres)
+    yield home
+    home.close()
+
+
+def open_two(home: Home, meeting: Meeting) -> tuple[SqlLedger, SqlLedger]:
+    """Return a ledger whose changes meet others, and the ledger of the others."""
+    one = home.open(clock=meeting)
+    other = home.again(clock=meeting.clock)
+    assert isinstance(one, SqlLedger)
+    assert isinstance(other, SqlLedger)
+    return one, other
+
+
+def test_a_charge_that_meets_another_goes_again(home: Home, meeting: Meeting) -> None:
+    """Both charges are in the ledger, each once, and the running totals are right."""
+    one, other = open_two(home, meeting)
+    meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), TENTH))
+    one.reserve(ask("SELECT 1"), TENTH)
+
+    assert ["SELECT 2", "SELECT 1"] == [entry.question.text for entry in one.entries()]
+    assert 2 * TENTH.units == one.allowance("ana").spent.units
+    one.verify()
+
+
+def test_two_that_meet_do_not_pass_the_budget(home: Home, meeting: Meeting) -> None:
+    """Each half fits by itself; the one that comes second is refused, not granted from the look."""
+    one, other = open_two(home, meeting)
+    one.reserve(ask(), TENTH)
+    meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), HALF))
+    with pytest.raises(BudgetExceeded):
+        one.reserve(ask("SELECT 1"), HALF)
+
+    assert HALF.units + TENTH.units == one.filter.spent.units
+    one.verify()
+
+
+def test_two_answers_that_meet_are_one(home: Home, meeting: Meeting) -> None:
+    """The answer that comes second is not stored, though its look saw none."""
+    one, other = open_two(home, meeting)
+    hold = one.reserve(ask(), TENTH, key="k")
+    again = other.resume(ask(), "k")
+    meeting.acts.append(lambda: other.commit(again, NOISY))  # type: ignore[arg-type]
+    with pytest.raises(AnsweredAlready):
+        one.commit(hold, {"steps": [[7]]})
+
+    stored = one.answer(hold.entry)
+    assert stored is not None
+    assert NOISY == stored.noisy
+    one.verify()
+
+
+def test_a_key_that_was_given_away_meanwhile_charges_nothing(home: Home, meeting: Meeting) -> None:
+    """A key that came to stand for a free answer after the look stops the charge."""
+    one, other = open_two(home, meeting)
+    receipt = other.commit(other.reserve(ask(), TENTH), NOISY)
+    meeting.acts.append(lambda: other.remember(ask(), "k", receipt))
+    with pytest.raises(Fault):
+        one.reserve(ask("SELECT 1"), TENTH, key="k")
+
+    assert TENTH == one.filter.spent
+    one.verify()
+
+
+def test_others_are_met_once_and_then_expected(home: Home, meeting: Meeting) -> None:
+    """After a meeting the head is locked first, so that nobody comes in between; in time, not."""
+    one, other = open_two(home, meeting)
+    small = Share.floor("1/1000000")
+    meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), TENTH))
+    one.reserve(ask("SELECT 1"), TENTH)
+    impatient = open_ledger(home.address, WHOLE, wait=0.2, clock=meeting.clock)
+    meeting.acts.append(lambda: impatient.reserve(ask("SELECT 3"), TENTH))
+    with pytest.raises(LedgerUnavailable, match="locked"):
+        one.reserve(ask("SELECT 1"), TENTH)
+    for _ in range(CAUTIOUS):
+        one.reserve(ask("SELECT 1"), small)
+    meeting.acts.append(lambda: impatient.reserve(ask("SELECT 3"), TENTH))
+    one.reserve(ask("SELECT 1"), small)
+
+    assert "SELECT 3" in {entry.question.text for entry in one.entries()}
+    impatient.close()
+
+
+def cut(postgres: Postgres, home: Home) -> None:
+    """End every connection to the ledger's database."""
+    name = home.address.split("/")[3].split("?")[0]
+    with postgres.connect("postgres") as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+        )
+
+
+def test_a_write_that_may_have_lasted_is_not_repeated(
+    home: Home, meeting: Meeting, postgres: Postgres
+) -> None:
+    """A connection that is cut at the write is a fault; the key tells what became of it."""
+    one, _ = open_two(home, meeting)
+    meeting.acts.append(lambda: cut(postgres, home))
+    with pytest.raises(LedgerUnavailable, match="same key"):
+        one.reserve(ask(), TENTH, key="k")
+
+    assert one.resume(ask(), "k") is None
+    one.reserve(ask(), TENTH, key="k")
+    assert TENTH == one.filter.spent
+    one.verify()
+
+
+def test_a_look_that_was_cut_is_repeated(home: Home, meeting: Meeting, postgres: Postgres) -> None:
+    """A connection that was cut while it was idle costs nobody anything."""
+    one, _ = open_two(home, meeting)
+    one.reserve(ask(), TENTH)
+    cut(postgres, home)
+    one.reserve(ask(), TENTH)
+
+    assert 2 * TENTH.units == one.filter.spent.units
+
+
+def test_a_hold_of_another_ledger_is_not_answered(home: Home, meeting: Meeting) -> None:
+    """An answer is kept only where its charge is."""
+    one, _ = open_two(home, meeting)
+    elsewhere = home.open()
+    with pytest.raises(Fault):
+        one.commit(elsewhere.reserve(ask(), TENTH), NOISY)
+
+    assert [] == list(one.entries())
+
+
+PARTS: Final = st.lists(st.text() | st.integers() | st.none() | st.booleans())
+
+
+@given(PARTS)
+def test_parts_are_written_as_json(parts: list[Any]) -> None:
+    """A digest covers the same text as ever: what json.dumps writes for its parts."""
+    assert json.dumps(parts) == write_parts(parts)

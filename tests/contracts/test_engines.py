@@ -1,0 +1,420 @@
+"""What every engine promises: DuckDB's integers, DuckDB's values, and faults that tell nothing."""
+
+import logging
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import (
+    Budget,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    PublicTable,
+    Table,
+    Text,
+)
+from confide.engines import Engine, SqlEngine, open_engine
+from confide.engines.expressions import Emitter
+from confide.engines.fragments import UNIT, column, label, select, table
+from confide.errors import BadDeclaration, Fault
+from confide.ledger import Hold
+from confide.mechanisms import Neighbours
+from confide.query.functions import Function
+from confide.query.tree import Call, Expression, walk
+from engines.test_expressions import RANGES, TREES, Drawer, draw_table
+from plan.test_sensitivity import LIMITS
+from support.entropy import SeededEntropy
+from support.families import EXPECTED, FAMILIES, families
+from support.grammar import draw_question
+from support.noiseless import World, make_world
+from support.people import Limits, change_one, declare_worlds, draw_worlds
+from support.places import (
+    FEWER,
+    PLACES,
+    ROUGH,
+    SALT,
+    SHARE,
+    Place,
+    find_place,
+    pair_tables,
+    pair_world,
+    read_exactly,
+)
+from support.reach import WORLDS, Pair, passes
+from support.tables import QUESTIONS
+from support.tree import ROOT
+
+OTHERS: Final = PLACES[1:]
+EXPRESSIONS: Final = 300
+ROUNDING: Final = 4e-16
+
+
+@pytest.fixture(scope="session", params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Return where the rows of each engine live, in turn."""
+    return find_place(request.param, request)
+
+
+@pytest.fixture(scope="session", params=OTHERS)
+def other(request: pytest.FixtureRequest) -> Place:
+    """Return the same for the engines that are not DuckDB."""
+    return find_place(request.param, request)
+
+
+@pytest.fixture
+def rng(entropy: SeededEntropy) -> np.random.Generator:
+    """Return random choices that depend on the run's seed."""
+    return np.random.default_rng(int(entropy.words(1)[0]))
+
+
+@pytest.mark.parametrize(
+    ("maker", "text"), QUESTIONS, ids=[f"{m.__name__}-{i}" for i, (m, _) in enumerate(QUESTIONS)]
+)
+def test_every_question_gives_the_integers_of_duckdb(
+    maker: Callable[[], World], text: str, other: Place, request: pytest.FixtureRequest
+) -> None:
+    """For one plan and one salt, groups, totals and rows by cell are the very same integers."""
+    pair = pair_world(maker, other)
+    plan = pair.plan(text)
+    expected, actual = read_exactly(pair.here, plan), read_exactly(pair.there, plan)
+    if any(f"{name.value.upper()}(" in text for name in rough_functions(request)):
+        assert are_near(expected[0], actual[0])
+    else:
+        assert expected == actual
+
+
+def rough_functions(request: pytest.FixtureRequest) -> frozenset[Function]:
+    """Return the functions whose last bit differs on the engine that is asked."""
+    return ROUGH.get(request.node.callspec.params["other"], frozenset())
+
+
+def are_near(expected: dict[Any, tuple[int, ...]], actual: dict[Any, tuple[int, ...]]) -> bool:
+    """Tell whether all totals agree up to a step for every row, which is what a last bit moves."""
+    return expected.keys() == actual.keys() and all(
+        abs(a - b) <= max(totals)
+        for group, totals in expected.items()
+        for a, b in zip(totals, actual[group], strict=True)
+    )
+
+
+def crowded() -> World:
+    """Return people with far more rows and groups than count, under ids that are texts."""
+    rows = [
+        {
+            "pid": f"{person}-ü" if person % 9 else None,
+            "x": (place * 37 % 101) / 7,
+            "n": float(place % 13),
+            "k": "abcdé"[(person * place) % 5],
+            "d": date(2020, 1 + place % 12, 1 + person % 28),
+            "t": None if place % 6 == 0 else f"t{place % 4}",
+        }
+        for person in range(60)
+        for place in range(person)
+    ]
+    columns: dict[str, Column] = {
+        "x": Float(0, 12),
+        "n": Int(0, 12),
+        "k": Category(list("abcdé")),
+        "d": Date("2020-01-01", "2020-12-31"),
+        "t": Text(),
+    }
+    return make_world(
+        rows, columns, 12.0, max_rows_per_unit=7, max_groups_per_unit=2, unit_type=pa.string()
+    )
+
+
+CUT: Final = (
+    "SELECT COUNT(*) AS n, SUM(x) AS s, AVG(n) AS m FROM t",
+    "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k",
+    "SELECT k, MONTH(d) AS m, SUM(n) AS s, COUNT(DISTINCT pid) AS u FROM t GROUP BY k, m",
+    "SELECT t, k, COUNT(*) AS n FROM t GROUP BY t, k",
+    "SELECT x > 5 AS big, d, VAR_SAMP(x) AS v FROM t WHERE k <> 'a' GROUP BY big, d",
+    "SELECT FLOOR(x) AS f, MEDIAN(n) AS m FROM t GROUP BY f",
+    "SELECT x, COUNT(*) AS n FROM t GROUP BY x",
+    "SELECT AVG(s) AS m FROM (SELECT pid, SUM(x) AS s FROM t WHERE n > 3 GROUP BY pid)",
+    "SELECT k, AVG(c) AS m FROM t JOIN (SELECT pid, COUNT(*) AS c FROM t GROUP BY pid) AS p "
+    "ON t.pid = p.pid GROUP BY k",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_answered_as_the_matrix_says(
+    family: str, other: Place, request: pytest.FixtureRequest
+) -> None:
+    """Each family of questions gives DuckDB's integers, except where the matrix says why not."""
+    pair = pair_world(families, other)
+    plan = pair.plan(FAMILIES[family])
+    is_same = read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+
+    assert is_same != ((family, request.node.callspec.params["other"]) in EXPECTED)
+
+
+def test_the_matrix_has_every_family_and_engine() -> None:
+    """The page was written for the families and engines that the tests know."""
+    page = (ROOT / "docs" / "engine-matrix.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    expected = [
+        [family, "same", *(EXPECTED.get((family, place), "same") for place in OTHERS)]
+        for family in FAMILIES
+    ]
+
+    assert expected == rows[1:]
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_a_unit_is_cut_to_the_same_rows(text: str, other: Place) -> None:
+    """Where limits cut, one salt keeps the same rows of each unit as on DuckDB."""
+    pair = pair_world(crowded, other)
+    plan = pair.plan(text)
+
+    assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+
+
+def is_same(expected: Any, actual: Any) -> bool:
+    """Tell whether two values agree; functions of libraries may differ in their last bit."""
+    if isinstance(expected, float) and isinstance(actual, float | int):
+        return math.isclose(expected, actual, rel_tol=ROUNDING)
+    return bool(expected == actual)
+
+
+def test_expressions_have_the_values_of_duckdb(
+    other: Place, rng: np.random.Generator, request: pytest.FixtureRequest
+) -> None:
+    """Random expressions over every odd value fail on no row and give what DuckDB gives."""
+    pair = pair_tables([without_zero(draw_table(rng))], other)
+    drawer, emitter = Drawer(rng), Emitter(RANGES)
+    count = EXPRESSIONS // (5 if request.node.callspec.params["other"] in FEWER else 1)
+    for _ in range(count):
+        drawn = drawer.draw(drawer.pick(TREES))
+        if drawn.kind is None or is_rough(drawn, rough_functions(request)):
+            continue
+
+        def values(engine: SqlEngine, drawn: Any = drawn) -> dict[Any, Any]:
+            shown = [label(column(UNIT), "u"), label(emitter.emit(drawn), "v")]
+            with engine._session():
+                return dict(engine._rows(engine._write(select(shown, table("x")))))
+
+        expected, actual = values(pair.here), values(pair.there)
+        differing = {
+            who: (value, actual[who])
+            for who, value in expected.items()
+            if not is_same(value, actual[who])
+        }
+
+        assert {} == differing, emitter.emit(drawn).sql("duckdb")
+
+
+def is_rough(expression: Expression, rough: frozenset[Function]) -> bool:
+    """Tell whether an expression has a function that may differ; texts of doubles go with them."""
+    return any(
+        part.function in rough
+        or (rough and part.function is Function.TO_TEXT and part.arguments[0].kind is Kind.FLOAT)
+        for part in walk(expression)
+        if isinstance(part, Call)
+    )
+
+
+def without_zero(declared: Table) -> Table:
+    """Return a table without the character that no text of PostgreSQL can have."""
+    rows: pa.Table = declared.source
+    for place, name in enumerate(rows.column_names):
+        if rows.schema.field(name).type == pa.string():
+            texts = [value and value.replace("\0", "~") for value in rows[name].to_pylist()]
+            rows = rows.set_column(place, name, pa.array(texts, pa.string()))
+    return Table(declared.name, rows, unit="pid", columns=declared.columns)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("limits", LIMITS[1:4], ids=str)
+def test_no_unit_moves_the_totals_further_than_planned(
+    limits: Limits,
+    neighbours: Neighbours,
+    other: Place,
+    rng: np.random.Generator,
+    request: pytest.FixtureRequest,
+) -> None:
+    """In hundreds of pairs of neighbours no change of exact or rounded totals passes the plan."""
+    people = draw_worlds(rng, WORLDS, limits)
+    changed = change_one(people, neighbours, limits, rng)
+    before, after = (declare_worlds(some, limits, rng) for some in (people, changed))
+    curator = Curator([before], budget=Budget(100, 1e-6), neighbours=neighbours)
+    first, second = (pair_tables([some], other).there for some in (before, after))
+    pair = Pair(curator, first, second)
+    for _ in range(1 if request.node.callspec.params["other"] in FEWER else 3):
+        text = draw_question(rng)
+        plan = pair.plan(text)
+
+        assert passes(plan, pair.compare(plan).values()), text
+
+
+ZONED: Final = [
+    datetime(2020, 2, 29, 23, 30, tzinfo=UTC),
+    datetime(2020, 3, 1, 0, 15, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC),
+    None,
+]
+
+
+def test_points_in_time_are_days_in_utc(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment declared as a day is that day in UTC, whatever zone a process or a session has."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    monkeypatch.setenv("PGTZ", "Asia/Tokyo")
+    moments = pa.array(ZONED * 2, pa.timestamp("us", tz="UTC"))
+    rows = pa.table({"pid": range(8), "at": moments, "note": ["-"] * 8})
+    columns: dict[str, Column] = {"at": Date("1960-01-01", "2030-12-31"), "note": Text()}
+    declared = Table("t", rows, unit="pid", columns=columns, unique=True)
+    pair = pair_tables([declared], place)
+    plan = pair.plan("SELECT at, COUNT(*) AS n FROM t GROUP BY at")
+    groups, _ = read_exactly(pair.there, plan)
+    expected = {moment.date() if moment else None: 2 for moment in ZONED}
+
+    assert expected == {day: count for (day,), (count, *_) in groups.items()}
+
+
+def test_decimals_are_read_like_numbers(place: Place) -> None:
+    """Numbers of fixed length are doubles, or whole numbers with halves away from zero."""
+    values = [Decimal(text) for text in ("2.50", "-2.50", "1.25", "99.99", "0.01", "7.00")]
+    rows = pa.table(
+        {"pid": range(6), "x": pa.array(values, pa.decimal128(10, 2)), "n": pa.array(values)}
+    )
+    columns: dict[str, Column] = {"x": Float(-5, 50, step=0.01), "n": Int(-2, 9)}
+    pair = pair_tables([Table("t", rows, unit="pid", columns=columns, unique=True)], place)
+    plan = pair.plan("SELECT SUM(n) AS n, SUM(x) AS s FROM t")
+    grids = [total.grid for total in plan.totals if total.grid]
+    ((sums, *_),) = [tuple(read_exactly(pair.there, plan)[0].values())]
+    exact = [
+        sum_ * grid.step + grid.centre * len(values)
+        for sum_, grid in zip(sums, grids, strict=False)
+    ]
+
+    assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+    assert [3 - 2 + 1 + 9 + 0 + 7, Decimal("58.26")] == [exact[0], Decimal(str(float(exact[1])))]
+
+
+def test_sums_pass_64_bits(place: Place) -> None:
+    """Sums beyond 2^63 are exact."""
+    rows = pa.table({"pid": range(5_000), "n": pa.array([2.0**53] * 5_000)})
+    declared = Table("t", rows, unit="pid", columns={"n": Int(0, 2**53)}, unique=True)
+    pair = pair_tables([declared], place)
+    plan = pair.plan("SELECT SUM(n) AS s FROM t")
+    (total,) = plan.totals[:1]
+    ((steps, *_),) = read_exactly(pair.there, plan)[0].values()
+    grid = total.grid
+
+    assert grid is not None
+    assert 5_000 * 2**53 == steps * grid.step + 5_000 * grid.centre
+    assert 5_000 * 2**53 > 2**63
+
+
+def names_table() -> PublicTable:
+    rows = {
+        "word": ["a", "b", None, "é"],
+        "size": pa.array([1, 2, None, -(2**60)], pa.int64()),
+        "weight": [0.5, math.inf, math.nan, -2.5],
+        "since": [date(2020, 1, 1), None, date(1, 1, 1), date(9999, 12, 31)],
+        "good": [True, False, None, True],
+    }
+    return PublicTable("names", pa.table(rows))
+
+
+def test_public_tables_are_known_alike(other: Place) -> None:
+    """Types, ranges, values and uniqueness of public columns are those that DuckDB finds."""
+    private = make_world([{"pid": 1, "k": "a"}], {"k": Text()}, 1.0).tables
+    pair = pair_tables([*private, names_table()], other)
+    here, there = pair.here.facts, pair.there.facts
+
+    assert here.kinds == there.kinds
+    assert here.ranges("names") == there.ranges("names")
+    assert [True, False] == [there.is_unique("names", [name]) for name in ("word", "good")]
+
+
+def simple(**changes: Any) -> Table:
+    rows = pa.table({"pid": [1, 2, 2], "x": [1.0, 2.0, 3.0], "k": ["a", "b", "b"]})
+    declared: dict[str, Column] = {"x": Float(0, 5), "k": Category(["a", "b"])}
+    return Table("t", rows, unit="pid", columns=changes.pop("columns", declared), **changes)
+
+
+def test_a_column_that_is_not_there_is_the_owner_to_mend(place: Place) -> None:
+    """A declared column that the source lacks is named when the engine is opened."""
+    tables = place.move([simple(columns={"x": Float(0, 5), "kk": Text()})])
+
+    with pytest.raises(BadDeclaration, match="kk"):
+        Curator(tables, budget=Budget(1))
+
+
+def test_units_that_are_not_unique_are_found(place: Place) -> None:
+    """What an owner vouches for is checked when the engine is opened."""
+    with pytest.raises(BadDeclaration, match="unique=True"):
+        Curator(place.move([simple(unique=True)]), budget=Budget(1))
+
+
+def test_a_hold_is_needed_before_any_row_is_read(place: Place) -> None:
+    """An engine refuses a hold that has no reading left, and reads nothing."""
+    pair = pair_tables([simple()], place)
+    plan = pair.plan("SELECT COUNT(*) AS n FROM t")
+    used = Hold(0, SHARE, readings=0)
+
+    with pytest.raises(Fault, match="used already"):
+        pair.there.run(plan, used)
+
+
+class Broken(RuntimeError):
+    """What a driver might raise, with a row in its words."""
+
+
+@pytest.mark.parametrize("method", ["_rows", "_columns"])
+def test_a_fault_tells_the_owner_what_and_the_analyst_nothing(
+    method: str,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever a driver says stays in the owner's log; the charge stays and its key resumes it."""
+    curator = Curator(place.move([simple()]), budget=Budget(10, 1e-6))
+    statistic = "COUNT(*)" if method == "_rows" else "MEDIAN(x)"
+    text = f"SELECT {statistic} AS n FROM t"
+    engine: Any = curator._engine
+
+    def fail(statement: str) -> None:
+        raise Broken(f"row (2, 3.0) in {statement}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, method, fail)
+        patched.setattr(type(engine), "failures", (*type(engine).failures, Broken))
+        with caplog.at_level(logging.DEBUG, "confide.owner"), pytest.raises(Fault) as caught:
+            curator.sql(text, epsilon=1, key="again")
+
+    assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
+    assert caught.value.__cause__ is None
+    assert "row (2, 3.0)" in caplog.text
+    assert "row (2, 3.0)" not in "".join(
+        record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG
+    )
+    spent = curator.budget.spent.share
+    answer = curator.sql(text, epsilon=1, key="again")
+
+    assert spent == curator.budget.spent.share == answer.cost.share
+
+
+def test_engines_can_be_closed_and_opened_again(place: Place) -> None:
+    """After `close` another engine over the same tables gives the same integers."""
+    tables = place.move([simple()])
+    curator = Curator(tables, budget=Budget(1))
+    plan = pair_tables([simple()], place).plan("SELECT k, SUM(x) AS s FROM t GROUP BY k")
+    first: Engine = open_engine(curator.catalog, salt=SALT)
+    expected = read_exactly(first, plan)
+    assert isinstance(first, SqlEngine)
+    first.close()
+
+    assert expected == read_exactly(open_engine(curator.catalog, salt=SALT), plan)

@@ -1,0 +1,93 @@
+"""The worked example of docs/new-engine.md is right: DataFusion gives the integers of DuckDB."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Category, Float, PublicTable, Table
+from confide.errors import BadDeclaration, Fault
+from confide.mechanisms import Neighbours
+from contracts.test_engines import CUT, crowded
+from support.datafusion import DataFusion
+from support.entropy import SeededEntropy
+from support.grammar import draw_question
+from support.noiseless import World
+from support.people import Limits, change_one, declare_worlds, draw_worlds
+from support.places import pair_tables, pair_world, read_exactly
+from support.reach import WORLDS, Pair, passes
+from support.tables import QUESTIONS
+
+HERE: Final = DataFusion()
+LARGE: Final = ("nhanes", "nafld", "randhie", "tpch")
+"""Worlds with so many rows that functions in Python take too long."""
+
+SMALL: Final = [(maker, text) for maker, text in QUESTIONS if maker.__name__ not in LARGE]
+ROWS: Final = pa.table({"pid": [1, 2, 2], "x": [1.0, 2.0, 3.0], "k": ["a", "b", "b"]})
+
+
+def declare(**changes: Any) -> Table:
+    columns = changes.pop("columns", {"x": Float(0, 5), "k": Category(["a", "b"])})
+    return Table("t", ROWS, unit="pid", columns=columns, **changes)
+
+
+@pytest.mark.parametrize(
+    ("maker", "text"),
+    [*SMALL, *((crowded, text) for text in CUT)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_datafusion_gives_the_integers_of_duckdb(maker: Callable[[], World], text: str) -> None:
+    """For one plan and one salt, groups, totals and rows by cell are the very same integers."""
+    pair = pair_world(maker, HERE)
+    plan = pair.plan(text)
+
+    assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_no_unit_moves_the_totals_further_than_planned(
+    neighbours: Neighbours, entropy: SeededEntropy
+) -> None:
+    """In 200 pairs of neighbours no change of exact or rounded totals passes the plan."""
+    rng, limits = np.random.default_rng(int(entropy.words(1)[0])), Limits(3, 2)
+    people = draw_worlds(rng, WORLDS, limits)
+    changed = change_one(people, neighbours, limits, rng)
+    before, after = (declare_worlds(some, limits, rng) for some in (people, changed))
+    curator = Curator([before], budget=Budget(100, 1e-6), neighbours=neighbours)
+    engines: list[Any] = [pair_tables([some], HERE).there for some in (before, after)]
+    pair = Pair(curator, *engines)
+    text = draw_question(rng)
+    plan = pair.plan(text)
+
+    assert passes(plan, pair.compare(plan).values()), text
+
+
+def test_what_is_wrong_is_the_owner_to_mend() -> None:
+    """A missing column and units that are not unique are named when the engine is opened."""
+    with pytest.raises(BadDeclaration, match="no column 'kk'"):
+        Curator(HERE.move([declare(columns={"kk": Float(0, 1)})]), budget=Budget(1))
+    with pytest.raises(BadDeclaration, match="unique=True"):
+        Curator(HERE.move([declare(unique=True)]), budget=Budget(1))
+
+
+def test_a_closed_engine_is_a_fault_without_words() -> None:
+    """Whatever fails while a question is asked says nothing of rows."""
+    curator = Curator(HERE.move([declare()]), budget=Budget(1))
+    engine: Any = curator._engine
+    engine.close()
+
+    with pytest.raises(
+        Fault, match=r"^the engine could not answer; the owner's log has the reason$"
+    ):
+        curator.sql("SELECT COUNT(*) AS n FROM t", epsilon=0.5)
+
+
+def test_sources_of_two_engines_are_refused() -> None:
+    """A source that brings its engine cannot stand beside one that does not."""
+    tables = [*HERE.move([declare()]), PublicTable("names", ROWS)]
+
+    with pytest.raises(BadDeclaration, match="must be read by one engine"):
+        Curator(tables, budget=Budget(1))

@@ -1,0 +1,71 @@
+"""Types that are guessed for a draft: right for plain files, and hardly moved by one row."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from confide.declare import Kind
+from confide.engines.guesses import guess_kinds, say_conversion
+from confide.errors import BadDeclaration
+
+COLUMNS = {
+    "whole": ("1", "-20", "0"),
+    "real": ("1.5", "2", "1e-3"),
+    "flag": ("true", "false", "true"),
+    "word": ("yes", "maybe", "no"),
+    "zip": ("01067", "10115", "04109"),
+    "day": ("2024-01-31", "2024-02-29 10:00", "1999-12-31"),
+    "empty": ("", "", ""),
+}
+KINDS = {
+    "whole": Kind.INT,
+    "real": Kind.FLOAT,
+    "flag": Kind.BOOL,
+    "word": Kind.TEXT,
+    "zip": Kind.TEXT,
+    "day": Kind.DATE,
+    "empty": None,
+}
+
+
+def write_csv(folder: Path, rows: list[tuple[str, ...]]) -> Path:
+    lines = [",".join(row) for row in [tuple(COLUMNS), *rows]]
+    (folder / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "t.csv"
+
+
+def test_plain_columns_are_recognised(tmp_path: Path) -> None:
+    """Whole and real numbers, dates, flags and texts are guessed for what they are."""
+    assert KINDS == guess_kinds(write_csv(tmp_path, list(zip(*COLUMNS.values(), strict=True))))
+
+
+def test_one_odd_row_changes_no_guess(tmp_path: Path) -> None:
+    """Among a hundred rows, one with other cells everywhere changes no guess."""
+    rows = list(zip(*COLUMNS.values(), strict=True)) * 33
+    odd = ("x", "?", "2", "true", "3", "yesterday", "")
+
+    assert KINDS == guess_kinds(write_csv(tmp_path, [odd, *rows]))
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: str) -> None:
+    """The refusal names the delimiter, and a command that writes a file which can be read."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"Patient ID{delimiter}Paid\n1{delimiter}2\n", encoding="utf-8")
+    with pytest.raises(BadDeclaration, match="confide reads commas only") as caught:
+        guess_kinds(path)
+
+    assert say_conversion(path) in str(caught.value)
+    code = say_conversion(path).removeprefix('python -c "').removesuffix('"')
+    exec(compile(code, "command", "exec"), {})
+    columns = duckdb.read_parquet(str(path.with_suffix(".parquet"))).columns
+    assert ["patient_id", "paid"] == columns
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe,\n", b"\n"])
+def test_a_file_without_names_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A file that is empty or no text is refused before anything is drafted."""
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(BadDeclaration):
+        guess_kinds(tmp_path / "t.csv")

@@ -1,0 +1,393 @@
+"""PostgreSQL: how it is opened, what it forbids, and what its faults tell."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import (
+    Bool,
+    Budget,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    PublicTable,
+    Table,
+    Text,
+)
+from confide.engines import open_engine
+from confide.engines.postgres import PostgreSQL
+from confide.engines.postgres_types import Stored, shape_unit
+from confide.errors import BadDeclaration, Fault
+from support.places import pair_tables, read_exactly
+from support.postgres import Postgres, cut_connection
+from support.warehouses import Warehouse
+
+BUDGET: Final = Budget(100, 1e-6)
+COUNT: Final = "SELECT COUNT(*) AS n FROM visits"
+ROWS: Final = 200
+TOLD: Final = "the engine could not answer; the owner's log has the reason"
+
+
+@pytest.fixture
+def warehouse(postgres: Postgres) -> Warehouse:
+    """Return a database with visits of two hundred people."""
+    house = Warehouse.of(postgres)
+    with house.connect() as connection:
+        connection.execute(
+            "CREATE TABLE visits (pid int, cost double precision, ward text, day timestamptz); "
+            f"INSERT INTO visits SELECT n, n % 50, chr(65 + n % 3), '2020-01-01' FROM "
+            f"generate_series(1, {ROWS}) AS n"
+        )
+    return house
+
+
+def declare(source: str, **changes: Any) -> Table:
+    columns: dict[str, Column] = {"cost": Float(0, 50), "ward": Category(["A", "B", "C"])}
+    return Table("visits", source, unit="pid", columns=changes.pop("columns", columns), **changes)
+
+
+def open_curator(house: Warehouse, table: str = "visits", **changes: Any) -> Curator:
+    return Curator([declare(house.at(table), **changes)], budget=BUDGET)
+
+
+@pytest.fixture
+def owner_log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
+    """Return what the owner is told, and see that it holds none of the rows' values."""
+    with caplog.at_level(logging.WARNING, "confide.owner"):
+        yield lambda: "\n".join(record.getMessage() for record in caplog.records)
+
+
+def ask_in_vain(curator: Curator, key: str = "k") -> None:
+    """Ask, and see that the fault says nothing and the charge stays."""
+    before = curator.budget.spent.share
+    with pytest.raises(Fault) as caught:
+        curator.sql(COUNT, epsilon=1, key=key, fresh=True)
+
+    assert TOLD == str(caught.value)
+    assert "fault" == caught.value.code
+    assert curator.budget.spent.share > before
+
+
+def resume(curator: Curator, key: str = "k") -> None:
+    """Ask again under the same key, and see that it is answered for what was paid."""
+    paid = curator.budget.spent.share
+    answer = curator.sql(COUNT, epsilon=1, key=key)
+
+    assert paid == curator.budget.spent.share
+    assert abs(answer.rows[0]["n"] - ROWS) < 100
+
+
+def test_a_connection_cut_between_questions_is_not_noticed(
+    warehouse: Warehouse, postgres: Postgres
+) -> None:
+    """A server that was restarted in between is simply connected to again."""
+    curator = open_curator(warehouse)
+    curator.sql(COUNT, epsilon=1)
+    with postgres.connect("postgres") as admin:
+        assert 1 == cut_connection(admin, database_of(warehouse))
+
+    assert curator.sql(COUNT, epsilon=2, fresh=True).rows
+
+
+def database_of(house: Warehouse) -> str:
+    return house.address.split("@/")[1].split("?")[0]
+
+
+SLOW: Final = "SELECT n AS pid, (SELECT n % 50 FROM pg_sleep(30)) AS cost, 'A' AS ward FROM numbers"
+
+
+@pytest.fixture
+def slow(warehouse: Warehouse) -> Warehouse:
+    """Return a database with a view that takes minutes to read, until it is replaced."""
+    with warehouse.connect() as connection:
+        connection.execute(
+            f"CREATE TABLE numbers AS SELECT generate_series(1, {ROWS}) AS n; "
+            f"CREATE VIEW slow AS {SLOW}"
+        )
+    return warehouse
+
+
+def mend(house: Warehouse) -> None:
+    with house.connect() as connection:
+        connection.execute(
+            f"CREATE OR REPLACE VIEW slow AS {SLOW.replace('pg_sleep(30)', 'pg_sleep(0)')}"
+        )
+
+
+def test_a_connection_cut_in_the_middle_is_a_fault(
+    slow: Warehouse, postgres: Postgres, owner_log: Callable[[], str]
+) -> None:
+    """The charge of a question that was cut off stays, and its key takes it up again."""
+    curator = open_curator(slow, "slow", columns={"cost": Int(0, 50)})
+    text = "SELECT SUM(cost) AS n FROM visits"
+
+    def cut_soon() -> None:
+        with postgres.connect("postgres") as admin:
+            while not cut_active(admin, database_of(slow)):
+                pass
+
+    cutter = threading.Thread(target=cut_soon)
+    cutter.start()
+    with pytest.raises(Fault, match=TOLD):
+        curator.sql(text, epsilon=1, key="k")
+    cutter.join()
+    paid = curator.budget.spent.share
+    mend(slow)
+
+    assert "AdminShutdown" in owner_log()
+    assert curator.sql(text, epsilon=1, key="k").rows
+    assert paid == curator.budget.spent.share
+
+
+def cut_active(admin: "psycopg.Connection[Any]", name: str) -> int:
+    """End the connections that are asleep in a statement."""
+    (ended,) = admin.execute(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+        "WHERE datname = %s AND wait_event = 'PgSleep'",
+        (name,),
+    ).fetchone() or (0,)
+    return int(ended)
+
+
+def test_a_question_that_takes_too_long_is_a_fault(
+    slow: Warehouse, owner_log: Callable[[], str]
+) -> None:
+    """The time that the owner allows in the address is kept to."""
+    address = f"{slow.at('slow')}&options=-c%20statement_timeout%3D200ms"
+    table = declare(address, columns={"cost": Int(0, 50)})
+    curator = Curator([table], budget=BUDGET)
+    text = "SELECT SUM(cost) AS n FROM visits"
+    with pytest.raises(Fault, match=TOLD):
+        curator.sql(text, epsilon=1, key="k")
+
+    assert "QueryCanceled" in owner_log()
+    mend(slow)
+    assert curator.sql(text, epsilon=1, key="k").rows
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "reason"),
+    [
+        ("DROP TABLE visits", None, "UndefinedTable"),
+        ("ALTER TABLE visits RENAME COLUMN cost TO price", "RENAME COLUMN price TO cost", "Column"),
+        (
+            "ALTER TABLE visits ALTER cost TYPE text",
+            "ALTER cost TYPE float8 USING cost::float8",
+            "altered",
+        ),
+        ("REVOKE SELECT ON visits FROM {role}", None, "InsufficientPrivilege"),
+    ],
+)
+def test_a_table_altered_under_us_is_a_fault(
+    change: str, back: str | None, reason: str, warehouse: Warehouse, owner_log: Callable[[], str]
+) -> None:
+    """What an owner does to a table meanwhile is told to the owner; no row was read."""
+    with warehouse.connect() as connection:
+        role = f"reader_of_{database_of(warehouse)}"
+        connection.execute(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON visits TO {role}")
+    reader = Warehouse(warehouse.address.replace("postgres@", f"{role}@"))
+    curator = open_curator(reader)
+    with warehouse.connect() as connection:
+        connection.execute(change.format(role=role))
+    ask_in_vain(curator)
+
+    assert reason in owner_log()
+    if back is not None:
+        with warehouse.connect() as connection:
+            connection.execute(f"ALTER TABLE visits {back}")
+        resume(curator)
+
+
+def test_columns_that_are_added_do_not_matter(warehouse: Warehouse) -> None:
+    """Only what is declared is looked at."""
+    curator = open_curator(warehouse)
+    with warehouse.connect() as connection:
+        connection.execute("ALTER TABLE visits ADD COLUMN extra text")
+
+    assert curator.sql(COUNT, epsilon=1).rows
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("postgresql://nobody@/void?host=/nowhere&table=visits", "cannot be read"),
+        ("{house}", "must name one table"),
+        ("{house}&table=nothing", "finds no such table"),
+        ("{house}&table=visits&table=others", "must name one table"),
+    ],
+)
+def test_a_bad_address_is_the_owner_to_mend(address: str, said: str, warehouse: Warehouse) -> None:
+    """What is wrong with an address is said when it is opened."""
+    with pytest.raises(BadDeclaration, match=said):
+        Curator([declare(address.format(house=warehouse.address))], budget=BUDGET)
+
+
+def test_engines_are_not_mixed(warehouse: Warehouse) -> None:
+    """Tables of one declaration live in one place, and the message says which is where."""
+    others = [
+        PublicTable("wards", pa.table({"ward": ["A"]})),
+        PublicTable(
+            "wards", f"{Warehouse(warehouse.address + '&application_name=x').at('visits')}"
+        ),
+    ]
+    for other in others:
+        with pytest.raises(BadDeclaration, match="one declaration must"):
+            Curator([declare(warehouse.at("visits")), other], budget=BUDGET)
+
+
+def test_nothing_can_be_written(warehouse: Warehouse) -> None:
+    """Whatever the role may do, the engine's transactions only read."""
+    engine = open_engine(open_curator(warehouse).catalog, salt="s")
+    assert isinstance(engine, PostgreSQL)
+
+    with pytest.raises(Fault), engine._session():
+        engine._read("DELETE FROM public.visits", engine._rows)
+
+
+def test_names_cannot_be_shadowed(warehouse: Warehouse) -> None:
+    """Functions and operators of a schema in front of PostgreSQL's own change nothing."""
+    with warehouse.connect() as connection:
+        name = database_of(warehouse)
+        connection.execute(
+            "CREATE SCHEMA trap; CREATE FUNCTION trap.abs(float8) RETURNS float8 LANGUAGE sql AS "
+            "'SELECT 0::float8'; CREATE TABLE trap.visits (pid int, cost float8, ward text); "
+            f'ALTER DATABASE {name} SET search_path = "public", trap, pg_catalog'
+        )
+    curator = open_curator(warehouse)
+    answer = curator.sql("SELECT SUM(ABS(cost - 25)) AS s FROM visits", epsilon=50)
+
+    assert abs(answer.rows[0]["s"] - sum(abs(n % 50 - 25) for n in range(1, ROWS + 1))) < 100
+
+
+def test_views_schemas_and_odd_names_are_read(warehouse: Warehouse) -> None:
+    """A source may be a view, in a schema, under names that need quotes."""
+    with warehouse.connect() as connection:
+        connection.execute(
+            'CREATE SCHEMA "my data"; CREATE VIEW "my data"."Visits; x" AS '
+            'SELECT pid AS "PID", cost AS "Cost", ward FROM visits'
+        )
+    curator = open_curator(warehouse, "my%20data.Visits%3B%20x")
+
+    assert 5 > abs(curator.sql(COUNT, epsilon=10).rows[0]["n"] - ROWS)
+
+
+TYPES: Final = """
+CREATE TYPE mood AS ENUM ('glad', 'sad');
+CREATE DOMAIN age AS smallint CHECK (value >= 0);
+CREATE TABLE people (pid uuid, a age, m mood, c char(5), v varchar(3), i name,
+    n numeric, f real, b boolean, d date, s timestamp, z timestamptz, k text COLLATE "C",
+    j jsonb);
+INSERT INTO people SELECT gen_random_uuid(), x % 100, (ARRAY['glad', 'sad'])[1 + x % 2]::mood, 'a',
+    'xyz', 'MiX', (ARRAY['NaN', 1e500, 1e-500, 3])[1 + x % 4],
+    x / 3.0, x % 2 = 0, 'infinity', '-infinity', '2020-01-01 23:30-01', 'A', '{}'
+FROM generate_series(1, 40) AS x;
+"""
+
+
+def test_every_type_is_read(warehouse: Warehouse) -> None:
+    """Domains, enums, padded and case-blind texts, numbers of any length, days without end."""
+    with warehouse.connect() as connection:
+        connection.execute(TYPES)
+    columns: dict[str, Column] = {
+        "a": Int(0, 99),
+        "m": Category(["glad", "sad"]),
+        "c": Category(["a", "a    "]),
+        "v": Text(),
+        "i": Category(["MiX", "mix"]),
+        "n": Float(-10, 10),
+        "f": Float(0, 20),
+        "b": Bool(),
+        "d": Date("2000-01-01", "2030-01-01"),
+        "s": Date("2000-01-01", "2030-01-01"),
+        "z": Date("2000-01-01", "2030-01-01"),
+        "k": Category(["A", "a"]),
+        "j": Text(),
+    }
+    table = Table("p", warehouse.at("people"), unit="pid", columns=columns)
+    curator = Curator([table], budget=Budget(10**9))
+
+    def ask(what: str) -> Any:
+        (row,) = curator.sql(f"SELECT {what} AS x FROM p", epsilon=10**6).rows
+        return round(row["x"], 3)
+
+    assert 40 == ask("COUNT(*) FILTER (WHERE c = 'a' AND i = 'MiX' AND k = 'A')")
+    assert 20 == ask("COUNT(*) FILTER (WHERE m = 'sad' AND v = 'xyz')")
+    assert 30 == ask("COUNT(n)")
+    assert 10 == ask("COUNT(*) FILTER (WHERE n = 10 AND a % 4 = 1)")
+    assert 10 == ask("COUNT(*) FILTER (WHERE n = 0)")
+    assert 40 == ask("COUNT(*) FILTER (WHERE d = '2030-01-01' AND s = '2000-01-01')")
+    assert 40 == ask("COUNT(*) FILTER (WHERE z = '2020-01-02' AND j = '{}')")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"columns": {"j": Int(0, 9)}}, "stored as jsonb"),
+        ({"columns": {"agee": Int(0, 9)}}, "near are age"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    changes: dict[str, Any], said: str, warehouse: Warehouse
+) -> None:
+    """A type that does not fit the declaration is the owner's to mend, and the message says how."""
+    with warehouse.connect() as connection:
+        connection.execute(TYPES.replace(" a age", " age age"))
+    terms: dict[str, Any] = {"unit": "pid", "columns": {"b": Bool()}, **changes}
+    with pytest.raises(BadDeclaration, match=said):
+        Curator([Table("p", warehouse.at("people"), **terms)], budget=BUDGET)
+
+
+@pytest.mark.parametrize("base", ["citext", "text"])
+def test_units_that_ignore_case_are_refused(base: str) -> None:
+    """What a database takes for one unit never becomes several."""
+    stored = Stored("who", 1, "citext", base, is_exact=False)
+    with pytest.raises(BadDeclaration, match=r"lower\(who\)"):
+        shape_unit(stored, "visits")
+
+
+def test_units_of_long_numbers_stay_apart(warehouse: Warehouse) -> None:
+    """Units that are equal as doubles but not as stored are counted as two."""
+    with warehouse.connect() as connection:
+        connection.execute(
+            "CREATE TABLE long AS SELECT 9007199254740992::numeric + n AS pid, 1.0 AS cost "
+            "FROM generate_series(0, 99) AS n"
+        )
+    table = Table("t", warehouse.at("long"), unit="pid", columns={"cost": Float(0, 1)}, unique=True)
+    answer = Curator([table], budget=Budget(10**6)).sql(
+        "SELECT COUNT(DISTINCT pid) AS n FROM t", epsilon=10**4
+    )
+
+    assert 100 == answer.rows[0]["n"]
+
+
+def test_settings_of_a_role_change_nothing(warehouse: Warehouse) -> None:
+    """Whatever a database sets for its sessions, the integers are those of DuckDB."""
+    rows = pa.table({"pid": range(60), "x": [n / 7 for n in range(60)], "t": ["ä", "B", "a"] * 20})
+    columns: dict[str, Column] = {"x": Float(0, 5), "t": Text()}
+    settings = {
+        "extra_float_digits": "-10",
+        "DateStyle": "'German, DMY'",
+        "TimeZone": "'Asia/Tokyo'",
+        "standard_conforming_strings": "off",
+        "default_transaction_isolation": "'read committed'",
+    }
+    name = database_of(warehouse)
+    with warehouse.connect() as connection:
+        for key, value in settings.items():
+            connection.execute(f"ALTER DATABASE {name} SET {key} = {value}")
+    pair = pair_tables([Table("t", rows, unit="pid", columns=columns)], warehouse)
+    for text in (
+        "SELECT CAST(x AS TEXT) AS k, t, COUNT(*) AS n FROM t GROUP BY k, t",
+        "SELECT t LIKE '%\\_' AS k, SUM(x) AS n FROM t WHERE t < 'b' OR t = 'it''s\\' GROUP BY k",
+    ):
+        plan = pair.plan(text)
+
+        assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)

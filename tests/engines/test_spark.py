@@ -1,0 +1,260 @@
+"""What Spark has of its own: addresses, sessions, settings, faults, units with very many rows.
+
+That its integers are those of DuckDB is asked in tests/contracts/test_engines.py.
+"""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Category, Date, Float, Int, PublicTable, Table, Text
+from confide.engines.spark import SETTINGS
+from confide.engines.spark_sources import find_place
+from confide.errors import BadDeclaration, Fault
+from support.spark import Spark
+
+MUCH: Final = Budget(1e12)
+ROWS: Final = pa.table(
+    {
+        "pid": [1, 2, 2, 3],
+        "x": [1.0, 2.0, 4.0, 99.0],
+        "k": ["a", "b", "b", "ß"],
+        "at": pa.array([datetime(2020, 2, 29, 23, 30)] * 4, pa.timestamp("us")),  # noqa: DTZ001
+    }
+)
+TEXT: Final = "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k"
+EXPECTED: Final = [("a", 1, 1), ("b", 2, 6), ("ß", 1, 50)]
+CONNECTED: Final = Path(__file__).parents[1] / "support" / "connected.py"
+
+
+def declare(source: Any, **changes: Any) -> Table:
+    columns = {
+        "x": Float(0, 50),
+        "k": Category(["a", "b", "ß"]),
+        "at": Date("2020-01-01", "2020-12-31"),
+    }
+    return Table(
+        "t",
+        source,
+        unit="pid",
+        columns=changes.pop("columns", columns),
+        max_rows_per_unit=2,
+        **changes,
+    )
+
+
+def ask(source: Any, text: str = TEXT) -> list[tuple[Any, ...]]:
+    """Return an answer without noise."""
+    answer = Curator([declare(source)], budget=MUCH).sql(text, epsilon=1e9)
+    return [
+        tuple(round(value) if isinstance(value, float) else value for value in row.values())
+        for row in answer.rows
+    ]
+
+
+def as_table(spark: Spark) -> str:
+    return f"spark:default.{spark.save(ROWS)}"
+
+
+def as_view(spark: Spark) -> str:
+    name = f"view_of_{spark.save(ROWS)}"
+    spark.session.sql(f"CREATE VIEW {name} AS SELECT * FROM {name.removeprefix('view_of_')}")
+    return f"spark:{name}"
+
+
+def as_path(spark: Spark) -> str:
+    path = spark.folder / "rows.parquet"
+    pq.write_table(ROWS, path)
+    return f"spark:{path}"
+
+
+def as_frame(spark: Spark) -> Any:
+    return spark.frame(ROWS).filter("x > 0")
+
+
+@pytest.mark.parametrize("make", [as_table, as_view, as_path, as_frame])
+def test_every_kind_of_source_is_read(make: Callable[[Spark], Any], spark: Spark) -> None:
+    """A table, a view, Parquet by its path and a DataFrame give the same answer."""
+    assert EXPECTED == ask(make(spark))
+
+
+def test_the_session_of_the_owner_stays_as_it_is(spark: Spark) -> None:
+    """Settings and views of confide are its own: the owner's session knows nothing of them."""
+    before = {name: spark.session.conf.get(name) for name in SETTINGS}
+    tables = [found.name for found in spark.session.catalog.listTables()]
+    ask(as_frame(spark))
+
+    assert before == {name: spark.session.conf.get(name) for name in SETTINGS}
+    assert tables == [found.name for found in spark.session.catalog.listTables()]
+    assert "true" == before["spark.sql.ansi.enabled"]  # else nothing was tried
+
+
+def test_moments_without_a_zone_are_days(spark: Spark) -> None:
+    """A moment without a zone is the day that it says, whatever zone a session has."""
+    found = ask(
+        spark.frame(ROWS), "SELECT DAY(at) AS d, COUNT(*) AS n FROM t WHERE k = 'b' GROUP BY d"
+    )
+
+    assert [(29, 2)] == [row for row in found if row[1]]
+
+
+def test_texts_are_compared_by_their_bytes(spark: Spark) -> None:
+    """A collation of the source that takes capitals for small letters changes nothing."""
+    rows = spark.session.sql(
+        "SELECT pid, 1.0D AS x, k COLLATE UTF8_LCASE AS k, DATE '2020-02-02' AS at "
+        "FROM VALUES (1, 'a'), (2, 'A'), (3, 'b') AS t(pid, k)"
+    )
+
+    assert [("a", 1, 1), ("b", 1, 1), ("ß", 0, 0)] == ask(rows)
+
+
+def test_a_close_forgets_what_was_shared(spark: Spark) -> None:
+    """DataFrames are shared under names that go when the engine is closed."""
+    curator = Curator([declare(spark.frame(ROWS))], budget=MUCH)
+    engine: Any = curator._engine
+    (shared,) = engine._shared
+    before = spark.session.catalog.tableExists(f"global_temp.{shared}")
+    engine.close()
+
+    assert before
+    assert not spark.session.catalog.tableExists(f"global_temp.{shared}")
+
+
+def alter(name: str, spark: Spark) -> None:
+    spark.session.sql(f"ALTER TABLE {name} ADD COLUMNS (other INT)")
+
+
+def drop(name: str, spark: Spark) -> None:
+    spark.session.sql(f"DROP TABLE {name}")
+
+
+def swap(name: str, spark: Spark) -> None:
+    spark.session.sql(f"DROP TABLE {name}")
+    texts = ROWS.set_column(1, "x", pa.array(["1", "2", "4", "one"]))
+    spark.frame(texts).write.saveAsTable(name)
+
+
+@pytest.mark.parametrize("spoil", [alter, drop, swap])
+def test_a_table_changed_under_us_is_a_fault(
+    spoil: Callable[[str, Spark], None], spark: Spark, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The owner's log says what happened, the analyst hears nothing of it, the charge stays."""
+    name = spark.save(ROWS)
+    curator = Curator([declare(f"spark:{name}")], budget=Budget(10))
+    curator.sql(TEXT, epsilon=1)
+    spoil(name, spark)
+    with caplog.at_level(logging.DEBUG, "confide.owner"), pytest.raises(Fault) as caught:
+        curator.sql(TEXT, epsilon=1, fresh=True, key="again")
+
+    assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
+    assert caught.value.__cause__ is None
+    assert name in caplog.text
+    assert "1/5" == str(curator.budget.spent.share)
+
+
+def test_a_session_that_ends_is_a_fault(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When Spark is gone the analyst hears of a fault, and the same key resumes the question."""
+    curator = Curator([declare(spark.frame(ROWS))], budget=Budget(10))
+    engine: Any = curator._engine
+
+    class Gone:
+        def sql(self, text: str) -> None:
+            raise ConnectionRefusedError(f"row (2, 4.0) in {text}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_spark", Gone())
+        with pytest.raises(Fault, match=r"^the engine could not answer; the owner's log"):
+            curator.sql(TEXT, epsilon=1, key="again")
+    spent = curator.budget.spent.share
+
+    assert 3 == len(curator.sql(TEXT, epsilon=1, key="again").rows)
+    assert spent == curator.budget.spent.share
+
+
+def test_what_cannot_be_opened_is_the_owner_to_mend(spark: Spark) -> None:
+    """Missing tables, columns and types that confide cannot read are named when opened."""
+    for source, word in (("spark:nowhere", "nowhere"), ("spark:/no/such/folder", "/no/such")):
+        with pytest.raises(BadDeclaration, match=word):
+            Curator([declare(source)], budget=MUCH)
+    with pytest.raises(BadDeclaration, match="no column 'kk' in 't'; near are 'k'"):
+        Curator([declare(spark.frame(ROWS), columns={"kk": Text()})], budget=MUCH)
+    odd = pa.table({"pid": [1], "list": [[1, 2]]})
+    with pytest.raises(BadDeclaration, match="holds array<bigint>"):
+        Curator([declare(spark.frame(odd), columns={"list": Text()})], budget=MUCH)
+
+
+def test_units_that_are_alike_in_other_letters_are_refused(spark: Spark) -> None:
+    """A collation by which two spellings are one person would make two units of that person."""
+    rows = spark.session.sql("SELECT 'Ann' COLLATE UTF8_LCASE AS pid, 1.0D AS x")
+
+    with pytest.raises(BadDeclaration, match="has the collation UTF8_LCASE"):
+        Curator([declare(rows, columns={"x": Float(0, 1)})], budget=MUCH)
+
+
+def test_addresses_say_table_or_path() -> None:
+    """A cluster's address without a table or a path is refused, with what to type instead."""
+    with pytest.raises(BadDeclaration, match=r"\?table=NAME or \?path=FOLDER"):
+        find_place(PublicTable("icd", "sc://host:15002"))
+
+
+def test_tables_live_in_one_session(spark: Spark) -> None:
+    """DataFrames and the address of a cluster cannot be read together."""
+    tables = (declare(spark.frame(ROWS)), PublicTable("icd", "sc://host:15002?table=icd"))
+
+    with pytest.raises(BadDeclaration, match="either DataFrames of a session or the address"):
+        Curator(tables, budget=MUCH)
+
+
+def test_a_unit_with_very_many_rows_is_cut_before_it_moves(spark: Spark) -> None:
+    """Each task keeps no more rows of a unit than may count, before rows are sent to one place."""
+    heavy = spark.session.range(200_000).selectExpr(
+        "IF(id % 10 = 0, id, 7) AS pid", "id % 50 AS n", "CAST(id % 3 AS STRING) AS k"
+    )
+    declared = Table(
+        "t",
+        heavy,
+        unit="pid",
+        columns={"n": Int(0, 49), "k": Category(list("012"))},
+        max_rows_per_unit=4,
+    )
+    curator = Curator([declared], budget=MUCH)
+    engine: Any = curator._engine
+    written: list[str] = []
+    run = engine._rows
+
+    def write_down(statement: str) -> Any:
+        written.append(statement)
+        return run(statement)
+
+    engine._rows = write_down
+    answer = curator.sql("SELECT k, COUNT(*) AS n, SUM(n) AS s FROM t GROUP BY k", epsilon=1e9)
+    plan = engine._spark.sql(f"EXPLAIN {written[-1]}").collect()[0][0]
+    first, *rest = plan.split("WindowGroupLimit")
+
+    assert 20_000 + 4 == sum(row["n"] for row in answer.rows)
+    assert "Partial" in rest[-1]
+    assert "Exchange hashpartitioning(the unit" in first + rest[0]
+
+
+def test_a_cluster_is_reached_over_the_network(tmp_path: Path) -> None:
+    """Spark Connect, by its address and by a DataFrame, gives the same answer."""
+    done = subprocess.run(
+        [sys.executable, str(CONNECTED)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,  # where the server keeps its tables
+    )
+
+    assert 0 == done.returncode, done.stderr[-2_000:]
+    assert ["equal", "equal"] == done.stdout.split()[-2:]

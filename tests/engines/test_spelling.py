@@ -1,0 +1,99 @@
+"""A spelling knows the types of nodes, sees each node once, and names the views it needs."""
+
+import pytest
+from sqlglot import expressions as sql
+
+from confide.declare import Kind
+from confide.engines.expressions import (
+    Sql,
+    call,
+    case,
+    cast,
+    finite,
+    literal,
+    number,
+    try_cast,
+    typed,
+)
+from confide.engines.fences import add_fences
+from confide.engines.fragments import column, label, nested, select, table
+from confide.engines.postgres_spelling import POSTGRESQL
+from confide.engines.spelling import Spelling, type_of
+
+T = sql.DType
+PLAIN = Spelling("duckdb")
+WHOLE, REAL = typed(column("n"), Kind.INT), typed(column("x"), Kind.FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (WHOLE.copy() + REAL.copy(), T.DOUBLE),
+        (WHOLE.copy() * number(2), T.BIGINT),
+        (sql.Div(this=WHOLE.copy(), expression=number(2)), T.DOUBLE),
+        (case(sql.true(), WHOLE.copy(), number(1.5)), T.DOUBLE),
+        (case(sql.true(), literal("a")), T.VARCHAR),
+        (call("COALESCE", sql.Null(), WHOLE.copy()), T.BIGINT),
+        (call("LEAST", column("unknown"), WHOLE.copy()), None),
+        (try_cast(column("unknown"), "DATE"), T.DATE),
+        (sql.EQ(this=WHOLE.copy(), expression=REAL.copy()), T.BOOLEAN),
+        (finite(REAL.copy() * REAL.copy()), T.DOUBLE),
+        (call("YEAR", column("d")), T.BIGINT),
+    ],
+)
+def test_types_follow_from_parts(node: Sql, expected: sql.DType | None) -> None:
+    """Numbers widen to doubles; what one part leaves unknown stays unknown."""
+    assert expected is type_of(PLAIN.spell(node.copy()))
+
+
+def test_rules_see_spelled_parts_once() -> None:
+    """A rule gets its parts as other rules left them, and nothing that rules made is seen again."""
+    seen: list[str] = []
+
+    def mark(node: sql.Anonymous) -> Sql:
+        seen.append(node.sql())
+        return call("F", call("G", *node.expressions))
+
+    spelling = Spelling("duckdb", calls={"F": mark})
+    text = spelling.write(select([call("F", call("F", column("x")))], table("t")))
+
+    assert ['F("x")', 'F(F(G("x")))'] == seen
+    assert 'SELECT F(G(F(G("x")))) FROM "t"' == text
+
+
+def test_what_is_checked_for_infinity_is_spelled_once() -> None:
+    """The pattern of `finite` becomes one call, whatever the depth."""
+    value: Sql = REAL.copy()
+    for _ in range(12):
+        value = finite(sql.Paren(this=sql.Div(this=value, expression=REAL.copy())))
+    text = POSTGRESQL.write(select([value], table("t")))
+
+    assert 12 <= text.count(" / ") < 12 * 20
+
+
+def test_views_become_parts_of_a_with() -> None:
+    """Views that a statement reads stand before it, each after those that it reads itself."""
+    views = {
+        "raw t": select([column("x")], sql.table_("t", db="s", quoted=True)),
+        "t": select([column("x")], table("raw t")),
+        "u": select([column("y")], table("raw u")),
+    }
+    asked = select([column("x")], table("t")).with_("w", select([column("x")], table("t")))
+    text = Spelling("postgres").write(asked, views)
+
+    assert text.index('"raw t" AS') < text.index('"t" AS') < text.index("w AS")
+    assert '"u"' not in text
+    assert 'FROM "s"."t"' in text
+
+
+def test_heavy_expressions_are_fenced_off() -> None:
+    """An expression that an outer layer names twice is computed once."""
+    heavy = cast(REAL.copy() + number(1.0) + number(2.0) + number(3.0) + number(4.0), "BIGINT")
+    inner = select([label(heavy, "h"), label(column("n"), "n")], table("t"))
+    twice = select([label(column("h") + column("h"), "s")], nested(inner.copy(), "i"))
+    once = select([label(column("h") + column("n"), "s")], nested(inner.copy(), "i"))
+    add_fences(twice)
+    add_fences(once)
+
+    assert "OFFSET 0" in twice.sql("postgres")
+    assert "OFFSET 0" not in once.sql("postgres")

@@ -1,0 +1,87 @@
+"""Likely counts: free, never below zero, and nearer to the truth where many counts are small."""
+
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from confide.curator import Curator
+from confide.declare import ROW, Budget, Int, Table
+from confide.loss import GaussianLoss, PureLoss
+from confide.plan import Measure, Total
+from confide.plan.noise import Reach, TotalNoise, noise_for
+from confide.release.likely import likely_counts
+from confide.release.noise import draw_noise
+from support.entropy import SeededEntropy
+
+ROWS: Final = Total(Measure.ROWS, None, None)
+OTHERS: Final = Total(Measure.UNITS, None, None)
+NOISES: Final = {
+    "laplace": noise_for((ROWS,), Reach(1, 1), PureLoss(1)),
+    "box": noise_for((ROWS, OTHERS), Reach(1, 1), PureLoss(1)),
+    "gaussian": noise_for((ROWS,), Reach(1, 1), GaussianLoss(Fraction(1, 2))),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", NOISES)
+def test_likely_counts_are_nearer_to_the_truth(name: str, entropy: SeededEntropy) -> None:
+    """Over 30 histograms of 1,000 bins, most of a few rows, the squared error is least of three.
+
+    It is at most 0.95 times that of counts cut off at zero, which is itself below that of the
+    released ones. Of 30,000 squares the means are known to about 2 %, and their difference better.
+    """
+    noise = NOISES[name]
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    errors = np.zeros(3)
+    for _ in range(30):
+        counts = rng.poisson(1_300.0 / np.arange(1, 1_001)).astype(np.float64)
+        noisy = counts + draw_noise(noise, 1_000, entropy)[:, 0]
+        tries = (noisy, np.maximum(noisy, 0.0), likely_counts(noisy, noise, 0))
+        errors += [np.mean((found - counts) ** 2) for found in tries]
+
+    assert errors[1] < errors[0]
+    assert errors[2] < 0.95 * errors[1]
+
+
+@given(st.lists(st.integers(-200, 10**9), max_size=60), st.sampled_from(sorted(NOISES)))
+def test_likely_counts_are_counts(noisy: list[int], name: str) -> None:
+    """None is below zero, equal counts stay equal, and larger ones do not become smaller ones."""
+    counts = np.array(noisy, dtype=np.float64)
+    found = likely_counts(counts, NOISES[name], 0)
+    order = np.argsort(counts, kind="stable")
+
+    assert (found >= 0).all()
+    assert (np.diff(found[order]) >= -1e-6 * np.maximum(found[order][1:], 1.0)).all()
+
+
+@pytest.mark.parametrize("epsilon", ["1/1000", "1000000"])
+def test_any_noise_will_do(epsilon: str) -> None:
+    """With hardly any noise counts stay as they are; with very much they are finite still."""
+    noise: TotalNoise = noise_for((ROWS,), Reach(1, 1), PureLoss(epsilon))
+    counts = np.array([0.0, 3.0, 7.0, 10_000.0])
+    found = likely_counts(counts, noise, 0)
+
+    assert np.isfinite(found).all()
+    if epsilon == "1000000":
+        assert counts.tolist() == pytest.approx(found.tolist())
+
+
+def test_an_answer_gives_them_in_the_order_of_its_rows() -> None:
+    """Counts of the shown rows are replaced, keys and sums stay, and nothing is charged."""
+    values = np.repeat(np.arange(10), np.arange(10) * 50)
+    table = Table("t", pa.table({"k": values}), unit=ROW, columns={"k": Int(0, 9)})
+    curator = Curator([table], budget=Budget(10**9))
+    text = "SELECT k, COUNT(*) AS n, SUM(k) AS s FROM t GROUP BY k ORDER BY n DESC LIMIT 4"
+    answer = curator.sql(text, epsilon=10**6)
+    spent = curator.budget.spent
+    likely = answer.likely_rows()
+
+    assert [9, 8, 7, 6] == [row["k"] for row in likely]
+    assert [450, 400, 350, 300] == pytest.approx([row["n"] for row in likely])
+    assert [row["s"] for row in answer.rows] == [row["s"] for row in likely]
+    assert spent == curator.budget.spent

@@ -1,0 +1,62 @@
+"""Every refusal and every complaint says what is allowed, or what to type instead.
+
+A message either names what is allowed, or goes on behind its complaint with what to do; one that
+does neither leaves its reader alone. What a Fault says is for us, and is not looked at here.
+"""
+
+import re
+
+import pytest
+from tools.list_messages import Message, error_kinds, list_messages
+
+from confide.errors import BadDeclaration, Refusal
+from support.tree import modules
+
+modules()
+KINDS = {
+    name
+    for name, kind in error_kinds().items()
+    if issubclass(kind, BadDeclaration | Refusal) and kind.__module__.startswith("confide.")
+}
+MESSAGES = [message for message in list_messages(KINDS) if not message.is_passed_on]
+HELPS = re.compile(
+    r"; |:\n|: (?!\{)|\. [A-Z]|\b(?:must|needs?|needed|only|takes?|such as|one of|at most|at least"
+    r"|write|send|1 to|go from|cannot be|can be|saved as|is (?:of|for|one|joined)"
+    r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice)\}"
+)
+HOLES = re.compile(r"\{[^}]*\}")
+
+
+def named(message: Message) -> str:
+    return f"{message.module.removeprefix('confide.')}:{message.line}"
+
+
+def test_the_messages_are_found() -> None:
+    """The tests below see hundreds of messages, of every error that is for an owner or analyst."""
+    assert len(MESSAGES) > 350
+    assert {"BadDeclaration", "UnsupportedQuery", "BudgetExceeded", "UnknownName"} <= {
+        message.error for message in MESSAGES
+    }
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=named)
+def test_a_message_says_what_is_allowed_or_what_to_type(message: Message) -> None:
+    """Each message has a word that allows something, or goes on behind its complaint."""
+    assert HELPS.search(message.text), message.text
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=named)
+def test_a_message_is_one_plain_sentence(message: Message) -> None:
+    """It begins small or with a name, ends without a full stop, and speaks no Python."""
+    words = HOLES.sub("x", message.text).strip()
+
+    assert words
+    assert not words.endswith((".", "!"))
+    assert not re.search(r"\b(?:NoneType|ValueError|TypeError|kwargs|str\b|dict\b|tuple)", words)
+    assert not re.search(r"\b(?:please|sorry|oops|invalid|illegal)\b", words, re.IGNORECASE)
+
+
+def test_a_helpless_message_is_noticed() -> None:
+    """The rules above refuse a message that only complains."""
+    for text in ("that did not work", "bad value", "the answer is no"):
+        assert not HELPS.search(text)

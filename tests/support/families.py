@@ -1,0 +1,84 @@
+"""One question of each family that analysts can ask, over one small world, for every engine."""
+
+from collections.abc import Mapping
+from datetime import date
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from confide.declare import Bool, Category, Column, Date, Float, Int, PublicTable, Text
+from support.noiseless import World, make_world
+
+__all__ = ["EXPECTED", "FAMILIES", "families"]
+
+
+def families() -> World:
+    """Return visits of people, some with more rows than count, and a public table of wards."""
+    rows: list[dict[str, Any]] = [
+        {
+            "pid": person,
+            "cost": (person * 37 + visit * 11) % 97 + 0.25 * visit,
+            "age": float(20 + person % 60),
+            "ward": "ABCD"[(person + visit) % 4],
+            "note": f"é{(person * visit) % 5}",
+            "urgent": None if person % 7 == 0 else visit % 2 == 0,
+            "day": date(2020, 1 + (person + visit) % 12, 1 + person % 28),
+        }
+        for person in range(120)
+        for visit in range(1 + person % 6)
+    ]
+    columns: dict[str, Column] = {
+        "cost": Float(0, 80),
+        "age": Int(25, 70),
+        "ward": Category(["A", "B", "C", "E"]),
+        "note": Text(),
+        "urgent": Bool(),
+        "day": Date("2020-02-01", "2020-10-31"),
+    }
+    world = make_world(rows, columns, 80.0, max_rows_per_unit=4, max_groups_per_unit=2)
+    wards = pa.table({"name": ["A", "B", "C"], "beds": pa.array([10, 20, 30], pa.int64())})
+    return World((*world.tables, PublicTable("wards", wards)), {}, world.side, world.rows)
+
+
+FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "counts of rows and units": "SELECT COUNT(*) AS n, COUNT(DISTINCT pid) AS u FROM t",
+        "sums and means": "SELECT SUM(cost) AS s, AVG(age) AS m FROM t",
+        "variances": "SELECT VAR_SAMP(cost) AS v, STDDEV(age) AS d FROM t",
+        "medians and quantiles": "SELECT ward, MEDIAN(cost) AS m FROM t GROUP BY ward",
+        "groups of declared keys": "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward",
+        "groups of keys that earn their names": "SELECT note, COUNT(*) AS n FROM t GROUP BY note",
+        "groups of several keys": "SELECT ward, urgent, SUM(cost) AS s FROM t "
+        "GROUP BY ward, urgent",
+        "conditions and FILTER": "SELECT SUM(cost) FILTER (WHERE urgent) AS s FROM t "
+        "WHERE age BETWEEN 30 AND 60 AND ward IN ('A', 'B') OR note LIKE '_1%'",
+        "arithmetic": "SELECT SUM(cost * age / 7 - 3) AS s, SUM(age % 7) AS r FROM t",
+        "rounding": "SELECT SUM(ROUND(cost / 8, 1)) AS r, SUM(FLOOR(cost)) AS f, "
+        "SUM(CEIL(cost)) AS c FROM t",
+        "roots": "SELECT SUM(SQRT(cost)) AS r, SUM(ABS(cost - 40)) AS a FROM t",
+        "logarithms and exponentials": "SELECT SUM(LN(1 + cost)) AS l, SUM(EXP(age / 70)) AS e "
+        "FROM t",
+        "CASE, COALESCE, LEAST, GREATEST": "SELECT "
+        "SUM(CASE WHEN urgent THEN cost ELSE 1 END) AS c, "
+        "SUM(COALESCE(LEAST(cost, 40), 0)) AS l FROM t",
+        "parts of days": "SELECT MONTH(day) AS m, DAYOFWEEK(day) AS w, COUNT(*) AS n FROM t "
+        "GROUP BY m, w",
+        "starts of months": "SELECT DATE_TRUNC('month', day) AS m, SUM(cost) AS s FROM t "
+        "GROUP BY m",
+        "texts": "SELECT UPPER(SUBSTR(note, 1, 1)) AS k, SUM(LEAST(LENGTH(note), 3)) AS s FROM t "
+        "GROUP BY k",
+        "casts": "SELECT SUM(LEAST(GREATEST(CAST(SUBSTR(note, 2) AS INT), 0), 9)) AS c, "
+        "SUM(CAST(urgent AS INT)) AS u FROM t",
+        "joins with public tables": "SELECT ward, SUM(beds) AS s FROM t JOIN wards ON ward = name "
+        "GROUP BY ward",
+        "statistics of each unit": "SELECT AVG(s) AS m FROM "
+        "(SELECT pid, SUM(cost) AS s FROM t GROUP BY pid)",
+        "joins of units": "SELECT ward, AVG(k) AS m FROM t JOIN (SELECT pid, COUNT(*) AS k FROM t "
+        "GROUP BY pid) AS p ON t.pid = p.pid GROUP BY ward",
+    }
+)
+"""What is asked, by what it is an example of."""
+
+EXPECTED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({})
+"""Where an engine's integers differ from DuckDB's, by family and place, and why."""

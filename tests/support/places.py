@@ -1,0 +1,117 @@
+"""Where rows can live: for each engine, how tables get there and what reads them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Protocol
+
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Catalog, PublicTable, Table
+from confide.engines import Engine, SqlEngine, open_counts, open_engine, open_sealed
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.plan import Plan
+from confide.query.functions import Function
+from confide.query.sql import read_sql
+from support.noiseless import BUDGETS, World
+from support.warehouses import Warehouse
+
+__all__ = [
+    "FEWER",
+    "PLACES",
+    "ROUGH",
+    "SALT",
+    "SHARE",
+    "Exact",
+    "Pairing",
+    "Place",
+    "find_place",
+    "pair_tables",
+    "pair_world",
+    "read_exactly",
+]
+
+Tables = Iterable[Table | PublicTable]
+SHARE: Final = Share.floor("1/100")
+SALT: Final = "grain"
+PLACES: Final = ("duckdb", "postgresql", "spark")
+"""The engines of which the contracts are asked, by the names of their places."""
+
+FEWER: Final = frozenset({"spark"})
+"""Those that take too long for as many random cases as the others."""
+
+ROUGH: Final = {"spark": frozenset({Function.LN, Function.EXP})}
+"""Functions whose last bit is another one: Java has its own logarithm and exponential."""
+
+Exact = tuple[dict[Any, tuple[int, ...]], list[dict[Any, tuple[list[int], list[int]]]]]
+
+
+class Place(Protocol):
+    """Somewhere to copy declared tables to."""
+
+    def move(self, tables: Tables) -> list[Table | PublicTable]:
+        """Return the same declarations over copies of their rows."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class Here:
+    """The memory of this process, which DuckDB reads."""
+
+    def move(self, tables: Tables) -> list[Table | PublicTable]:
+        """Return the declarations as they are."""
+        return list(tables)
+
+
+def find_place(name: str, request: pytest.FixtureRequest) -> Place:
+    """Return a place by its name; servers are started when first asked for."""
+    match name:
+        case "duckdb":
+            return Here()
+        case "postgresql":
+            return Warehouse.of(request.getfixturevalue("postgres"))
+        case _:
+            place: Place = request.getfixturevalue(name)
+            return place
+
+
+def read_exactly(engine: Engine, plan: Plan) -> Exact:
+    """Return the integers that an engine finds, which only a test may see."""
+    sealed = engine.run(plan, Hold(0, SHARE))
+    counts = [
+        {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in found.items()}
+        for found in open_counts(sealed)
+    ]
+    return open_sealed(sealed), counts
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """A world read by DuckDB and by another engine, with one salt."""
+
+    curator: Curator
+    here: SqlEngine
+    there: SqlEngine
+
+    def plan(self, text: str) -> Plan:
+        """Return how the curator would answer."""
+        return self.curator._plan(read_sql(text, self.curator._names), SHARE)
+
+
+def pair_tables(tables: Tables, place: Place) -> Pairing:
+    """Return both engines over the same rows."""
+    listed = list(tables)
+    curator = Curator(listed, budget=BUDGETS["gaussian"])
+    here, there = (open_engine(Catalog(some), salt=SALT) for some in (listed, place.move(listed)))
+    assert isinstance(here, SqlEngine)
+    assert isinstance(there, SqlEngine)
+    return Pairing(curator, here, there)
+
+
+@cache
+def pair_world(maker: Callable[[], World], place: Place) -> Pairing:
+    """Return both engines over a world, which is copied once for all of its questions."""
+    return pair_tables(maker().tables, place)

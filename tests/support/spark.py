@@ -1,0 +1,88 @@
+"""A Spark of the tests' own: one process on this machine, reached by nobody else."""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from confide.declare import PublicTable, Table
+from support.warehouses import as_arrow, moved
+
+__all__ = ["Spark", "run_spark"]
+
+NUMBERS: Final = count()
+SETTINGS: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Tests ask many small questions: quick starts count for more than fast loops.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "OFF",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Settings of an owner that must change nothing: statements run in a session of their own.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A running session, as an owner would have it."""
+
+    session: Any
+    folder: Path
+
+    def frame(self, rows: Any) -> Any:
+        """Return rows of Arrow as a DataFrame."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Spark's own advice on versions of pandas
+            return self.session.createDataFrame(rows)
+
+    def move(self, tables: Iterable[Table | PublicTable]) -> list[Table | PublicTable]:
+        """Return the same declarations over DataFrames with their rows."""
+        return [moved(table, self.frame(as_arrow(table.source))) for table in tables]
+
+    def save(self, rows: Any) -> str:
+        """Return the name of a new table in the catalog of Spark that holds these rows."""
+        name = f"copy{next(NUMBERS)}"
+        self.frame(rows).write.saveAsTable(name)
+        return name
+
+
+@contextmanager
+def run_spark() -> Iterator[Spark]:
+    """Run Spark in a process beside this one until the block ends."""
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory(prefix="confide-spark-") as folder, _quiet(Path(folder)):
+        builder: Any = SparkSession.builder
+        builder = builder.master("local[2]").appName("confide")
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        session = builder.config("spark.sql.warehouse.dir", f"{folder}/tables").getOrCreate()
+        try:
+            yield Spark(session, Path(folder))
+        finally:
+            session.stop()
+
+
+@contextmanager
+def _quiet(folder: Path) -> Iterator[None]:
+    """Keep the words of Java out of the terminal, and what it leaves behind in the folder."""
+    before, os.environ["SPARK_LOCAL_DIRS"] = os.environ.get("SPARK_LOCAL_DIRS"), str(folder)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SPARK_LOCAL_DIRS"]
+        else:
+            os.environ["SPARK_LOCAL_DIRS"] = before
