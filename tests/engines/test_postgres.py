@@ -345,6 +345,86 @@ def test_what_cannot_be_read_is_said(
         Curator([Table("p", warehouse.at("people"), **terms)], budget=BUDGET)
 
 
+UNITS: Final = {
+    "numeric": ("1", "1.0", "1.00", "100"),
+    "double precision": ("0", "-0", "0.0", "2"),
+    "real": ("0", "-0", "0.0", "2"),
+}
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_equal_units_are_one(kind: str, warehouse: Warehouse) -> None:
+    """Values that the database takes for one unit are one, however they are written."""
+    *same, other = UNITS[kind]
+    values = ", ".join(f"('{value}'::{kind}, 1)" for value in (*same, other, "NaN"))
+    with warehouse.connect() as connection:
+        connection.execute(f"CREATE TABLE odd (who {kind}, x int); INSERT INTO odd VALUES {values}")
+    odd = Table("odd", warehouse.at("odd"), unit="who", columns={"x": Int(0, 1)})
+    answer = Curator([odd], budget=Budget(1e12)).sql("SELECT COUNT(*) AS n FROM odd", epsilon=1e9)
+
+    assert 2 == round(answer.rows[0]["n"])
+
+
+@pytest.mark.parametrize("kind", ["interval", "jsonb", "int[]"])
+def test_units_of_other_types_are_refused(kind: str, warehouse: Warehouse) -> None:
+    """A unit whose values may have several texts is the owner's to change."""
+    with warehouse.connect() as connection:
+        connection.execute(f"CREATE TABLE odd (who {kind}, x int)")
+    odd = Table("odd", warehouse.at("odd"), unit="who", columns={"x": Int(0, 1)})
+    with pytest.raises(BadDeclaration, match="in several ways"):
+        Curator([odd], budget=BUDGET)
+
+
+PARTNERS: Final = "SELECT SUM(LEAST(v.cost * p.f, 5)) AS n FROM visits v JOIN p ON v.ward = p.ward"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE p SET f = 9223372036854775807 WHERE ward = 'C'",
+        "INSERT INTO p VALUES ('A', 1)",
+        "DELETE FROM visits; INSERT INTO p VALUES ('A', 1)",
+    ],
+)
+def test_a_public_table_that_changes_is_a_fault(
+    change: str, warehouse: Warehouse, owner_log: Callable[[], str]
+) -> None:
+    """What was planned with ranges and partners that are gone is not answered, whoever is in it."""
+    with warehouse.connect() as connection:
+        connection.execute("CREATE TABLE p (ward text, f bigint)")
+        connection.execute("INSERT INTO p VALUES ('A', 1), ('B', 2), ('C', 3)")
+    tables = [declare(warehouse.at("visits")), PublicTable("p", warehouse.at("p"))]
+    curator = Curator(tables, budget=BUDGET)
+    assert curator.sql(PARTNERS, epsilon=1).rows
+    with warehouse.connect() as connection:
+        connection.execute(change)
+
+    with pytest.raises(Fault, match=TOLD):
+        curator.sql(PARTNERS, epsilon=1, fresh=True)
+    assert "public table was changed" in owner_log()
+
+
+@pytest.mark.parametrize("table", ["visits", "keyed"])
+def test_units_stay_unique(table: str, warehouse: Warehouse) -> None:
+    """A second row of a unit declared unique is a fault, if an index does not forbid it."""
+    with warehouse.connect() as connection:
+        connection.execute(
+            "CREATE TABLE keyed (pid int UNIQUE, cost double precision, ward text);"
+            "INSERT INTO keyed SELECT pid, cost, ward FROM visits"
+        )
+    curator = open_curator(warehouse, table, unique=True)
+    assert curator.sql(COUNT, epsilon=1).rows
+
+    again = f"INSERT INTO {table} (pid, cost, ward) VALUES (1, 2, 'A')"
+    with warehouse.connect() as connection:
+        if table == "keyed":
+            with pytest.raises(psycopg.errors.UniqueViolation):
+                connection.execute(again)
+            return
+        connection.execute(again)
+    ask_in_vain(curator)
+
+
 @pytest.mark.parametrize("base", ["citext", "text"])
 def test_units_that_ignore_case_are_refused(base: str) -> None:
     """What a database takes for one unit never becomes several."""

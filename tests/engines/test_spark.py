@@ -200,6 +200,16 @@ def test_units_that_are_alike_in_other_letters_are_refused(spark: Spark) -> None
         Curator([declare(rows, columns={"x": Float(0, 1)})], budget=MUCH)
 
 
+def test_a_long_text_ends_no_session(spark: Spark) -> None:
+    """A text of very many digits in groups is read like any other."""
+    rows = pa.table({"pid": [1, 2], "x": [1.0, 2.0], "t": ["7", "1" + "_1" * 50_000]})
+    table = declare(spark.frame(rows), columns={"x": Float(0, 50), "t": Text()})
+    curator = Curator([table], budget=MUCH)
+    for kind in ("BIGINT", "DOUBLE"):
+        text = f"SELECT COUNT(CAST(t AS {kind})) AS n FROM t"
+        assert 1 == round(curator.sql(text, epsilon=1e9).rows[0]["n"])
+
+
 def test_addresses_say_table_or_path() -> None:
     """A cluster's address without a table or a path is refused, with what to type instead."""
     with pytest.raises(BadDeclaration, match=r"\?table=NAME or \?path=FOLDER"):

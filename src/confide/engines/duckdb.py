@@ -10,7 +10,7 @@ from sqlglot import expressions as sql
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
 from confide.engines.engine import Columns, Rows, SqlEngine
 from confide.engines.expressions import Sql, call, cast
-from confide.engines.fragments import column, unit_column, without_nan
+from confide.engines.fragments import column, one_zero, unit_column, without_nan
 from confide.engines.public import TableFacts, column_type, kinds_of
 from confide.engines.views import raw_name, view_of_private, view_of_public
 from confide.errors import BadDeclaration
@@ -22,6 +22,14 @@ WHOLE: Final = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER"),
 }
+UNITS: Final = {
+    *WHOLE,
+    *FLOATS,
+    *("UBIGINT", "HUGEINT", "UHUGEINT", "DECIMAL", "VARCHAR", "ENUM", "UUID", "BOOLEAN", "BLOB"),
+    *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    "TIMESTAMP WITH TIME ZONE",
+}
+"""Types of units: equal values of these have one text."""
 
 
 class DuckDB(SqlEngine):
@@ -95,13 +103,20 @@ class DuckDB(SqlEngine):
         """Return each table's unit: a whole number where all tables have one, else a text.
 
         # Privacy: a cast that fails on one row would tell of it, and NaN would make one unit of
-        # all whom nobody identified.
+        # all whom nobody identified. Types with equal values of different texts are refused: one
+        # unit must not become several.
         """
         types = {
             table.name: column_type(self._connection, raw_name(table.name), table.unit)
             for table in catalog.private.values()
             if isinstance(table.unit, str)
         }
+        for name, found in types.items():
+            if found.split("(")[0] not in UNITS:
+                raise BadDeclaration(
+                    f"unit of table {name!r} is of type {found}, which may write one value in "
+                    "several ways; name a column of whole numbers or of texts"
+                )
         wanted = "BIGINT" if set(types.values()) <= WHOLE else "VARCHAR"
         self._unit_kind = Kind.INT if wanted == "BIGINT" else Kind.TEXT
         return {
@@ -146,7 +161,7 @@ class DuckDB(SqlEngine):
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:
-    value = without_nan(column(name)) if found in FLOATS else column(name)
+    value = one_zero(without_nan(column(name))) if found in FLOATS else column(name)
     return value if found == wanted else cast(value, wanted)
 
 

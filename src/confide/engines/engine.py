@@ -90,6 +90,7 @@ class SqlEngine(ABC):
         hold.use()
         keys = len(plan.query.keys)
         with self._session():
+            self._check_state()
             counts = tuple(
                 read_counts(self._read(self._write_histogram(plan, one), self._columns), keys)
                 for one in plan.histograms
@@ -112,6 +113,7 @@ class SqlEngine(ABC):
         key = entropy.words(4).tobytes().hex()
         statement = self._write(write_blocks(reading, self._salt, key, self._unit_kind))
         with self._session():
+            self._check_state()
             found = self._read(statement, self._columns)
         return compute_blocks(found, reading, estimator, outputs, entropy)
 
@@ -140,6 +142,9 @@ class SqlEngine(ABC):
     def _session(self) -> Iterator[None]:
         """Hold open what all statements of one question share, such as a transaction."""
         yield
+
+    def _check_state(self) -> None:  # noqa: B027  # engines over files have nothing to see
+        """See, before rows are read, that tables are as plans take them to be, or raise a fault."""
 
     def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
         """Return a statement that does the same by what the plan knows besides."""

@@ -19,6 +19,7 @@ __all__ = [
     "is_known",
     "label",
     "nested",
+    "one_zero",
     "select",
     "table",
     "unit_column",
@@ -71,6 +72,13 @@ def is_known(value: Sql) -> Sql:
 def without_nan(value: Sql) -> Sql:
     """Return a double with NULL for NaN."""
     return sql.Nullif(this=value, expression=cast(sql.Literal.string("nan"), "DOUBLE"))
+
+
+def one_zero(value: Sql) -> Sql:
+    """Return a double with one zero: both are equal, and must look alike."""
+    zero = number(0.0)
+    is_zero = sql.If(this=sql.EQ(this=value, expression=zero), true=zero.copy())
+    return sql.Case(ifs=[is_zero], default=value.copy())
 
 
 def clamped(value: Sql, low: float, high: float) -> Sql:

@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,14 +12,14 @@ import psycopg
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Column, Kind, PublicTable, Table, Text
-from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
+from confide.engines.engine import OWNER_LOG, Columns, Rows, SqlEngine, name_columns
 from confide.engines.fragments import column, label, unit_column
 from confide.engines.postgres_digits import look_up_digits
 from confide.engines.postgres_spelling import POSTGRESQL
 from confide.engines.postgres_types import Relation, Stored, find_relation, shape, shape_unit
 from confide.engines.public import TableFacts
 from confide.engines.views import raw_name, write_views
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
 
 __all__ = ["PostgreSQL"]
@@ -79,6 +79,24 @@ ADVICE: Final = (
     (psycopg.errors.UndefinedColumn, "a declared column is gone"),
     (psycopg.OperationalError, "the server cannot be reached, or ended the connection"),
 )
+CHANGED: Final = (
+    "a public table was changed, or a unit declared unique has several rows; open the declaration "
+    "again"
+)
+UNIQUE: Final = """
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_index AS i
+    JOIN pg_catalog.pg_class AS c ON c.oid = i.indrelid
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
+    WHERE n.nspname = %s AND c.relname = %s AND a.attname = %s
+    AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
+    AND i.indpred IS NULL AND i.indexprs IS NULL
+    AND (c.relkind = 'p' OR NOT EXISTS (
+        SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid))
+)
+"""
+"""Whether an index lets a column hold each value once, also in tables that inherit."""
 
 
 class PostgreSQL(SqlEngine):
@@ -90,6 +108,7 @@ class PostgreSQL(SqlEngine):
     """
 
     failures = (psycopg.Error,)
+    facts: TableFacts
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt, self._lock, self._depth = salt, threading.RLock(), 0
@@ -112,8 +131,13 @@ class PostgreSQL(SqlEngine):
         self._views = raw | {name: POSTGRESQL.spell(view) for name, view in views.items()}
         public = {name: kinds[name] for name in catalog.public}
         self.facts = TableFacts(self._ask, public)
+        self._unique_tables = [
+            table
+            for table in catalog.private.values()
+            if table.unique and isinstance(table.unit, str)
+        ]
         try:
-            for table in catalog.private.values():
+            for table in self._unique_tables:
                 self._check_unique(table)
         except psycopg.Error as error:
             raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
@@ -140,6 +164,16 @@ class PostgreSQL(SqlEngine):
             self._read_columns[table.name] = relation, tuple(one for one, _ in wanted.values())
         return kinds, raw
 
+    def _check_state(self) -> None:
+        """See that tables which live on still are what plans take them for.
+
+        # Privacy: whatever the private rows are, a changed public table is a fault. A unit that
+        # has several rows in spite of the declaration would not be cut.
+        """
+        if self.facts.has_changed() or not all(map(self._is_unique, self._unique_tables)):
+            OWNER_LOG.warning("the engine could not answer: %s", CHANGED)
+            raise Fault("the engine could not answer; the owner's log has the reason")
+
     def _ask(self, asked: sql.Select) -> Rows:
         with self._session():
             return self._read(self._write(asked), self._rows)
@@ -158,10 +192,10 @@ class PostgreSQL(SqlEngine):
         names = [str(one.name) for one in cursor.description or ()]
         return name_columns(names, cursor.fetchall())
 
-    def _cursor(self, statement: str) -> "psycopg.Cursor[Any]":
+    def _cursor(self, statement: str, values: Sequence[str] = ()) -> "psycopg.Cursor[Any]":
         if self._open is None:
             raise psycopg.OperationalError("there is no connection")
-        return self._open.execute(statement.encode())
+        return self._open.execute(statement.encode(), values or None)
 
     @contextmanager
     def _session(self) -> Iterator[None]:
@@ -230,20 +264,30 @@ class PostgreSQL(SqlEngine):
         named = f"{type(error).__name__} ({state})" if state else type(error).__name__
         return next((f"{named}: {said}" for kind, said in ADVICE if isinstance(error, kind)), named)
 
+    def _is_unique(self, table: Table) -> bool:
+        """Tell whether every unit of a table has one row; an index that says so is believed."""
+        relation = self._read_columns[table.name][0]
+        stored = relation.find(table.name, str(table.unit))
+        with self._session():
+            named = (relation.schema, relation.name, stored.name)
+            ((indexed,),) = self._read(UNIQUE, lambda text: self._cursor(text, named).fetchall())
+            if indexed:
+                return True
+            unit = unit_column()
+            rows = sql.Count(this=sql.Star())
+            units = sql.Count(this=sql.Distinct(expressions=[unit]))
+            counts = sql.select(rows, units).from_(sql.table_(table.name, quoted=True))
+            ((all_rows, all_units),) = self._ask(counts)
+        return bool(all_rows == all_units)
+
     def _check_unique(self, table: Table) -> None:
         """See that a unit declared unique is."""
-        if not table.unique or not isinstance(table.unit, str):
+        if self._is_unique(table):
             return
-        unit = unit_column()
-        rows, units = sql.Count(this=sql.Star()), sql.Count(this=sql.Distinct(expressions=[unit]))
-        ((all_rows, all_units),) = self._ask(
-            sql.select(rows, units).from_(sql.table_(table.name, quoted=True))
+        raise BadDeclaration(
+            f"table {table.name!r} is declared unique=True, but some unit has several "
+            "rows; declare max_rows_per_unit instead"
         )
-        if all_rows != all_units:
-            raise BadDeclaration(
-                f"table {table.name!r} is declared unique=True, but some unit has several "
-                "rows; declare max_rows_per_unit instead"
-            )
 
 
 def _connect(address: str) -> "psycopg.Connection[Any]":

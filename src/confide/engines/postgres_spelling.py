@@ -320,6 +320,7 @@ POSTGRESQL: Final = Spelling(
         "DATE_TRUNC": _truncate_day,
         "LOWER": _change_case("LOWER"),
         "UPPER": _change_case("UPPER"),
+        "LENGTH": lambda node: cast(call("CHAR_LENGTH", *node.expressions), "BIGINT"),
         "SUBSTR": _substring,
         "BIT_COUNT": _count_bits,
         "LIST": lambda node: call("ARRAY_AGG", *node.expressions),

@@ -151,6 +151,14 @@ def shape_unit(stored: Stored, table: str) -> tuple[Sql, Kind]:
         return cast(value, "BIGINT"), Kind.INT
     if stored.base in ("float4", "float8"):
         return cast(value, "DOUBLE"), Kind.FLOAT
+    if stored.base == "numeric":
+        known = sql.Nullif(this=value, expression=_numeric("NaN"))
+        return _text(call("TRIM_SCALE", known)), Kind.TEXT
+    if stored.kind is None:
+        raise BadDeclaration(
+            f"unit {stored.name!r} of {table!r} is of type {stored.type}, which may write one "
+            "value in several ways; name a column of whole numbers or of texts"
+        )
     return _text(value), Kind.TEXT
 
 

@@ -48,11 +48,17 @@ def column_type(connection: duckdb.DuckDBPyConnection, raw: str, name: str) -> s
 
 
 class TableFacts:
-    """Facts about public tables, read once each by a function that runs statements."""
+    """Facts about public tables, read once each by a function that runs statements.
+
+    # Privacy: plans are made from these, so an engine over tables that live on sees that they are
+    # still so (`has_changed`) where it reads rows; otherwise a sum could leave its range, or a row
+    # meet two partners.
+    """
 
     def __init__(self, ask: Ask, kinds: Mapping[str, Mapping[str, Kind]]) -> None:
         self._ask, self.kinds = ask, kinds
         self._ranges: dict[str, dict[str, Range]] = {}
+        self._unique: dict[tuple[str, tuple[str, ...]], bool] = {}
 
     def ranges(self, name: str) -> Mapping[str, Range]:
         """Return where the values of each column lie."""
@@ -63,6 +69,19 @@ class TableFacts:
 
     def is_unique(self, name: str, columns: Sequence[str]) -> bool:
         """Tell whether these columns differ from row to row."""
+        asked = name, tuple(columns)
+        if asked not in self._unique:
+            self._unique[asked] = self._find_unique(name, columns)
+        return self._unique[asked]
+
+    def has_changed(self) -> bool:
+        """Tell whether anything that was told is no longer so."""
+        now = TableFacts(self._ask, self.kinds)
+        return any(now.ranges(name) != told for name, told in self._ranges.items()) or any(
+            now.is_unique(name, columns) != told for (name, columns), told in self._unique.items()
+        )
+
+    def _find_unique(self, name: str, columns: Sequence[str]) -> bool:
         grouped = sql.select(sql.Count(this=sql.Star()).as_("rows")).from_(table(name))
         counted = grouped.group_by(*map(column, columns)).subquery("counted")
         return self._one(sql.select(sql.Max(this=column("rows"))).from_(counted)) in (None, 1)

@@ -57,7 +57,12 @@ def _when(*branches: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
 
 
 def _matches(text: Sql, pattern: str) -> Sql:
-    return sql.RegexpLike(this=text, expression=_text(pattern))
+    """Return whether a text matches, with groups that are repeated without a way back.
+
+    # Privacy: Java goes one call deeper for each repeat that it may take back, so that one long
+    # text would end the whole session.
+    """
+    return sql.RegexpLike(this=text, expression=_text(pattern.replace(")*", ")*+")))
 
 
 def _replaced(text: Sql, pattern: str, other: str) -> Sql:

@@ -12,7 +12,16 @@ from sqlglot import expressions as sql
 from confide.declare import Category, Kind
 from confide.engines.cuts import cut_rows
 from confide.engines.expressions import Emitter, Sql, case, number, typed
-from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
+from confide.engines.fragments import (
+    UNIT,
+    column,
+    is_known,
+    label,
+    nested,
+    one_zero,
+    select,
+    unit_column,
+)
 from confide.engines.parts import (
     Uncentred,
     clipped_part,
@@ -230,8 +239,7 @@ def _key(key: Expression, emitter: Emitter) -> Sql:
     value = emitter.emit(key)
     if key.kind is not Kind.FLOAT:
         return value
-    zero = number(0.0)
-    return case(sql.EQ(this=value, expression=zero), zero.copy(), value.copy())
+    return one_zero(value)
 
 
 def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:

@@ -36,6 +36,7 @@ from confide.engines.fragments import (
     column,
     is_known,
     label,
+    one_zero,
     table,
     without_nan,
 )
@@ -84,8 +85,8 @@ def write_views(
     ``kinds`` says of every table what its raw columns hold, the unit's among them. Units are whole
     numbers where all tables have such, else texts.
 
-    # Privacy: a cast that fails on one row would tell of it, and NaN would make one unit of all
-    # whom nobody identified.
+    # Privacy: a cast that fails on one row would tell of it, NaN would make one unit of all whom
+    # nobody identified, and two texts of zero would make two units of one.
     """
     units = {
         name: kinds[name][declared.unit]
@@ -98,7 +99,7 @@ def write_views(
         unit: Sql | None = None
         if isinstance(declared.unit, str):
             found = typed(column(declared.unit), units[name])
-            known = without_nan(found) if units[name] is Kind.FLOAT else found
+            known = one_zero(without_nan(found)) if units[name] is Kind.FLOAT else found
             unit = known if units[name] is wanted else cast(known, TYPES[wanted])
         views[name] = view_of_private(declared, raw_name(name), unit, kinds[name])
     return views, wanted
