@@ -10,6 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from confide.declare import PublicTable, Table
 from support.warehouses import as_arrow, moved
 
@@ -44,7 +46,7 @@ class Spark:
         """Return rows of Arrow as a DataFrame."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Spark's own advice on versions of pandas
-            return self.session.createDataFrame(rows)
+            return self.session.createDataFrame(_without_views(rows))
 
     def move(self, tables: Iterable[Table | PublicTable]) -> list[Table | PublicTable]:
         """Return the same declarations over DataFrames with their rows."""
@@ -55,6 +57,15 @@ class Spark:
         name = f"copy{next(NUMBERS)}"
         self.frame(rows).write.saveAsTable(name)
         return name
+
+
+def _without_views(rows: pa.Table) -> pa.Table:
+    """Return rows whose texts are of a type of Arrow that Spark knows."""
+    fields = [
+        field.with_type(pa.string()) if field.type == pa.string_view() else field
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
 
 
 @contextmanager

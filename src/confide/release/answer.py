@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +17,7 @@ from confide.plan import Plan
 from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
 from confide.release.combination import Mixture, combine, noise_of
-from confide.release.display import Chart, draw_chart, write_table
+from confide.release.display import Chart, draw_chart, write_table, write_text
 from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
 from confide.release.intervals import bootstrap, half_width, interval
@@ -43,7 +43,7 @@ class Cost:
         return f"{float(self.share):.4g} of the budget (epsilon {self.epsilon:.4g})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
     """Noisy values, one row a group, with their intervals, cost and receipt."""
 
@@ -52,7 +52,7 @@ class Answer:
     cost: Cost
     receipt: Receipt
     reused: bool
-    kept: "Callable[[], Sequence[Answer]] | None" = field(default=None, repr=False)
+    kept: "Callable[[], Sequence[Answer]] | None" = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -146,9 +146,14 @@ class Answer:
         numbers = [output.name for output in self.plan.query.outputs if _is_number(output)]
         return draw_chart(keys, numbers, self.rows, self.interval_rows())
 
+    def __repr__(self) -> str:
+        return write_text(self.columns, self.rows, self.interval_rows(), self._footer())
+
     def _repr_html_(self) -> str:
-        footer = f"95 % intervals in brackets; cost {self.cost}"
-        return write_table(self.columns, self.rows, self.interval_rows(), footer)
+        return write_table(self.columns, self.rows, self.interval_rows(), self._footer())
+
+    def _footer(self) -> str:
+        return f"95 % intervals in brackets; cost {self.cost}"
 
     def _column(self, totals: Floats) -> "_Columns":
         return _Columns(self.plan, self.totals.groups, totals)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from confide.errors import BadDeclaration
 
-__all__ = ["Chart", "draw_chart", "write_table"]
+__all__ = ["Chart", "draw_chart", "write_table", "write_text"]
 
 Rows = Sequence[Mapping[str, Any]]
 MIME: Final = "application/vnd.vegalite.v5+json"
@@ -51,6 +51,26 @@ def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> 
     return f"<table><tr>{head}</tr>{body}</table>{more}<p>{escape(footer)}</p>"
 
 
+def write_text(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:
+    """Return the same as plain text, for a terminal."""
+    shown = list(zip(rows, ends, strict=True))[:MOST_ROWS]
+    cells = [[_plain(name, row[name], end) for name in columns] for row, end in shown]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    lines = [
+        "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
+        for line in (columns, *cells)
+    ]
+    more = [f"and {len(rows) - MOST_ROWS} rows more"] if len(rows) > MOST_ROWS else []
+    return "\n".join([*lines, *more, footer])
+
+
+def _plain(name: str, value: Any, ends: Mapping[str, Any]) -> str:
+    shown = _format(value)
+    if f"{name}_low" in ends:
+        shown += f" [{_format(ends[f'{name}_low'])}, {_format(ends[f'{name}_high'])}]"
+    return shown
+
+
 def _cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
     shown = _number(value)
     if f"{name}_low" in ends:
@@ -61,9 +81,13 @@ def _cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
 
 
 def _number(value: Any) -> str:
+    return escape(_format(value))
+
+
+def _format(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.5g}"
-    return escape(f"{value:,}" if type(value) is int else str(value))
+    return f"{value:,}" if type(value) is int else str(value)
 
 
 def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Rows) -> Chart:
