@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Date, Int, Table
+from confide.errors import BadDeclaration
 
 MANY: Final = 30_000
 
@@ -83,3 +85,30 @@ def test_one_object_does_not_change_how_others_are_read(other: object, odd: obje
     after = count_by(make_frame([*[other] * 20, odd]), column)
 
     assert differ(before, after) <= 1
+
+
+@pytest.mark.parametrize(
+    ("units", "people"),
+    [
+        ([0.0, -0.0, 0.0, 2.0], 2),
+        ([float("nan"), 1.0, None, 1.0], 1),
+        ([None, None], 0),
+        (["1", "1.0"], 2),
+    ],
+)
+def test_equal_units_are_one(units: list[Any], people: int) -> None:
+    """Both zeros are one unit, what is no number is none, and other texts are others."""
+    table = pa.table({"pid": pa.array(units, from_pandas=False), "v": [1] * len(units)})
+    curator = Curator(
+        [Table("t", table, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1e10)
+    )
+
+    assert people == round(curator.sql("SELECT COUNT(*) AS n FROM t", epsilon=1e9).rows[0]["n"])
+
+
+@pytest.mark.parametrize("unit", [pd.Timedelta(1, "D"), [1], {"a": 1}])
+def test_units_that_have_several_texts_are_refused(unit: Any) -> None:
+    """A unit whose equal values may be written in several ways is the owner's to change."""
+    table = pa.table({"pid": [unit], "v": [1]})
+    with pytest.raises(BadDeclaration, match="in several ways"):
+        Curator([Table("t", table, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1))

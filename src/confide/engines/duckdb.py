@@ -27,7 +27,7 @@ UNITS: Final = {
     *FLOATS,
     *("UBIGINT", "HUGEINT", "UHUGEINT", "DECIMAL", "VARCHAR", "ENUM", "UUID", "BOOLEAN", "BLOB"),
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
-    "TIMESTAMP WITH TIME ZONE",
+    *("TIMESTAMP WITH TIME ZONE", '"NULL"'),
 }
 """Types of units: equal values of these have one text."""
 
