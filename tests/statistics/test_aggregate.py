@@ -270,7 +270,7 @@ def test_bounds_without_room_are_refused_before_any_charge() -> None:
     """Bounds whose steps are no doubles are a wrong declaration, whatever the rows hold."""
     curator = Curator([declare([1, 2], [0.0, 1.0])], budget=Budget(1))
 
-    with pytest.raises(BadDeclaration, match="no room"):
+    with pytest.raises(BadDeclaration, match="leave room for steps"):
         curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds=(0, 1e-320), share=1)
 
     assert 0 == curator.budget.spent.share
