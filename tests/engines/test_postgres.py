@@ -393,8 +393,8 @@ def test_a_public_table_that_changes_is_a_fault(
     with warehouse.connect() as connection:
         connection.execute("CREATE TABLE p (ward text, f bigint)")
         connection.execute("INSERT INTO p VALUES ('A', 1), ('B', 2), ('C', 3)")
-    tables = [declare(warehouse.at("visits")), PublicTable("p", warehouse.at("p"))]
-    curator = Curator(tables, budget=BUDGET)
+    public = PublicTable("p", warehouse.at("p"))
+    curator = Curator([declare(warehouse.at("visits")), public], budget=BUDGET)
     assert curator.sql(PARTNERS, epsilon=1).rows
     with warehouse.connect() as connection:
         connection.execute(change)
