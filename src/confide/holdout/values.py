@@ -33,7 +33,7 @@ Array = NDArray[Any]
 BLOCK: Final = 2**16
 LINE: Final = 2**11
 LARGE: Final = 2**20
-CELLS: Final = 2**17
+CELLS: Final = 2**16
 """Values of a matrix that are read at once: few enough for the cache, and for one core to add.
 
 With more, every block waits for all cores, which on a busy machine takes several times as long.
