@@ -24,8 +24,8 @@ demo: .venv/core  ## ask a small invented table a few questions
 	@$(BIN)/confide demo
 
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
-	@tools/install_chromium.sh
-	@tools/install_java.sh
+	@tools/install_program.sh chromium chromium
+	@tools/install_program.sh java openjdk-17-jre-headless
 	$(BIN)/python -m pytest
 
 check: format-check lint types layers docs test  ## what CI runs
@@ -50,7 +50,7 @@ bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 	$(BIN)/python bench/__main__.py
 
 bench-scale: .venv/dev  ## measure time and memory up to 10^8 rows, on each engine
-	@tools/install_java.sh
+	@tools/install_program.sh java openjdk-17-jre-headless
 	$(BIN)/python bench/scale.py --plot docs/pictures/scale.svg
 
 bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries

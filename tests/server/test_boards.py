@@ -9,37 +9,21 @@ from fastapi.testclient import TestClient
 
 import confide as cf
 from confide.declare import Board
-from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
 from confide.server import TokenStore, make_app
 from confide.server.boards import read_predictions
 from confide.server.tables import open_tables
+from support.boards import declare_board
 from support.service import bearer, visits
 
 ROWS = 8_000
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
-DECLARED = """\
-[budget]
-epsilon = 1
-[tables.people]
-source = "people.csv"
-unit = "ROW"
-[tables.people.columns]
-age = { type = "int", low = 0, high = 9 }
-[holdouts.digits]
-labels = "labels.csv"
-column = "y"
-state = "boards.db"
-submissions = 1000
-"""
 
 
 @pytest.fixture
 def board(tmp_path: Path) -> Board:
     """A declared board of zeros and ones in turn."""
-    labels = "\n".join(str(row % 2) for row in range(ROWS))
-    (tmp_path / "labels.csv").write_text(f"y\n{labels}\n", encoding="utf-8")
-    return parse_toml(DECLARED, name="x", folder=tmp_path).boards[0]
+    return declare_board(tmp_path, [row % 2 for row in range(ROWS)])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
 
-from confide.declare.toml import parse_toml
+from support.boards import declare_board
 from support.browser import open_browser
 from support.service import COUNT, House, build_house, serving
 
@@ -22,20 +22,6 @@ WIDE = ViewportSize(width=1000, height=900)
 PHONE = ViewportSize(width=390, height=800)
 SECONDS = 30_000
 PREDICTED = 8_000
-DECLARED = """\
-[budget]
-epsilon = 1
-[tables.people]
-source = "people.csv"
-unit = "ROW"
-[tables.people.columns]
-age = { type = "int", low = 0, high = 9 }
-[holdouts.digits]
-labels = "labels.csv"
-column = "y"
-state = "boards.db"
-submissions = 1000
-"""
 
 
 @pytest.fixture(scope="module")
@@ -259,12 +245,10 @@ def test_predictions_are_scored_on_the_board(
     tmp_path: Path, context: BrowserContext, complaints: list[str]
 ) -> None:
     """A file of predictions is chosen and sent; the board shows the best score and what is left."""
-    labels = "\n".join(str(row % 2) for row in range(PREDICTED))
-    (tmp_path / "labels.csv").write_text(f"y\n{labels}\n", encoding="utf-8")
+    board = declare_board(tmp_path, [row % 2 for row in range(PREDICTED)])
     right = "".join(f"{row},{row % 2}\n" for row in range(PREDICTED))
     (tmp_path / "predictions.csv").write_text(f"id,prediction\n{right}", encoding="utf-8")
     (tmp_path / "wrong.csv").write_text("id,prediction\n1,x\n", encoding="utf-8")
-    [board] = parse_toml(DECLARED, name="x", folder=tmp_path).boards
     house = build_house(tmp_path, wards=WARDS, boards=[board])
     with serving(house.app) as address:
         page = context.new_page()

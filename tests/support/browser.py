@@ -36,8 +36,8 @@ def open_browser() -> Iterator[Browser]:
 def _find() -> str:
     """Return the browser's program; try to install it, and say so where that fails."""
     if shutil.which("chromium") is None:
-        subprocess.run([ROOT / "tools" / "install_chromium.sh"], check=True)
+        subprocess.run([ROOT / "tools/install_program.sh", "chromium", "chromium"], check=True)
     found = shutil.which("chromium")
     if found is None:
-        raise RuntimeError("the tests of the page need chromium; run tools/install_chromium.sh")
+        raise RuntimeError("the tests of the page need chromium; install it and try again")
     return found

@@ -1,6 +1,7 @@
 """Estimates over the network: the curator's own methods, by the same names."""
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,14 +93,15 @@ class RemoteEstimate:
                 return list(numbers)
 
 
-class RemoteEstimators:
+class RemoteEstimators(ABC):
     """The estimates of a curator that is somewhere else; wants are ``epsilon=`` or ``share=``.
 
     ``confidence=`` is the level of the intervals that come back.
     """
 
+    @abstractmethod
     def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return what the server answers to a request."""
 
     def mean(
         self, table: str, column: str, *, bounds: Ends | str | None = None, **want: Any
