@@ -262,7 +262,9 @@ def test_predictions_are_scored_on_the_board(
         page.set_input_files("input[name=predictions]", tmp_path / "wrong.csv")
         page.click("form[action='/boards/digits'] button")
         page.wait_for_selector(".refusal")
+        refused = page.inner_text(".refusal")
+        page.wait_for_load_state("networkidle")  # before the server stops: what loads may not fail
 
     assert "999 submissions left" in shown
-    assert "bad-declaration" in page.inner_text(".refusal")
+    assert "bad-declaration" in refused
     assert [] == [text for text in complaints if "422" not in text]
