@@ -26,7 +26,7 @@ demo: .venv/core  ## ask a small invented table a few questions
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
 	@tools/install_program.sh chromium chromium
 	@tools/install_program.sh java openjdk-17-jre-headless
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: format-check lint types layers docs test  ## what CI runs
 

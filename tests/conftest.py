@@ -30,7 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     nightly = bool(config.getoption("--nightly"))
     settings.load_profile("nightly" if nightly else "fixed")
     chosen = secrets.token_hex(16) if nightly else SEED
-    config.stash[SEED_KEY] = os.environ.get("CONFIDE_TEST_SEED", chosen)
+    # What is set here, processes that share the run inherit.
+    config.stash[SEED_KEY] = os.environ.setdefault("CONFIDE_TEST_SEED", chosen)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
