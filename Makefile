@@ -51,11 +51,12 @@ bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 
 bench-scale: .venv/dev  ## measure time and memory up to 10^8 rows, on each engine
 	@tools/install_program.sh java openjdk-17-jre-headless
-	$(BIN)/python bench/scale.py --plot docs/pictures/scale.svg
+	$(BIN)/python bench/scale.py
 
 bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries
 	$(BIN)/python bench/utility.py
 	$(BIN)/python bench/estimates.py
+	$(BIN)/python bench/models.py
 
 bench-peers: .venv/dev $(ORACLE)/ready $(PEERS)/ready $(TUMULT)/ready  ## measure errors and seconds beside five other libraries, and write the page
 	$(BIN)/python bench/beside.py --write

@@ -240,12 +240,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the tables of the page")
     parser.add_argument("--only", choices=list(TABLES), help="one of the tables")
     wanted = parser.parse_args()
-    for name, tabulate in TABLES.items():
-        if wanted.only in (None, name):
-            text = tabulate()
-            print(f"{text}\n")
-            if wanted.write:
-                write_page(name, text)
+    texts = {name: tabulate() for name, tabulate in TABLES.items() if wanted.only in (None, name)}
+    for name, text in texts.items():
+        print(f"{text}\n")
+        if wanted.write:
+            write_page(name, text)
 
 
 if __name__ == "__main__":

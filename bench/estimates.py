@@ -2,7 +2,8 @@
 
 Every figure compares a private estimate with the same estimate without noise, on invented rows.
 Nothing is promised here but what the last lines check: the efficiency of sample and aggregate
-falls towards 1 as rows grow, and a histogram at a large epsilon is as good as without noise.
+falls towards 1 as rows grow, and from epsilon = n^(-1/3) on a histogram of normal rows has at most
+1.1 times the error of the same one without noise, with 0.05 allowed for chance.
 """
 
 import json
@@ -34,45 +35,57 @@ def declare(columns: dict[str, tuple[Floats, Column]]) -> Curator:
 
 
 def measure_density(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return the L2 error of chosen histograms beside that of the best without noise."""
-    law, found = stats.truncnorm(-3, 3, 50, 50 / 3), []
-    grid = np.linspace(0, 100, 20_001)[:-1] + 0.0025
-    truth = law.pdf(grid)
-    for rows in (1_000, 10_000, 100_000):
-        for factor in (1.0, 3.3, 10.0):
-            epsilon = factor * rows ** (-1 / 3)
-            noisy, chosen, plain = [], [], []
-            for _ in range(RUNS):
-                x = law.rvs(rows, random_state=rng)
-                curator = declare({"x": (x, Float(0, 100))})
-                bins = 2 ** round(np.log2(1.72 * rows ** (1 / 3)))
-                exact = np.histogram(x, bins=bins, range=(0, 100), density=True)[0]
-                plain.append(_distance(exact[(grid / 100 * bins).astype(int)], truth))
-                same = curator.density("people", "x", bins=int(bins), epsilon=epsilon)
-                noisy.append(_distance(same.pdf(grid), truth))
-                free = curator.density("people", "x", epsilon=epsilon)
-                chosen.append(_distance(free.pdf(grid), truth))
-            without = _root(plain)
-            found.append(
-                {
-                    "rows": rows,
-                    "factor": factor,
-                    "epsilon": epsilon,
-                    "without noise": without,
-                    "same bins": _root(noisy) / without,
-                    "chosen bins": _root(chosen) / without,
-                }
-            )
-            print(found[-1], flush=True)
+    """Return the L2 error of private histograms in multiples of one without noise.
+
+    That one has the power of two of bins nearest to 1.72 n^(1/3), which is best for the normal law
+    and near to best for the other.
+    """
+    laws: dict[str, Any] = {
+        "normal": stats.truncnorm(-3, 3, 50, 50 / 3),
+        "beta (2, 5)": stats.beta(2, 5, scale=100),
+    }
+    found = []
+    for name, law in laws.items():
+        for rows in (1_000, 10_000, 100_000):
+            for factor in (1.0, 3.3, 10.0):
+                epsilon = factor * rows ** (-1 / 3)
+                plain, same, chosen = _measure_histograms(law, rows, epsilon, rng)
+                found.append(
+                    {
+                        "law": name,
+                        "rows": rows,
+                        "factor": factor,
+                        "epsilon": epsilon,
+                        "without noise": plain,
+                        "same bins": same / plain,
+                        "chosen bins": chosen / plain,
+                    }
+                )
+                print(found[-1], flush=True)
     return found
+
+
+def _measure_histograms(
+    law: Any, rows: int, epsilon: float, rng: np.random.Generator
+) -> tuple[float, float, float]:
+    """Return L2 errors of a histogram without noise, with it, and with bins chosen privately."""
+    grid = np.linspace(0, 100, 2**14 + 1)[:-1] + 50 / 2**14
+    bins, truth = 2 ** round(np.log2(1.72 * rows ** (1 / 3))), law.pdf(grid)
+    found: list[list[float]] = []
+    for _ in range((10 if rows == 1_000 else 3) * RUNS):
+        x = law.rvs(rows, random_state=rng)
+        curator = declare({"x": (x, Float(0, 100))})
+        exact = np.histogram(x, bins=bins, range=(0, 100), density=True)[0]
+        same = curator.density("people", "x", bins=int(bins), epsilon=epsilon)
+        free = curator.density("people", "x", epsilon=epsilon)
+        heights = [exact[(grid / 100 * bins).astype(int)], same.pdf(grid), free.pdf(grid)]
+        found.append([_distance(each, truth) for each in heights])
+    plain, with_noise, chosen = np.sqrt(np.mean(found, axis=0))
+    return float(plain), float(with_noise), float(chosen)
 
 
 def _distance(found: Floats, truth: Floats) -> float:
     return float(np.mean((found - truth) ** 2) * 100)
-
-
-def _root(squares: list[float]) -> float:
-    return float(np.sqrt(np.mean(squares)))
 
 
 def measure_blocks(rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -221,6 +234,9 @@ def main() -> None:
     for name in wanted:
         kept[name] = PARTS[name](np.random.default_rng(2026))
     FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    normal = [row["same bins"] for row in kept.get("density", []) if row["law"] == "normal"]
+    if normal and max(normal) > 1.15:
+        sys.exit("a histogram is farther off than 1.1 times that without noise")
     last = [row for row in kept.get("blocks", []) if row["epsilon"] == 2.0]
     if last and last[-1]["ratio"] > last[0]["ratio"]:
         sys.exit("sample and aggregate does not get better with more rows")

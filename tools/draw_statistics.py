@@ -123,6 +123,46 @@ def draw_efficiency() -> Chart:
     return {"width": 520, "height": 240, "layer": [line, one]}
 
 
+def draw_rate() -> Chart:
+    """Return how the error of a density falls with the rows at epsilon = n^(-1/3)."""
+    figures = json.loads((PICTURES / "statistics-figures.json").read_text(encoding="utf-8"))
+    found = [row for row in figures["density"] if (row["law"], row["factor"]) == ("normal", 1.0)]
+    points = [
+        {"rows": row["rows"], "histogram": name, "error": row["without noise"] * ratio}
+        for row in found
+        for name, ratio in (
+            ("without noise", 1.0),
+            ("same bins", row["same bins"]),
+            ("chosen bins", row["chosen bins"]),
+        )
+    ]
+    first = found[0]["rows"], found[0]["without noise"]
+    slope = [
+        {"rows": row["rows"], "error": first[1] * (row["rows"] / first[0]) ** (-1 / 3)}
+        for row in found
+    ]
+    scale = {"type": "log"}
+    rows = {"field": "rows", "type": "quantitative", "title": "rows", "scale": scale}
+    error = {"field": "error", "type": "quantitative", "title": "L2 error", "scale": scale}
+    by_name = {"field": "histogram", "type": "nominal", "title": "histogram"}
+    return {
+        "width": 520,
+        "height": 240,
+        "layer": [
+            {
+                "data": {"values": slope},
+                "mark": {"type": "line", "color": GREY, "strokeDash": [4, 4]},
+                "encoding": {"x": rows, "y": error},
+            },
+            {
+                "data": {"values": points},
+                "mark": {"type": "line", "point": True},
+                "encoding": {"x": rows, "y": error, "color": by_name},
+            },
+        ],
+    }
+
+
 def main() -> None:
     """Write all pictures."""
     curator = make_curator()
@@ -130,6 +170,7 @@ def main() -> None:
         "density": draw_density(curator),
         "quantiles": draw_quantiles(curator),
         "efficiency": draw_efficiency(),
+        "rate": draw_rate(),
     }
     for name, chart in charts.items():
         spec = {**chart, "config": CONFIG}

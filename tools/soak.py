@@ -1,9 +1,10 @@
 """Ask random questions of random neighbours for an hour, and compare exact totals with the plan.
 
-Each round draws a declaration's limits, a kind of neighbours, 200 pairs of small databases and
-eight questions, and looks whether any pair moves further than planned; every tenth round also draws
-noise for questions about a random declaration and weighs it against their claims. The number of a
-round is all that is needed to see it again:
+Each round draws a kind of neighbours, 200 pairs of small databases and eight questions, and looks
+whether any pair moves further than planned. Even rounds draw a declaration too: types, bounds, keys
+and limits of two private tables, beside a public one; odd rounds draw limits for a table that has
+everything. Every tenth round also draws noise for questions about a random declaration and weighs
+it against their claims. The number of a round is all that is needed to see it again:
 
     python tools/soak.py --minutes 60
     python tools/soak.py --round 1234
@@ -15,6 +16,7 @@ import argparse
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -39,8 +41,9 @@ from confide.declare import (
     Text,
 )
 from confide.engines import DuckDB
-from confide.errors import Refusal
+from confide.errors import ConfideError, Refusal
 from confide.mechanisms import Neighbours
+from support.declarations import draw_schemas, draw_text, draw_two, fill
 from support.grammar import draw_question
 from support.people import Limits, change_one, declare_worlds, draw_worlds
 from support.reach import WORLDS, Pair, passes
@@ -52,6 +55,8 @@ BUDGETS: Final = (Budget(100), Budget(100, 1e-6))
 EVERY: Final = 10
 SAMPLES: Final = 400
 FALSE_ALARMS: Final = 1e-9
+ASKED: Final[Counter[str]] = Counter()
+"""How many questions were compared, and how many refused."""
 
 
 def main() -> int:
@@ -68,9 +73,9 @@ def main() -> int:
     while time.monotonic() < end:
         found += report(run_round(first + rounds))
         rounds += 1
-    pairs = rounds * QUESTIONS * WORLDS
     print(
-        f"rounds {first} to {first + rounds - 1}: {pairs:,} pairs compared, {found} rounds failed"
+        f"rounds {first} to {first + rounds - 1}: {ASKED['compared'] * WORLDS:,} pairs compared, "
+        f"{ASKED['refused']:,} of {ASKED.total():,} questions refused, {found} rounds failed"
     )
     return int(found > 0)
 
@@ -85,7 +90,8 @@ def report(problems: list[str]) -> int:
 def run_round(number: int) -> list[str]:
     """Return what is wrong in a round, nothing if all is well."""
     rng = np.random.default_rng(number)
-    problems = [f"round {number}: {problem}" for problem in compare_totals(rng)]
+    compare = compare_totals if number % 2 else compare_declared
+    problems = [f"round {number}: {problem}" for problem in compare(rng)]
     if number % EVERY == 0:
         problems += [f"round {number}: {problem}" for problem in weigh_noise(rng)]
     return problems
@@ -113,8 +119,39 @@ def compare_totals(rng: np.random.Generator) -> list[str]:
         except Refusal as refusal:
             problems.append(f"refused: {text}: {refusal}")
             continue
+        ASKED["compared"] += 1
         if not passes(plan, pair.compare(plan).values()):
             problems.append(f"moves too far under {limits}, {neighbours}: {text}")
+    return problems
+
+
+def compare_declared(rng: np.random.Generator) -> list[str]:
+    """Return the questions about a random declaration whose totals move too far, or fail.
+
+    Not every question can be asked of every declaration: a refusal is counted, a fault is not well.
+    """
+    schemas, neighbours = draw_schemas(rng), list(Neighbours)[int(rng.integers(2))]
+    budget = BUDGETS[int(rng.integers(2))]
+    before, after = (fill(schemas, one, rng) for one in draw_two(schemas, WORLDS, neighbours, rng))
+    pair = Pair(
+        Curator(before, budget=budget, neighbours=neighbours),
+        DuckDB(Catalog(before), salt=SALT),
+        DuckDB(Catalog(after), salt=SALT),
+    )
+    problems = []
+    for _ in range(QUESTIONS):
+        text = draw_text(schemas, rng, earned=budget.delta > 0)
+        try:
+            plan = pair.plan(text, str(rng.choice(SHARES)))
+            is_well = passes(plan, pair.compare(plan).values())
+        except Refusal:
+            ASKED["refused"] += 1
+            continue
+        except ConfideError as error:
+            is_well, text = False, f"{text}: {error!r}"
+        ASKED["compared"] += 1
+        if not is_well:
+            problems.append(f"moves too far, {neighbours}, {schemas}: {text}")
     return problems
 
 

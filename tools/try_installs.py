@@ -96,7 +96,7 @@ def try_extra(name: str, wheel: Path, folder: Path) -> bool:
     pip = make_environment(place)
     wanted = f"{wheel}[{name}]" if name != "core" else str(wheel)
     before, start = megabytes(place), time.monotonic()
-    run([*pip, "download", "--no-cache-dir", "--dest", str(wheels), wanted])
+    run([*pip, "wheel", "--no-cache-dir", "--wheel-dir", str(wheels), wanted])
     run([*pip, "install", "--no-index", "--find-links", str(wheels), wanted])
     seconds, loaded = time.monotonic() - start, megabytes(wheels)
     python = str(place / "bin" / "python")

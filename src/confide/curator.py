@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Final
 
 from confide.batches import Batch, release_batch
 from confide.declare import Budget, Catalog, Limits, PublicTable, Table
@@ -23,16 +25,12 @@ from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
 from confide.release.selection import Choice, select_keys
-from confide.sessions import (
-    Threshold,
-    Watch,
-    choose_among,
-    open_watch,
-    pair_candidates,
-)
+from confide.sessions import Watching, choose_among, pair_candidates
 from confide.statistics import Estimators
 
 __all__ = ["BudgetState", "Curator", "Preview"]
+
+MOST_READ: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class Preview:
         return f"would cost {self.cost}; 95 % half-widths: {widths}"
 
 
-class Curator(Estimators):
+class Curator(Estimators, Watching):
     """Sits between the data and those who ask: answers with noise, from one budget."""
 
     def __init__(
@@ -91,6 +89,8 @@ class Curator(Estimators):
         self._prices = Prices(budget, self.ledger)
         self._engine = open_engine(self.catalog, salt=self.ledger.salt)
         self._names = Names(self.catalog, self._engine.facts.kinds)
+        # What a text says follows from the names alone; who asks again need not wait for it.
+        self._read_sql = lru_cache(MOST_READ)(partial(read_sql, names=self._names))
         self._fingerprint = f"{self.catalog.fingerprint()}:{self.neighbours}"
         self.analyst = self.purpose = ""
 
@@ -187,29 +187,6 @@ class Curator(Estimators):
         scores = pair_candidates(candidates, score)
         return choose_among(self._desk(), scores, lambda: self._prices.grant(asked), call)
 
-    def watch(
-        self,
-        threshold: Number,
-        above: int = 1,
-        *,
-        sensitivity: Number | None = None,
-        signed: bool = False,
-        key: str | None = None,
-        **want: Number,
-    ) -> Watch:
-        """Return a session that tells of each question whether its answer passes a threshold.
-
-        The session is charged now, by ``epsilon=`` or ``share=``, for ``above`` answers "above";
-        any number of answers "below" are free. Each question is one COUNT or SUM that a unit can
-        change by at most ``sensitivity`` (left out: by the rows a unit may have in any table).
-        ``signed=True`` allows sums of values below zero, at more noise.
-        """
-        limits = [table.max_rows_per_unit for table in self.catalog.private.values()]
-        most = max(limits) if sensitivity is None else sensitivity
-        line = Threshold.of(threshold, above, most, self.neighbours, signed=signed)
-        asked, call = Want.of(want), Call.of(key=key)
-        return open_watch(self._desk(), line, lambda: self._prices.grant(asked), call)
-
     def release(
         self,
         queries: Iterable[str | TableQuery],
@@ -252,7 +229,7 @@ class Curator(Estimators):
 
     def _read(self, question: str | TableQuery) -> Query:
         if isinstance(question, str):
-            return read_sql(question, self._names)
+            return self._read_sql(question)
         return question.build(self._names)
 
     @property

@@ -145,7 +145,10 @@ class Request:
             )
         # Privacy: the plan must be within what was paid then.
         if share != self.begun.share or delta > self.begun.delta:
-            raise Fault("the charge that this key stands for does not pay for this plan")
+            raise Fault(
+                "the charge that this key stands for does not pay for this plan; ask without the "
+                "key, and pay anew"
+            )
         return self.begun
 
     def commit(self, hold: Hold, noisy: Noisy) -> Settled:

@@ -23,11 +23,13 @@ from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table, Text
 from confide.ledger import Hold, Question
 from confide.loss import Share
+from confide.mechanisms import Gaussian
 from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian
 from confide.release import perturb
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
 from support.neighbours import MUCH, open_one, outcome, totals_of
+from support.places import PLACES, find_place
 
 TINY: Final = 2.0**-60
 SUMS: Final = "SELECT SUM(x) AS s FROM p"
@@ -247,6 +249,38 @@ def test_time_does_not_tell_the_noise() -> None:
     assert tell_time(flip_coins(1 / 20)) < ALPHA
     for law in laws:
         assert tell_time(partial(law.draw_one, SYSTEM)) > ALPHA
+
+
+def test_gaussian_noise_keeps_its_word_at_every_epsilon() -> None:
+    """At epsilon 20 the textbook's deviation breaks delta a hundredfold; ours keeps it exactly."""
+    epsilon, delta = 20.0, 1e-5
+    textbook = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    broken = Gaussian(1, mu=Fraction(1 / textbook).limit_denominator(10**6)).loss.delta(epsilon)
+    kept = Gaussian(1, epsilon, delta).loss.delta(epsilon)
+
+    assert 100 * delta < broken
+    assert 0.9 * delta < kept <= delta
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_no_engine_adds_in_small_floats(name: str, request: pytest.FixtureRequest) -> None:
+    """One row of 1 moves a sum of float32 by 1, however large the others are.
+
+    In float32 it is lost beside 2^24, or moves the sum by 2: more than one row may.
+    """
+    many = [float(2**20)] * 16
+    naive = [np.add.accumulate(np.array(x, dtype=np.float32))[-1] for x in (many, [*many, 1.0])]
+    assert naive[0] == naive[1]
+
+    schema = pa.schema({"who": pa.int64(), "x": pa.float32()})
+    totals = []
+    for values in (many, [*many, 1.0]):
+        rows = pa.table({"who": list(range(len(values))), "x": values}, schema=schema)
+        table = Table("p", rows, unit="who", columns={"x": Float(0, 2**20, step=1)})
+        moved = find_place(name, request).move([table])
+        totals.append(totals_of(Curator(moved, budget=MUCH), SUMS)[()])
+
+    assert 1 == totals[1][0] - totals[0][0]
 
 
 def test_bounds_and_counts_are_never_taken_from_rows() -> None:

@@ -7,13 +7,16 @@ same shape, or refuse in the same words. A plain engine shows what would be seen
 from typing import Any, Final
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from confide.audit import Claim, weigh
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Date, Float, Int, PublicTable, Text
 from confide.errors import Refusal
 from confide.query.tree import Key
+from support.laws import ALPHA
 from support.neighbours import open_one, outcome, totals_of
 
 COLUMNS: Final[dict[str, Column]] = {
@@ -65,6 +68,8 @@ RISKY: Final = (
     "CASE WHEN t LIKE '_%_%_%_%_%a%a%a%_b' THEN 1 ELSE 0 END",
     "COALESCE(NULL, 1 / x, LN(x))",
     "MONTH(day)",
+    "YEAR(DATE_TRUNC('month', day))",
+    "MONTH(CAST(t AS DATE))",
 )
 
 
@@ -136,12 +141,36 @@ SHAPES: Final = (
     "SELECT ward, COUNT(*) AS n FROM p GROUP BY ROLLUP (ward)",
     "SELECT SUM(RANDOM()) AS s FROM p",
     "SELECT SUM(SUM(x)) AS s FROM p",
+    "SELECT COUNT(*) AS n FROM p INTERSECT SELECT 50",
+    "SELECT COUNT(*) AS n FROM p QUALIFY ROW_NUMBER() OVER () = 1",
+    "SELECT COUNT(*) AS n FROM p, LATERAL (SELECT 1) AS v",
+    "SELECT COUNT(*) AS n FROM p ASOF JOIN q ON p.x >= q.k",
+    "SELECT COUNT(*) AS n FROM p POSITIONAL JOIN q",
+    "SELECT COUNT(*) AS n FROM p ANTI JOIN q ON p.x = q.k",
+    "SELECT COUNT(*) AS n FROM p FULL JOIN q ON p.x = q.k",
+    "SELECT COUNT(*) AS n FROM q LEFT JOIN p ON p.x = q.k",
+    "SELECT COUNT(*) AS n FROM p NATURAL JOIN p AS other",
+    "SELECT ward, COUNT(*) AS n FROM p GROUP BY CUBE (ward)",
+    "SELECT ward, COUNT(*) AS n FROM p GROUP BY GROUPING SETS ((ward), ())",
+    "SELECT ward, COUNT(*) AS n FROM p GROUP BY ALL",
+    "SELECT ward, COUNT(*) AS n FROM p GROUP BY ward HAVING MAX(x) > 3",
+    "SELECT ward, COUNT(*) AS n FROM p GROUP BY ward ORDER BY MIN(x)",
+    "SELECT COUNT(*) AS n FROM p LIMIT (SELECT COUNT(*) FROM p)",
+    "SELECT ARG_MAX(t, x) AS a FROM p",
+    "SELECT MODE(t) AS a FROM p",
+    "SELECT SUM(x) AS s FROM (SELECT who, x * 1000 AS x FROM p)",
+    "WITH p AS (SELECT who, x * 1000 AS x FROM p) SELECT SUM(x) AS s FROM p",
     "SELECT COUNT(*) AS n FROM p; SELECT COUNT(*) AS n FROM p",
     "SELECT COUNT(*) AS n FROM p; DROP TABLE p",
     "SELECT COUNT(*) AS n FROM information_schema.tables",
     "SELECT COUNT(*) AS n FROM duckdb_settings()",
     "SELECT COUNT(*) AS n FROM read_csv('/etc/passwd')",
     "SELECT COUNT(*) AS n FROM '/etc/passwd'",
+    "SELECT COUNT(*) AS n FROM pg_catalog.pg_tables",
+    "SELECT COUNT(*) AS n FROM p WHERE GETENV('HOME') = t",
+    "PREPARE a AS SELECT COUNT(*) AS n FROM p",
+    "SELECT COUNT(*) AS n FROM p /* ; */; SELECT 1",
+    "SELECT COUNT(*) AS n FROM p WHERE t = 'a'; DROP TABLE p; --'",
     "SELECT SUM(LENGTH(current_setting('threads'))) AS s FROM p",
     "SET threads = 1",
     "EXPLAIN SELECT COUNT(*) AS n FROM p",
@@ -168,6 +197,57 @@ def test_questions_that_could_show_a_row_are_refused(
     assert "answered" != told[0][0]
     assert before == [side.budget.spent.share for side in sides]
     assert not any(secret in "".join(told[1]) for secret in ("a'%", "1e+300", "not a day"))
+
+
+def test_comments_and_quotes_are_no_way_out(sides: tuple[Curator, Curator]) -> None:
+    """What looks like a second statement inside a comment, a text or a name is just that."""
+    for text in (
+        "SELECT COUNT(*) AS n FROM p -- ; DROP TABLE p",
+        "SELECT COUNT(*) /* ; DROP TABLE p; */ AS n FROM p",
+        "SELECT COUNT(*) AS n FROM p WHERE t <> 'x''; DROP TABLE p; --'",
+        'SELECT COUNT(*) AS "n""; DROP TABLE p; --" FROM p',
+    ):
+        told = [outcome(side, text) for side in sides]
+
+        assert told[0] == told[1]
+        assert "answered" == told[0][0]
+    assert [(50,), (51,)] == [totals_of(side, "SELECT COUNT(*) AS n FROM p")[()] for side in sides]
+
+
+@pytest.mark.statistical
+def test_having_and_order_look_at_noise_alone() -> None:
+    """Which groups HAVING keeps, and their order, tells no more than the counts that are shown.
+
+    An engine keeps the group only where the target is in it. Ours keeps it by a count with noise,
+    within epsilon; the auditor accuses that with probability at most 1e-9.
+    """
+    text = "SELECT ward, COUNT(*) AS n FROM p GROUP BY ward HAVING COUNT(*) > 10 ORDER BY n DESC"
+    usual = [{"who": person, **USUAL} for person in range(10)]
+    told = []
+    for rows in (usual, [*usual, {"who": 10, **USUAL}]):
+        with duckdb.connect() as plain:
+            plain.register("p", pa.Table.from_pylist(rows))
+            exact = plain.execute(text).fetchall()
+        assert (len(rows) > 10) == bool(exact)
+        curator = open_one(rows, COLUMNS)
+        answers = [curator.sql(text, epsilon=1, fresh=True).rows for _ in range(64)]
+        assert all(row["n"] > 10 for answer in answers for row in answer)
+        kept = [[row["ward"] for row in answer] for answer in answers]
+        told.append(np.array([["A" in one, "B" in one, one[:1] == ["A"]] for one in kept]))
+
+    assert not weigh(told[0], told[1], Claim.epsilon(1), false_alarms=ALPHA).is_disproof
+
+
+def test_nobody_is_alone_in_the_group_of_null() -> None:
+    """NULL is a key that is earned like others, and a declared key where the owner lists it."""
+    rows: list[dict[str, Any]] = [{"who": person, **USUAL} for person in range(50)]
+    rows.append({"who": 50, **USUAL, "t": None, "ward": None})
+    curator = open_one(rows, COLUMNS, budget=Budget(10**4, 1e-9))
+    earned = curator.sql("SELECT t, COUNT(*) AS n FROM p GROUP BY t", share="1/10")
+    listed = curator.sql("SELECT ward, COUNT(*) AS n FROM p GROUP BY ward", share="1/10")
+
+    assert ["12"] == [row["t"] for row in earned.rows]
+    assert ["A", "B"] == [row["ward"] for row in listed.rows]
 
 
 KEYS: Final = (
@@ -215,6 +295,8 @@ AMPLIFIED: Final = (
     ("SUM(CASE WHEN x > 0 THEN 5000 ELSE x END)", 5_000),
     ("SUM(x - f)", 1_000_100),
     ("SUM(-x * f)", 10**8),
+    ("SUM(LEAST(x, 5) * 1000)", 100_000),
+    ("SUM(COALESCE(x, 7000))", 7_000),
 )
 
 
@@ -226,6 +308,16 @@ def test_noise_grows_with_what_a_row_can_add(statistic: str, most: float) -> Non
 
     assert width is not None
     assert 2.9 * most <= width
+
+
+def test_a_column_made_anew_has_its_own_bounds() -> None:
+    """A subquery that calls a product by the name of its column gets noise for the product."""
+    curator = open_one([{"who": 1, **USUAL}], COLUMNS, budget=Budget(1))
+    text = "SELECT SUM(x) AS s FROM (SELECT who, SUM({}) AS x FROM p GROUP BY who)"
+    plain, made = (curator.preview(text.format(x), epsilon=1) for x in ("x", "x * 1000"))
+
+    assert plain.errors["s"] is not None
+    assert made.errors["s"] == pytest.approx(1_000 * plain.errors["s"], rel=0.01)
 
 
 def test_many_rows_and_groups_of_one_person_are_cut() -> None:

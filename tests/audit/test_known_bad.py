@@ -1,11 +1,13 @@
 """Deliberately broken mechanisms: the auditor must convict each of them, at 99.9 %.
 
-Each is a mistake that someone has made in print or in code. `ZOO` notes how many samples of each
+Each is a mistake that someone has made in print or in code. Outputs are what an analyst would see,
+whole sessions too: which event tells is left to the auditor. `ZOO` notes how many samples of each
 neighbour sufficed; a run may need twice or half as many. test_claims.py attacks the honest ones.
 """
 
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +20,8 @@ from support.entropy import SeededEntropy
 
 Outputs = NDArray[Any]
 Sample = Callable[["Dice", int], tuple[Outputs, Outputs]]
+BLANK: Final = -999
+PROJECT: Final = Path(__file__).parents[2]
 
 
 class Dice:
@@ -91,13 +95,16 @@ def one_sided(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
 def no_factor_two(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """The exponential mechanism with exp(epsilon q / s) on scores that move both ways."""
     before, after = np.zeros(10), np.array([-1.0] + [1.0] * 9)
-    first, second = dice.gumbel(size, 10), dice.gumbel(size, 10)
-    return (before + first).argmax(axis=1) == 0, (after + second).argmax(axis=1) == 0
+    return both((x + dice.gumbel(size, 10)).argmax(axis=1) for x in (before, after))
 
 
 def maximum_with_value(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """Report-noisy-max that also gives the winning noisy score."""
-    return both(coarse((x + dice.laplace(1, size, 10)).max(axis=1)) for x in (0, 1))
+    outputs = []
+    for x in (0, 1):
+        noisy = x + dice.laplace(1, size, 10)
+        outputs.append(np.column_stack([noisy.argmax(axis=1), coarse(noisy.max(axis=1))]))
+    return outputs[0], outputs[1]
 
 
 def reused_noise(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
@@ -115,8 +122,8 @@ def threshold_of_one_key(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """One unit has three keys, noise to match, and the threshold that one key would need."""
     scale, delta = 3.0, 0.01
     threshold = 1 + math.ceil(scale * math.log(1 / (delta * (1 + math.exp(-1 / scale)))))
-    named = (1 + dice.geometric(scale, size, 3) >= threshold).any(axis=1)
-    return np.zeros(size, dtype=bool), np.asarray(named)
+    counts = 1 + dice.geometric(scale, size, 3)
+    return np.full((size, 3), np.nan), np.where(counts >= threshold, counts, np.nan)
 
 
 def classical_gaussian(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
@@ -202,12 +209,6 @@ def run_session(
     return above
 
 
-def balance(answers: NDArray[np.int64]) -> Outputs:
-    """Return how many more "above" the second half of the questions got than the first."""
-    half = answers.shape[1] // 2
-    return np.asarray((answers[:, half:] == 1).sum(axis=1) - (answers[:, :half] == 1).sum(axis=1))
-
-
 def crossed(size: int, questions: int) -> tuple[Outputs, Outputs]:
     """Return values 0..0 1..1 and 1..1 0..0: each moves by one, some up and some down."""
     row = np.repeat([0, 1], questions // 2)
@@ -217,9 +218,7 @@ def crossed(size: int, questions: int) -> tuple[Outputs, Outputs]:
 def no_threshold_noise(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """Answers "below" are not free without a noisy threshold."""
     return both(
-        run_session(
-            np.full((size, 40), x), np.full((size, 1), 4), dice.laplace(2, size, 40), 1
-        ).max(axis=1)
+        run_session(np.full((size, 40), x), np.full((size, 1), 4), dice.laplace(2, size, 40), 1)
         for x in (0, 1)
     )
 
@@ -227,7 +226,7 @@ def no_threshold_noise(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
 def no_query_noise(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """[LSL17] Algorithm 5 (Stoddard et al. 2014): the noisy threshold alone, and no stop."""
     return both(
-        run_session(values, dice.laplace(2, size, 1), np.zeros((size, 2)), None) @ [1, 10]
+        run_session(values, dice.laplace(2, size, 1), np.zeros((size, 2)), None)
         for values in crossed(size, 2)
     )
 
@@ -242,15 +241,15 @@ def answers_reuse_noise(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     for x in (0, 1):
         noise = dice.laplace(2, size, 6)
         answers = run_session(np.tile(row + x, (size, 1)), dice.laplace(2, size, 1), noise, 1)
-        given = coarse(2 + x + noise[:, 5], 1)
-        outputs.append(np.where(answers[:, 5] == 1, given, -99))
+        given = coarse(row + x + noise, 1)
+        outputs.append(np.where(answers == 1, given, np.where(answers == 9, BLANK, -99)))
     return outputs[0], outputs[1]
 
 
 def no_stop(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """[LSL17] Algorithm 6 (Chen et al. 2015): any number of "above" at the price of one."""
     return both(
-        balance(run_session(v, dice.laplace(2, size, 1), dice.laplace(2, size, 40), None))
+        run_session(v, dice.laplace(2, size, 1), dice.laplace(2, size, 40), None)
         for v in crossed(size, 40)
     )
 
@@ -258,7 +257,7 @@ def no_stop(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
 def noise_not_scaled(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     """[LSL17] Algorithm 4 (Lee and Clifton 2014): ten "above" with the noise of one."""
     return both(
-        balance(run_session(v, dice.laplace(4, size, 1), dice.laplace(4 / 3, size, 20), 10))
+        run_session(v, dice.laplace(4, size, 1), dice.laplace(4 / 3, size, 20), 10)
         for v in crossed(size, 20)
     )
 
@@ -268,7 +267,7 @@ def noise_of_one_direction(dice: Dice, size: int) -> tuple[Outputs, Outputs]:
     return both(
         run_session(
             np.tile(row, (size, 1)), dice.laplace(10, size, 1), dice.laplace(1 / 0.9, size, 4), 1
-        )[:, 3]
+        )
         for row in ([0, 0, 0, 1], [1, 1, 1, 0])
     )
 
@@ -279,10 +278,10 @@ ZOO: Final[dict[Sample, tuple[Claim, int]]] = {
     ten_percent_under: (ONE, 65_536),
     doubled_geometric: (ONE, 512),
     float_laplace: (ONE, 512),
-    wrong_adjacency: (ONE, 512),
+    wrong_adjacency: (ONE, 1_024),
     classical_gaussian: (Claim.epsilon(8, 0.05), 131_072),
     one_sided: (ONE, 512),
-    no_factor_two: (ONE, 2_048),
+    no_factor_two: (ONE, 4_096),
     maximum_with_value: (ONE, 1_024),
     reused_noise: (ONE, 512),
     keys_without_threshold: (Claim.epsilon(1, 0.01), 512),
@@ -292,15 +291,15 @@ ZOO: Final[dict[Sample, tuple[Claim, int]]] = {
     error_on_one_row: (ONE, 512),
     nan_through_the_clip: (ONE, 512),
     prefix_subsample: (ONE, 512),
-    tree_of_one_level: (ONE, 1_024),
+    tree_of_one_level: (ONE, 512),
     redefined_column: (ONE, 512),
-    refunding_filter: (ONE, 4_096),
+    refunding_filter: (ONE, 16_384),
     holdout_without_noise: (ONE, 512),
     no_threshold_noise: (ONE, 16_384),
-    no_query_noise: (ONE, 1_024),
+    no_query_noise: (ONE, 512),
     answers_reuse_noise: (ONE, 65_536),
-    no_stop: (ONE, 512),
-    noise_not_scaled: (ONE, 2_048),
+    no_stop: (ONE, 2_048),
+    noise_not_scaled: (ONE, 8_192),
     noise_of_one_direction: (ONE, 32_768),
 }
 """Each broken mechanism, what it claims, and how many samples of each side disproved that."""
@@ -319,3 +318,13 @@ def test_a_broken_mechanism_is_convicted(sample: Sample, entropy: SeededEntropy)
 
     assert needed is not None
     assert taken / 8 <= needed <= taken * 8
+
+
+def test_the_page_tells_how_many_samples_it_took() -> None:
+    """docs/audit.md lists every broken mechanism in this order, with the number noted here."""
+    page = (PROJECT / "docs" / "audit.md").read_text(encoding="utf-8")
+    table = page.split("| broken mechanism | samples |\n|---|---:|\n")[1].split("\n\n")[0]
+    told = [int(line.split("|")[2].replace(",", "")) for line in table.splitlines()]
+
+    assert [taken for _, taken in ZOO.values()] == told
+    assert f"keeps {len(ZOO)} broken mechanisms" in page

@@ -1,9 +1,12 @@
 """A hundred audits of every mechanism and of holdout sessions: none of ours is ever convicted."""
 
+import numpy as np
 import pytest
 from scipy import special
 
-from confide.audit import CONFIDENCE, Verdict, holdout_cases, mechanism_cases, run_cases
+from confide.audit import CONFIDENCE, Claim, Verdict, holdout_cases, mechanism_cases, run_cases
+from confide.audit.cases import sample_case
+from confide.mechanisms import Laplace
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
 
@@ -17,7 +20,7 @@ def test_a_hundred_audits_convict_nothing_of_ours(entropy: SeededEntropy) -> Non
     """In 100 small audits of mechanisms and sessions, accusations are no more than chance allows.
 
     Each audit accuses with probability at most 1/1000, so seven or more of 100 have a probability
-    below 1e-9 where all claims are true. One that is 20 % short would be found each time.
+    below 1e-9 where all claims are true. What so small an audit would see is tried below.
     """
     accused = 0
     for _ in range(AUDITS):
@@ -26,3 +29,27 @@ def test_a_hundred_audits_convict_nothing_of_ours(entropy: SeededEntropy) -> Non
         accused += any(finding.verdict is Verdict.CONVICTED for finding in findings)
 
     assert special.bdtrc(accused - 1, AUDITS, 1 - CONFIDENCE) > ALPHA
+
+
+@pytest.mark.statistical
+def test_a_hundred_audits_convict_a_quarter_of_the_noise_many_times(
+    entropy: SeededEntropy,
+) -> None:
+    """One mechanism among them with a quarter of its noise is accused in nine of ten audits.
+
+    Were it accused in half of them only, 75 of 100 would have a probability below 1e-6.
+    """
+    quiet = Laplace(1, 1)
+
+    def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
+        sides = [np.full(count, value) for value in (0, 1)]
+        left, right = (np.asarray(quiet.release(side, entropy=entropy)) for side in sides)
+        return left, right
+
+    among = len([*mechanism_cases(SAMPLES, entropy), *holdout_cases(SAMPLES)])
+    case = sample_case(
+        "a quarter", "0 and 1", "alone", claim=Claim.epsilon("0.25"), draw=draw, samples=SAMPLES
+    )
+    found = [case.run((1 - CONFIDENCE) / among).verdict for _ in range(AUDITS)]
+
+    assert 75 < found.count(Verdict.CONVICTED)

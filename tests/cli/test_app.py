@@ -176,6 +176,27 @@ def test_init_check_and_ask(here: Path) -> None:
     assert 0 == run("sql", question, "--epsilon", "1", "--config", "new.toml").exit_code
 
 
+ODD = {
+    "a letter of Latin-1": (b"pid,Gr\xf6\xdfe\n1,2\n", "not written in UTF-8"),
+    "semicolons": (b"pid;x\n1;2\n", "separated by ';'"),
+    "one name twice": (b"pid,a,a\n1,2,3\n", "two columns called 'a'"),
+    "nothing": (b"", "no first line"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_init_says_how_to_mend_an_odd_file(here: Path, case: str) -> None:
+    """A file that cannot be drafted from is refused in plain words, with what to do."""
+    body, said = ODD[case]
+    (here / "odd.csv").write_bytes(body)
+    shown = run("init", "odd.csv", "--config", "new.toml")
+
+    assert 2 == shown.exit_code
+    assert said in shown.stderr
+    assert case == "nothing" or 'python -c "' in shown.stderr
+    assert "codec" not in shown.stderr
+
+
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_the_survey_can_be_had_as_a_file(here: Path, name: str) -> None:
     """`confide demo --data` writes the survey, from which `confide init` drafts a declaration."""

@@ -130,3 +130,13 @@ def test_a_restored_ledger_is_refused(here: Path) -> None:
 
     assert 3 == shown.exit_code
     assert "ledger-behind" in shown.stderr
+
+
+def test_the_books_of_either_relation_are_shown(here: Path) -> None:
+    """What is spent under neighbours = "replace" can be looked at, verified and exported."""
+    declared = DECLARATION.replace("epsilon = 1\n", 'epsilon = 1\nneighbours = "replace"\n')
+    (here / "confide.toml").write_text(declared, encoding="utf-8")
+    assert 0 == ask().exit_code
+    looks = [run("budget"), run("ledger", "--verify"), run("ledger", "--export", "x.jsonl")]
+
+    assert [0, 0, 0] == [look.exit_code for look in looks]

@@ -93,7 +93,7 @@ def test_cut_connections_change_nothing(postgres: Postgres) -> None:
     with postgres.connect("postgres") as admin:
         while program.poll() is None:
             time.sleep(draw.uniform(0.005, 0.05))
-            cuts += cut_connection(admin, name)
+            cuts += cut_connection(admin, name, spared=4)  # a lone one would never get through
     told = finish(program)
 
     assert cuts > 20

@@ -286,14 +286,29 @@ def test_a_hold_lets_one_reading_pass() -> None:
         curator._engine.run(plan, hold)
 
 
+def test_a_text_that_comes_again_means_the_same() -> None:
+    """What is kept of an earlier reading is what a new one gives; refusals are not kept."""
+    curator, refused = open_curator(), "SELECT note FROM visits"
+    first, again = curator._read(QUESTION), curator._read(QUESTION)
+    said = []
+    for _ in range(2):
+        with pytest.raises(UnsupportedQuery) as caught:
+            curator._read(refused)
+        said.append(str(caught.value))
+
+    assert read_sql(QUESTION, curator._names) == first
+    assert first is again
+    assert said[0] == said[1]
+
+
 class Listening:
     """A connection that notes every statement before it runs it."""
 
     def __init__(self, connection: Any, heard: list[str]) -> None:
         self._connection, self._heard = connection, heard
 
-    def execute(self, statement: str, *more: object) -> Any:
-        self._heard.append(statement)
+    def execute(self, statement: Any, *more: object) -> Any:
+        self._heard.append(statement.query)
         return self._connection.execute(statement, *more)
 
 

@@ -1,6 +1,7 @@
 """The cut takes short cuts; the rows that stay are those of the plain rule."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from confide.declare import Kind
 from confide.engines import marks
 from confide.engines.cuts import MOST_LEVELS, cut_rows
 from confide.engines.fragments import UNIT, column, select, table
+from confide.engines.shortcuts import sort_once
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -59,12 +61,20 @@ def draw_rows(rng: np.random.Generator) -> pa.Table:
     )
 
 
-def cut(rows: pa.Table, limits: tuple[int, int], keys: list[str], salt: str) -> Counter[Any]:
-    """Return the rows that the cut keeps."""
+def cut(
+    rows: pa.Table,
+    limits: tuple[int, int],
+    keys: list[str],
+    salt: str,
+    shape: Callable[[sql.Select], None] = lambda _: None,
+) -> Counter[Any]:
+    """Return the rows that the cut keeps, in a shape that each of its selections is brought to."""
     connection = duckdb.connect()
     connection.register("drawn", rows)
     chosen = select(map(column, [UNIT, *keys, *PARTS]), table("drawn"))
     kept = cut_rows(chosen, Contribution(*limits, is_cut=True), keys, PARTS, salt, kinds=KINDS)
+    for part in list(kept.find_all(sql.Select)):
+        shape(part)
     return Counter(connection.execute(kept.sql("duckdb")).fetchall())
 
 
@@ -90,6 +100,32 @@ def test_the_rows_that_stay_are_those_of_the_plain_rule(
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
     assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_the_same_rows_stay_where_they_are_sorted_once(
+    limits: tuple[int, int], keys: list[str], rng: np.random.Generator
+) -> None:
+    """Groups ranked among the first rows of a unit have the ranks that they have among all."""
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
+
+    assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt, sort_once)
+
+
+def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None:
+    """The other shape has no join, and ranks nothing but rows over all rows."""
+    chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
+    kept = cut_rows(chosen, Contribution(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS)
+    for part in list(kept.find_all(sql.Select)):
+        sort_once(part)
+    outer, inner = kept.find_all(sql.Window)
+    ranking = outer.find_ancestor(sql.Select)
+    assert ranking is not None
+
+    assert kept.find(sql.Join) is None
+    assert ["DENSE_RANK", "ROW_NUMBER"] == [outer.this.name, inner.this.name]
+    assert [inner] == list(ranking.args["from_"].find_all(sql.Window))
 
 
 @pytest.mark.parametrize("most", [1, 3, MOST_LEVELS])

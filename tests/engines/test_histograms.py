@@ -108,3 +108,22 @@ def test_rows_of_no_condition_are_not_counted() -> None:
 
     assert [[2], [1]] == [part.tolist() for part in counts[()]]
     assert [[], []] == [part.tolist() for part in nothing[()]]
+
+
+@pytest.mark.parametrize("high", [254, 255, 256, 70_000])
+@pytest.mark.parametrize("listed", [2, 255, 256, 257])
+def test_cells_and_lists_of_any_size_are_counted(high: int, listed: int) -> None:
+    """Where numbers of few bits end, whether of cells or of listed texts, no row is lost."""
+    names = [f"k{place}" for place in range(listed)]
+    keys = [names[0], names[-1], names[-1], "unlisted"]
+    columns = {"x": cf.Int(0, high), "k": cf.Category(names)}
+    curator = open_curator([0.0, high, high + 9.0, 1.0], keys, **columns)
+    plan, counts = count(curator, "SELECT k, MEDIAN(x) AS m FROM t GROUP BY k")
+    cells = plan.histograms[0].cells
+    found = {
+        key[0]: (cells.middle(pair[0]).tolist(), pair[1].tolist()) for key, pair in counts.items()
+    }
+
+    assert ([0.0], [1]) == found["k0"]
+    assert [2] == found[names[-1]][1]
+    assert cells.ends(counts[names[-1],][0])[1][0] >= high

@@ -29,10 +29,14 @@ KINDS: Final = {
     "real": Kind.FLOAT,
     "day": Kind.DATE,
     "truth": Kind.BOOL,
+    "word": Kind.TEXT,
 }
 NAMES: Final = list(KINDS)
-TYPES: Final = ("BIGINT", "TEXT", "BIGINT", "DOUBLE PRECISION", "DATE", "BOOLEAN")
-ARROW: Final = (pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.bool_())
+TYPES: Final = ("BIGINT", "TEXT", "BIGINT", "DOUBLE PRECISION", "DATE", "BOOLEAN", "TEXT")
+ARROW: Final = (
+    *(pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.bool_()),
+    pa.string(),
+)
 ODD: Final[dict[str, tuple[Any, ...]]] = {
     UNIT: (0, 1, -1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63), 12_345),
     "text": ("", "a", "A", "ä", "a\u0308", "👩‍🚀", "it's", "  ", "%_\\", "z" * 100, None),
@@ -40,6 +44,7 @@ ODD: Final[dict[str, tuple[Any, ...]]] = {
     "real": (0.0, 0.5, 1.5, 2.5, -0.25, 1e-320, 1e300, -1e300, 1.7976931348623157e308, None),
     "day": (date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31), None),
     "truth": (True, False, None),
+    "word": ("", "a", "b", "é", None),
 }
 ROWS: Final = 400
 ALIKE: Final = 12_000
@@ -85,7 +90,7 @@ def run_there(
     with postgres.connect(name) as connection:
         connection.execute(f"CREATE TABLE odd ({listed})")
         with connection.cursor() as cursor:
-            cursor.executemany("INSERT INTO odd VALUES (%s, %s, %s, %s, %s, %s)", rows)
+            cursor.executemany(f"INSERT INTO odd VALUES ({', '.join(['%s'] * len(NAMES))})", rows)
             text = POSTGRESQL.write(statement)
             return cursor.execute(text).fetchall()
 
@@ -134,7 +139,7 @@ def test_the_same_rows_stay_on_postgresql(
 
     def write() -> sql.Select:
         chosen = select(map(column, NAMES), table("odd"))
-        keys, parts = ["day", "whole"], ["text", "real", "truth"]
+        keys, parts = ["day", "whole"], ["text", "real", "truth", "word"]
         return cut_rows(chosen, Contribution(*limits, is_cut=True), keys, parts, salt, kinds=KINDS)
 
     here = run_here(rows, write())

@@ -3,12 +3,15 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from confide.cli.owner import draft_declaration
 from confide.curator import Curator
 from confide.declare import (
     Bool,
@@ -23,6 +26,7 @@ from confide.declare import (
     Text,
 )
 from confide.engines import open_engine
+from confide.engines.opening import read_address
 from confide.engines.postgres import PostgreSQL
 from confide.engines.postgres_types import Stored, shape_unit
 from confide.errors import BadDeclaration, Fault
@@ -63,6 +67,44 @@ def owner_log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
     """Return what the owner is told, and see that it holds none of the rows' values."""
     with caplog.at_level(logging.WARNING, "confide.owner"):
         yield lambda: "\n".join(record.getMessage() for record in caplog.records)
+
+
+def test_a_draft_has_the_names_and_types_of_the_database(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """A draft names the table and its columns, each with its type, and reads no row."""
+    with warehouse.connect() as connection:
+        connection.execute("CREATE ROLE drafter LOGIN; CREATE SCHEMA clinic")
+        connection.execute(
+            "ALTER TABLE visits SET SCHEMA clinic; ALTER TABLE clinic.visits ADD z box"
+        )
+        connection.execute("GRANT USAGE ON SCHEMA clinic TO drafter")
+    address = warehouse.at("clinic.visits").replace("postgres@", "drafter@")
+    draft_declaration(Console(quiet=True), [address], tmp_path / "confide.toml")
+    draft = (tmp_path / "confide.toml").read_text(encoding="utf-8")
+    expected = {
+        "[tables.visits]",
+        f'source = "{address}"',
+        '# cost = { type = "float", low = LOW, high = HIGH }',
+        '# day = { type = "date", low = YYYY-MM-DD, high = YYYY-MM-DD }',
+        '# z = { type = "TYPE" }  # int, float, category, text, bool or date',
+    }
+
+    assert expected <= set(draft.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("spark:visits", "postgresql://user@host/database"),
+        ("postgresql:///none?host=/nowhere&table=t", "PostgreSQL cannot be read"),
+        ("postgresql:///none?host=/nowhere", "must name one table"),
+    ],
+)
+def test_a_draft_says_what_it_can_be_made_from(source: str, said: str) -> None:
+    """An address that is none of PostgreSQL, or leads nowhere, is the owner's to mend."""
+    with pytest.raises(BadDeclaration, match=said):
+        read_address(source)
 
 
 def ask_in_vain(curator: Curator, key: str = "k") -> None:

@@ -112,3 +112,26 @@ def test_units_that_have_several_texts_are_refused(unit: Any) -> None:
     table = pa.table({"pid": [unit], "v": [1]})
     with pytest.raises(BadDeclaration, match="in several ways"):
         Curator([Table("t", table, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1))
+
+
+@pytest.mark.parametrize(
+    ("said", "lines", "unit", "column"),
+    [
+        ("no column 'war'; declare one that it has, such as ward", "pid,ward\n1,a\n", "pid", "war"),
+        ("no column 'pi'; declare one that it has, such as pid", "pid,ward\n1,a\n", "pi", "ward"),
+        ("declare one that it has, such as pid, ward", "pid,ward\n1,a\n", "z", "ward"),
+        ("a single one called 'pid;ward'", "pid;ward\n1;a\n", "pid", "ward"),
+        ("commas between columns and points", "pid;ward\n1;2,5\n2;3,5\n", "pid", "ward"),
+    ],
+)
+def test_the_owner_hears_what_a_source_lacks(
+    said: str, lines: str, unit: str, column: str, tmp_path: Path
+) -> None:
+    """A column that is not there, or a file with other separators, is told with what to write."""
+    path = tmp_path / "t.csv"
+    path.write_text(lines, encoding="utf-8")
+    table = Table("t", path, unit=unit, columns={column: Int(0, 9)})
+    with pytest.raises(BadDeclaration) as caught:
+        Curator([table], budget=Budget(1))
+
+    assert said in str(caught.value)

@@ -161,6 +161,36 @@ def test_a_table_changed_under_us_is_a_fault(
     assert "1/5" == str(curator.budget.spent.share)
 
 
+def test_a_public_table_stays_as_it_was_opened(spark: Spark) -> None:
+    """What is written to a public table later is not seen, so that no row meets two partners."""
+    name = spark.save(pa.table({"k": ["a", "b"], "w": [2, 3]}))
+    public = PublicTable("p", f"spark:{name}")
+    curator = Curator([declare(spark.frame(ROWS)), public], budget=MUCH)
+    text = "SELECT SUM(p.w) AS s FROM t JOIN p ON t.k = p.k"
+    before = [round(row["s"]) for row in curator.sql(text, epsilon=1e9).rows]
+    spark.session.sql(f"INSERT INTO {name} VALUES ('b', 1000)")
+    after = curator.sql(text, epsilon=1e9, fresh=True).rows
+
+    assert [2 + 3 + 3] == before
+    assert before == [round(row["s"]) for row in after]
+    assert [3] == [row[0] for row in spark.session.sql(f"SELECT COUNT(*) FROM {name}").collect()]
+
+
+def test_a_unit_that_is_no_longer_unique_is_a_fault(
+    spark: Spark, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second row of a unit declared unique is found before rows are added up."""
+    name = spark.save(pa.table({"pid": [1, 2], "x": [1.0, 2.0]}))
+    columns = {"x": Float(0, 50)}
+    table = Table("t", f"spark:{name}", unit="pid", columns=columns, unique=True)
+    curator = Curator([table], budget=MUCH)
+    spark.session.sql(f"INSERT INTO {name} VALUES (2, 3.0)")
+
+    with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault):
+        curator.sql("SELECT SUM(x) AS s FROM t", epsilon=1e9)
+    assert "unique" in caplog.text
+
+
 def test_a_session_that_ends_is_a_fault(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     """When Spark is gone the analyst hears of a fault, and the same key resumes the question."""
     curator = Curator([declare(spark.frame(ROWS))], budget=Budget(10))

@@ -237,3 +237,14 @@ def test_validity_alone_and_other_neighbours_are_refused() -> None:
         Holdout(
             N, N, queries=10, overfits=2, epsilon=1, curator=open_curator(neighbours="add-remove")
         )
+
+
+def test_exports_hide_the_noisy_threshold() -> None:
+    """Steps that stand alike have different seals: each covers 256 bits that no one else has."""
+    curator = open_curator()
+    Holdout(N, N, curator=curator, **TERMS).ask(HALF, HALF)
+    found = [curator.ledger.answer(entry.number) for entry in curator.ledger.entries()]
+    blinds = [stored.noisy["blind"] for stored in found if stored is not None]
+
+    assert [64, 64] == [len(blind) for blind in blinds]
+    assert blinds[0] != blinds[1]

@@ -1,6 +1,7 @@
 """Tools for language models, through the SDK's own client."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,31 @@ from confide.server.agents import OfficeAsker
 from confide.server.office import Caller, Office
 from mcp import Client, StdioServerParameters
 from support.service import COUNT, House, bearer, build_house, serving
+from support.tree import ROOT
 
-TOOLS = ["ask", "budget", "history", "holdout_ask", "list_tables", "preview"]
+TOOLS = [
+    "ask",
+    "budget",
+    "choose",
+    "estimate",
+    "history",
+    "holdout_ask",
+    "list_tables",
+    "preview",
+    "release",
+    "watch",
+    "watch_ask",
+]
+TOTAL = "SELECT COUNT(*) AS n FROM visits"
+OLD = "SELECT COUNT(*) AS n FROM visits WHERE age >= 60"
+MEAN = {"statistic": "mean", "table": "visits", "column": "age"}
+PAID: list[tuple[str, dict[str, Any]]] = [
+    ("ask", {"sql": COUNT}),
+    ("choose", {"candidates": {"all": TOTAL, "old": OLD}}),
+    ("release", {"queries": [TOTAL, COUNT], "weights": [1, 0.5]}),
+    ("watch", {"threshold": -1e9}),
+    ("estimate", MEAN),
+]
 ASK = {"sql": COUNT, "share": "1%"}
 DECLARED = """\
 [budget]
@@ -89,6 +113,13 @@ def test_the_tools_teach_their_rules(house: House) -> None:
         assert word in instructions
 
 
+def test_the_page_of_agents_lists_the_tools() -> None:
+    """docs/agents.md has a row for each tool, and for no other."""
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+
+    assert TOOLS == sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+
+
 def test_a_model_asks_within_the_budget(house: House) -> None:
     """List, preview, ask, repeat, look at budget and history: only the first asking costs."""
     shown, before, first, again, budget, history = call(
@@ -143,6 +174,96 @@ def test_a_fault_tells_a_model_nothing(house: House) -> None:
     assert all(result.is_error for result in results)
     assert 1 == len({said(result) for result in results})
     assert "Smith" not in said(results[0])
+
+
+def test_each_way_of_asking_gives_its_own_answer(house: House) -> None:
+    """A choice tells a name, a batch answers in order, an estimate too; repeats are free."""
+    given = [(tool, {**asked, "share": "1%"}) for tool, asked in PAID if tool != "watch"]
+    _, choice, batch, mean, *again, budget = call(tools_of(house), *given, *given, ("budget", {}))
+
+    assert choice.structured_content["value"] in ("all", "old")
+    assert [["n"], ["ward", "n"]] == [one["columns"] for one in batch.structured_content["answers"]]
+    assert mean.structured_content["lows"][0] <= mean.structured_content["highs"][0]
+    assert not any(result.is_error for result in again)
+    assert "1/25" == budget.structured_content["spent"]["share"]
+
+
+def test_a_watch_is_paid_once_and_asked_by_its_number(house: House) -> None:
+    """Opening costs, "below" is free, a key is told the same, and after "above" it is over."""
+    high, low = call(
+        tools_of(house),
+        ("watch", {"threshold": 1e9, "share": "1%"}),
+        ("watch", {"threshold": -1e9, "share": "1%", "key": "k"}),
+    )
+    number = low.structured_content["watch"]
+    said_to_low = {"watch": number, "sql": TOTAL, "key": "once"}
+    below, above, again, over, same, budget = call(
+        tools_of(house),
+        ("watch_ask", {"watch": high.structured_content["watch"], "sql": TOTAL}),
+        ("watch_ask", said_to_low),
+        ("watch_ask", said_to_low),
+        ("watch_ask", {"watch": number, "sql": TOTAL}),
+        ("watch", {"threshold": -1e9, "share": "1%", "key": "k"}),
+        ("budget", {}),
+    )
+
+    assert {"above": False, "left": 1} == below.structured_content
+    assert {"above": True, "left": 0} == above.structured_content == again.structured_content
+    assert "budget-exceeded: " in said(over)
+    assert (number, True) == tuple(same.structured_content[name] for name in ("watch", "reused"))
+    assert "1/50" == budget.structured_content["spent"]["share"]
+
+
+@pytest.mark.parametrize(("tool", "given"), PAID, ids=[tool for tool, _ in PAID])
+def test_no_tool_passes_what_an_agent_was_handed(
+    house: House, tool: str, given: dict[str, Any]
+) -> None:
+    """Whatever it asks by, an agent of one twentieth is refused a tenth and spends nothing."""
+    parent = house.tokens.find(house.ana)
+    bot, _ = house.tokens.make("ana", label="bot", limit=Share.floor("1/20"), parent=parent)
+    past, within, budget = call(
+        tools_of(house, bot),
+        (tool, {**given, "share": "10%"}),
+        (tool, {**given, "share": "4%"}),
+        ("budget", {}),
+    )
+
+    assert "budget-exceeded: " in said(past)
+    assert not within.is_error
+    assert "1/100" == budget.structured_content["left"]["share"]
+
+
+def test_an_agent_uses_up_no_session_of_its_analyst(house: House) -> None:
+    """What ana paid for is no agent's: its number is refused like one that is not there."""
+    parent = house.tokens.find(house.ana)
+    bot, _ = house.tokens.make("ana", label="bot", limit=Share.floor("1/20"), parent=parent)
+    (opened,) = call(tools_of(house), ("watch", {"threshold": -1e9, "share": "1%"}))
+    number = opened.structured_content["watch"]
+    asked = [("watch_ask", {"watch": one, "sql": TOTAL}) for one in (number, number + 999)]
+    theirs, nothing = call(tools_of(house, bot), *asked)
+    (own,) = call(tools_of(house), asked[0])
+
+    assert said(theirs) == said(nothing)
+    assert "not-yours: " in said(theirs)
+    assert {"above": True, "left": 0} == own.structured_content
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("estimate", {"statistic": "mean", "table": "visits", "share": "1%"}),
+        ("estimate", {**MEAN, "bins": 3, "share": "1%"}),
+        ("ask", {"sql": TOTAL, "share": "a lot"}),
+    ],
+)
+def test_what_has_another_shape_is_told_where(
+    house: House, tool: str, given: dict[str, Any]
+) -> None:
+    """A tool that is given too little or too much says which word, as the routes do."""
+    (refused,) = call(tools_of(house), (tool, given))
+
+    assert "malformed-request: " in said(refused)
+    assert 0 == house.curator.budget.spent.share
 
 
 def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:
@@ -204,12 +325,17 @@ def test_tools_reach_a_server_far_away(house: House, served: str) -> None:
             ("budget", {}),
             ("history", {}),
         )
+        others = call(tools, *((tool, {**given, "share": "1%"}) for tool, given in PAID[1:]))
+        number = others[2].structured_content["watch"]
+        (told,) = call(tools, ("watch_ask", {"watch": number, "sql": TOTAL}))
 
     assert shown.structured_content["tables"]
     assert before.structured_content["cost"] == answer.structured_content["cost"]
     assert "unsupported-query: " in said(refused)
     assert "1/100" == budget.structured_content["spent"]["share"]
     assert 1 == len(history.structured_content["answers"])
+    assert not any(result.is_error for result in others)
+    assert {"above": True, "left": 0} == told.structured_content
 
 
 def test_tools_over_the_standard_streams(tmp_path: Path) -> None:

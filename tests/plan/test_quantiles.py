@@ -1,13 +1,14 @@
 """How far one unit can move the law of a chosen quantile: computed on databases, not believed.
 
 Random questions are asked of 200 pairs of neighbouring databases at once (support/people.py), from
-plan to engine. On both sides the score of every cell is computed for each of the three choices;
-where scores move by amounts between x and y, log-probabilities span rate * (y - x), and what they
-span in the groups of a world adds up. The two ends are chosen on either side of a value: whichever
-cell that is, what both span is added.
+plan to engine. On both sides the score of every cell is computed for each of the three choices, for
+the value from averaged rows; where scores move by amounts between x and y, log-probabilities span
+rate * (y - x), and what they span in the groups of a world adds up. The two ends are chosen on
+either side of a value: whichever cell that is, what both span is added.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -35,6 +36,7 @@ from confide.plan import EvenCells, Plan, Quantile
 from confide.plan.quantiles import plan_quantile, read_level
 from confide.query.sql import read_sql
 from confide.query.tree import Value
+from support.averages import average_pair
 from support.entropy import SeededEntropy
 from support.grammar import draw_quantiles
 from support.people import Limits, change_one, declare_worlds, draw_worlds
@@ -42,11 +44,13 @@ from support.reach import WORLDS
 
 LIMITS: Final = (Limits(1, 1, unique=True), Limits(3, 2), Limits(6, 1))
 QUESTIONS: Final = 5
+CELLS: Final = 64
 SALT: Final = "grain"
 NOTHING: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 LOSSES: Final = (PureLoss(1), GaussianLoss(Fraction(1, 3)), RenyiLoss(9, Fraction(1, 2)))
 
 Integers = NDArray[np.int64]
+Rule = Callable[[Pair, int, int], Pair]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +86,20 @@ def draw_twins(limits: Limits, neighbours: Neighbours, rng: np.random.Generator)
     return Twins(Curator([tables[0]], budget=budget, neighbours=neighbours), *sides)
 
 
-def score_cells(counts: Pair, quantile: Quantile, where: Integers, count: int) -> list[Integers]:
-    """Return the score of the cells that begin at each break, as the law of `Quantile` says."""
+def rank_cells(counts: Pair, where: Integers, row: int) -> tuple[Integers, Integers]:
+    """Return the ranks at which some cells begin and end."""
     filled, rows = counts
-    top, row = quantile.level.numerator, 2 * quantile.level.denominator
-    summed = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
-    before = summed[np.searchsorted(filled, where, side="left")]
-    first, last = row * before, row * summed[np.searchsorted(filled, where, side="right")]
-    total = row * int(rows.sum())
-    rank = 2 * top * (int(rows.sum()) - 1) + quantile.level.denominator
+    summed = row * np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
+    first, last = (np.searchsorted(filled, where, side=side) for side in ("left", "right"))
+    return summed[first], summed[last]
+
+
+def score_cells(old: Pair, evened: Pair, quantile: Quantile, where: Integers) -> list[Integers]:
+    """Return the score of the cells that begin at each break, as the law of `Quantile` says."""
+    rows, row = int(old[1].sum()), 2 * quantile.level.denominator
+    first, last = rank_cells(old, where, row)
+    total = row * rows
+    rank = 2 * quantile.level.numerator * (rows - 1) + quantile.level.denominator
     low, high = rank - quantile.low.shift, rank + quantile.high.shift
     low = low if quantile.low.edge is None else min(low, total - quantile.low.edge)
     high = high if quantile.high.edge is None else max(high, quantile.high.edge)
@@ -98,18 +107,23 @@ def score_cells(counts: Pair, quantile: Quantile, where: Integers, count: int) -
         0 if end.is_flat else gap
         for end, gap in ((quantile.low, first - low), (quantile.high, high - last))
     ]
-    gaps = [np.maximum(first - rank, rank - last)]
+    begin, end = rank_cells(evened, where, row)
+    gaps = [np.maximum(begin - rank, rank - end)]
     gaps += [np.maximum(low - last, inner[0]), np.maximum(first - high, inner[1])]
     return [-np.maximum(gap, 0) for gap in gaps]
 
 
-def spans(old: Pair, new: Pair, quantile: Quantile, count: int) -> list[Fraction]:
+def spans(
+    old: Pair, new: Pair, quantile: Quantile, count: int, even: Rule = average_pair
+) -> list[Fraction]:
     """Return what log-probabilities span from one side to the other, of the value and the ends."""
-    where = np.unique([0, count - 1, *old[0], *(old[0] + 1), *new[0], *(new[0] + 1)])
+    evened = [even(one, quantile.beside, count) for one in (old, new)]
+    filled = np.concatenate([one[0] for one in (old, new, *evened)])
+    where = np.unique([0, count - 1, *filled, *(filled + 1)])
     where = where[where < count]
     pairs = zip(
-        score_cells(old, quantile, where, count),
-        score_cells(new, quantile, where, count),
+        score_cells(old, evened[0], quantile, where),
+        score_cells(new, evened[1], quantile, where),
         strict=True,
     )
     value, low, high = (after - before for before, after in pairs)
@@ -163,14 +177,14 @@ def test_no_unit_moves_a_choice_further_than_planned(
 
 
 def draw_counts(rng: np.random.Generator) -> Pair:
-    """Return up to 40 rows in a few of ten cells."""
-    cells = np.flatnonzero(rng.random(10) < 0.4)
+    """Return up to 40 rows in a few cells."""
+    cells = np.flatnonzero(rng.random(CELLS) < 4 / CELLS)
     return cells, rng.integers(1, 12, len(cells))
 
 
 def change_row(counts: Pair, cell: int, by: int) -> Pair:
     """Return the counts with a row more, or one less, in a cell; a row that is not there stays."""
-    table = np.bincount(counts[0], counts[1], minlength=10).astype(np.int64)
+    table = np.bincount(counts[0], counts[1], minlength=CELLS).astype(np.int64)
     table[cell] = max(table[cell] + by, 0)
     filled = np.flatnonzero(table)
     return filled, table[filled]
@@ -204,14 +218,14 @@ def test_a_rate_a_fifth_larger_would_be_caught(
     parts = [Fraction(0)] * 2
     for _ in range(1_000):
         first, second = draw_counts(rng), draw_counts(rng)
-        one, other = rng.integers(0, 10, 2).tolist()
+        one, other = rng.integers(0, CELLS, 2).tolist()
         moved = change_row(first, one, 1)
-        spent = spans(first, moved, quantile, 10)
+        spent = spans(first, moved, quantile, CELLS)
         if neighbours is Neighbours.REPLACE and is_grouped:
-            more = spans(second, change_row(second, other, 1), quantile, 10)
+            more = spans(second, change_row(second, other, 1), quantile, CELLS)
             spent = [a + b for a, b in zip(spent, more, strict=True)]
         elif neighbours is Neighbours.REPLACE:
-            spent = spans(moved, change_row(first, other, 1), quantile, 10)
+            spent = spans(moved, change_row(first, other, 1), quantile, CELLS)
         parts = list(map(max, parts, [a / b for a, b in zip(spent, planned, strict=True)]))
 
     assert max(parts) <= 1
@@ -227,6 +241,41 @@ def test_a_wrong_score_would_be_caught(rng: np.random.Generator) -> None:
     careless = replace(plan, quantiles=(replace(quantile, choice=wrong),))
 
     assert largest_parts(twins, careless)[0] > 1
+
+
+def follow_rows(counts: Pair, _: int, count: int) -> Pair:
+    """Average rows with more neighbours where there are more of them."""
+    return average_pair(counts, int(counts[1].sum()) // 5, count)
+
+
+@pytest.mark.parametrize(("even", "is_right"), [(average_pair, True), (follow_rows, False)])
+def test_averages_over_a_window_that_grows_would_be_caught(
+    even: Rule, rng: np.random.Generator, *, is_right: bool
+) -> None:
+    """Over a fixed number of neighbours the value spans at most epsilon, else more than that."""
+    granted, neighbours = PureLoss(1), Neighbours.ADD_REMOVE
+    quantile = plan_quantile(0, Fraction(1, 2), 1, neighbours, granted, is_grouped=False)
+    spent = []
+    for _ in range(400):
+        counts = draw_counts(rng)
+        moved = change_row(counts, int(rng.integers(0, CELLS)), 1)
+        spent.append(spans(counts, moved, quantile, CELLS, even)[0])
+
+    assert quantile.beside == 2
+    assert (max(spent) <= quantile.choice.epsilon) is is_right
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rows", "beside"), [("0.01", 1, 8), (1, 1, 2), (1, 3, 8), (2, 1, 1), (3, 1, 0)]
+)
+def test_rows_are_averaged_over_about_what_noise_covers(
+    epsilon: str | int, rows: int, beside: int
+) -> None:
+    """The fewer rows the noise covers the fewer are averaged, and none where it covers one."""
+    granted, neighbours = PureLoss(Fraction(epsilon)), Neighbours.ADD_REMOVE
+    quantile = plan_quantile(0, Fraction(1, 2), rows, neighbours, granted, is_grouped=False)
+
+    assert beside == quantile.beside
 
 
 def price(loss: BoundedRangeLoss, granted: Loss) -> Fraction:

@@ -155,8 +155,8 @@ class Careless:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def execute(self, statement: str) -> Any:
-        edited, times = self.ORDER.subn(r'\1) AS "the place"', statement)
+    def execute(self, statement: Any) -> Any:
+        edited, times = self.ORDER.subn(r'\1) AS "the place"', statement.query)
         assert times == 1, "the statement no longer looks as this test knows it"
         return self._connection.execute(edited)
 

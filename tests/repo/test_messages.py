@@ -1,7 +1,8 @@
 """Every refusal and every complaint says what is allowed, or what to type instead.
 
 A message either names what is allowed, or goes on behind its complaint with what to do; one that
-does neither leaves its reader alone. What a Fault says is for us, and is not looked at here.
+does neither leaves its reader alone. So does a fault that an owner or a caller can do something
+about; those in INSIDE tell of our own slips, and nobody outside can.
 """
 
 import re
@@ -9,7 +10,7 @@ import re
 import pytest
 from tools.list_messages import Message, error_kinds, list_messages
 
-from confide.errors import BadDeclaration, Refusal
+from confide.errors import BadDeclaration, Fault, Refusal
 from support.tree import modules
 
 modules()
@@ -19,6 +20,12 @@ KINDS = {
     if issubclass(kind, BadDeclaration | Refusal) and kind.__module__.startswith("confide.")
 }
 MESSAGES = [message for message in list_messages(KINDS) if not message.is_passed_on]
+FAULTS = {
+    name
+    for name, kind in error_kinds().items()
+    if issubclass(kind, Fault) and kind.__module__.startswith("confide.")
+}
+INSIDE = {"loss.enclosure", "plan.selection", "holdout.thresholdout", "server.agents"}
 HELPS = re.compile(
     r"; |:\n|: (?!\{)|\. [A-Z]|\b(?:must|needs?|needed|only|takes?|such as|one of|at most|at least"
     r"|write|send|1 to|go from|cannot be|can be|saved as|is (?:of|for|one|joined)"
@@ -43,6 +50,20 @@ def test_the_messages_are_found() -> None:
 def test_a_message_says_what_is_allowed_or_what_to_type(message: Message) -> None:
     """Each message has a word that allows something, or goes on behind its complaint."""
     assert HELPS.search(message.text), message.text
+
+
+def test_a_fault_says_what_to_do() -> None:
+    """Each fault that can be met from outside goes on behind its complaint with what to do."""
+    found = [
+        message
+        for message in list_messages(FAULTS - KINDS)
+        if not message.is_passed_on
+        and message.error != "AnsweredAlready"  # caught where it is raised
+        and message.module.removeprefix("confide.") not in INSIDE
+    ]
+
+    assert len(found) > 30
+    assert [] == [f"{named(one)} {one.text}" for one in found if not HELPS.search(one.text)]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=named)

@@ -13,7 +13,7 @@ from support.service import COUNT, House, bearer, open_house
 ASK = {"sql": COUNT, "share": "1/100"}
 TOTAL = "SELECT COUNT(*) AS n FROM visits"
 MEAN = {"statistic": "mean", "table": "visits", "column": "age", "share": "1/100"}
-WATCH = "0123456789abcdef" * 2
+WATCH = "987654321"
 ANALYST: list[tuple[str, str, Any]] = [
     ("GET", "/v1/tables", None),
     ("GET", "/v1/budget", None),
@@ -25,6 +25,7 @@ ANALYST: list[tuple[str, str, Any]] = [
     ("POST", "/v1/release", {"queries": [TOTAL], "share": "1/100"}),
     ("POST", "/v1/statistics", MEAN),
     ("POST", "/v1/watches", {"threshold": 5, "share": "1/100"}),
+    ("GET", f"/v1/watches/{WATCH}", None),
     ("POST", f"/v1/watches/{WATCH}/ask", {"sql": TOTAL}),
     ("DELETE", f"/v1/watches/{WATCH}", None),
     ("GET", "/v1/holdouts", None),

@@ -277,6 +277,49 @@ def test_slow_clients_are_sent_away(served: tuple[House, str, int]) -> None:
     assert all(body.startswith(b"HTTP/1.1 408") for body in bodies)
 
 
+HIDDEN = "GET /v1/ledger HTTP/1.1\r\nHost: x\r\n\r\n"
+HEADS = {
+    "two kinds of length": "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    + HIDDEN,
+    "two lengths": "Content-Length: 4\r\nContent-Length: 2\r\n\r\n{}" + HIDDEN,
+    "an odd encoding": "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + HIDDEN,
+    "a space before the colon": "Content-Length : 2\r\n\r\n{}" + HIDDEN,
+    "a length below zero": "Content-Length: -1\r\n\r\n{}" + HIDDEN,
+}
+
+
+@pytest.mark.parametrize("trick", HEADS)
+def test_no_request_hides_behind_another(served: tuple[House, str, int], trick: str) -> None:
+    """A head that two readers could read differently is refused, and its connection closed."""
+    house, _, port = served
+    head = f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {house.ana}\r\n"
+    with socket.create_connection(("127.0.0.1", port)) as caller:
+        caller.settimeout(30)
+        caller.sendall((head + HEADS[trick]).encode())
+        told = b"".join(iter(lambda: caller.recv(4_096), b""))
+
+    assert told.startswith((b"HTTP/1.1 400", b"HTTP/1.1 422"))
+    assert 1 == told.count(b"HTTP/1.1 ")
+
+
+def test_headers_lead_nowhere_else(house: House) -> None:
+    """Headers in which proxies write another path, method or caller change nothing here."""
+    headers = {
+        **bearer(house.ana),
+        "x-original-url": "/v1/ledger",
+        "x-rewrite-url": "/v1/ledger",
+        "x-http-method-override": "DELETE",
+        "x-forwarded-user": "head",
+        "x-forwarded-for": "127.0.0.1",
+        "forwarded": "for=127.0.0.1",
+        "host": "evil.example",
+    }
+    plain, dressed = house.get("/v1/budget"), house.client.get("/v1/budget", headers=headers)
+
+    assert (200, plain.json()) == (dressed.status_code, dressed.json())
+    assert 403 == house.client.get("/v1/ledger", headers=headers).status_code
+
+
 def test_a_thousand_open_connections_keep_nobody_out(served: tuple[House, str, int]) -> None:
     """With 1,000 idle connections open, the next caller is answered."""
     _, _, port = served

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 ANALYSTS = int(os.environ.get("CONFIDE_LOAD_ANALYSTS", "20"))
 QUESTIONS = int(os.environ.get("CONFIDE_LOAD_QUESTIONS", "10"))
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+TOTAL = "SELECT COUNT(*) AS n FROM visits"
 LOAD = [f"analyst{number}" for number in range(ANALYSTS)]
 KILL = [f"other{number}" for number in range(6)]
 PART = Fraction(1, ANALYSTS + len(KILL))
@@ -86,6 +87,26 @@ def test_many_analysts_at_once_are_charged_exactly(running: Running) -> None:
     assert ANALYSTS * QUESTIONS == len(set(delivered)) == len(delivered)
     assert {"answered"} == {states[entry] for entry in delivered}
     assert Share.floor(share).fraction * len(delivered) == after - before
+
+
+def test_workers_share_the_answers_of_a_watch(running: Running) -> None:
+    """Of twelve who ask one session at once, through any worker, as many hear "above" as paid."""
+    cluster, tokens = running
+    token = tokens[KILL[0]]
+    with connected(cluster, token) as connection:
+        number = connection.watch(-1e9, above=5, share=PART / 100).receipt.entry
+
+    def ask(_: int) -> bool:
+        with connected(cluster, token) as connection:
+            try:
+                return connection.take_up_watch(number).ask(TOTAL)
+            except BudgetExceeded:
+                return False
+
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(ask, range(12)))
+
+    assert [False] * 7 + [True] * 5 == sorted(told)
 
 
 def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:

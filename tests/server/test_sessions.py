@@ -9,10 +9,9 @@ import pytest
 
 import confide as cf
 from confide.client import Connection, connect
-from confide.client.refusals import NotYours, TooManyRequests
+from confide.client.refusals import NotYours
 from confide.server.bodies import Chosen, Estimated
-from confide.server.watches import IDLE_SECONDS, MOST_OPEN, Watches
-from support.service import House, build_house, open_house, serving
+from support.service import House, bearer, build_house, open_house, serving
 
 TOTAL = "SELECT COUNT(*) AS n FROM visits"
 OLD = "SELECT COUNT(*) AS n FROM visits WHERE age >= 60"
@@ -92,44 +91,57 @@ def test_a_key_of_a_watch_is_told_once(house: House) -> None:
     told = [house.post(path, {"sql": TOTAL, "key": "k"}).json() for _ in range(3)]
 
     assert [{"above": True, "left": 1}] * 3 == told
-    assert 422 == house.post(path, {"sql": OLD, "key": "k"}).status_code
+    assert 409 == house.post(path, {"sql": OLD, "key": "k"}).status_code
 
 
 def test_a_watch_belongs_to_who_opened_it(house: House) -> None:
-    """B and the owner can neither ask nor close A's session, nor tell that it is there."""
-    name = house.post("/v1/watches", {"threshold": 0, **SHARE}).json()["watch"]
-    none = "0" * 32
-    refused = [
-        house.post(f"/v1/watches/{watch}/ask", {"sql": TOTAL}, token)
-        for watch in (name, none)
-        for token in (house.ben, house.owner)
-    ]
+    """B and the owner can neither ask, see nor close A's session, nor tell that it is there."""
+    number = house.post("/v1/watches", {"threshold": 0, **SHARE}).json()["watch"]
+    refused = []
+    for path in (f"/v1/watches/{number}", f"/v1/watches/{number + 999}"):
+        for token in (house.ben, house.owner):
+            refused.append(house.post(f"{path}/ask", {"sql": TOTAL}, token))
+            refused.append(house.get(path, token))
+            refused.append(house.client.delete(path, headers=bearer(token)))
 
     assert {403} == {answer.status_code for answer in refused}
     assert 1 == len({answer.text for answer in refused})
+    assert 1 == house.get(f"/v1/watches/{number}").json()["left"]
 
 
-def test_several_workers_open_no_watch(tmp_path: Path) -> None:
-    """Where the next request may meet another process a session is refused, and not charged."""
-    with open_house(tmp_path, workers=2) as house:
-        answer = house.post("/v1/watches", {"threshold": 0, **SHARE})
+def test_several_workers_share_a_watch(tmp_path: Path) -> None:
+    """What one worker opened another goes on with, and the answers "above" are theirs together."""
+    one, other = (build_house(tmp_path, workers=2) for _ in range(2))
+    with one.client, other.client:
+        number = one.post("/v1/watches", {"threshold": -1e9, "above": 2, **SHARE}).json()["watch"]
+        path = f"/v1/watches/{number}/ask"
+        told = [house.post(path, {"sql": TOTAL}, one.ana) for house in (one, other, one)]
 
-        assert (422, "unsupported-query") == (answer.status_code, answer.json()["error"]["code"])
-        assert 0 == spent(house)
+        assert [200, 200, 429] == [answer.status_code for answer in told]
+        assert [1, 0] == [answer.json()["left"] for answer in told[:2]]
+        assert Fraction(1, 100) == spent(other, one.ana)
 
 
-def test_watches_are_few_and_end_when_idle(house: House) -> None:
-    """A caller has so many open at once; one that nobody asks for an hour is forgotten."""
-    now = [0.0]
-    kept, session = Watches(alone=True, clock=lambda: now[0]), house.curator.watch(0, share="1/100")
-    names = [kept.keep("analyst:ana", session) for _ in range(MOST_OPEN)]
-    with pytest.raises(TooManyRequests):
-        kept.check_room("analyst:ana")
-    kept.check_room("analyst:ben")
-    now[0] = IDLE_SECONDS + 1.0
-    kept.check_room("analyst:ana")
-    with pytest.raises(NotYours):
-        kept.ask("analyst:ana", names[0], TOTAL, None)
+def test_a_watch_that_was_opened_is_found_again(house: House) -> None:
+    """The same key finds the same session and pays once; other terms under it are refused."""
+    asked = {"threshold": 5, "key": "k", **SHARE}
+    first, again = house.post("/v1/watches", asked).json(), house.post("/v1/watches", asked).json()
+
+    assert first["watch"] == again["watch"]
+    assert (False, True) == (first["reused"], again["reused"])
+    assert 409 == house.post("/v1/watches", {**asked, "threshold": 6}).status_code
+    assert Fraction(1, 100) == spent(house)
+
+
+def test_a_closed_watch_is_over(house: House) -> None:
+    """Closing ends a session for good and gives nothing back."""
+    path = f"/v1/watches/{house.post('/v1/watches', {'threshold': 5, **SHARE}).json()['watch']}"
+    closed = house.client.delete(path, headers=bearer(house.ana))
+
+    assert 200 == closed.status_code
+    assert 0 == house.get(path).json()["left"]
+    assert 429 == house.post(f"{path}/ask", {"sql": TOTAL}).status_code
+    assert Fraction(1, 100) == spent(house)
 
 
 @pytest.mark.parametrize("asked", STATISTICS, ids=lambda one: str(one["statistic"]))
@@ -139,7 +151,7 @@ def test_an_estimate_has_the_promised_fields(
     """POST /v1/statistics gives names, values inside their intervals, cost and receipt."""
     house, address = served
     with connect(address, house.ana) as connection:
-        found = connection._send("POST", "/v1/statistics", {"table": "visits", **asked, **SHARE})
+        found = connection.send("POST", "/v1/statistics", {"table": "visits", **asked, **SHARE})
 
     assert set(Estimated.model_fields) == set(found)
     rows = zip(found["lows"], found["values"], found["highs"], strict=True)
@@ -197,9 +209,12 @@ def test_the_connection_has_the_curators_methods(ana: Connection) -> None:
     assert (True, 0) == (watch.ask(TOTAL), watch.left)
     assert wider[0] <= ends[0] <= mean.value <= ends[1] <= wider[1]
     assert Fraction(1, 25) == ana.budget.spent.share
+    assert 0 == ana.take_up_watch(watch.receipt.entry).left
     watch.close()
-    with pytest.raises(NotYours):
+    with pytest.raises(cf.BudgetExceeded):
         watch.ask(TOTAL)
+    with pytest.raises(NotYours):
+        ana.take_up_watch(10**6)
 
 
 def test_estimates_come_back_in_their_forms(ana: Connection) -> None:

@@ -12,13 +12,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from confide.declare import Float
-from confide.query import col
-from confide.statistics.columns import plan_sums
+from confide.declare import Category, Column, Float
+from confide.query import TableQuery, col, count
+from confide.statistics.columns import Numbers, plan_sums
 from confide.statistics.families import Family, make_family
-from confide.statistics.likelihood import solve_sums
+from confide.statistics.gaussian import MultivariateNormal
+from confide.statistics.likelihood import solve_counts, solve_sums
 from support.entropy import SeededEntropy
-from support.samples import BUDGETS, add_rows, curator_of, is_within, noise_of
+from support.samples import BUDGETS, add_rows, count_noise_of, curator_of, is_within, noise_of
 
 Floats = NDArray[np.float64]
 SAMPLES: Final = {
@@ -78,6 +79,49 @@ def test_intervals_hold_under_gaussian_noise(name: str, entropy: SeededEntropy) 
     hits = count_hits(name, 2_000, "gaussian", entropy)
 
     assert [True] * len(hits) == [is_within(int(hit), SAMPLES[name], LOW, HIGH) for hit in hits]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("rows", [200, 2_000, 20_000])
+@pytest.mark.parametrize("parts", [(0.7, 0.3), (0.5, 0.3, 0.15, 0.05)])
+def test_intervals_hold_the_parts(
+    parts: tuple[float, ...], rows: int, entropy: SeededEntropy
+) -> None:
+    """At epsilon = 1, intervals of Bernoulli and categorical laws hold at 93.5 to 96.5 %."""
+    values = [str(place) for place in range(len(parts))]
+    curator = curator_of({"v": ["0"]}, {"v": Category(values)}, BUDGETS["pure"])
+    query = TableQuery("people").where(col("v").not_null()).group_by("v").agg(n=count())
+    noise = count_noise_of(curator, query, 1.0, 500, entropy)
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    hits = np.zeros(len(parts), dtype=np.int64)
+    for drawn in noise.draws:
+        moved = solve_counts(rng.multinomial(rows, parts) + drawn, noise.points)[1]
+        low, high = np.quantile(moved, [0.025, 0.975], axis=0)
+        hits += (low <= parts) & (parts <= high)
+
+    assert [True] * len(hits) == [is_within(int(hit), 500, LOW, HIGH) for hit in hits]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("rows", [200, 2_000, 20_000])
+def test_intervals_hold_means_and_covariances(rows: int, entropy: SeededEntropy) -> None:
+    """At epsilon = 1, intervals of a normal law of two columns hold at 93.5 to 96.5 %."""
+    columns: dict[str, Column] = {"x": Float(0, 100), "y": Float(0, 40)}
+    law = MultivariateNormal((Numbers("x", col("x"), 0, 100), Numbers("y", col("y"), 0, 40)))
+    truth = (50.0, 20.0, 100.0, 30.0, 25.0)
+    curator = curator_of({"x": [1.0], "y": [1.0]}, columns, BUDGETS["pure"])
+    noise = noise_of(curator, plan_sums("people", ["x", "y"], law.terms()), 1.0, 200, entropy)
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    hits = np.zeros(len(truth), dtype=np.int64)
+    for drawn in noise.draws:
+        x, y = rng.multivariate_normal(truth[:2], [[100.0, 30.0], [30.0, 25.0]], rows).T
+        sums = add_rows(law.terms(), {"x": x, "y": y}) + drawn
+        low, high = np.quantile(solve_sums(law, sums, noise.points)[1], [0.025, 0.975], axis=0)
+        hits += (low <= truth) & (truth <= high)
+
+    assert [True] * len(hits) == [is_within(int(hit), 200, LOW, HIGH) for hit in hits]
 
 
 @pytest.mark.statistical

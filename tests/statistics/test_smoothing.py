@@ -1,4 +1,4 @@
-"""Smoothed histograms: free, of the same sum, and no farther from the counts without noise."""
+"""Smoothed histograms: free, of the same sum, and nearer to the counts without noise."""
 
 import math
 from fractions import Fraction
@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import fft, stats
 
 from confide.noise import DiscreteLaplace, RoundedGaussian
+from confide.statistics.density import project
 from confide.statistics.smoothing import smooth_counts
 from support.entropy import SeededEntropy
 
@@ -61,3 +62,56 @@ def test_without_noise_nothing_changes() -> None:
     """With a variance of zero the counts are the same to 1e-9 of them."""
     for counts in LAWS.values():
         assert counts == pytest.approx(smooth_counts(counts, 0.0), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("height", "corner", "power"), [(1e6, 2, 4), (1e4, 8, 2), (30, 64, 2)])
+def test_nothing_much_nearer_is_known(
+    height: float, corner: float, power: float, entropy: SeededEntropy
+) -> None:
+    """Drawn by a prior, waves come out within 15 % of what knowing that prior would give.
+
+    Over 400 populations the ratio of mean squares is known to about 1 %.
+    """
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    spread = height / (1.0 + (np.arange(1, 64) / corner) ** power)
+    waves = rng.normal(0.0, 1.0, (400, 63)) * np.sqrt(spread)
+    truth = fft.idct(np.column_stack([np.full(400, 1e5), waves]), norm="ortho")
+    variance = 100.0
+    noisy = truth + rng.normal(0.0, math.sqrt(2.0 * variance), truth.shape)
+    kept = fft.dct(noisy, norm="ortho")
+    kept[:, 1:] *= spread / (spread + 2.0 * variance)
+    best = np.sum((fft.idct(kept, norm="ortho") - truth) ** 2)
+    found = np.sum(
+        [(smooth_counts(a, variance) - b) ** 2 for a, b in zip(noisy, truth, strict=True)]
+    )
+
+    assert found <= 1.15 * best
+    assert 1.3 * best <= np.sum((noisy - truth) ** 2)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("rows", "bins"), [(10_000, 32), (100_000, 64)])
+def test_a_noisy_histogram_is_as_near_as_without_noise(
+    rows: int, bins: int, entropy: SeededEntropy
+) -> None:
+    """At epsilon = n^(-1/3), normal rows: L2 error at most 1.1 times that without noise.
+
+    Over 200 samples the ratio is 0.85 to 0.9, known to about 2 %; unsmoothed it is above 1.4.
+    """
+    law = stats.truncnorm(-3, 3, 0.5, 1 / 6)
+    parts = np.diff(law.cdf(np.linspace(0.0, 1.0, bins + 1)))
+    grid = (np.arange(2**12) + 0.5) / 2**12
+    within = float(np.mean((law.pdf(grid) - np.repeat(parts * bins, 2**12 // bins)) ** 2))
+    noise = DiscreteLaplace(Fraction(round(rows ** (1 / 3))))
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    found = []
+    for exact in rng.multinomial(rows, parts, size=200).astype(np.float64):
+        noisy = exact + noise.draw(bins, entropy).astype(np.float64)
+        smoothed = smooth_counts(noisy, 2.0 * float(noise.scale) ** 2)
+        shares = (exact / rows, project(smoothed / noisy.sum()), project(noisy / noisy.sum()))
+        found.append([bins * np.sum((each - parts) ** 2) for each in shares])
+    plain, private, rough = np.sqrt(np.mean(found, axis=0) + within)
+
+    assert private <= 1.1 * plain
+    assert rough > 1.4 * plain

@@ -11,16 +11,22 @@ from typing import Any
 import pyarrow as pa
 
 from confide.curator import Curator
-from confide.declare import Budget, Category, Column, Float, Table
+from confide.declare import Budget, Category, Column, Float, PublicTable, Table
 
-TEXT = "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k"
+TEXT = "SELECT t.k, COUNT(*) AS n, SUM(x * w) AS s FROM t JOIN p ON t.k = p.k GROUP BY t.k"
+SETTINGS = {
+    # One small question does not pay for what makes large ones fast.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
 
 
-def ask(source: object) -> list[tuple[object, ...]]:
+def ask(source: object, names: object) -> list[tuple[object, ...]]:
     """Return an answer next to without noise, in whole numbers."""
     columns: dict[str, Column] = {"x": Float(0, 50), "k": Category(["a", "b"])}
     table = Table("t", source, unit="pid", columns=columns, max_rows_per_unit=2)
-    curator = Curator([table], budget=Budget(1e12))
+    curator = Curator([table, PublicTable("p", names)], budget=Budget(1e12))
     answer = curator.sql(TEXT, epsilon=1e9)
     engine: Any = curator._engine
     engine.close()
@@ -34,15 +40,21 @@ def main() -> None:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     warnings.simplefilter("ignore")
     rows = pa.table({"pid": [1, 2, 2, 2, 3], "x": [1.0, 5.0, 5.0, 5.0, 99.0], "k": list("abbba")})
-    session = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
-    connected = session.getOrCreate()
-    frame = connected.createDataFrame(rows)
-    frame.write.mode("overwrite").saveAsTable("confide_rows")
+    names = pa.table({"k": ["a", "b"], "w": [1, 2]})
+    builder: Any = SparkSession.builder
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    connected = builder.remote("local[2]").getOrCreate()
+    frames = connected.createDataFrame(rows), connected.createDataFrame(names)
+    saved = "confide_rows", "confide_names"
+    for name, frame in zip(saved, frames, strict=True):
+        frame.write.mode("overwrite").saveAsTable(name)
     port = connected.client.host.rpartition(":")[2]
     address = f"sc://localhost:{port}" if port.isdigit() else "sc://localhost"
-    for source in (frame, f"{address}?table=confide_rows"):
-        sys.stdout.write("equal\n" if ask(rows) == ask(source) else "different\n")
-    connected.sql("DROP TABLE confide_rows").collect()
+    for sources in (frames, [f"{address}?table={name}" for name in saved]):
+        sys.stdout.write("equal\n" if ask(rows, names) == ask(*sources) else "different\n")
+    for name in saved:
+        connected.sql(f"DROP TABLE {name}").collect()
     sys.stdout.flush()
     # Clients of Spark Connect wait long for a server that has gone; the server goes with us.
     os._exit(0)

@@ -21,6 +21,7 @@ from confide.declare import Catalog, Kind, PublicTable, Row, Table
 from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
 from confide.engines.expressions import Sql, call, cast, number
 from confide.engines.fragments import label, select, table, unit_column
+from confide.engines.marks import MASK, digested
 from confide.engines.public import TableFacts
 from confide.engines.rules import keep_listed, literal_of, round_real, round_whole, substring
 from confide.engines.spelling import FINITE, Spelling, is_real, is_text, type_of
@@ -49,9 +50,9 @@ KINDS: Final = (
 
 
 def _tail_of_md5(text: str) -> int:
-    """Return the last 31 bits of the MD5 of a text, the last byte foremost."""
+    """Return the last 31 bits of the MD5 of a text."""
     digest = md5(text.encode(), usedforsecurity=False).digest()
-    return int.from_bytes(digest, "little") >> 97
+    return int.from_bytes(digest[-4:]) & MASK
 
 
 def _count_bits(value: int) -> int:
@@ -176,9 +177,11 @@ def _root(node: Any) -> Sql:
     return call("SQRT", sql.Case(ifs=[sql.If(this=real, true=value.copy())]))
 
 
+def _text_digit(node: Any) -> Sql:
+    return call("MD5_TAIL", cast(digested(node), "VARCHAR"))
+
+
 def _shift(node: Any) -> Sql:
-    if isinstance(node.this, sql.Anonymous) and node.this.name == "MD5_NUMBER":
-        return call("MD5_TAIL", cast(node.this.expressions[0], "VARCHAR"))
     return sql.Paren(this=node.copy())
 
 
@@ -240,6 +243,7 @@ WORDS: Final = Spelling(
         ),
         sql.Like: _like,
         sql.BitwiseRightShift: _shift,
+        sql.BitwiseOr: _text_digit,
         sql.BitwiseXor: _bits_apart,
         sql.BitwiseAnd: lambda node: sql.Paren(this=node.copy()),
         sql.CTE: lambda node: node.set("materialized", None),

@@ -36,12 +36,23 @@ def digits_of(value: Any, kind: Kind) -> list[int]:
             return [fold(whole), round(value / (1 + abs(value)) * 2.0**30) & MASK]
         case Kind.TEXT:
             digest = md5(value.encode(), usedforsecurity=False).digest()
-            return [int.from_bytes(digest, "little") >> 97]
+            return [int.from_bytes(digest[-4:]) & MASK]
+
+
+def join_texts(values: list[tuple[Any, Kind]]) -> list[tuple[Any, Kind]]:
+    """Return values with all texts as one, where the first of several stood."""
+    texts = ["\x1e" if value is None else value for value, kind in values if kind is Kind.TEXT]
+    if len(texts) < 2:
+        return values
+    first = next(place for place, (_, kind) in enumerate(values) if kind is Kind.TEXT)
+    others = [(value, kind) for value, kind in values if kind is not Kind.TEXT]
+    return [*others[:first], ("\x1f".join(texts), Kind.TEXT), *others[first:]]
 
 
 def number_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
     """Return the keyed number of some values."""
-    digits = [digit for value, kind in values for digit in digits_of(value, kind)]
+    listed = join_texts(list(values))
+    digits = [digit for value, kind in listed for digit in digits_of(value, kind)]
     secrets = marks._secrets(salt, len(digits))
     return fold(sum(digit * secret for digit, secret in zip(digits, secrets, strict=True)))
 

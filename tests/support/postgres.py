@@ -55,12 +55,13 @@ class Postgres:
         )
 
 
-def cut_connection(admin: "psycopg.Connection[Any]", name: str) -> int:
-    """End one connection to a database, whichever it is; return how many were ended."""
+def cut_connection(admin: "psycopg.Connection[Any]", name: str, *, spared: int = 0) -> int:
+    """End one connection to a database, if it has more than are spared; return how many."""
     ended = admin.execute(
         "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity "
-        "WHERE datname = %s ORDER BY random() LIMIT 1) AS chosen",
-        (name,),
+        "WHERE datname = %s ORDER BY random() LIMIT 1) AS chosen "
+        "WHERE (SELECT count(*) FROM pg_stat_activity WHERE datname = %s) > %s",
+        (name, name, spared),
     ).fetchone()
     return int(ended[0]) if ended else 0
 

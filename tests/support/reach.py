@@ -89,4 +89,6 @@ class Pair:
 
 
 def _read(engine: SqlEngine, plan: Plan) -> Groups:
-    return open_sealed(engine.run(plan, Hold(0, SHARE)))
+    """Return the totals of each group; where keys are earned, units were counted beside them."""
+    found = open_sealed(engine.run(plan, Hold(0, SHARE)))
+    return {group: totals[: len(plan.totals)] for group, totals in found.items()}

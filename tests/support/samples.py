@@ -13,7 +13,7 @@ from scipy import special
 from confide.curator import Curator
 from confide.declare import Budget, Column, Table
 from confide.desk import Call
-from confide.plan import Plan
+from confide.plan import DeclaredKeys, Plan
 from confide.pricing import Want
 from confide.query import Function, TableQuery, Term
 from confide.query.terms import Applied, Constant, Named
@@ -22,7 +22,18 @@ from confide.statistics.reading import Asked, read_sums
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
 
-__all__ = ["BUDGETS", "Noise", "add_rows", "ask", "curator_of", "is_within", "noise_of", "value_of"]
+__all__ = [
+    "BUDGETS",
+    "Noise",
+    "add_rows",
+    "ask",
+    "count_noise_of",
+    "curator_of",
+    "is_within",
+    "noise_of",
+    "plan_of",
+    "value_of",
+]
 
 Floats = NDArray[np.float64]
 BUDGETS: Final = {"pure": Budget(10**6), "gaussian": Budget(10**6, 1e-6)}
@@ -92,14 +103,31 @@ def noise_of(
     curator: Curator, query: TableQuery, epsilon: float, count: int, entropy: SeededEntropy
 ) -> Noise:
     """Return the noise that a question without groups gets at this epsilon."""
-    desk = curator._desk()
-    share = desk.prices.grant(Want.of({"epsilon": epsilon}))
-    plan: Plan = desk.plan(desk.read(query), share)
+    plan = plan_of(curator, query, epsilon)
     sums = read_sums(plan, [[0] * len(plan.totals)])
     sizes = [float(size) for size in plan.noise.steps]
     units = [float(total.grid.step if total.grid else Fraction(1)) for total in plan.totals]
     drawn = draw_noise(plan.noise, count, entropy) * np.array(sizes) * np.array(units)
     return Noise(sums.noise, sums.variance, drawn)
+
+
+def count_noise_of(
+    curator: Curator, query: TableQuery, epsilon: float, count: int, entropy: SeededEntropy
+) -> Noise:
+    """Return the noise that counts by declared group get: a column a group."""
+    plan = plan_of(curator, query, epsilon)
+    assert isinstance(plan.keys, DeclaredKeys)
+    groups = len(plan.keys.groups)
+    sums = read_sums(plan, [[0]] * groups)
+    steps = draw_noise(plan.noise, count * groups, entropy).astype(np.float64)
+    drawn: Floats = steps * float(plan.noise.steps[0])
+    return Noise(sums.group_noise()[:, :, 0], sums.variance, drawn.reshape(count, groups))
+
+
+def plan_of(curator: Curator, query: TableQuery, epsilon: float) -> Plan:
+    """Return the plan of a question at this epsilon."""
+    desk = curator._desk()
+    return desk.plan(desk.read(query), desk.prices.grant(Want.of({"epsilon": epsilon})))
 
 
 def is_within(hits: int, trials: int, low: float, high: float) -> bool:

@@ -173,19 +173,46 @@ def _try_choose(table: Table, epsilon: float) -> Trial:
     return f"one of {len(names)} counts", ask
 
 
-def _try_watch(table: Table, epsilon: float) -> Trial:
-    scores = [count_all(table)] * 2
-    threshold = count_usual(table) + table.max_rows_per_unit
+def _try_watch(
+    ask_all: Callable[[Curator, int, float, Sequence[str]], Iterator[bool]],
+) -> Callable[[Table, float], Trial]:
+    """Return a trial of a watch: all that a session tells, until it is over."""
 
-    def ask(curator: Curator) -> list[float]:
-        told = [OVER] * len(scores)
-        session = curator.watch(threshold, epsilon=epsilon)
-        with suppress(BudgetExceeded):
-            for place, text in enumerate(scores):
-                told[place] = float(session.ask(text))
-        return told
+    def make(table: Table, epsilon: float) -> Trial:
+        scores = [count_all(table)] * 2
+        threshold = count_usual(table) + table.max_rows_per_unit
 
-    return f"a session of {len(scores)} counts", ask
+        def ask(curator: Curator) -> list[float]:
+            told = [OVER] * len(scores)
+            with suppress(BudgetExceeded):
+                for place, is_above in enumerate(ask_all(curator, threshold, epsilon, scores)):
+                    told[place] = float(is_above)
+            return told
+
+        return f"a session of {len(scores)} counts", ask
+
+    return make
+
+
+def _watch(
+    curator: Curator, threshold: int, epsilon: float, scores: Sequence[str]
+) -> Iterator[bool]:
+    session = curator.watch(threshold, epsilon=epsilon)
+    return (session.ask(text) for text in scores)
+
+
+def _keep_watch(
+    curator: Curator, threshold: int, epsilon: float, scores: Sequence[str]
+) -> Iterator[bool]:
+    session = curator.keep_watch(threshold, epsilon=epsilon)
+    return (session.ask(text) for text in scores)
+
+
+def _take_up_watch(
+    curator: Curator, threshold: int, epsilon: float, scores: Sequence[str]
+) -> Iterator[bool]:
+    entry = curator.keep_watch(threshold, epsilon=epsilon).receipt.entry
+    return (curator.take_up_watch(entry).ask(text) for text in scores)
 
 
 def _try_release(table: Table, epsilon: float) -> Trial:
@@ -238,7 +265,9 @@ METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
     "kept": _try_kept,
     "recall": _try_recall,
     "choose": _try_choose,
-    "watch": _try_watch,
+    "watch": _try_watch(_watch),
+    "keep_watch": _try_watch(_keep_watch),
+    "take_up_watch": _try_watch(_take_up_watch),
     "release": _try_release,
     "density": _try_estimate(
         "a histogram of four bins",

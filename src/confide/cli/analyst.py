@@ -37,6 +37,11 @@ class Want:
         """Return the options that were typed, for the curator to read."""
         typed = {"epsilon": self.epsilon, "share": self.share, "error": self.error}
         named = {name: value for name, value in typed.items() if value is not None}
+        if len(named) != 1:
+            raise BadDeclaration(
+                "say what the answer may cost by exactly one of --epsilon 0.1, --share 1% and "
+                "--error 50 (the half-width wanted); confide preview shows what each would do"
+            )
         return {**named, "confidence": self.confidence} if self.error is not None else named
 
 

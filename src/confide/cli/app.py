@@ -137,7 +137,9 @@ def demo(
 
 @app.command()
 def init(
-    data: Annotated[list[Path], typer.Argument(help="Parquet or CSV files.")],
+    data: Annotated[
+        list[str], typer.Argument(help="Parquet or CSV files, or tables of PostgreSQL by address.")
+    ],
     config: Config = HERE,
 ) -> None:
     """Draft a declaration from the names and types of columns; bounds are left to the owner."""

@@ -50,7 +50,9 @@ def export_ledger(console: Console, config: Path, path: Path) -> None:
     except FileExistsError:
         raise BadDeclaration(f"{path} is there already; name another file") from None
     except OSError as error:
-        raise BadDeclaration(f"{path} cannot be written: {error.strerror}") from error
+        raise BadDeclaration(
+            f"{path} cannot be written ({error.strerror}); name another file"
+        ) from error
     console.print(
         f"{path} has every charge and no values; whoever has it can run "
         f"`confide ledger --recount {path}`",
@@ -65,7 +67,7 @@ def print_recount(console: Console, path: Path) -> None:
         with path.open(encoding="utf-8") as file:
             found = recount(file)
     except OSError as error:
-        raise BadDeclaration(f"{path} cannot be read: {error.strerror}") from error
+        raise BadDeclaration(f"{path} cannot be read ({error.strerror}); name an export") from error
     spent, terms = found.filter.spent, found.filter
     loss = terms.loss_of(spent)
     epsilon = loss.epsilon_at(terms.delta)

@@ -51,6 +51,7 @@ def open_declared_ledger(declaration: Declaration) -> Ledger:
         Catalog([*declaration.tables, *declaration.public_tables]),
         declaration.limits,
         declaration.anchor,
+        neighbours=declaration.neighbours,
     )
 
 

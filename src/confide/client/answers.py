@@ -76,7 +76,7 @@ class RemoteAnswer:
         level = float(probability("confidence", confidence, zero=False))
         ends = self._ends if level == self._level else self._fetch(self.receipt.entry, level)
         if len(ends) != len(self.rows):
-            raise Fault("the server sent intervals that do not belong to this answer")
+            raise Fault("the server sent intervals of another answer; ask it again")
         # JSON has no infinity: an end that is missing lies infinitely far away, on its own side.
         far = {"_low": -float("inf"), "_high": float("inf")}
         return [

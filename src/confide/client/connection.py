@@ -72,11 +72,11 @@ class Connection(RemoteEstimators):
             "key": key or secrets.token_hex(16),
             **write_want(want),
         }
-        return RemoteAnswer.of(self._send("POST", "/v1/query", asked), self._intervals)
+        return RemoteAnswer.of(self.send("POST", "/v1/query", asked), self._intervals)
 
     def preview(self, query: str | TableQuery, **want: Number) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing."""
-        found = self._send("POST", "/v1/preview", {"sql": self._text(query), **write_want(want)})
+        found = self.send("POST", "/v1/preview", {"sql": self._text(query), **write_want(want)})
         return Preview(
             read_cost(found["cost"]),
             found["errors"],
@@ -108,7 +108,7 @@ class Connection(RemoteEstimators):
         named = {name: self._text(query) for name, query in pairs.items()}
         call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
         body = {"candidates": named, **call, **write_want(want)}
-        return RemoteChoice.of(self._send("POST", "/v1/choose", body))
+        return RemoteChoice.of(self.send("POST", "/v1/choose", body))
 
     def release(
         self,
@@ -124,11 +124,11 @@ class Connection(RemoteEstimators):
         heavy = None if weights is None else [_amount(weight) for weight in weights]
         call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
         body = {"queries": texts, "weights": heavy, **call, **write_want(want)}
-        found = self._send("POST", "/v1/release", body)["answers"]
+        found = self.send("POST", "/v1/release", body)["answers"]
 
         def again(place: int) -> Callable[[int, float], list[dict[str, Any]]]:
             def fetch(_: int, level: float) -> list[dict[str, Any]]:
-                whole = self._send("POST", "/v1/release", {**body, "confidence": level})
+                whole = self.send("POST", "/v1/release", {**body, "confidence": level})
                 ends: list[dict[str, Any]] = whole["answers"][place]["intervals"]
                 return ends
 
@@ -148,23 +148,28 @@ class Connection(RemoteEstimators):
     ) -> RemoteWatch:
         """Return a session that tells of each question whether its answer passes a threshold.
 
-        It lives in the server's process: a server of several workers refuses to open one. A retry
-        after a broken connection does not pay twice, and is refused if the session was opened.
+        It lies in the server's ledger, so that it outlives this connection (`take_up_watch`). A
+        retry after a broken connection finds the session that was opened, and does not pay twice.
         """
         most = None if sensitivity is None else _amount(sensitivity)
         body = {"threshold": float(threshold), "above": above, "sensitivity": most}
         body |= {"signed": signed, "key": key or secrets.token_hex(16), **write_want(want)}
-        return RemoteWatch(self._send("POST", "/v1/watches", body), self._send, self._text)
+        return RemoteWatch(self.send("POST", "/v1/watches", body), self.send, self._text)
+
+    def take_up_watch(self, entry: int) -> RemoteWatch:
+        """Return a session of `watch` again, by the entry of its receipt; costs nothing."""
+        found = self.send("GET", f"/v1/watches/{int(entry)}")
+        return RemoteWatch(found, self.send, self._text)
 
     @property
     def budget(self) -> BudgetState:
         """The budget of the token's holder: total, spent and left."""
-        found = self._send("GET", "/v1/budget")
+        found = self.send("GET", "/v1/budget")
         return BudgetState(*(read_cost(found[name]) for name in ("total", "spent", "left")))
 
     def tables(self) -> list[dict[str, Any]]:
         """Return the declared tables with their columns and bounds."""
-        found: list[dict[str, Any]] = self._send("GET", "/v1/tables")["tables"]
+        found: list[dict[str, Any]] = self.send("GET", "/v1/tables")["tables"]
         return found
 
     def answers(self) -> Iterator[dict[str, Any]]:
@@ -172,7 +177,7 @@ class Connection(RemoteEstimators):
         before: int | None = None
         while True:
             page = f"?before={before}" if before is not None else ""
-            found = self._send("GET", f"/v1/answers{page}")
+            found = self.send("GET", f"/v1/answers{page}")
             yield from found["answers"]
             before = found["before"]
             if before is None:
@@ -180,12 +185,28 @@ class Connection(RemoteEstimators):
 
     def answer(self, entry: int) -> RemoteAnswer:
         """Return one of one's own answers again, for free."""
-        return RemoteAnswer.of(self._send("GET", f"/v1/answers/{int(entry)}"), self._intervals)
+        return RemoteAnswer.of(self.send("GET", f"/v1/answers/{int(entry)}"), self._intervals)
 
     def holdout_ask(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
         """Return the score of predictions on a reusable holdout, one for each of its rows."""
         body = {"predictions": [float(value) for value in predictions]}
-        return self._send("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
+        return self.send("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
+
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what a route answers; try again where that can help and cannot cost.
+
+        A body that is to be paid for needs a key of its own, or a second try might pay again.
+        """
+        wait = FIRST_WAIT
+        for left in reversed(range(TRIES)):
+            try:
+                return self._send_once(method, path, body)
+            except (NotReady, TooManyRequests, Unreachable) as trouble:
+                if not left:
+                    raise
+                self._wait(wait if not isinstance(trouble, NotReady) else LONGEST_WAIT / 2)
+                wait = min(wait * 2, LONGEST_WAIT)
+        raise AssertionError("a loop of at least one turn returns or raises")
 
     def close(self) -> None:
         """Let the connection go."""
@@ -199,29 +220,16 @@ class Connection(RemoteEstimators):
 
     def _names(self) -> Names:
         if self._known is None:
-            self._known = read_names(self._send("GET", "/v1/tables"))
+            self._known = read_names(self.send("GET", "/v1/tables"))
         return self._known
 
     def _text(self, query: str | TableQuery) -> str:
         return query if isinstance(query, str) else canonical(query.build(self._names()))
 
     def _intervals(self, entry: int, level: float) -> list[dict[str, Any]]:
-        found = self._send("GET", f"/v1/answers/{entry}?confidence={level!r}")
+        found = self.send("GET", f"/v1/answers/{entry}?confidence={level!r}")
         ends: list[dict[str, Any]] = found["intervals"]
         return ends
-
-    def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what the server answers; try again where that can help and cannot cost."""
-        wait = FIRST_WAIT
-        for left in reversed(range(TRIES)):
-            try:
-                return self._send_once(method, path, body)
-            except (NotReady, TooManyRequests, Unreachable) as trouble:
-                if not left:
-                    raise
-                self._wait(wait if not isinstance(trouble, NotReady) else LONGEST_WAIT / 2)
-                wait = min(wait * 2, LONGEST_WAIT)
-        raise AssertionError("a loop of at least one turn returns or raises")
 
     def _send_once(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         import httpx2
@@ -229,7 +237,10 @@ class Connection(RemoteEstimators):
         try:
             response = self._http.request(method, path, json=body)
         except httpx2.HTTPError as error:
-            raise Unreachable(f"the server cannot be reached ({type(error).__name__})") from None
+            raise Unreachable(
+                f"the server cannot be reached ({type(error).__name__}); look at its address and "
+                "at your network, and ask again with the same key"
+            ) from None
         try:
             found = response.json()
         except ValueError:
@@ -257,7 +268,10 @@ def _read_refusal(status: int, body: Any) -> ConfideError:
     """Return the error that a response tells of, as the curator itself would raise it."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
-        said = f"the server answered with status {status} and nothing that confide would say"
+        said = (
+            f"the server answered with status {status} and nothing that confide would say; look at "
+            "the address, and at what stands between you and the server"
+        )
         return Unreachable(said) if status in BUSY else Fault(said)
     kind = _kinds().get(str(error.get("code")), Refusal if status < 500 else Fault)
     if issubclass(kind, BudgetExceeded):

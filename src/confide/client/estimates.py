@@ -100,7 +100,7 @@ class RemoteEstimators(ABC):
     """
 
     @abstractmethod
-    def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return what the server answers to a request."""
 
     def mean(
@@ -198,10 +198,10 @@ class RemoteEstimators(ABC):
         body = {"statistic": statistic, **said, **call, **write_want(want)}
 
         def fetch(level: float) -> RemoteEstimate:
-            found = self._send("POST", "/v1/statistics", {**body, "confidence": level})
+            found = self.send("POST", "/v1/statistics", {**body, "confidence": level})
             return RemoteEstimate.of(found, fetch)
 
-        return RemoteEstimate.of(self._send("POST", "/v1/statistics", body), fetch)
+        return RemoteEstimate.of(self.send("POST", "/v1/statistics", body), fetch)
 
 
 def _ends(given: Ends | str | None) -> list[float] | str | None:

@@ -40,7 +40,10 @@ class RemoteChoice:
 
 
 class RemoteWatch:
-    """A session at the server that tells whether answers are above a threshold."""
+    """A session at the server that tells whether answers are above a threshold.
+
+    ``receipt.entry`` is its number, by which `Connection.take_up_watch` finds it again.
+    """
 
     def __init__(
         self, body: dict[str, Any], send: Send, text: Callable[[str | TableQuery], str]
@@ -48,11 +51,12 @@ class RemoteWatch:
         self._path, self._send, self._text = f"/v1/watches/{body['watch']}", send, text
         self._width: float | None = body["half_width"]
         self.left: int = body["left"]
+        self.reused: bool = body["reused"]
         self.cost, self.receipt = read_cost(body["cost"]), RemoteReceipt(**body["receipt"])
 
-    def ask(self, query: str | TableQuery) -> bool:
+    def ask(self, query: str | TableQuery, *, key: str | None = None) -> bool:
         """Tell whether the answer to one COUNT or SUM is above the threshold, up to noise."""
-        asked = {"sql": self._text(query), "key": secrets.token_hex(16)}
+        asked = {"sql": self._text(query), "key": key or secrets.token_hex(16)}
         told = self._send("POST", f"{self._path}/ask", asked)
         self.left = told["left"]
         return bool(told["above"])
@@ -62,5 +66,5 @@ class RemoteWatch:
         return float("inf") if self._width is None else self._width
 
     def close(self) -> None:
-        """Let the server forget the session; what it cost stays."""
+        """End the session; what it cost stays."""
         self._send("DELETE", self._path)

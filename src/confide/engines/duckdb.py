@@ -1,6 +1,7 @@
 """DuckDB, embedded: the default engine."""
 
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,11 +12,16 @@ from confide.declare import Catalog, Kind, PublicTable, Row, Table
 from confide.engines.engine import Columns, Rows, SqlEngine
 from confide.engines.expressions import Sql, call, cast
 from confide.engines.fragments import column, one_zero, unit_column, without_nan
-from confide.engines.public import TableFacts, column_type, kinds_of
+from confide.engines.public import TableFacts, kinds_of, types_of
 from confide.engines.views import raw_name, view_of_private, view_of_public
 from confide.errors import BadDeclaration
 
-__all__ = ["DuckDB"]
+__all__ = ["CSV_RULES", "DuckDB", "csv_options"]
+
+CSV_RULES: Final = (
+    "a CSV file must have a line of names, commas between columns and points in numbers: write it "
+    "so, or as Parquet"
+)
 
 FLOATS: Final = {"DOUBLE", "FLOAT"}
 WHOLE: Final = {
@@ -30,6 +36,9 @@ UNITS: Final = {
     *("TIMESTAMP WITH TIME ZONE", '"NULL"'),
 }
 """Types of units: equal values of these have one text."""
+MOST_PARSED: Final = 256
+NARROW: Final = 18
+"""Groups whose keys have so many bits together are counted by place, without hashing: 2 MB."""
 
 
 class DuckDB(SqlEngine):
@@ -40,12 +49,16 @@ class DuckDB(SqlEngine):
     """
 
     failures = (duckdb.Error,)
+    is_narrow = True
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
         self._lock = threading.Lock()
         self._connection = duckdb.connect(":memory:")
+        # Long statements take a millisecond or two to parse, so those that come again are kept.
+        self._parse = lru_cache(MOST_PARSED)(self._connection.extract_statements)
         self._connection.execute("SET TimeZone = 'UTC'")  # a moment's day must not depend on where
+        self._connection.execute(f"SET perfect_ht_threshold = {NARROW}")
         kinds: dict[str, dict[str, Kind]] = {}
         self.facts = TableFacts(lambda asked: self._read(self._write(asked), self._rows), kinds)
         for table in catalog.tables:
@@ -63,11 +76,11 @@ class DuckDB(SqlEngine):
 
     def _rows(self, statement: str) -> Rows:
         with self._lock:
-            return self._connection.execute(statement).fetchall()
+            return self._connection.execute(self._parse(statement)[0]).fetchall()
 
     def _columns(self, statement: str) -> Columns:
         with self._lock:
-            return self._connection.execute(statement).fetchnumpy()
+            return self._connection.execute(self._parse(statement)[0]).fetchnumpy()
 
     def close(self) -> None:
         """End the connection; nothing can be read afterwards."""
@@ -90,14 +103,18 @@ class DuckDB(SqlEngine):
                 case ".parquet":
                     self._create(raw_name(table.name), _everything(call("READ_PARQUET", file)))
                 case ".csv":
-                    rows = _everything(call("READ_CSV", file, *_csv_options(table)))
+                    rows = _everything(
+                        call("READ_CSV", file, *csv_options(as_text=isinstance(table, Table)))
+                    )
                     self._create(raw_name(table.name), rows, kind="TABLE")
                 case other:
                     raise BadDeclaration(
                         f"source of {table.name!r} must be a .parquet or .csv file, got {other!r}"
                     )
         except duckdb.Error as error:
-            raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
+            said = f"table {table.name!r} cannot be read: {_say(error)}"
+            is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
+            raise BadDeclaration(f"{said}; {CSV_RULES}" if is_csv else said) from error
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
         """Return each table's unit: a whole number where all tables have one, else a text.
@@ -107,7 +124,7 @@ class DuckDB(SqlEngine):
         # unit must not become several.
         """
         types = {
-            table.name: column_type(self._connection, raw_name(table.name), table.unit)
+            table.name: types_of(self._connection, raw_name(table.name), [table.unit])[table.unit]
             for table in catalog.private.values()
             if isinstance(table.unit, str)
         }
@@ -128,6 +145,7 @@ class DuckDB(SqlEngine):
 
     def _show(self, table: Table, unit: Sql | None) -> None:
         try:
+            types_of(self._connection, raw_name(table.name), table.columns)  # all are there
             stored = kinds_of(self._connection, raw_name(table.name))
             self._create(table.name, view_of_private(table, raw_name(table.name), unit, stored))
             self._check(table)
@@ -182,7 +200,7 @@ def _cell_by_cell(frame: Any) -> Any:
     )
 
 
-def _csv_options(table: Table | PublicTable) -> list[Sql]:
+def csv_options(*, as_text: bool) -> list[Sql]:
     """Return a fixed dialect, so that no row can change how the others are read."""
     options: dict[str, Sql] = {
         "header": sql.true(),
@@ -192,7 +210,7 @@ def _csv_options(table: Table | PublicTable) -> list[Sql]:
         "comment": sql.Literal.string(""),
         "skip": sql.Literal.number(0),
     }
-    if isinstance(table, Table):
+    if as_text:
         options["all_varchar"] = sql.true()
     return [sql.EQ(this=sql.column(name), expression=value) for name, value in options.items()]
 

@@ -78,9 +78,11 @@ class SqlEngine(ABC):
 
     What differs is in four places: opening sources in ``__init__`` (which sets ``facts``, ``_salt``
     and ``_unit_kind``), `_write`, `_rows`, and ``failures``, the errors that the driver raises.
+    An engine that counts by numbers of few bits without hashing says so by ``is_narrow``.
     """
 
     failures: ClassVar[tuple[type[Exception], ...]]
+    is_narrow: ClassVar[bool] = False
     facts: Facts
     _salt: str
     _unit_kind: Kind
@@ -126,7 +128,9 @@ class SqlEngine(ABC):
 
     def _write_histogram(self, plan: Plan, histogram: Histogram) -> str:
         def write() -> str:
-            written = write_histogram(plan, histogram, self._salt, self._unit_kind)
+            written = write_histogram(
+                plan, histogram, self._salt, self._unit_kind, is_narrow=self.is_narrow
+            )
             return self._write(self._prepare(written, plan))
 
         return self._written.find(plan, histogram, write)

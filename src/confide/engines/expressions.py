@@ -48,6 +48,7 @@ NAMED: Final = {
     "DATE": sql.DataType.Type.DATE,
     "DOUBLE": sql.DataType.Type.DOUBLE,
     "INTEGER": sql.DataType.Type.INT,
+    "UTINYINT": sql.DataType.Type.UTINYINT,
     "VARCHAR": sql.DataType.Type.VARCHAR,
 }
 HELD: Final = {kind: sql.DataType(this=NAMED[name]) for kind, name in TYPES.items()}

@@ -35,8 +35,26 @@ def guess_kinds(path: Path) -> dict[str, Kind | None]:
             line = file.readline()
             names = _split(line, path)
             rows = list(islice(csv.reader(file), ROWS))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadDeclaration(f"{path.name!r} cannot be read: {error}") from error
+    except UnicodeDecodeError:
+        raise BadDeclaration(
+            f"{path.name!r} is not written in UTF-8, which confide reads; make a copy once, and "
+            f"draft from that: {_say_encoding(path)}"
+        ) from None
+    except OSError as error:
+        raise BadDeclaration(
+            f"{str(path)!r} cannot be read ({error.strerror}); name a Parquet or CSV file"
+        ) from None
+    except csv.Error:
+        raise BadDeclaration(
+            f"{path.name!r} is no CSV file that can be read line by line; make a copy once, and "
+            f"draft from that: {say_conversion(path)}"
+        ) from None
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadDeclaration(
+            f"{path.name!r} has two columns called {twice!r}; make a copy with names that differ, "
+            f"and draft from that: {say_conversion(path)}"
+        )
     return {name: _guess(list(_cells(rows, place))) for place, name in enumerate(names)}
 
 
@@ -61,7 +79,19 @@ def _split(line: str, path: Path) -> list[str]:
 def say_conversion(path: Path) -> str:
     """Return the command that writes a CSV file as Parquet, with plain names."""
     read = f"duckdb.read_csv({str(path)!r}, normalize_names=True)"
-    code = f"import duckdb; {read}.write_parquet({str(path.with_suffix('.parquet'))!r})"
+    return _say_program(
+        f"import duckdb; {read}.write_parquet({str(path.with_suffix('.parquet'))!r})"
+    )
+
+
+def _say_encoding(path: Path) -> str:
+    """Return the command that writes a text of Western Europe as UTF-8."""
+    copy = str(path.with_stem(f"{path.stem}-utf8"))
+    read = f"Path({str(path)!r}).read_text('latin-1')"
+    return _say_program(f"from pathlib import Path; Path({copy!r}).write_text({read}, 'utf-8')")
+
+
+def _say_program(code: str) -> str:
     return f'python -c "{code}"' if code.isprintable() and not set(code) & set('"$`!\\') else code
 
 

@@ -18,7 +18,7 @@ from confide.engines.fragments import UNIT, column, is_known, label, nested, sel
 from confide.engines.parts import clipped_part, whole_part
 from confide.engines.sealed import Counts, Pair
 from confide.engines.sources import SourceWriter, leftmost
-from confide.engines.views import as_listed, as_stored
+from confide.engines.views import as_listed, as_narrow, as_stored
 from confide.plan import BentCells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
 from confide.plan.cells import MOST_VALUES
 from confide.query.tree import Column, Expression, Value
@@ -27,19 +27,27 @@ __all__ = ["read_counts", "write_histogram"]
 
 CELL, ROWS, PACKED = "cell", "rows", "packed"  # no key's names: those are k0, k1 and so on
 NOTHING: Final = np.empty(0, dtype=np.int64)
+NARROW: Final = 2**8
+"""So many cells have numbers of 8 bits."""
 
 
 def write_histogram(
-    plan: Plan, histogram: Histogram, salt: str, unit: Kind = Kind.TEXT
+    plan: Plan,
+    histogram: Histogram,
+    salt: str,
+    unit: Kind = Kind.TEXT,
+    *,
+    is_narrow: bool = False,
 ) -> sql.Select:
     """Return the statement that gives each group found its keys, and cells with their rows.
 
     Cells and rows come in one list, so that they cannot be told apart wrongly: rows times 2^20
     plus the cell, in 64 bits, for which no engine has enough rows. ``unit`` says whether units
-    are whole numbers or texts.
+    are whole numbers or texts. ``is_narrow`` is for an engine that counts by numbers of few bits
+    without hashing, and holds listed texts as such.
     """
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
-    rows = _rows(plan, histogram, salt, unit)
+    rows = _rows(plan, histogram, salt, unit, is_narrow=is_narrow)
     if plan.contribution.is_cut:
         kinds = {UNIT: unit, CELL: Kind.INT}
         kinds |= {
@@ -52,8 +60,9 @@ def write_histogram(
     counts = select([*map(column, keys), column(CELL), many], nested(rows, "kept"))
     counts.set("group", sql.Group(expressions=[column(name) for name in (*keys, CELL)]))
     stored = _stored_keys(plan)
+    finish = _as_text if is_narrow else as_listed
     listed = [
-        label(as_listed(column(key), stored[place]) if place in stored else column(key), key)
+        label(finish(column(key), stored[place]) if place in stored else column(key), key)
         for place, key in enumerate(keys)
     ]
     # Filtering the counts, not the rows, spares the engine from placing every row twice.
@@ -67,10 +76,17 @@ def write_histogram(
     return statement
 
 
-def _stored_keys(plan: Plan) -> dict[int, Category]:
-    """Return the keys, by their places, that are compared with their lists after counting.
+def _as_text(value: Sql, declared: Category) -> Sql:
+    """Return the text of a value that was compared with its list already."""
+    del declared
+    return cast(value, "VARCHAR")
 
-    Why: as in `write_statement`; counts of stored texts that are listed alike add up.
+
+def _stored_keys(plan: Plan) -> dict[int, Category]:
+    """Return the keys, by their places, that are compared with their lists here.
+
+    Why: after counting, as in `write_statement`; counts of stored texts that are listed alike add
+         up. Narrow ones are compared before, and are texts again after.
     """
     if plan.contribution.is_cut or not isinstance(plan.keys, DeclaredKeys):
         return {}
@@ -83,7 +99,9 @@ def _stored_keys(plan: Plan) -> dict[int, Category]:
     return found
 
 
-def _rows(plan: Plan, histogram: Histogram, salt: str, unit: Kind) -> sql.Select:
+def _rows(
+    plan: Plan, histogram: Histogram, salt: str, unit: Kind, *, is_narrow: bool
+) -> sql.Select:
     """Return unit, keys and cell of each row that counts; the cell is NULL where it does not."""
     emitter, source, stored = Emitter(plan.ranges), plan.query.source, _stored_keys(plan)
     columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
@@ -91,6 +109,7 @@ def _rows(plan: Plan, histogram: Histogram, salt: str, unit: Kind) -> sql.Select
         match key:
             case Column(table=alias, name=name) if place in stored:
                 value: Sql = column(as_stored(name), alias)
+                value = as_narrow(value, stored[place]) if is_narrow else value
             case _:
                 value = _key(key, emitter)
         columns.append(label(value, f"k{place}"))
@@ -101,14 +120,16 @@ def _rows(plan: Plan, histogram: Histogram, salt: str, unit: Kind) -> sql.Select
     rows = writer.attach(sql.Select(expressions=columns), source)
     if plan.query.where is not None:
         rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
-    return _place(rows, plan, histogram)
+    return _place(rows, plan, histogram, is_narrow=is_narrow)
 
 
-def _place(rows: sql.Select, plan: Plan, histogram: Histogram) -> sql.Select:
+def _place(rows: sql.Select, plan: Plan, histogram: Histogram, *, is_narrow: bool) -> sql.Select:
     """Return rows with the cells of their values, without those whose keys cannot be answered."""
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
     cell = _cell(plan, histogram)
     cell = cell if histogram.where is None else case(column("w"), cell)
+    if is_narrow and histogram.cells.count <= NARROW and not plan.contribution.is_cut:
+        cell = cast(cell, "UTINYINT")
     unit = [unit_column()] if plan.has_unit else []
     placed = select([*unit, *map(column, keys), label(cell, CELL)], nested(rows, "counted"))
     if isinstance(plan.keys, DeclaredKeys) and not plan.contribution.is_cut:

@@ -7,6 +7,7 @@
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, assert_never
 
@@ -27,6 +28,7 @@ from confide.declare import (
     Table,
     Text,
 )
+from confide.engines.duckdb import CSV_RULES, csv_options
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
 from confide.engines.fragments import column, is_known, label, table, without_nan
 from confide.engines.opening import Home, home_of, open_engine
@@ -119,7 +121,8 @@ def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list
             connection.execute(view.sql("duckdb"))
         except duckdb.Error as error:
             reason = str(error).split("\n", maxsplit=1)[0]
-            raise BadDeclaration(f"{name!r} cannot be read: {reason}") from error
+            rules = f"; {CSV_RULES}" if Path(source).suffix.lower() == ".csv" else ""
+            raise BadDeclaration(f"{name!r} cannot be read: {reason}{rules}") from error
     else:
         connection.register(RAW, source)
     described = connection.execute(f'DESCRIBE "{RAW}"').fetchall()
@@ -135,13 +138,11 @@ def _reader(name: str, path: Path) -> Sql:
         case ".parquet":
             return call("READ_PARQUET", file)
         case ".csv":
-            options = [sql.EQ(this=sql.column(key), expression=sql.true()) for key in CSV]
-            return call("READ_CSV", file, *options)
+            return call("READ_CSV", file, *csv_options(as_text=True))
         case _:
             raise BadDeclaration(f"{name!r} must be a .parquet or .csv file")
 
 
-CSV: Final = ("header", "all_varchar")
 DELIMITERS: Final = ",;\t|"
 
 
@@ -150,8 +151,12 @@ def _read_header(path: Path) -> list[str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             line = file.readline()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadDeclaration(f"{path.name!r} cannot be read: {error}") from error
+    except OSError as error:
+        raise BadDeclaration(
+            f"{path.name!r} cannot be read ({error.strerror}); name a Parquet or CSV file"
+        ) from error
+    except UnicodeDecodeError:
+        raise BadDeclaration(f"{path.name!r} must be text in UTF-8; write it anew so") from None
     names = next(csv.reader([line], delimiter=max(DELIMITERS, key=line.count)), [])
     if not names:
         raise BadDeclaration(f"{path.name!r} must have a first line with the names of its columns")
@@ -173,7 +178,10 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Fin
         wanted = {declared.unit: None, **wanted}
     for name in wanted:
         if name.lower() not in names:
-            yield Finding(declared.name, name, "the source has no such column", is_problem=True)
+            near = get_close_matches(name.lower(), names, 1) or list(names)[:10]
+            listed = ", ".join(names[one].name for one in near)
+            message = f"the source has no such column; declare one that it has, such as {listed}"
+            yield Finding(declared.name, name, message, is_problem=True)
     for name, kind in declared.columns.items():
         found = names.get(name.lower())
         if found is None or not found.type or found.kind is kind.kind:

@@ -7,6 +7,7 @@ that it depends on its row and the salt; that no value is favoured over all unit
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
+from functools import reduce
 from hashlib import sha256
 from typing import Final
 
@@ -16,7 +17,16 @@ from confide.declare import Kind
 from confide.engines.expressions import Sql, call, cast, literal, number, typed
 from confide.engines.fragments import UNIT, clamped, column, label, nested, select
 
-__all__ = ["LEVELS", "MARK", "NUMBER", "level_of", "mark_rows", "number_rows", "rarer_than"]
+__all__ = [
+    "LEVELS",
+    "MARK",
+    "NUMBER",
+    "digested",
+    "level_of",
+    "mark_rows",
+    "number_rows",
+    "rarer_than",
+]
 
 BITS: Final = 31
 MASK: Final = 2**BITS - 1
@@ -25,6 +35,8 @@ MARK, NUMBER = "the mark", "the number"  # no declared name has a space
 LINE, SQUARE = "the line", "the square"
 LEVELS: Final = 48
 LEVEL_BITS: Final = 41
+DIGEST: Final = "MD5_NUMBER"
+BETWEEN, NOTHING = "\x1f", "\x1e"  # between texts, and for NULL
 
 
 def mark_rows(
@@ -44,9 +56,10 @@ def mark_rows(
              31 to 45 of w squared and of its bits 16 to 29, MARK is 2^31 y + w.
     Claim:   a mark lies within [0, 48 * 2^41) and depends on the salt and the hashed values alone;
              no step overflows, and none fails on any value.
-    Why:     each of k values is brought to 31 bits, those of NULL all ones, and its multiplier is
-             less than 2^31 / k, so that their sum is less than 2^62; squared, 31 bits are less than
-             2^62; y is less than 2^15 + 2^14 - 1 = 48 * 2^10 - 1, and w less than 2^31.
+    Why:     each of k values, all texts being one, is brought to 31 bits, those of NULL all ones,
+             and its multiplier is less than 2^31 / k, so that their sum is less than 2^62; squared,
+             31 bits are less than 2^62; y is less than 2^15 + 2^14 - 1 = 48 * 2^10 - 1, and w less
+             than 2^31.
     Source:  [Knu98], section 6.4, for hashing by multiplication; docs/decisions has the reasons.
     Checked: tests/engines/test_marks.py (law, fairness, equality with another engine).
     """
@@ -84,7 +97,13 @@ def number_rows(
 ) -> sql.Select:
     """Return the rows with a keyed number of 31 bits by ``hashed`` on each."""
     digits: list[Sql] = []
-    for name in hashed:
+    named = list(hashed)
+    texts = [name for name in named if kinds.get(name, Kind.TEXT) is Kind.TEXT]
+    joined = _joined(texts, kinds) if len(texts) > 1 else None
+    for name in named:
+        if joined is not None and name in texts:
+            digits += [_text_digit(joined)] if name == texts[0] else []
+            continue
         is_small = name in small  # then the digit below would be the number itself
         value = typed(column(name), kinds.get(name))
         found = [cast(value, "BIGINT")] if is_small else _digits(value, kinds.get(name))
@@ -132,10 +151,42 @@ def _known(digit: Sql) -> Sql:
     return call("COALESCE", digit, cast(number(MASK), "BIGINT"))
 
 
+def _joined(names: Sequence[str], kinds: Mapping[str, Kind]) -> Sql:
+    """Return several texts as one, of which one digest is computed instead of several.
+
+    Texts that hold the two marks themselves may be joined alike, and so have equal numbers.
+    """
+    texts: list[Sql] = []
+    for name in names:
+        text: Sql = cast(typed(column(name), kinds.get(name)), "VARCHAR")
+        if name != UNIT:  # no row is without one
+            text = call("COALESCE", text, sql.Literal.string(NOTHING))
+        texts += [sql.Literal.string(BETWEEN), text] if texts else [text]
+    return sql.Paren(this=reduce(lambda left, right: sql.DPipe(this=left, expression=right), texts))
+
+
 def _text_digit(text: Sql) -> Sql:
-    """Return the last 31 bits of the MD5 of a text's bytes, the last byte foremost."""
-    digest = sql.BitwiseRightShift(this=call("MD5_NUMBER", text), expression=number(97))
-    return cast(sql.Paren(this=digest), "BIGINT")
+    """Return the last 31 bits of the MD5 of a text's bytes.
+
+    DuckDB takes the last byte for the foremost, so the last four change places. Its optimiser
+    computes the digest once; other engines write the whole of this, the only OR, in their own way.
+    """
+    digest = sql.BitwiseRightShift(this=call(DIGEST, text), expression=number(96))
+    word = cast(sql.Paren(this=digest), "BIGINT")
+    last = _left(_and(word, number(127)), 24)
+    third = _left(_and(word.copy(), number(255 << 8)), 8)
+    second = _and(_right(word.copy(), 8), number(255 << 8))
+    upper = sql.Add(this=sql.Add(this=last, expression=third), expression=second)
+    return sql.Paren(
+        this=sql.BitwiseOr(this=sql.Paren(this=upper), expression=_right(word.copy(), 24))
+    )
+
+
+def digested(node: sql.BitwiseOr) -> Sql:
+    """Return the text of which a node is the digit, for engines that write it otherwise."""
+    calls = (found for found in node.find_all(sql.Anonymous) if found.name == DIGEST)
+    text: Sql = next(calls).expressions[0]
+    return text
 
 
 def _fold(value: Sql) -> Sql:
@@ -149,6 +200,10 @@ def _shift(value: Sql) -> Sql:
 
 def _right(value: Sql, count: int) -> Sql:
     return sql.Paren(this=sql.BitwiseRightShift(this=value, expression=number(count)))
+
+
+def _left(value: Sql, count: int) -> Sql:
+    return sql.Paren(this=sql.BitwiseLeftShift(this=value, expression=number(count)))
 
 
 def _bits(value: Sql, first: int, count: int) -> Sql:

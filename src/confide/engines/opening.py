@@ -5,11 +5,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from confide.declare import Catalog
+from confide.declare import Catalog, Kind
 from confide.engines.engine import Engine
 from confide.errors import BadDeclaration
 
-__all__ = ["Home", "home_of", "open_engine"]
+__all__ = ["Home", "home_of", "open_engine", "read_address"]
 
 
 class Home(StrEnum):
@@ -64,6 +64,23 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
             from confide.engines.duckdb import DuckDB
 
             return DuckDB(catalog, salt=salt)
+
+
+def read_address(source: str) -> dict[str, Kind | None]:
+    """Return the columns of a table that an address names and their kinds, without reading a row.
+
+    Raises:
+        BadDeclaration: it is not one of PostgreSQL, or cannot be reached.
+    """
+    if home_of(source) is not Home.POSTGRESQL:
+        raise BadDeclaration(
+            "a draft is made from a Parquet or CSV file, or from a table of PostgreSQL, as in "
+            f"'postgresql://user@host/database?table=visits'; got {source!r}"
+        )
+    _need("psycopg", "postgres")
+    from confide.engines.postgres import read_columns
+
+    return read_columns(source)
 
 
 def home_of(source: Any) -> Home:

@@ -22,7 +22,7 @@ from confide.engines.views import raw_name, write_views
 from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
 
-__all__ = ["PostgreSQL"]
+__all__ = ["PostgreSQL", "read_columns"]
 
 OLDEST: Final = 170_000
 PATIENCE: Final = "10min"
@@ -288,6 +288,21 @@ class PostgreSQL(SqlEngine):
             f"table {table.name!r} is declared unique=True, but some unit has several "
             "rows; declare max_rows_per_unit instead"
         )
+
+
+def read_columns(source: str) -> dict[str, Kind | None]:
+    """Return the columns of a table or view and their kinds, from its types alone.
+
+    Raises:
+        BadDeclaration: it cannot be reached or found.
+    """
+    found = Source.of("visits", source)
+    try:
+        with _connect(found.address) as connection:
+            relation = find_relation(connection, found.table, found.table)
+    except psycopg.Error as error:
+        raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+    return {stored.name: stored.kind for stored in relation.columns}
 
 
 def _connect(address: str) -> "psycopg.Connection[Any]":

@@ -22,6 +22,7 @@ from confide.engines.postgres_texts import (
     text_to_truth,
     text_to_whole,
 )
+from confide.engines.shortcuts import sort_once
 from confide.engines.spelling import FINITE, Spelling, is_real, is_text, is_whole, type_of
 
 __all__ = ["POSTGRESQL"]
@@ -281,16 +282,6 @@ CASTS: Final[Mapping[sql.DType | None, Casts]] = {
 }
 
 
-def _without_shortcut(node: sql.Select) -> None:
-    """Leave out the join by which rows are dropped early that the cut drops anyway.
-
-    It reads the rows twice, which costs PostgreSQL more than sorting them all.
-    """
-    joins = node.args.get("joins") or []
-    if any(join.kind == "ANTI" for join in joins):
-        node.set("joins", [join for join in joins if join.kind != "ANTI"])
-
-
 POSTGRESQL: Final = Spelling(
     "postgres",
     nodes={
@@ -302,10 +293,10 @@ POSTGRESQL: Final = Spelling(
         sql.Cast: _cast,
         sql.TryCast: _try_cast,
         sql.Case: _no_branch,
-        sql.Select: _without_shortcut,
+        sql.Select: sort_once,
         sql.Like: _like,
         sql.Literal: _literal,
-        sql.BitwiseRightShift: text_digit,
+        sql.BitwiseOr: text_digit,
     },
     calls={
         FINITE: _finite,

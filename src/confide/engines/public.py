@@ -1,8 +1,9 @@
 """What is known of public tables: types, ranges and keys, read from the tables themselves."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from difflib import get_close_matches
 from typing import Any, Final
 
 import duckdb
@@ -13,7 +14,7 @@ from confide.engines.fragments import column, table
 from confide.errors import BadDeclaration
 from confide.plan import ANYTHING, Range
 
-__all__ = ["TableFacts", "column_type", "kinds_of"]
+__all__ = ["TableFacts", "kinds_of", "types_of"]
 
 KINDS: Final = (
     (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
@@ -23,6 +24,8 @@ KINDS: Final = (
     (Kind.DATE, ("DATE",)),
 )
 MOST_VALUES: Final = 10_000
+SEPARATORS: Final = ";\t|"
+SHOWN: Final = 10
 Ask = Callable[[sql.Select], list[tuple[Any, ...]]]
 
 
@@ -36,15 +39,31 @@ def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]
     return found
 
 
-def column_type(connection: duckdb.DuckDBPyConnection, raw: str, name: str) -> str:
-    """Return the engine's type of a column, which it finds in upper or lower case."""
+def types_of(
+    connection: duckdb.DuckDBPyConnection, raw: str, names: Collection[str]
+) -> dict[str, str]:
+    """Return the engine's types of columns, which it finds in upper or lower case."""
     rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
-    found = [str(kind) for column, kind, *_ in rows if str(column).lower() == name.lower()]
-    if not found:
-        raise BadDeclaration(
-            f"{raw.removeprefix('raw ')!r} has no column {name!r}; name one of its own"
+    found = {str(name).lower(): str(kind) for name, kind, *_ in rows}
+    for name in names:
+        if name.lower() not in found:
+            source = raw.removeprefix("raw ")
+            raise BadDeclaration(_say_missing(source, name, [str(row[0]) for row in rows]))
+    return {name: found[name.lower()] for name in names}
+
+
+def _say_missing(source: str, name: str, found: Sequence[str]) -> str:
+    """Return what is wrong and what to write instead; the names of columns are no data."""
+    said = f"the source of table {source!r} has no column {name!r}"
+    if len(found) == 1 and any(mark in found[0] for mark in SEPARATORS):
+        return (
+            f"{said}, but a single one called {found[0]!r}; a CSV file must have commas between "
+            "columns: write it so, or as Parquet"
         )
-    return found[0]
+    lower = {one.lower(): one for one in found}
+    near = get_close_matches(name.lower(), lower, 1)
+    shown = [lower[one] for one in near] or [*found[:SHOWN], *["..."] * (len(found) > SHOWN)]
+    return f"{said}; declare one that it has, such as {', '.join(shown)}"
 
 
 class TableFacts:

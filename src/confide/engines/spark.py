@@ -14,14 +14,14 @@ from typing import Any, Final
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
-from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
+from confide.engines.engine import OWNER_LOG, Columns, Rows, SqlEngine, name_columns
 from confide.engines.expressions import Sql, call
 from confide.engines.fragments import column, label, select, table, unit_column
 from confide.engines.public import TableFacts
 from confide.engines.spark_sources import Place, find_place, open_session
 from confide.engines.spark_spelling import SPARK, spark_cast
 from confide.engines.views import raw_name, write_views
-from confide.errors import BadDeclaration, ConfideError
+from confide.errors import BadDeclaration, ConfideError, Fault
 
 __all__ = ["Spark"]
 
@@ -40,6 +40,8 @@ KINDS: Final = {
     "boolean": Kind.BOOL,
     "date": Kind.DATE,
 }
+ALTERED: Final = "a public table was changed; open the declaration again"
+CHANGED: Final = "a unit declared unique has several rows by now; open the declaration again"
 CONNECT: Final = "pyspark.sql.connect."
 BINARY: Final = "UTF8_BINARY"
 TIMES: Final = ("timestamp", "timestamp_ntz")
@@ -62,6 +64,7 @@ class Spark(SqlEngine):
 
     # Privacy: the driver raises errors of many kinds, and none of them may reach an analyst.
     failures = (Exception,)
+    facts: TableFacts
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
@@ -69,7 +72,8 @@ class Spark(SqlEngine):
         places = {table.name: find_place(table) for table in catalog.tables}
         self._spark = _own_session(places)
         self._shared: list[str] = []
-        if not type(self._spark).__module__.startswith(CONNECT):
+        self._is_connected = type(self._spark).__module__.startswith(CONNECT)
+        if not self._is_connected:
             # Over the network this would wait for a server that has gone; `close` is for that.
             weakref.finalize(self, _forget, self._spark, self._shared).atexit = False
         kinds = {table.name: self._open(table, places[table.name]) for table in catalog.tables}
@@ -79,8 +83,14 @@ class Spark(SqlEngine):
         for name, view in views.items():
             with _blamed(name):
                 self._create(name, self._write(view))
-        for declared in catalog.private.values():
-            self._check(declared)
+        unique = [
+            declared
+            for declared in catalog.private.values()
+            if declared.unique and not isinstance(declared.unit, Row)
+        ]
+        self._lasting = [declared for declared in unique if places[declared.name].name]
+        for declared in unique:
+            self._check_unique(declared)
 
     def _ask(self, asked: sql.Select) -> Rows:
         """Return what a question about public tables gives."""
@@ -116,8 +126,11 @@ class Spark(SqlEngine):
             types = {field.name: field.dataType for field in schema.fields}
             raw = _raw_public(types) if isinstance(declared, PublicTable) else _raw(declared, types)
             columns = [label(value, name) for name, (_, value) in raw.items()]
-            rows = sql.Select(expressions=columns).from_(source)
-            self._create(raw_name(declared.name), rows.sql("spark"))
+            rows = sql.Select(expressions=columns).from_(source).sql("spark")
+            if isinstance(declared, PublicTable) and not self._is_connected:
+                self._copy(raw_name(declared.name), rows)
+            else:
+                self._create(raw_name(declared.name), rows)
         return {name: kind for name, (kind, _) in raw.items()}
 
     def _find(self, name: str, place: Place) -> tuple[Sql, Any]:
@@ -139,22 +152,48 @@ class Spark(SqlEngine):
         database = self._spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
         return sql.table_(shared, db=database, quoted=True), place.frame.schema
 
+    def _copy(self, name: str, rows: str) -> None:
+        """Keep the rows of a public table as they are now, on the executors.
+
+        # Privacy: plans are made from what a public table holds. If it could change under them, a
+        # row might meet two partners, or a value leave its range; should a copy be lost with its
+        # executor, questions fail whatever the private rows are.
+        """
+        self._spark.sql(rows).localCheckpoint().createOrReplaceTempView(f"`{name}`")
+
     def _create(self, name: str, rows: str) -> None:
         self._spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS {rows}")
 
-    def _check(self, declared: Table) -> None:
+    def _check_state(self) -> None:
+        """See that units declared unique still are, in tables that live on.
+
+        # Privacy: a unit that has several rows in spite of the declaration would not be cut. Over
+        # Spark Connect no copy can be kept, so a public table that changed is a fault.
+        """
+        if self._is_connected and self.facts.has_changed():
+            OWNER_LOG.warning("the engine could not answer: %s", ALTERED)
+            raise Fault("the engine could not answer; the owner's log has the reason")
+        for declared in self._lasting:
+            ((rows, units),) = self._ask(_count_units(declared))
+            if rows != units:
+                OWNER_LOG.warning("the engine could not answer: %s", CHANGED)
+                raise Fault("the engine could not answer; the owner's log has the reason")
+
+    def _check_unique(self, declared: Table) -> None:
         """See that a unit declared unique is."""
-        if not declared.unique or isinstance(declared.unit, Row):
-            return
-        units = sql.Count(this=sql.Distinct(expressions=[unit_column()]))
-        counts = select([sql.Count(this=sql.Star()), units], table(declared.name))
         with _blamed(declared.name):
-            ((rows, people),) = self._rows(self._write(counts))
-        if rows != people:
+            ((rows, units),) = self._rows(self._write(_count_units(declared)))
+        if rows != units:
             raise BadDeclaration(
                 f"table {declared.name!r} is declared unique=True, but some unit has several "
                 "rows; declare max_rows_per_unit instead"
             )
+
+
+def _count_units(declared: Table) -> sql.Select:
+    """Return the statement that counts the rows and the units of a table."""
+    units = sql.Count(this=sql.Distinct(expressions=[unit_column()]))
+    return select([sql.Count(this=sql.Star()), units], table(declared.name))
 
 
 def _apart(select: sql.Select) -> sql.Select:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlglot import expressions as sql
 
 from confide.engines.expressions import Sql, call
+from confide.engines.marks import MASK, digested
 from confide.engines.rules import (
     keep_listed,
     literal_of,
@@ -20,6 +21,7 @@ from confide.engines.rules import (
     round_whole,
     substring,
 )
+from confide.engines.shortcuts import sort_once
 from confide.engines.spelling import FINITE, Spelling, is_real, is_text, is_whole, type_of
 from confide.engines.texts import BYTES, DAY, FOREVER, NUMBER, UNREAL
 
@@ -222,9 +224,29 @@ def _round(node: Any) -> Sql:
 
 
 def _like(node: Any) -> Sql:
-    """Return a LIKE in which no character of the pattern is an escape."""
-    unused = next(mark for mark in ESCAPES + "\x00" if mark not in node.expression.name)
-    return sql.Escape(this=node.copy(), expression=_text(unused))
+    """Return a LIKE in which no character of the pattern is an escape, and that never looks twice.
+
+    # Privacy: Java tries every way to share out a text among several %, so that one long text of
+    # one person would take hours, and the time would tell of it.
+
+    Why: parts between two % have one length each, so where any way matches, the way that takes each
+         of them at its first place does too: it leaves the most to the rest. So each is taken there
+         for good, and only the last part is looked for from the end.
+    """
+    pattern = node.expression.name
+    if pattern.count("%") < 2 or ("_" not in pattern and "%" not in pattern[1:-1]):
+        unused = next(mark for mark in ESCAPES + "\x00" if mark not in pattern)
+        return sql.Escape(this=node.copy(), expression=_text(unused))
+    first, *middle, last = ("".join(map(_read_mark, part)) for part in pattern.split("%"))
+    held = "".join(f"(?>.*?{part})" for part in middle if part)
+    return sql.RegexpLike(
+        this=node.this.copy(), expression=_text(rf"(?s)\A{first}{held}.*{last}\z")
+    )
+
+
+def _read_mark(mark: str) -> str:
+    """Return one character of a LIKE as Java's patterns spell it."""
+    return "." if mark == "_" else rf"\x{{{ord(mark):x}}}"
 
 
 def _sum(node: Any) -> Sql:
@@ -260,18 +282,12 @@ def _days(node: Any) -> Sql | None:
     return spark_cast(call("DATEDIFF", node.this, node.expression), "BIGINT")
 
 
-def _shift(node: Any) -> Sql | None:
-    """Return the last 31 bits of an MD5, the last byte foremost; other shifts stay."""
-    if not isinstance(node.this, sql.Anonymous) or node.this.name != "MD5_NUMBER":
-        return sql.Paren(this=node.copy())
-    digest = call("MD5", node.this.expressions[0])
-    pairs = [
-        call("SUBSTR", digest.copy(), sql.Literal.number(place), sql.Literal.number("2"))
-        for place in ("31", "29", "27", "25")
-    ]
+def _text_digit(node: Any) -> Sql:
+    """Return the last 31 bits of an MD5, by reading the last of its figures."""
+    figures = call("SUBSTR", call("MD5", digested(node)), *map(sql.Literal.number, ("25", "8")))
     places = sql.Literal.number("16"), sql.Literal.number("10")
-    number = spark_cast(call("CONV", call("CONCAT", *pairs), *places), "BIGINT")
-    return call("SHIFTRIGHT", number, sql.Literal.number("1"))
+    word = spark_cast(call("CONV", figures, *places), "BIGINT")
+    return sql.BitwiseAnd(this=word, expression=sql.Literal.number(str(MASK)))
 
 
 def _wrapped(node: Any) -> Sql:
@@ -318,11 +334,13 @@ SPARK: Final = Spelling(
         sql.Sub: _days,
         sql.Sum: _sum,
         sql.Like: _like,
-        sql.BitwiseRightShift: _shift,
+        sql.BitwiseRightShift: _wrapped,
+        sql.BitwiseOr: _text_digit,
         sql.BitwiseXor: _wrapped,
         sql.BitwiseAnd: _wrapped,
         sql.BitwiseLeftShift: _wrapped,
         sql.CTE: _inlined,
+        sql.Select: sort_once,
         sql.If: _branch,
     },
     calls={

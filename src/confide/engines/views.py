@@ -43,6 +43,7 @@ from confide.engines.fragments import (
 
 __all__ = [
     "as_listed",
+    "as_narrow",
     "as_stored",
     "raw_name",
     "view_of_private",
@@ -117,9 +118,17 @@ def as_stored(name: str) -> str:
 
 def as_listed(text: Sql, declared: Category) -> Sql:
     """Return the text if the declaration lists it, else NULL."""
+    return cast(as_narrow(text, declared), "VARCHAR")
+
+
+def as_narrow(text: Sql, declared: Category) -> Sql:
+    """Return the place of a text in the list of the declaration, NULL if it has none.
+
+    It is a value of its own type, of one byte for up to 256 texts, and becomes the text by a cast.
+    """
     listed = [literal(value) for value in declared.values if value is not None]
     listing = sql.DataType(this=sql.DataType.Type.ENUM, expressions=listed)
-    return cast(sql.TryCast(this=text, to=listing) if listed else sql.Null(), "VARCHAR")
+    return sql.TryCast(this=text, to=listing) if listed else sql.Null()
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:

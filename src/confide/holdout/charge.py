@@ -1,6 +1,7 @@
 """A private session inside a curator: charged before a row is read, its state in the ledger."""
 
 import json
+import secrets
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
@@ -128,7 +129,10 @@ class LedgerStore:
         if isinstance(hold, Stored):
             return hold.receipt.entry, False
         if hold is None:
-            raise Fault("a step of a holdout session is in use, and cannot be found")
+            raise Fault(
+                "a step of a holdout session is in use, and cannot be found; ask again, and verify "
+                "the ledger if that does not help"
+            )
         try:
             return self._ledger.commit(hold, noisy).entry, True
         except AnsweredAlready:
@@ -138,7 +142,10 @@ class LedgerStore:
         """Return the last step and where it led."""
         kept = self._ledger.stored(question) or self._ledger.answer(self._entry)
         if kept is None:
-            raise Fault(f"the session {self._name!r} is no longer in its ledger")
+            raise Fault(
+                f"the session {self._name!r} is no longer in its ledger; restore the ledger that "
+                "it was opened with"
+            )
         return int(kept.noisy["step"]), Progress(**kept.noisy["progress"])
 
     def _name_step(self, what: dict[str, object]) -> Question:
@@ -160,4 +167,9 @@ class LedgerStore:
 
 
 def _step(number: int, progress: Progress) -> Noisy:
-    return {"step": number, "progress": asdict(progress)}
+    """Return a step as the ledger keeps it.
+
+    # Privacy: progress may hold a secret, and exports show a digest of it; with 256 fresh bits
+    # beside it nobody can find the one that has this digest.
+    """
+    return {"step": number, "progress": asdict(progress), "blind": secrets.token_hex(32)}

@@ -172,7 +172,10 @@ class FileStore:
             "SELECT progress FROM holdout_sessions WHERE name = ?", (self._name,)
         ).fetchone()
         if row is None:
-            raise Fault(f"the session {self._name!r} is no longer in its file")
+            raise Fault(
+                f"the session {self._name!r} is no longer in its file; restore the file that it "
+                "was opened with"
+            )
         return Progress(**json.loads(row[0]))
 
     @contextmanager

@@ -42,7 +42,7 @@ class Mark:
         if digest != self.digest:
             raise LedgerDamaged(
                 f"the ledger and its anchor disagree about record {self.records - 1:,}: the "
-                "ledger's history was written anew"
+                "ledger's history was written anew; restore the ledger that the anchor has seen"
             )
 
     def check_owner(self, ledger: str) -> None:
@@ -146,7 +146,8 @@ def _faults(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise LedgerUnavailable(
-            f"the anchor {path.name} cannot be used ({error.strerror}); nothing was answered"
+            f"the anchor {path.name} cannot be used ({error.strerror}); nothing was answered: make "
+            "it readable and writable for whoever runs confide, and ask with the same key again"
         ) from error
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from confide.errors import BadDeclaration, BudgetExceeded, Fault
 from confide.ledger.digests import hash_parts
 from confide.ledger.protocol import Entry, Hold, Noisy, Question, Receipt
-from confide.ledger.refusals import LedgerDamaged
+from confide.ledger.refusals import RESTORE, LedgerDamaged
 from confide.loss import UNITS, Filter, Share, auto_filter
 
 __all__ = [
@@ -122,7 +122,9 @@ class Paid(NamedTuple):
         """Return what paid for a hold, which a ledger put into it."""
         if isinstance(hold.record, Paid):
             return hold.record
-        raise Fault("this hold was made by no ledger, so that no charge stands behind it")
+        raise Fault(
+            "this hold was made by no ledger, so that no charge stands behind it; reserve one"
+        )
 
     def receipt(self) -> Receipt:
         """Return the proof of the charge."""
@@ -318,9 +320,11 @@ def read_filter(written: str) -> Filter:
         kind = kinds[terms["filter"]]
         opening = auto_filter(terms["epsilon"], terms["delta"], kind, delta_aside=aside)
     except (ValueError, KeyError, TypeError, BadDeclaration):
-        raise LedgerDamaged("the ledger does not say whose budget it keeps") from None
+        raise LedgerDamaged(f"the ledger does not say whose budget it keeps; {RESTORE}") from None
     if describe_filter(opening) != written:
-        raise LedgerDamaged("the terms of the ledger's budget do not give the same filter again")
+        raise LedgerDamaged(
+            f"the terms of the ledger's budget do not give the same filter again; {RESTORE}"
+        )
     return opening
 
 

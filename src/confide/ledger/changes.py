@@ -40,7 +40,7 @@ from confide.ledger.chain import Answered, Charge, Head, name_question
 from confide.ledger.lines import Line, Moved
 from confide.ledger.prepared import Prepared
 from confide.ledger.protocol import Question
-from confide.ledger.refusals import LedgerDamaged
+from confide.ledger.refusals import RESTORE, LedgerDamaged
 from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS, NAMED
 from confide.loss import UNITS
 
@@ -174,7 +174,7 @@ def read_state(row: Any) -> Head:
         raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
     head = Head(*row[:-1])
     if head.seal != row[-1]:
-        raise LedgerDamaged("the ledger's balance was changed or damaged; run confide ledger")
+        raise LedgerDamaged(f"the ledger's balance was changed or damaged; {RESTORE}")
     return head
 
 
@@ -228,5 +228,8 @@ def _write(line: Line, added: dict[Table, Row], old: Head, new: Head) -> None:
     if count == 1:
         return
     if line.is_locked:
-        raise LedgerDamaged("the ledger's head moved while it was locked; nothing was charged")
+        raise LedgerDamaged(
+            "the ledger's head moved while it was locked; nothing was charged: run confide ledger "
+            "--verify, and ask again"
+        )
     raise Moved

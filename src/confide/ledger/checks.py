@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from confide.ledger.chain import Charge, Head, Record
-from confide.ledger.refusals import LedgerDamaged
+from confide.ledger.refusals import RESTORE, LedgerDamaged
 from confide.loss import UNITS, Filter
 
 __all__ = ["check_records"]
@@ -30,9 +30,13 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
     purposes: defaultdict[str, int] = defaultdict(int)
     for record in records:
         if (record.number, record.before) != (head.records, head.digest):
-            raise LedgerDamaged(f"ledger record {record.number} does not follow those before it")
+            raise LedgerDamaged(
+                f"ledger record {record.number} does not follow those before it; {RESTORE}"
+            )
         if record.time < head.time:
-            raise LedgerDamaged(f"ledger record {record.number} is older than those before it")
+            raise LedgerDamaged(
+                f"ledger record {record.number} is older than those before it; {RESTORE}"
+            )
         if isinstance(record, Charge):
             head = _follow_charge(head, record)
             open_holds.add(record.number)
@@ -40,20 +44,22 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
             purposes[record.purpose] += record.units if record.purpose else 0
             totals = (analysts[record.analyst], purposes[record.purpose])
             if totals != (record.analyst_spent, record.purpose_spent):
-                raise LedgerDamaged(f"ledger entry {record.number} adds up to another total")
+                raise LedgerDamaged(
+                    f"ledger entry {record.number} adds up to another total; {RESTORE}"
+                )
         elif record.entry in open_holds:
             open_holds.remove(record.entry)
             head = replace(head, records=head.records + 1, digest=record.digest, time=record.time)
         else:
-            raise LedgerDamaged(f"ledger record {record.number} answers no open charge")
+            raise LedgerDamaged(f"ledger record {record.number} answers no open charge; {RESTORE}")
     if head.spent > UNITS or head.delta_spent > UNITS * bool(opening.delta_pot):
-        raise LedgerDamaged("the ledger's charges add up to more than the budget")
+        raise LedgerDamaged(f"the ledger's charges add up to more than the budget; {RESTORE}")
     if head != end:
-        raise LedgerDamaged("the ledger's balance is not the sum of its entries")
+        raise LedgerDamaged(f"the ledger's balance is not the sum of its entries; {RESTORE}")
 
 
 def _follow_charge(head: Head, charge: Charge) -> Head:
     spent, delta_spent = head.spent + charge.units, head.delta_spent + charge.delta_units
     if (spent, delta_spent) != (charge.spent, charge.delta_spent) or charge.units < 0:
-        raise LedgerDamaged(f"ledger entry {charge.number} adds up to another balance")
+        raise LedgerDamaged(f"ledger entry {charge.number} adds up to another balance; {RESTORE}")
     return Head(head.records + 1, charge.digest, charge.time, spent, delta_spent)

@@ -72,11 +72,15 @@ def recount(lines: Iterable[str]) -> Recount:
     try:
         about = json.loads(next(listed))
         if about["layout"] != LAYOUT:
-            raise LedgerDamaged("this is the export of another kind of ledger")
+            raise LedgerDamaged(
+                f"this is no export of layout {LAYOUT}; write one with confide ledger --export"
+            )
         opening, head = read_filter(about["terms"]), Head(**about["head"])
         records = [_read(json.loads(line)) for line in listed]
     except (ValueError, KeyError, TypeError, StopIteration):
-        raise LedgerDamaged("a line of the export cannot be read") from None
+        raise LedgerDamaged(
+            "a line of the export cannot be read; write it anew with confide ledger --export"
+        ) from None
     check_records(first_head(about["ledger"], opening), opening, records, head)
     links = {record.number: record.digest for record in records if isinstance(record, Charge)}
     return Recount(
@@ -94,5 +98,8 @@ def _read(line: dict[str, Any]) -> Record:
         Charge(**line["charge"]) if "charge" in line else SealedAnswer(**line["answer"])
     )
     if record.digest != line["digest"]:
-        raise LedgerDamaged(f"ledger record {record.number} is not what was written")
+        raise LedgerDamaged(
+            f"record {record.number} of the export is not what was written; write it anew with "
+            "confide ledger --export"
+        )
     return record

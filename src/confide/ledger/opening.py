@@ -12,7 +12,7 @@ from confide.errors import BadDeclaration
 from confide.ledger.anchors import Anchor, open_anchor
 from confide.ledger.chain import describe_filter, first_head, now, read_filter
 from confide.ledger.database import Database
-from confide.ledger.refusals import LedgerDamaged, LedgerNewer
+from confide.ledger.refusals import RESTORE, LedgerDamaged, LedgerNewer
 from confide.ledger.relations import write_relation
 from confide.ledger.rows import read_digest, read_head
 from confide.ledger.sql import Identity, SqlLedger
@@ -121,7 +121,7 @@ def _identify(connection: Connection, opening: Filter) -> Identity:
     known = read_filter(kept.get("terms", ""))
     identity = Identity(kept.get("identity", ""), kept.get("salt", ""), known)
     if not identity.name or not identity.salt:
-        raise LedgerDamaged("the ledger does not say which one it is")
+        raise LedgerDamaged(f"the ledger does not say which one it is; {RESTORE}")
     if (type(known), known.epsilon, known.delta) != (type(opening), opening.epsilon, opening.delta):
         raise BadDeclaration(
             f"this ledger keeps a budget of epsilon={float(known.epsilon):g}, "
@@ -133,7 +133,7 @@ def _identify(connection: Connection, opening: Filter) -> Identity:
     head = read_head(connection)
     newest = read_digest(connection, head.records - 1) if head.records else None
     if head.records and newest != head.digest:
-        raise LedgerDamaged("the newest record of the ledger is missing or was changed")
+        raise LedgerDamaged(f"the newest record of the ledger is missing or was changed; {RESTORE}")
     return identity
 
 

@@ -1,8 +1,11 @@
 """Refusals and faults that belong to ledgers."""
 
+from typing import Final
+
 from confide.errors import BadDeclaration, Fault, Refusal
 
 __all__ = [
+    "RESTORE",
     "AnsweredAlready",
     "KeyUsed",
     "LedgerBehind",
@@ -11,6 +14,10 @@ __all__ = [
     "LedgerUnavailable",
     "refuse_relation",
 ]
+
+
+RESTORE: Final = "restore the newest back-up, and let the anchor tell whether it is new enough"
+"""What to do about a ledger that contradicts itself."""
 
 
 class KeyUsed(Refusal):

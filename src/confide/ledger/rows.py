@@ -12,7 +12,7 @@ from confide.ledger.changes import ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
 from confide.ledger.lines import Line
 from confide.ledger.prepared import Prepared
 from confide.ledger.protocol import Question, Stored
-from confide.ledger.refusals import KeyUsed, LedgerDamaged
+from confide.ledger.refusals import RESTORE, KeyUsed, LedgerDamaged
 from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS, NAMED
 
 __all__ = [
@@ -200,4 +200,4 @@ def _answer(row: Any) -> Answered:
 
 def _check(record: Charge | Answered, row: Any) -> None:
     if record.digest != row.digest:
-        raise LedgerDamaged(f"ledger record {record.number} is not what was written")
+        raise LedgerDamaged(f"ledger record {record.number} is not what was written; {RESTORE}")

@@ -35,7 +35,7 @@ from confide.ledger.database import Database
 from confide.ledger.exports import write_export
 from confide.ledger.lines import Line, Moved
 from confide.ledger.protocol import Allowance, Entry, Hold, Noisy, Question, Receipt, Stored
-from confide.ledger.refusals import AnsweredAlready, KeyUsed, LedgerBehind, LedgerDamaged
+from confide.ledger.refusals import RESTORE, AnsweredAlready, KeyUsed, LedgerBehind, LedgerDamaged
 from confide.ledger.relations import write_relation
 from confide.loss import Filter, Share
 
@@ -143,7 +143,9 @@ class SqlLedger:
             head = _check_seen(held.head, seen)
             # Privacy: an answer whose charge the ledger does not have would be free.
             if held.digest != paid.digest:
-                raise LedgerDamaged(f"ledger record {hold.entry} is not what was charged")
+                raise LedgerDamaged(
+                    f"ledger record {hold.entry} is not what was charged; {RESTORE}"
+                )
             if held.is_answered:
                 raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
             record, after = add_answer(head, hold.entry, written, self._clock())
@@ -306,6 +308,6 @@ def _check_seen(head: Head, seen: int) -> Head:
     if head.records < seen:
         raise LedgerBehind(
             f"the ledger has {head.records:,} records, but had {seen:,} before: it was replaced by "
-            "an older copy while it was in use"
+            "an older copy while it was in use; bring the newer one back"
         )
     return head

@@ -1,6 +1,6 @@
 """Tools for language models: ask within a budget, with texts that teach the rules."""
 
-from confide.mcp.askers import Asker, ConnectionAsker
+from confide.mcp.askers import Asked, Asker, ConnectionAsker
 from confide.mcp.tools import make_tools
 
-__all__ = ["Asker", "ConnectionAsker", "make_tools"]
+__all__ = ["Asked", "Asker", "ConnectionAsker", "make_tools"]

@@ -1,12 +1,14 @@
 """Whom the tools ask: a server over HTTP, or a curator in the same process."""
 
+import secrets
 from typing import Any, Protocol
 
-from confide.client import Connection, RemoteAnswer
+from confide.client import Connection
 
-__all__ = ["Asker", "ConnectionAsker"]
+__all__ = ["Asked", "Asker", "ConnectionAsker"]
 
-Want = dict[str, Any]
+Asked = dict[str, Any]
+"""A request in the words of the server's routes; so is every answer."""
 
 
 class Asker(Protocol):
@@ -16,20 +18,40 @@ class Asker(Protocol):
         """Return what may be asked about."""
         ...
 
-    def preview(self, sql: str, want: Want) -> dict[str, Any]:
-        """Return what an answer would cost; spends nothing."""
-        ...
-
-    def ask(self, sql: str, want: Want) -> dict[str, Any]:
-        """Return an answer, paid for."""
-        ...
-
     def budget(self) -> dict[str, Any]:
         """Return total, spent and left."""
         ...
 
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return what was asked, newest first."""
+        ...
+
+    def preview(self, asked: Asked) -> dict[str, Any]:
+        """Return what an answer would cost; spends nothing."""
+        ...
+
+    def ask(self, asked: Asked) -> dict[str, Any]:
+        """Return an answer, paid for."""
+        ...
+
+    def choose(self, asked: Asked) -> dict[str, Any]:
+        """Return one of several candidates, paid for."""
+        ...
+
+    def release(self, asked: Asked) -> dict[str, Any]:
+        """Return the answers to several questions, paid for together."""
+        ...
+
+    def watch(self, asked: Asked) -> dict[str, Any]:
+        """Return a session over a threshold, paid for as a whole."""
+        ...
+
+    def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
+        """Return whether an answer is above the threshold of a session."""
+        ...
+
+    def estimate(self, asked: Asked) -> dict[str, Any]:
+        """Return an estimate, paid for."""
         ...
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
@@ -45,53 +67,48 @@ class ConnectionAsker:
 
     def tables(self) -> dict[str, Any]:
         """Return what may be asked about."""
-        return {"tables": self._connection.tables()}
-
-    def preview(self, sql: str, want: Want) -> dict[str, Any]:
-        """Return what an answer would cost."""
-        found = self._connection.preview(sql, **want)
-        return {
-            "cost": {"share": str(found.cost.share), "epsilon": found.cost.epsilon},
-            "errors": found.errors,
-            "mechanisms": list(found.mechanisms),
-            "regret": found.regret,
-        }
-
-    def ask(self, sql: str, want: Want) -> dict[str, Any]:
-        """Return an answer, paid for."""
-        return _written(self._connection.sql(sql, **want))
+        return self._connection.send("GET", "/v1/tables")
 
     def budget(self) -> dict[str, Any]:
         """Return total, spent and left."""
-        state = self._connection.budget
-        parts = {"total": state.total, "spent": state.spent, "left": state.left}
-        return {
-            name: {"share": str(cost.share), "epsilon": cost.epsilon}
-            for name, cost in parts.items()
-        }
+        return self._connection.send("GET", "/v1/budget")
 
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return what was asked, newest first."""
         return [entry for entry, _ in zip(self._connection.answers(), range(limit), strict=False)]
 
+    def preview(self, asked: Asked) -> dict[str, Any]:
+        """Return what an answer would cost."""
+        return self._connection.send("POST", "/v1/preview", asked)
+
+    def ask(self, asked: Asked) -> dict[str, Any]:
+        """Return an answer, paid for."""
+        return self._pay("/v1/query", asked)
+
+    def choose(self, asked: Asked) -> dict[str, Any]:
+        """Return one of several candidates."""
+        return self._pay("/v1/choose", asked)
+
+    def release(self, asked: Asked) -> dict[str, Any]:
+        """Return the answers to several questions."""
+        return self._pay("/v1/release", asked)
+
+    def watch(self, asked: Asked) -> dict[str, Any]:
+        """Return a session over a threshold."""
+        return self._pay("/v1/watches", asked)
+
+    def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
+        """Return whether an answer is above the threshold of a session."""
+        return self._pay(f"/v1/watches/{watch}/ask", asked)
+
+    def estimate(self, asked: Asked) -> dict[str, Any]:
+        """Return an estimate."""
+        return self._pay("/v1/statistics", asked)
+
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
         """Return the score of predictions."""
         return self._connection.holdout_ask(name, predictions)
 
-
-def _written(answer: RemoteAnswer) -> dict[str, Any]:
-    """Return an answer for a model to read: each row with its intervals beside the values."""
-    ends = answer.interval_rows()
-    return {
-        "columns": list(answer.columns),
-        "rows": answer.rows,
-        "intervals": [{name: _plain(end) for name, end in row.items()} for row in ends],
-        "confidence": 0.95,
-        "cost": {"share": str(answer.cost.share), "epsilon": answer.cost.epsilon},
-        "receipt": {"entry": answer.receipt.entry, "digest": answer.receipt.digest},
-        "reused": answer.reused,
-    }
-
-
-def _plain(end: float) -> float | None:
-    return end if abs(end) < float("inf") else None
+    def _pay(self, path: str, asked: Asked) -> dict[str, Any]:
+        """Return what a route answers; a key keeps a second try from paying again."""
+        return self._connection.send("POST", path, {"key": secrets.token_hex(16), **asked})

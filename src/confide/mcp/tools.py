@@ -3,80 +3,36 @@
 import logging
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
 
 from confide.errors import ConfideError, Fault
+from confide.mcp import arguments as given
 from confide.mcp import words
+from confide.mcp.arguments import say
 from confide.mcp.askers import Asker
 
 __all__ = ["make_tools"]
 
 T = TypeVar("T")
+Calling = Context[Any, Any]
+Told = dict[str, Any]
 LOG: Final = logging.getLogger("confide.mcp")
-LONGEST_SQL: Final = 100_000
 OURS: Final = "fault: something on our side failed; the owner's log has where"
 
-Sql = Annotated[str, Field(max_length=LONGEST_SQL, description="one SELECT with aggregates")]
-Share = Annotated[str | None, Field(max_length=60, description='part of the budget, such as "1%"')]
-Epsilon = Annotated[float | None, Field(gt=0, description="epsilon of this answer, such as 0.1")]
-Error = Annotated[float | None, Field(gt=0, description="half-width wanted at 95 %")]
 
-
-def make_tools(asker_of: Callable[[Context[Any, Any]], Asker]) -> MCPServer[Any]:
+def make_tools(asker_of: Callable[[Calling], Asker]) -> MCPServer[Any]:
     """Return a server of tools; ``asker_of`` tells for each call on whose behalf it is."""
-    server = _make_quietly()
-
-    async def call(context: Context[Any, Any], work: Callable[[Asker], T]) -> T:
-        return await anyio.to_thread.run_sync(_guard, asker_of, context, work)
-
-    @server.tool(description=words.TABLES)
-    async def list_tables(context: Context[Any, Any]) -> dict[str, Any]:
-        return await call(context, lambda asker: asker.tables())
-
-    @server.tool(description=words.PREVIEW)
-    async def preview(
-        context: Context[Any, Any],
-        sql: Sql,
-        share: Share = None,
-        epsilon: Epsilon = None,
-        error: Error = None,
-    ) -> dict[str, Any]:
-        want = _want(share, epsilon, error)
-        return await call(context, lambda asker: asker.preview(sql, want))
-
-    @server.tool(description=words.ASK)
-    async def ask(
-        context: Context[Any, Any],
-        sql: Sql,
-        share: Share = None,
-        epsilon: Epsilon = None,
-        error: Error = None,
-    ) -> dict[str, Any]:
-        want = _want(share, epsilon, error)
-        return await call(context, lambda asker: asker.ask(sql, want))
-
-    @server.tool(description=words.BUDGET)
-    async def budget(context: Context[Any, Any]) -> dict[str, Any]:
-        return await call(context, lambda asker: asker.budget())
-
-    @server.tool(description=words.HISTORY)
-    async def history(
-        context: Context[Any, Any], limit: Annotated[int, Field(ge=1, le=200)] = 20
-    ) -> dict[str, Any]:
-        return {"answers": await call(context, lambda asker: asker.history(limit))}
-
-    @server.tool(description=words.HOLDOUT)
-    async def holdout_ask(
-        context: Context[Any, Any], name: str, predictions: list[float]
-    ) -> dict[str, Any]:
-        return await call(context, lambda asker: asker.holdout_ask(name, predictions))
-
+    server, guard = _make_quietly(), _Guard(asker_of)
+    _add_free(server, guard)
+    _add_questions(server, guard)
+    _add_watches(server, guard)
+    _add_estimates(server, guard)
     return server
 
 
@@ -95,30 +51,152 @@ def _make_quietly() -> MCPServer[Any]:
         root.setLevel(level)
 
 
-def _want(share: str | None, epsilon: float | None, error: float | None) -> dict[str, Any]:
-    given = {"share": share, "epsilon": epsilon, "error": error}
-    return {name: value for name, value in given.items() if value is not None}
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Runs the work of a tool in a thread; errors become texts that a model may read."""
+
+    asker_of: Callable[[Calling], Asker]
+
+    async def run(self, context: Calling, work: Callable[[Asker], T]) -> T:
+        return await anyio.to_thread.run_sync(self._try, context, work)
+
+    def _try(self, context: Calling, work: Callable[[Asker], T]) -> T:
+        """Return what some work gives.
+
+        # Privacy: of an unforeseen error its place is logged and its words are not: they may
+        # quote a row.
+        """
+        try:
+            return work(self.asker_of(context))
+        except Fault as fault:
+            LOG.warning("a tool failed with %s", fault.code)
+            raise ToolError(OURS) from None
+        except ConfideError as refusal:
+            raise ToolError(f"{refusal.code}: {refusal}") from None
+        except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
+            frames = traceback.extract_tb(error.__traceback__)[-4:]
+            places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+            LOG.warning("a tool failed with %s at %s", type(error).__name__, " ".join(places))
+            raise ToolError(OURS) from None
 
 
-def _guard(
-    asker_of: Callable[[Context[Any, Any]], Asker],
-    context: Context[Any, Any],
-    work: Callable[[Asker], T],
-) -> T:
-    """Return what some work gives; errors become texts that a model may read.
+def _add_free(server: MCPServer[Any], guard: _Guard) -> None:
+    """Add what costs nothing of the budget."""
 
-    # Privacy: of an unforeseen error its place is logged and its words are not: they may quote a
-    # row.
-    """
-    try:
-        return work(asker_of(context))
-    except Fault as fault:
-        LOG.warning("a tool failed with %s", fault.code)
-        raise ToolError(OURS) from None
-    except ConfideError as refusal:
-        raise ToolError(f"{refusal.code}: {refusal}") from None
-    except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
-        frames = traceback.extract_tb(error.__traceback__)[-4:]
-        places = " ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames)
-        LOG.warning("a tool failed with %s at %s", type(error).__name__, places)
-        raise ToolError(OURS) from None
+    @server.tool(description=words.TABLES)
+    async def list_tables(context: Calling) -> Told:
+        return await guard.run(context, lambda asker: asker.tables())
+
+    @server.tool(description=words.PREVIEW)
+    async def preview(
+        context: Calling,
+        sql: given.Sql,
+        share: given.Share = None,
+        epsilon: given.Epsilon = None,
+        error: given.Error = None,
+    ) -> Told:
+        asked = say(sql=sql, share=share, epsilon=epsilon, error=error)
+        return await guard.run(context, lambda asker: asker.preview(asked))
+
+    @server.tool(description=words.BUDGET)
+    async def budget(context: Calling) -> Told:
+        return await guard.run(context, lambda asker: asker.budget())
+
+    @server.tool(description=words.HISTORY)
+    async def history(context: Calling, limit: given.Limit = 20) -> Told:
+        return {"answers": await guard.run(context, lambda asker: asker.history(limit))}
+
+    @server.tool(description=words.HOLDOUT)
+    async def holdout_ask(context: Calling, name: str, predictions: list[float]) -> Told:
+        return await guard.run(context, lambda asker: asker.holdout_ask(name, predictions))
+
+
+def _add_questions(server: MCPServer[Any], guard: _Guard) -> None:
+    """Add questions in SQL: one, several together, a choice among several."""
+
+    @server.tool(description=words.ASK)
+    async def ask(
+        context: Calling,
+        sql: given.Sql,
+        share: given.Share = None,
+        epsilon: given.Epsilon = None,
+        error: given.Error = None,
+    ) -> Told:
+        asked = say(sql=sql, share=share, epsilon=epsilon, error=error)
+        return await guard.run(context, lambda asker: asker.ask(asked))
+
+    @server.tool(description=words.CHOOSE)
+    async def choose(
+        context: Calling,
+        candidates: given.Candidates,
+        share: given.Share = None,
+        epsilon: given.Epsilon = None,
+    ) -> Told:
+        asked = say(candidates=candidates, share=share, epsilon=epsilon)
+        return await guard.run(context, lambda asker: asker.choose(asked))
+
+    @server.tool(description=words.RELEASE)
+    async def release(
+        context: Calling,
+        queries: given.Queries,
+        weights: list[float] | None = None,
+        share: given.Share = None,
+        epsilon: given.Epsilon = None,
+    ) -> Told:
+        asked = say(queries=queries, weights=weights, share=share, epsilon=epsilon)
+        return await guard.run(context, lambda asker: asker.release(asked))
+
+
+def _add_watches(server: MCPServer[Any], guard: _Guard) -> None:
+    """Add sessions over a threshold."""
+
+    @server.tool(description=words.WATCH)
+    async def watch(
+        context: Calling,
+        threshold: float,
+        *,
+        above: given.Above = 1,
+        sensitivity: float | None = None,
+        signed: bool = False,
+        key: given.Key = None,
+        share: given.Share = None,
+        epsilon: given.Epsilon = None,
+    ) -> Told:
+        asked = say(threshold=threshold, above=above, sensitivity=sensitivity, signed=signed)
+        asked |= say(key=key, share=share, epsilon=epsilon)
+        return await guard.run(context, lambda asker: asker.watch(asked))
+
+    @server.tool(description=words.WATCH_ASK)
+    async def watch_ask(
+        context: Calling, watch: int, sql: given.Sql, key: given.Key = None
+    ) -> Told:
+        asked = say(sql=sql, key=key)
+        return await guard.run(context, lambda asker: asker.watch_ask(watch, asked))
+
+
+def _add_estimates(server: MCPServer[Any], guard: _Guard) -> None:
+    """Add statistics of the population."""
+
+    @server.tool(description=words.ESTIMATE)
+    async def estimate(
+        context: Calling,
+        statistic: given.Statistic,
+        table: str,
+        *,
+        column: given.Column = None,
+        columns: given.Columns = None,
+        by: given.Word = None,
+        levels: list[float] | None = None,
+        formula: given.Word = None,
+        family: given.Word = None,
+        bins: int | None = None,
+        bounds: given.Ends = None,
+        within: given.Ends = None,
+        estimator: given.Word = None,
+        share: given.Share = None,
+        epsilon: given.Epsilon = None,
+    ) -> Told:
+        asked = say(statistic=statistic, table=table, column=column, columns=columns, by=by)
+        asked |= say(levels=levels, formula=formula, family=family, bins=bins, bounds=bounds)
+        asked |= say(within=within, estimator=estimator, share=share, epsilon=epsilon)
+        return await guard.run(context, lambda asker: asker.estimate(asked))

@@ -101,6 +101,24 @@ class SparseVector:
         """How many answers "above" may still be given."""
         return self._left
 
+    @property
+    def secret(self) -> int:
+        """The noisy threshold, as secret as the values: for a session that outlives its process."""
+        return self._noisy_threshold
+
+    @property
+    def scales(self) -> tuple[Fraction, Fraction]:
+        """The scales of the threshold's noise and of each comparison's."""
+        return self._threshold_noise.exact_scale, self._query_noise.exact_scale
+
+    def take_up(self, secret: int, left: int) -> None:
+        """Go on where another session on the same terms stood, before this one tells anything.
+
+        # Privacy: the two are one session only if no other goes on from the same place; whoever
+        # keeps ``secret`` sees to that.
+        """
+        self._noisy_threshold, self._left = secret, left
+
     def ask(self, value: int) -> bool:
         """Tell whether ``value`` lies above the threshold, up to noise."""
         return self._compare(value)[0]
@@ -127,7 +145,9 @@ class SparseVector:
     def _check_process(self) -> None:
         # Privacy: two copies of a session would answer twice on one loss.
         if self._process != os.getpid():
-            raise Fault("a sparse-vector session belongs to the process that opened it")
+            raise Fault(
+                "a sparse-vector session belongs to the process that opened it; open one in each"
+            )
 
     def _check_left(self) -> None:
         if self._left <= 0:
@@ -147,10 +167,8 @@ class SparseVector:
                two-sided geometric laws, summed in closed form.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
-        scales = self._threshold_noise.exact_scale, self._query_noise.exact_scale
-
         width = least(
-            lambda width: not is_above(lambda: _tail_of_sum(*scales, width), miss), start=0
+            lambda width: not is_above(lambda: _tail_of_sum(*self.scales, width), miss), start=0
         )
         return -width, width
 

@@ -32,6 +32,9 @@ EXTREME: Final = Fraction(1, 3)
 LARGEST_ROW: Final = 100.0
 LARGEST_SHIFT: Final = 2**60
 POINTS: Final = 2_000
+EVENED: Final = Fraction(5, 2)
+"""How much noise, on either side, the rows weigh together with which a row is averaged."""
+MOST_BESIDE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +66,28 @@ class Quantile:
 
     Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, with a
              probability in proportion to its weight times exp(-rate * gap), where gap is the
-             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]. The low end is chosen
-             likewise, by ``ends``, among the cells up to the value's and the end of the range,
-             which weighs 39 times as much as all cells: at the rank r - shift, and at most
-             2bn - edge. Where it is flat, cells above that rank have gap 0. The high end
-             mirrors it.
+             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)], and rows lie where they
+             do once each is averaged with ``beside`` neighbours on either side (`average_rows`).
+             The low end is chosen likewise, from rows as they are, by ``ends``, among the cells
+             up to the value's and the end of the range, which weighs 39 times as much as all
+             cells: at the rank r - shift, and at most 2bn - edge. Where it is flat, cells above
+             that rank have gap 0. The high end mirrors it.
     Claim:   over all groups together the choice of the value has log-ratios within an interval of
              length epsilon, whichever rows a unit has, and so has the pair of ends, given the
              value; so they cost what was granted.
-    Why:     one row more moves r by 2a, and by d = 2a or 2b where an edge counts; the gap of a cell
-             then moves by at most d if the row is above it, by 2b - d if below, and by the larger
-             of the two if inside. So the value's gaps of a group move within an interval of twice
-             max(2a, 2b - 2a) for each row. Flat gaps of low ends move by 0 to 2a for cells below
-             the row and by 0 to 2a - 2b for the others; a row above the value thus moves those of
-             low ends by 0 to 2a and those of high ends within an interval of 2b, and one below
-             the value mirrors it: 2b + max(2a, 2b - 2a) in all. An extreme level has one end
-             that is not flat: 4b + 2b. Without flat ends it is twice that of the value, or once
-             that and 4b for an extreme level. The sum over groups of a unit's rows is at most its
-             limit, and what log-ratios of independent choices may span adds up. A row replaced
-             within a group leaves n, and moves gaps by at most 2b, flat ones of an end all the
-             same way; when it goes from one group to another, both move.
+    Why:     one row more moves r by 2a, and by d = 2a or 2b where an edge counts, and each of L and
+             L + m by 0 or 1, of averaged rows too. The gap of a cell then moves by at most d if
+             both stay, by 2b - d if both grow, and by the larger of the two otherwise. So the
+             value's gaps of a group move within an interval of twice max(2a, 2b - 2a) for each
+             row. Flat gaps of low ends move by 0 to 2a for cells below the row and by 0 to 2a - 2b
+             for the others; a row above the value thus moves those of low ends by 0 to 2a and
+             those of high ends within an interval of 2b, and one below the value mirrors it:
+             2b + max(2a, 2b - 2a) in all. An extreme level has one end that is not flat: 4b + 2b.
+             Without flat ends it is twice that of the value, or once that and 4b for an extreme
+             level. The sum over groups of a unit's rows is at most its limit, and what log-ratios
+             of independent choices may span adds up. A row replaced within a group leaves n, and
+             moves gaps by at most 2b, flat ones of an end all the same way; when it goes from one
+             group to another, both move.
     Source:  [MT07], [DDR20] for the bounded range; [Smi11] for quantiles; docs/proofs/quantiles.md.
     Checked: tests/plan/test_quantiles.py (all log-ratios on random neighbours).
     """
@@ -93,6 +98,7 @@ class Quantile:
     ends: Exponential
     low: End
     high: End
+    beside: int
 
 
 def read_level(level: Fraction | None) -> Fraction:
@@ -141,7 +147,12 @@ def plan_quantile(
         _aim(choice, ends, row, is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
         for is_extreme in (is_high, is_low)
     )
-    return Quantile(histogram, level, choice, ends, low, high)
+    return Quantile(histogram, level, choice, ends, low, high, _count_beside(choice, row))
+
+
+def _count_beside(choice: Exponential, row: int) -> int:
+    """Return with how many rows on either side a row is averaged before the value is chosen."""
+    return min(MOST_BESIDE, math.floor(EVENED / (choice.rate * row)))
 
 
 def _aim(
@@ -150,7 +161,8 @@ def _aim(
     """Return where an end is aimed; an extreme one keeps away from the end of all rows."""
     doublings = round(math.log2(choice.rate / ends.rate), 3)
     size = float(f"{min(float(ends.rate * row), LARGEST_ROW):.2g}")
-    apart = Fraction(_find_shift(doublings, size, is_flat=is_flat))
+    aside = size / (8 if _count_beside(choice, row) else 4)
+    apart = Fraction(_find_shift(doublings, aside, is_flat=is_flat))
     margin = MARGIN * row
     edge = min(math.ceil(Fraction(UNSEEN) / ends.rate), LARGEST_SHIFT)
     shift = min(math.ceil(apart / ends.rate + margin), LARGEST_SHIFT)
@@ -158,21 +170,21 @@ def _aim(
 
 
 @lru_cache(maxsize=64)
-def _find_shift(doublings: float, size: float, *, is_flat: bool) -> float:
+def _find_shift(doublings: float, aside: float, *, is_flat: bool) -> float:
     """Return how far out an end must aim to miss the exact quantile no more often than MISS.
 
-    The distance is in ranks times the end's rate; the value's rate is 2**doublings times that, and
-    a row is ``size``.
+    The distance is in ranks times the end's rate; the value's rate is 2**doublings times that.
 
     Why: where rows are dense, the rank of the value follows a two-sided exponential law about the
-         quantile's; a quarter of a row is added for where it falls between rows. It lies above by
+         quantile's; ``aside`` is added for where it falls between rows, a quarter of a row, or an
+         eighth where rows are averaged, by what intervals then hold. It lies above by
          some u in half of all releases; the low end, chosen below the value, then lies between
          with a chance that is integrated over u, by the midpoint rule. Aimed d too low, a flat
          end has the weight u + d above its aim, of which u is between, and 1 below:
          u / (1 + d + u). Another end has a two-sided exponential law cut off at the value:
          e^-d (1 - e^-u) / (2 - e^(-d-u)).
     """
-    u = size / 4 - np.log((np.arange(POINTS) + 0.5) / POINTS) / 2.0**doublings
+    u = aside - np.log((np.arange(POINTS) + 0.5) / POINTS) / 2.0**doublings
 
     def miss(apart: float) -> float:
         if is_flat:

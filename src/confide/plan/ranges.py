@@ -7,7 +7,7 @@ relies on them not to overflow.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -203,11 +203,6 @@ def _truth(parts: Parts, arguments: Sequence[Expression]) -> Range:
     return TRUTH
 
 
-def _unknown(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    del parts, arguments
-    return ANYTHING
-
-
 def _union(parts: Parts, _: Sequence[Expression]) -> Range:
     found = parts[0]
     for part in parts[1:]:
@@ -273,10 +268,48 @@ def _same_kind(kind: Kind) -> Rule:
     return rule
 
 
-def _length(parts: Parts, _: Sequence[Expression]) -> Range:
+def _length(parts: Parts, arguments: Sequence[Expression]) -> Range:
     known = parts[0].values
     lengths = [len(value) for value in known if value is not None] if known is not None else []
-    return Range(min(lengths), max(lengths)) if lengths else Range(0, LONGEST_TEXT)
+    if lengths:
+        return Range(min(lengths), max(lengths))
+    match arguments[0]:
+        case Call(function=F.SUBSTR, arguments=(_, _, Literal(value=int(count)))):
+            return Range(0, min(abs(count), LONGEST_TEXT))
+        case _:
+            return Range(0, LONGEST_TEXT)
+
+
+def _letters(change: Callable[[str], str]) -> Rule:
+    """A rule for upper or lower case: known texts stay known, if no engine disagrees on them."""
+
+    def rule(parts: Parts, _: Sequence[Expression]) -> Range:
+        known = parts[0].values
+        if known is None or not all(value is None or value.isascii() for value in known):
+            return ANYTHING
+        return _known(None if value is None else change(value) for value in known)
+
+    return rule
+
+
+def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    """Parts of known texts are known, where they are counted from the beginning."""
+    end: int | None = None
+    match arguments[1:]:
+        case [Literal(value=int(first))] if first > 0:
+            start = first - 1
+        case [Literal(value=int(first)), Literal(value=int(count))] if first > 0 <= count:
+            start, end = first - 1, first - 1 + count
+        case _:
+            return ANYTHING
+    known = parts[0].values
+    if known is None:
+        return ANYTHING
+    return _known(None if value is None else value[start:end] for value in known)
+
+
+def _known(values: Iterable[str | None]) -> Range:
+    return Range(-math.inf, math.inf, tuple(dict.fromkeys(values)))
 
 
 def _of_day(part_of: Callable[[date], int]) -> Rule:
@@ -354,7 +387,9 @@ RULES: Final[dict[F, Rule]] = {
     F.TRUNC_YEAR: _of_day(_year_start),
     F.TRUNC_QUARTER: _of_day(_quarter_start),
     F.TRUNC_MONTH: _of_day(_month_start),
-    **dict.fromkeys((F.LOWER, F.UPPER, F.SUBSTR), _unknown),
+    F.LOWER: _letters(str.lower),
+    F.UPPER: _letters(str.upper),
+    F.SUBSTR: _substring,
     F.LENGTH: _length,
     F.TO_INT: _to_int,
     F.TO_FLOAT: _to_float,

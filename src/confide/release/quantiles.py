@@ -13,16 +13,17 @@ from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE
 from confide.noise import Entropy, uniform_below
 from confide.plan import Cells, Plan, Quantile
+from confide.release.averages import average_rows
 from confide.release.estimates import Floats
 
 __all__ = [
     "Chosen",
     "Ranks",
-    "choose_cells",
     "choose_each",
     "read_cells",
     "read_ends",
-    "score_stretches",
+    "score_ends",
+    "score_values",
     "spread_ends",
 ]
 
@@ -86,11 +87,6 @@ class Ranks:
         return 2 * level.numerator * (self.rows - 1) + level.denominator
 
 
-def choose_cells(counts: Pair, quantile: Quantile, cells: Cells, entropy: Entropy) -> Chosen:
-    """Return what `choose_each` does, for a single group."""
-    return choose_each([counts], quantile, cells, entropy)[0]
-
-
 def choose_each(
     counts: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> list[Chosen]:
@@ -100,33 +96,36 @@ def choose_each(
     # the counts nothing but these cells leaves.
     """
     chosen: list[Chosen] = []
-    some: list[Ranks] = []
-    widest = 0
+    some: list[Pair] = []
+    widest, apiece = 0, 2 * (2 * quantile.beside + 1)
     for one in counts:
         widest = max(widest, len(one[0]))
-        if some and (len(some) + 1) * (2 * widest + 1) > AT_ONCE:
+        if some and (len(some) + 1) * (apiece * widest + 1) > AT_ONCE:
             chosen += _choose_some(some, quantile, cells, entropy)
             some, widest = [], len(one[0])
-        some.append(Ranks.of(one, cells, 2 * quantile.level.denominator))
+        some.append(one)
     return chosen + (_choose_some(some, quantile, cells, entropy) if some else [])
 
 
 def _choose_some(
-    groups: Sequence[Ranks], quantile: Quantile, cells: Cells, entropy: Entropy
+    groups: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> list[Chosen]:
     """Return the chosen cells of groups whose stretches are laid side by side, one row a group."""
-    scored = [score_stretches(ranks, quantile) for ranks in groups]
-    breaks = _stack([ranks.breaks for ranks in groups], cells.count)
-    scores, low_scores, high_scores = (
-        _stack([each[place] for each in scored], 0) for place in range(3)
-    )
+    row = 2 * quantile.level.denominator
+    evened = [Ranks.of(one, cells, row) for one in average_rows(groups, cells, quantile.beside)]
+    exact = [Ranks.of(one, cells, row) for one in groups] if quantile.beside else evened
+    choose = partial(_choose, cells=cells, entropy=entropy)
     first, last = np.zeros(len(groups), np.int64), np.full(len(groups), cells.count)
-    choose = partial(_choose, breaks, cells=cells, entropy=entropy)
-    value = choose(scores, (first, last), None, choice=quantile.choice)
-    low_end = np.array([each[1][0] for each in scored]), -1
-    low = choose(low_scores, (first, value + 1), low_end, choice=quantile.ends)
-    high_end = np.array([each[2][-1] for each in scored]), cells.count
-    high = choose(high_scores, (value, last), high_end, choice=quantile.ends)
+    breaks = _stack([ranks.breaks for ranks in evened], cells.count)
+    scores = _stack([score_values(ranks, quantile) for ranks in evened], 0)
+    value = choose(breaks, scores, (first, last), None, choice=quantile.choice)
+    breaks = _stack([ranks.breaks for ranks in exact], cells.count)
+    scored = [score_ends(ranks, quantile) for ranks in exact]
+    lows, highs = (_stack([each[place] for each in scored], 0) for place in range(2))
+    low_end = np.array([each[0][0] for each in scored]), -1
+    low = choose(breaks, lows, (first, value + 1), low_end, choice=quantile.ends)
+    high_end = np.array([each[1][-1] for each in scored]), cells.count
+    high = choose(breaks, highs, (value, last), high_end, choice=quantile.ends)
     return list(zip(value.tolist(), low.tolist(), high.tolist(), strict=True))
 
 
@@ -138,8 +137,13 @@ def _stack(rows: Sequence[Integers], fill: int) -> Integers:
     return table
 
 
-def score_stretches(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers, Integers]:
-    """Return the scores of all stretches, for the value, for the low and for the high end."""
+def score_values(ranks: Ranks, quantile: Quantile) -> Integers:
+    """Return the scores of all stretches for the value, from the ranks of averaged rows."""
+    return ranks.scores(ranks.rank_of(quantile))
+
+
+def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
+    """Return the scores of all stretches for the low and for the high end."""
     rank, low, high = ranks.rank_of(quantile), quantile.low, quantile.high
     below, above = rank - low.shift, rank + high.shift
     if low.edge is not None:
@@ -147,7 +151,6 @@ def score_stretches(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integer
     if high.edge is not None:
         above = max(above, high.edge)
     return (
-        ranks.scores(rank),
         ranks.scores_below(below) if low.is_flat else ranks.scores(below),
         ranks.scores_above(above) if high.is_flat else ranks.scores(above),
     )

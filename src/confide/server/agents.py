@@ -1,32 +1,45 @@
 """The door for agents: the tools of `confide.mcp`, mounted behind tokens."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from mcp.server import MCPServer
+from pydantic import BaseModel, TypeAdapter
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from confide.client.refusals import NotSignedIn
 from confide.errors import Fault
-from confide.mcp import Asker, make_tools
+from confide.mcp import Asked, Asker, make_tools
+from confide.server import bodies, models, sessions
+from confide.server.estimates import estimate
 from confide.server.office import Caller, Office
+from confide.server.routes import answer_question, want_of
 from confide.server.shapes import (
-    show_answer,
     show_budget,
     show_entry,
     show_preview,
     show_tables,
 )
+from confide.server.strict_json import read_shape
 
 __all__ = ["AgentDoor", "OfficeAsker"]
 
-LONGEST: int = 200
+LONGEST: Final = 200
+
+
+PREVIEW: Final = TypeAdapter(models.Question)
+ASK: Final = TypeAdapter(models.Ask)
+CONTEST: Final = TypeAdapter(bodies.Contest)
+BATCH: Final = TypeAdapter(bodies.Batch)
+WATCH: Final = TypeAdapter(bodies.WatchAsked)
+WATCHED: Final = TypeAdapter(bodies.Watched)
+STATISTIC: Final[TypeAdapter[bodies.Statistic]] = TypeAdapter(bodies.Statistic)
 
 
 class OfficeAsker:
-    """Asks on behalf of one caller, in the server's own process."""
+    """Asks on behalf of one caller, in the server's own process, through what the routes use."""
 
     def __init__(self, office: Office, caller: Caller) -> None:
         self._office, self._caller = office, caller
@@ -34,17 +47,6 @@ class OfficeAsker:
     def tables(self) -> dict[str, Any]:
         """Return what may be asked about."""
         return show_tables(self._office.curator).model_dump()
-
-    def preview(self, sql: str, want: dict[str, Any]) -> dict[str, Any]:
-        """Return what an answer would cost."""
-        with self._office.turnstile.asking(self._caller.account):
-            return show_preview(self._office.preview(self._caller, sql, want)).model_dump()
-
-    def ask(self, sql: str, want: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer, paid for."""
-        with self._office.turnstile.asking(self._caller.account):
-            answer = self._office.ask(self._caller, sql, want, key=None, fresh=False)
-        return show_answer(answer, 0.95).model_dump()
 
     def budget(self) -> dict[str, Any]:
         """Return total, spent and left."""
@@ -55,10 +57,51 @@ class OfficeAsker:
         found = self._office.entries(self._caller.name, limit, None)
         return [show_entry(entry).model_dump() for entry in found]
 
+    def preview(self, asked: Asked) -> dict[str, Any]:
+        """Return what an answer would cost."""
+        said = read_shape(PREVIEW, asked)
+        office, caller = self._office, self._caller
+        return self._run(lambda: show_preview(office.preview(caller, said.sql, want_of(said))))
+
+    def ask(self, asked: Asked) -> dict[str, Any]:
+        """Return an answer, paid for."""
+        said = read_shape(ASK, asked)
+        return self._run(lambda: answer_question(self._office, self._caller, said))
+
+    def choose(self, asked: Asked) -> dict[str, Any]:
+        """Return one of several candidates."""
+        said = read_shape(CONTEST, asked)
+        return self._run(lambda: sessions.choose(self._office, self._caller, said))
+
+    def release(self, asked: Asked) -> dict[str, Any]:
+        """Return the answers to several questions."""
+        said = read_shape(BATCH, asked)
+        return self._run(lambda: sessions.release(self._office, self._caller, said))
+
+    def watch(self, asked: Asked) -> dict[str, Any]:
+        """Return a session over a threshold."""
+        said = read_shape(WATCH, asked)
+        return self._run(lambda: sessions.open_watch(self._office, self._caller, said))
+
+    def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
+        """Return whether an answer is above the threshold of a session."""
+        said = read_shape(WATCHED, asked)
+        return self._run(lambda: sessions.ask_watch(self._office, self._caller, watch, said))
+
+    def estimate(self, asked: Asked) -> dict[str, Any]:
+        """Return an estimate."""
+        said = read_shape(STATISTIC, asked)
+        return self._run(lambda: estimate(self._office, self._caller, said))
+
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
         """Return the score of predictions."""
         with self._office.turnstile.asking(self._caller.account):
             return self._office.boards.submit(name, predictions)
+
+    def _run(self, work: Callable[[], BaseModel]) -> dict[str, Any]:
+        """Return what some work gives, as one of the caller's questions at once."""
+        with self._office.turnstile.asking(self._caller.account):
+            return work().model_dump()
 
 
 class AgentDoor:

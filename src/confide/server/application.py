@@ -30,6 +30,7 @@ from confide.server.agents import AgentDoor
 from confide.server.boards import Boards
 from confide.server.gate import OURS, RETRY_SECONDS, Gate, refusal_body
 from confide.server.office import Office
+from confide.server.strict_json import write_complaints
 from confide.server.tokens import TokenStore
 from confide.server.views import HOME, render
 
@@ -125,7 +126,7 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_shape(request: Request, error: RequestValidationError) -> Response:
-        return refuse(request, MalformedRequest(_complaints(error)))
+        return refuse(request, MalformedRequest(write_complaints(error.errors())))
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:
@@ -146,12 +147,3 @@ def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Respo
         return RedirectResponse("/sign-in", 303)
     told = OURS if isinstance(error, Fault) else error
     return render(request, "problem.html", status=status, refusal=told)
-
-
-def _complaints(error: RequestValidationError) -> str:
-    """Return where a request differs from the documented shape; its values are not repeated."""
-    found: list[str] = []
-    for problem in error.errors()[:5]:
-        place = ".".join(str(part) for part in problem["loc"] if part != "body")
-        found.append(f"{place[:80] or 'the body'}: {problem['msg']}")
-    return "; ".join(dict.fromkeys(found))

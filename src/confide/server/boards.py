@@ -97,7 +97,9 @@ def _read_labels(board: Board) -> list[float]:
         with Path(board.labels).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError as error:
-        raise BadDeclaration(f"labels of {board.name!r} cannot be read: {error.strerror}") from None
+        raise BadDeclaration(
+            f"labels of {board.name!r} cannot be read ({error.strerror}); name another file"
+        ) from None
     if not rows or board.column not in rows[0]:
         raise BadDeclaration(f"labels of {board.name!r} need a column {board.column!r}")
     try:

@@ -36,12 +36,22 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Ends = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
-class _Paid(_Shape):
-    """What may be spent, by epsilon or by share, and how the call may be repeated."""
+class _Priced(_Shape):
+    """What may be spent, by epsilon or by share; the same key is charged once."""
 
     epsilon: Amount | None = None
     share: Amount | None = None
     key: Key | None = None
+
+    def cost(self) -> dict[str, float | str]:
+        """Return what a request says about its cost."""
+        given = {"epsilon": self.epsilon, "share": self.share}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class _Paid(_Priced):
+    """What may be spent, and how the call may be repeated."""
+
     fresh: bool = False
 
 
@@ -75,26 +85,24 @@ class Released(_Shape):
     answers: list[Answered]
 
 
-class WatchAsked(_Shape):
+class WatchAsked(_Priced):
     """A session to be opened: what to compare with, and how many answers "above" it may give."""
 
     threshold: Finite
     above: Annotated[int, Field(ge=1, le=1_000)] = 1
     sensitivity: Amount | None = None
     signed: bool = False
-    epsilon: Amount | None = None
-    share: Amount | None = None
-    key: Key | None = None
 
 
 class WatchOpened(_Shape):
     """A session, paid for as a whole; answers further than ``half_width`` off are told rightly."""
 
-    watch: str
+    watch: int
     left: int
     half_width: float | None
     cost: CostShown
     receipt: ReceiptShown
+    reused: bool
 
 
 class Watched(_Shape):

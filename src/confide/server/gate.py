@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from confide.client.refusals import NotReady, TooLarge, TooSlow, status_of
+from confide.client.refusals import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
 from confide.errors import BudgetExceeded, ConfideError, Fault
 from confide.server.counts import Counts
 
@@ -99,7 +99,11 @@ class Gate:
         """Return the whole body, if it is small enough and comes soon enough."""
         largest = self._largest * (PREDICTIONS if scope["path"].startswith(BOARDS) else 1)
         refusal = TooLarge(f"a request may have {largest:,} bytes; send a smaller one")
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        named = dict(scope["headers"])
+        # Privacy: a proxy that believes the other header would let a second request pass unseen.
+        if b"content-length" in named and b"transfer-encoding" in named:
+            raise MalformedRequest("send Content-Length or Transfer-Encoding, not both")
+        declared = named.get(b"content-length", b"0")
         if declared.isdigit() and (len(declared) > 18 or int(declared) > largest):
             raise refusal
         parts: list[bytes] = []
@@ -173,7 +177,7 @@ class _Visit:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if isinstance(error, NotReady):
             headers.append((b"retry-after", b"%d" % RETRY_SECONDS))
-        if isinstance(error, TooLarge | TooSlow):
+        if isinstance(error, MalformedRequest | TooLarge | TooSlow):
             headers.append((b"connection", b"close"))
         start = {"type": "http.response.start", "status": status_of(error), "headers": headers}
         await self.send(start)

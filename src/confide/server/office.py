@@ -19,7 +19,6 @@ from confide.server.boards import Boards
 from confide.server.counts import Counts
 from confide.server.tokens import Role, Token, TokenStore
 from confide.server.turnstile import Turnstile
-from confide.server.watches import Watches
 
 __all__ = ["Caller", "Office"]
 
@@ -60,7 +59,6 @@ class Office:
     def __init__(self, curator: Curator, tokens: TokenStore, service: Service) -> None:
         self.curator, self.tokens, self.service = curator, tokens, service
         self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards()
-        self.watches = Watches(alone=service.workers == 1)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
 
     def close(self) -> None:

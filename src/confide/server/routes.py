@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from confide.server import models
 from confide.server.entry import Asking, StrictRoute, Working, caller_of_header
+from confide.server.office import Caller, Office
 from confide.server.shapes import (
     show_answer,
     show_budget,
@@ -14,7 +15,7 @@ from confide.server.shapes import (
     show_tables,
 )
 
-__all__ = ["REFUSALS", "router", "want_of"]
+__all__ = ["REFUSALS", "Entry", "answer_question", "router", "want_of"]
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"model": models.Refused, "description": "no live token"},
@@ -43,6 +44,12 @@ def want_of(asked: models.Question) -> dict[str, Any]:
     return {**named, "confidence": asked.confidence} if asked.error is not None else named
 
 
+def answer_question(office: Office, caller: Caller, asked: models.Ask) -> models.Answered:
+    """Return the answer to a question, paid for."""
+    found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
+    return show_answer(found, asked.confidence)
+
+
 @router.get("/tables", dependencies=[Depends(caller_of_header)])
 async def tables(office: Working) -> models.TablesShown:
     """List the declared tables, their columns and bounds; costs nothing."""
@@ -68,12 +75,7 @@ async def preview(caller: Asking, office: Working, asked: models.Question) -> mo
 @router.post("/query")
 async def query(caller: Asking, office: Working, asked: models.Ask) -> models.Answered:
     """Answer a question with noise, and charge for it once."""
-
-    def work() -> models.Answered:
-        found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
-        return show_answer(found, asked.confidence)
-
-    return await office.run_question(caller, work)
+    return await office.run_question(caller, lambda: answer_question(office, caller, asked))
 
 
 @router.get("/answers")

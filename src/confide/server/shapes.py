@@ -19,7 +19,7 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.ledger import Entry
+from confide.ledger import Entry, Receipt
 from confide.release import Answer, Cost
 from confide.server import models
 from confide.server.tokens import Token
@@ -30,6 +30,7 @@ __all__ = [
     "show_cost",
     "show_entry",
     "show_preview",
+    "show_receipt",
     "show_tables",
     "show_token",
 ]
@@ -38,6 +39,11 @@ __all__ = [
 def show_cost(cost: Cost) -> models.CostShown:
     """Return a cost: the share as an exact fraction in text."""
     return models.CostShown(share=str(cost.share), epsilon=cost.epsilon)
+
+
+def show_receipt(receipt: Receipt) -> models.ReceiptShown:
+    """Return a receipt."""
+    return models.ReceiptShown(entry=receipt.entry, digest=receipt.digest)
 
 
 def show_answer(answer: Answer, confidence: float) -> models.Answered:
@@ -49,7 +55,7 @@ def show_answer(answer: Answer, confidence: float) -> models.Answered:
         intervals=[{name: _end(value) for name, value in row.items()} for row in ends],
         confidence=confidence,
         cost=show_cost(answer.cost),
-        receipt=models.ReceiptShown(entry=answer.receipt.entry, digest=answer.receipt.digest),
+        receipt=show_receipt(answer.receipt),
         reused=answer.reused,
     )
 

@@ -1,21 +1,15 @@
-"""The route of estimates: each by its name, an owner's function by the name it was registered by.
+"""The route of estimates: each by its name, an owner's function by that it was registered by."""
 
-# Privacy: no route takes a function, a path or an address; what runs on rows is the owner's.
-"""
-
-import math
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from confide.curator import Curator
-from confide.server import bodies, models
+from confide.server import bodies
 from confide.server.entry import Asking, StrictRoute, Working
+from confide.server.estimates import estimate
 from confide.server.routes import REFUSALS
-from confide.server.session_routes import cost_of
-from confide.server.shapes import show_cost
 
-__all__ = ["router", "show_estimate"]
+__all__ = ["router"]
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
@@ -25,77 +19,4 @@ async def statistics(
     caller: Asking, office: Working, asked: Annotated[bodies.Statistic, Body()]
 ) -> bodies.Estimated:
     """Estimate something of the population, with intervals that count sampling and noise."""
-
-    def work() -> bodies.Estimated:
-        found = office.pay(caller, cost_of(asked), lambda curator, want: ask(curator, asked, want))
-        return show_estimate(asked.statistic, found, asked.confidence)
-
-    return await office.run_question(caller, work)
-
-
-def ask(curator: Curator, asked: bodies.Statistic, want: dict[str, Any]) -> Any:
-    """Return the estimate that a request asks for: the curator's method of that name."""
-    places, named = asked.arguments()
-    method = getattr(curator, asked.statistic)
-    return method(asked.table, *places, **named, **want, fresh=asked.fresh, key=asked.key)
-
-
-def show_estimate(statistic: str, found: Any, confidence: float) -> bodies.Estimated:
-    """Return an estimate as numbers in a row."""
-    form, names, values, errors, ends, more = _flatten(found, confidence)
-    return bodies.Estimated(
-        statistic=statistic,
-        form=form,
-        names=names,
-        values=[_finite(value) for value in values],
-        standard_errors=[_finite(error) for error in errors],
-        lows=[_finite(low) for low, _ in ends],
-        highs=[_finite(high) for _, high in ends],
-        confidence=confidence,
-        cost=show_cost(found.cost),
-        receipt=models.ReceiptShown(entry=found.receipt.entry, digest=found.receipt.digest),
-        reused=found.reused,
-        **more,
-    )
-
-
-def _flatten(found: Any, confidence: float) -> Any:
-    """Return form, names, values, standard errors, intervals, and what only some estimates have."""
-    from confide.statistics.density import Density
-    from confide.statistics.estimate import Estimate
-    from confide.statistics.hypotheses import Comparison, Independence
-
-    match found:
-        case Estimate():
-            spread, ends = found.standard_error, found.interval(confidence)
-            if found.form == "one":
-                spread, ends = [spread], [ends]
-            elif found.form == "named":
-                spread, ends = spread.values(), ends.values()
-            return found.form, list(found.names), found.numbers, spread, ends, {}
-        case Density():
-            names = [str(place) for place in range(found.bins.count)]
-            ends = list(zip(*found.interval(confidence), strict=True))
-            edges = [float(edge) for edge in found.edges]
-            return "bins", names, found.value, found.standard_error, ends, {"edges": edges}
-        case Comparison():
-            ends = [found.interval(confidence)]
-            told = {"p_value": _finite(found.p_value)}
-            name = " - ".join(found.groups)
-            return "one", [name], [found.value], [found.standard_error], ends, told
-        case Independence():
-            told = {"p_value": _finite(found.p_value)}
-            return (
-                "one",
-                ["chi_square"],
-                [found.statistic],
-                [math.inf],
-                [(-math.inf, math.inf)],
-                told,
-            )
-        case _:
-            raise TypeError("an estimate of an unknown kind")
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return await office.run_question(caller, lambda: estimate(office, caller, asked))

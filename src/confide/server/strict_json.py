@@ -1,9 +1,16 @@
 """JSON that means one thing to every reader: no name twice, no NaN, little depth."""
 
 import json
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn, TypeVar
 
-__all__ = ["read_json"]
+from pydantic import TypeAdapter, ValidationError
+
+from confide.client.refusals import MalformedRequest
+
+__all__ = ["read_json", "read_shape", "write_complaints"]
+
+T = TypeVar("T")
 
 
 def read_json(body: bytes) -> Any:
@@ -21,6 +28,23 @@ def read_json(body: bytes) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise json.JSONDecodeError("too long a number, or nested too deeply", "", 0) from error
+
+
+def read_shape(shape: TypeAdapter[T], value: dict[str, Any]) -> T:
+    """Return a request of the documented shape, or refuse it as the routes do."""
+    try:
+        return shape.validate_python(value)
+    except ValidationError as error:
+        raise MalformedRequest(write_complaints(error.errors())) from None
+
+
+def write_complaints(problems: Sequence[Any]) -> str:
+    """Return where a request differs from the documented shape; its values are not repeated."""
+    found: list[str] = []
+    for problem in problems[:5]:
+        place = ".".join(str(part) for part in problem["loc"] if part != "body")
+        found.append(f"{place[:80] or 'the body'}: {problem['msg']}")
+    return "; ".join(dict.fromkeys(found))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ LEAST_GAP: Final = 1e-3
 """Below this, logarithms of means and means of logarithms agree up to any useful noise."""
 FLOOR: Final = 2.0**-10
 STEPS: Final = 12
-NEAR: Final = 1e-12
+NEAR: Final = 1e-10
+SHIFTS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class Gamma:
         shape = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
         for _ in range(STEPS):
             value = np.log(shape) - special.digamma(shape) - gap
-            slope = 1.0 / shape - special.polygamma(1, shape)
+            slope = 1.0 / shape - _trigamma(shape)
             before, shape = shape, np.maximum(shape - value / slope, shape / 2.0)
             if np.allclose(before, shape, rtol=NEAR, atol=0.0):
                 break
@@ -217,11 +218,28 @@ class Beta:
         return pad(np.asarray(spread / self.logs.half**2))
 
 
+def _trigamma(x: Floats) -> Floats:
+    """Return the slope of digamma to nine digits, several times as fast as SciPy's.
+
+    Steps of Newton's method take it: an error there makes a step less good, not its end.
+
+    Why: psi'(x) = 1 / x^2 + psi'(x + 1), six times; then the asymptotic series, of which the first
+         term left out is below 1 / (30 y^9) with y >= 6.
+    """
+    moved = x + SHIFTS
+    square = 1.0 / (moved * moved)
+    series = 1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)
+    found = 1.0 / moved + 0.5 * square + series * square / moved
+    for shift in range(SHIFTS):
+        found = found + 1.0 / np.square(x + shift)
+    return np.asarray(found)
+
+
 def _step_beta(shapes: Floats, wanted: Floats) -> Floats:
     """Return shapes after one step of Newton's method, at most halved or doubled."""
     whole = shapes.sum(axis=-1, keepdims=True)
     gap = special.digamma(shapes) - special.digamma(whole) - wanted
-    own, both = special.polygamma(1, shapes), special.polygamma(1, whole)
+    own, both = _trigamma(shapes), _trigamma(whole)
     # The matrix is diagonal less a constant, so its inverse is written down at once.
     plain = gap / own
     shared = both * plain.sum(axis=-1, keepdims=True)

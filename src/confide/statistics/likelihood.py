@@ -19,7 +19,7 @@ from confide.statistics.gaussian import MultivariateNormal
 from confide.statistics.reading import Asked, Floats, Paid, pay, read_sums, release_totals
 from confide.statistics.replicas import move_sums
 
-__all__ = ["estimate_family", "release_sums"]
+__all__ = ["estimate_family", "release_sums", "solve_counts", "solve_sums"]
 
 MOST_LEVELS = 1_000
 
@@ -99,16 +99,20 @@ def _estimate_counts(asked: Asked, table: str, columns: Sequence[str], family: s
     query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(**{ROWS: count()})
     paid = release_sums(asked, family, query)
     sums = read_sums(paid.prepared, paid.noisy["steps"])
-    counts = sums.values[:, 0]
-    shares = _shares(counts)
-    size = max(float(counts.sum()), 1.0)
-    covariance = size * (np.diag(shares) - np.outer(shares, shares))
-    moved = _shares(move_sums(counts, sums.group_noise()[:, :, 0], covariance))
+    shares, moved = solve_counts(sums.values[:, 0], sums.group_noise()[:, :, 0])
     if family == "bernoulli":
         title = f"probability of {name}"
         return make_estimate(title, ("p",), shares[1:], moved[:, 1:], paid, form="named")
     names = tuple(str(group[0]) for group in sums.groups)
     return make_estimate(f"law of {name}", names, shares, moved, paid, form="named")
+
+
+def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Return the likeliest parts of a whole, and what they could as well have been."""
+    shares = _shares(counts)
+    size = max(float(counts.sum()), 1.0)
+    covariance = size * (np.diag(shares) - np.outer(shares, shares))
+    return shares, _shares(move_sums(counts, noise, covariance))
 
 
 def _shares(counts: Floats) -> Floats:

@@ -63,7 +63,7 @@ class Estimators(ABC):
     ) -> "Density":
         """Return a histogram density of a column, with a band.
 
-        ``bins=None`` chooses the width privately, for a quarter of the cost. ``within=(low, high)``
+        ``bins=None`` chooses the width privately, for a fifth of the cost. ``within=(low, high)``
         clips tighter than declared.
         """
         from confide.statistics.columns import read_within

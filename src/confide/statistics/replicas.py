@@ -14,7 +14,8 @@ from confide.statistics.reading import Floats
 
 __all__ = ["POINTS", "move_sums", "root_of", "spread_normals"]
 
-POINTS: Final = 2**11
+POINTS: Final = 2**13
+"""So many that the reach of an interval is right to 1 %; a quarter of them leaves up to 5 %."""
 PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 

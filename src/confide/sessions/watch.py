@@ -1,98 +1,25 @@
-"""Several readings on one charge: a choice among questions, a watch over a threshold.
+"""A watch over a threshold, whose noise lives in one process."""
 
-A choice reads every candidate's score and a watch one value for each question, but what they cost
-was worked out, and charged, for the whole before the first reading.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from confide.desk import Call, Desk, Score
-from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
+from confide.errors import BudgetExceeded, UnsupportedQuery
 from confide.exact import Number, float_above, fraction, positive
 from confide.ledger import Hold, KeyUsed, Receipt
 from confide.loss import Loss, PureLoss, Share
 from confide.mechanisms import Neighbours, SparseVector
 from confide.noise import Entropy
 from confide.plan import Plan
-from confide.plan.selection import (
-    find_epsilon,
-    moves_of,
-    only_total,
-    plan_contest,
-)
-from confide.query import canonical
+from confide.plan.selection import find_epsilon, moves_of, only_total
 from confide.release.noise import round_to_steps
-from confide.release.selection import Choice, choose_candidate, compare_score
+from confide.release.selection import compare_score
 
-__all__ = [
-    "Call",
-    "Desk",
-    "Score",
-    "Threshold",
-    "Watch",
-    "choose_among",
-    "open_watch",
-    "pair_candidates",
-]
+__all__ = ["Threshold", "Watch", "open_watch", "used_up"]
 
 FINENESS: Final = 1_000
-MOST_CANDIDATES: Final = 1_000
-
-
-def pair_candidates(
-    candidates: Iterable[str], score: Callable[[str], Score] | Mapping[str, Score]
-) -> dict[str, Score]:
-    """Return the question of each candidate, in their order."""
-    names = [] if isinstance(candidates, str) else list(candidates)
-    if not 1 <= len(names) <= MOST_CANDIDATES or not all(isinstance(name, str) for name in names):
-        raise BadDeclaration(
-            f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got {candidates!r}"
-        )
-    if len(set(names)) != len(names):
-        raise BadDeclaration("candidates must differ from each other, got one twice")
-    if not isinstance(score, Mapping):
-        return {name: score(name) for name in names}
-    missing = [name for name in names if name not in score]
-    if missing:
-        raise BadDeclaration(
-            f"score has no question for the candidate {missing[0]!r}; give every candidate one"
-        )
-    return {name: score[name] for name in names}
-
-
-def choose_among(
-    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], call: Call
-) -> Choice:
-    """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
-
-    Claim:   the choice costs the share granted, however many candidates there are.
-    Why:     a contest is one use of its selector, whose loss is within that of the share.
-    Source:  [MT07], [MS20], through `confide.plan.selection.plan_contest`.
-    Checked: tests/curator/test_selection.py.
-    """
-    queries = {name: desk.read_score(asked) for name, asked in scores.items()}
-    names = list(queries)
-    question = desk.name_question({"choose": [[n, canonical(one)] for n, one in queries.items()]})
-    request = desk.open(question, call)
-    settled = request.settled
-    share = request.share(grant) if settled is None else settled.receipt.share
-    plans = [desk.plan(query, share) for query in queries.values()]
-    contest = plan_contest(plans, desk.neighbours, desk.prices.loss(share))
-    if settled is None:
-        # Privacy: charged before any row is read, for one use of the selector on all its scores.
-        hold = request.reserve(share, readings=len(plans))
-        sealed = [desk.engine.run(plan, hold) for plan in plans]
-        settled = request.commit(hold, {"place": choose_candidate(sealed, contest, desk.entropy)})
-    return Choice(
-        names[settled.noisy["place"]],
-        settled.cost,
-        settled.receipt,
-        reused=settled.reused,
-        regret=contest.regret(),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +55,27 @@ class Threshold:
             neighbours=neighbours,
         )
 
+    @classmethod
+    def from_terms(cls, terms: Mapping[str, Any], neighbours: Neighbours) -> "Threshold":
+        """Return the threshold that `terms` wrote down."""
+        return cls(
+            level=Fraction(terms["watch"]),
+            above=terms["above"],
+            sensitivity=Fraction(terms["sensitivity"]),
+            is_rising=terms["rising"],
+            neighbours=neighbours,
+        )
+
+    @property
+    def terms(self) -> dict[str, object]:
+        """What the ledger writes down for a session."""
+        return {
+            "watch": str(self.level),
+            "above": self.above,
+            "sensitivity": str(self.sensitivity),
+            "rising": self.is_rising,
+        }
+
     @property
     def step(self) -> Fraction:
         """The grid of the comparison; it divides the sensitivity."""
@@ -158,6 +106,26 @@ class Threshold:
                 "this sum can fall when a unit is added, and the session was opened for values "
                 "that cannot; write GREATEST(x, 0), or open a session with signed=True"
             )
+
+    def half_width(self, vector: SparseVector, confidence: Number) -> float:
+        """Return how far from the threshold an answer must lie to be told rightly, rounded up.
+
+        Claim: with at least this confidence, for any one question.
+        Why:   `SparseVector.interval` in steps, one more to lie outside it, and one for rounding
+               value and threshold by half a step each.
+        """
+        steps = vector.interval(confidence)[1] + 2
+        return float_above(steps * self.step)
+
+
+def used_up(above: int) -> BudgetExceeded:
+    """Return the refusal of a session that has told all it was paid for."""
+    return BudgetExceeded(
+        f"this session was opened for {above} answers above its threshold, and all are given; open "
+        "a new session for more",
+        cost=Fraction(1),
+        left=Fraction(0),
+    )
 
 
 class Watch:
@@ -205,24 +173,13 @@ class Watch:
         plan = self._desk.plan(self._desk.read_score(query), self._hold.share)
         self._threshold.admit(plan)
         if not self.left:
-            raise BudgetExceeded(
-                f"this session was opened for {self._vector.above} answers above its threshold, "
-                "and all are given; open a new session for more",
-                cost=Fraction(1),
-                left=Fraction(0),
-            )
+            raise used_up(self._vector.above)
         sealed = self._desk.engine.run(plan, self._hold)
         return compare_score(sealed, plan, self._threshold.step, self._vector)
 
     def half_width(self, confidence: Number = 0.95) -> float:
-        """Return how far from the threshold an answer must lie to be told rightly, rounded up.
-
-        Claim: with at least this confidence, for any one question.
-        Why:   `SparseVector.interval` in steps, one more to lie outside it, and one for rounding
-               value and threshold by half a step each.
-        """
-        steps = self._vector.interval(confidence)[1] + 2
-        return float_above(steps * self._threshold.step)
+        """Return how far from the threshold an answer must lie to be told rightly, rounded up."""
+        return self._threshold.half_width(self._vector, confidence)
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled."""
@@ -233,15 +190,9 @@ def open_watch(desk: Desk, threshold: Threshold, grant: Callable[[], Share], cal
     """Return a session that is charged as a whole, now.
 
     A key opens one session: its noise lives in this process alone, so a session that has begun
-    cannot be taken up again.
+    cannot be taken up again; one of `keep_watch` can.
     """
-    terms = {
-        "watch": str(threshold.level),
-        "above": threshold.above,
-        "sensitivity": str(threshold.sensitivity),
-        "rising": threshold.is_rising,
-    }
-    request = desk.open(desk.name_question(terms), Call(fresh=True, key=call.key))
+    request = desk.open(desk.name_question(threshold.terms), Call(fresh=True, key=call.key))
     if request.settled is not None:
         raise _spent_key(call.key)
     share = request.share(grant)

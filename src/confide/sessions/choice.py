@@ -1,0 +1,68 @@
+"""A choice among questions: every score is read on one charge."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from confide.desk import Call, Desk, Score
+from confide.errors import BadDeclaration
+from confide.loss import Share
+from confide.plan.selection import plan_contest
+from confide.query import canonical
+from confide.release.selection import Choice, choose_candidate
+
+__all__ = ["choose_among", "pair_candidates"]
+
+MOST_CANDIDATES: Final = 1_000
+
+
+def pair_candidates(
+    candidates: Iterable[str], score: Callable[[str], Score] | Mapping[str, Score]
+) -> dict[str, Score]:
+    """Return the question of each candidate, in their order."""
+    names = [] if isinstance(candidates, str) else list(candidates)
+    if not 1 <= len(names) <= MOST_CANDIDATES or not all(isinstance(name, str) for name in names):
+        raise BadDeclaration(
+            f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got {candidates!r}"
+        )
+    if len(set(names)) != len(names):
+        raise BadDeclaration("candidates must differ from each other, got one twice")
+    if not isinstance(score, Mapping):
+        return {name: score(name) for name in names}
+    missing = [name for name in names if name not in score]
+    if missing:
+        raise BadDeclaration(
+            f"score has no question for the candidate {missing[0]!r}; give every candidate one"
+        )
+    return {name: score[name] for name in names}
+
+
+def choose_among(
+    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], call: Call
+) -> Choice:
+    """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
+
+    Claim:   the choice costs the share granted, however many candidates there are.
+    Why:     a contest is one use of its selector, whose loss is within that of the share.
+    Source:  [MT07], [MS20], through `confide.plan.selection.plan_contest`.
+    Checked: tests/curator/test_selection.py.
+    """
+    queries = {name: desk.read_score(asked) for name, asked in scores.items()}
+    names = list(queries)
+    question = desk.name_question({"choose": [[n, canonical(one)] for n, one in queries.items()]})
+    request = desk.open(question, call)
+    settled = request.settled
+    share = request.share(grant) if settled is None else settled.receipt.share
+    plans = [desk.plan(query, share) for query in queries.values()]
+    contest = plan_contest(plans, desk.neighbours, desk.prices.loss(share))
+    if settled is None:
+        # Privacy: charged before any row is read, for one use of the selector on all its scores.
+        hold = request.reserve(share, readings=len(plans))
+        sealed = [desk.engine.run(plan, hold) for plan in plans]
+        settled = request.commit(hold, {"place": choose_candidate(sealed, contest, desk.entropy)})
+    return Choice(
+        names[settled.noisy["place"]],
+        settled.cost,
+        settled.receipt,
+        reused=settled.reused,
+        regret=contest.regret(),
+    )

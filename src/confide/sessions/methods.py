@@ -1,0 +1,82 @@
+"""What a curator offers for watching a threshold."""
+
+from abc import ABC, abstractmethod
+
+from confide.declare import Catalog
+from confide.desk import Call, Desk
+from confide.errors import UnsupportedQuery
+from confide.exact import Number
+from confide.mechanisms import Neighbours
+from confide.pricing import Want
+from confide.sessions.kept import KeptWatch, keep_watch, take_up_watch
+from confide.sessions.watch import Threshold, Watch, open_watch
+
+__all__ = ["Watching"]
+
+
+class Watching(ABC):
+    """Sessions that tell of each question whether its answer passes a threshold."""
+
+    catalog: Catalog
+    neighbours: Neighbours
+
+    @abstractmethod
+    def _desk(self) -> Desk: ...
+
+    def watch(
+        self,
+        threshold: Number,
+        above: int = 1,
+        *,
+        sensitivity: Number | None = None,
+        signed: bool = False,
+        key: str | None = None,
+        **want: Number,
+    ) -> Watch:
+        """Return a session that tells of each question whether its answer passes a threshold.
+
+        The session is charged now, by ``epsilon=`` or ``share=``, for ``above`` answers "above";
+        any number of answers "below" are free. Each question is one COUNT or SUM that a unit can
+        change by at most ``sensitivity`` (left out: by the rows a unit may have in any table).
+        ``signed=True`` allows sums of values below zero, at more noise.
+        """
+        line = self._threshold(threshold, above, sensitivity, signed=signed)
+        desk, asked = self._desk(), Want.of(want)
+        return open_watch(desk, line, lambda: desk.prices.grant(asked), Call.of(key=key))
+
+    def keep_watch(
+        self,
+        threshold: Number,
+        above: int = 1,
+        *,
+        sensitivity: Number | None = None,
+        signed: bool = False,
+        key: str | None = None,
+        label: str = "",
+        **want: Number,
+    ) -> KeptWatch:
+        """Return a session as `watch` does, whose state lies in the ledger.
+
+        It outlives the process, and other processes may go on with it: by its ``key``, or by
+        `take_up_watch`. Every answer of it is a record of the ledger. A ``label`` stays with it.
+        """
+        line = self._threshold(threshold, above, sensitivity, signed=signed)
+        desk, asked = self._desk(), Want.of(want)
+        return keep_watch(desk, line, lambda: desk.prices.grant(asked), Call.of(key=key), label)
+
+    def take_up_watch(self, entry: int) -> KeptWatch:
+        """Return the session of `keep_watch` whose receipt has this entry; costs nothing."""
+        found = take_up_watch(self._desk(), entry)
+        if found is None:
+            raise UnsupportedQuery(
+                f"entry {entry} is no watch of yours under this declaration; keep_watch opens one, "
+                "and its receipt tells the entry"
+            )
+        return found
+
+    def _threshold(
+        self, level: Number, above: int, sensitivity: Number | None, *, signed: bool
+    ) -> Threshold:
+        limits = [table.max_rows_per_unit for table in self.catalog.private.values()]
+        most = max(limits) if sensitivity is None else sensitivity
+        return Threshold.of(level, above, most, self.neighbours, signed=signed)

@@ -1,0 +1,122 @@
+"""Attacks by work: a question that takes long only where one person is in the data.
+
+What can be asked takes an engine a few steps for each character of a value, whatever the value is:
+patterns are the one kind of expression that a naive engine goes over again and again.
+"""
+
+import re
+from itertools import count
+from threading import Thread
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Table, Text
+from confide.errors import Refusal
+from support.entropy import SeededEntropy
+from support.neighbours import MUCH, totals_of
+from support.places import PLACES, Place, find_place
+
+PATTERNS: Final = 16
+TEXTS: Final = 150
+LONG: Final = "a" * 2_000
+PATIENCE: Final = 300
+"""Seconds; a naive engine would need more steps than a year has nanoseconds."""
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Return where the rows of each engine live, in turn."""
+    return find_place(request.param, request)
+
+
+def open_texts(texts: list[str], place: Place) -> Curator:
+    """Return a curator over people with one text each, in an engine."""
+    rows = pa.table({"who": list(range(len(texts))), "t": texts})
+    table = Table("p", rows, unit="who", columns={"t": Text()}, unique=True)
+    return Curator(place.move([table]), budget=MUCH)
+
+
+def count_matches(patterns: list[str]) -> str:
+    """Return a question that counts the texts that match, for each pattern."""
+    counts = (
+        f"COUNT(*) FILTER (WHERE t LIKE '{pattern}') AS n{place}"
+        for place, pattern in enumerate(patterns)
+    )
+    return f"SELECT {', '.join(counts)} FROM p"
+
+
+def match_plainly(pattern: str, text: str) -> bool:
+    """Tell whether a text matches, by the definition of LIKE."""
+    spelled = {"%": ".*", "_": "."}
+    return bool(re.fullmatch("".join(spelled.get(c, re.escape(c)) for c in pattern), text, re.S))
+
+
+def count_steps(pattern: str, text: str) -> int:
+    """Return in how many calls a matcher of the textbook finds out that a text does not match."""
+    steps = count(1)
+
+    def match(p: int, t: int) -> bool:
+        next(steps)
+        if p == len(pattern):
+            return t == len(text)
+        if pattern[p] == "%":
+            return any(match(p + 1, rest) for rest in range(t, len(text) + 1))
+        return t < len(text) and pattern[p] in ("_", text[t]) and match(p + 1, t + 1)
+
+    assert not match(0, 0)
+    return next(steps) - 1
+
+
+def test_patterns_mean_the_same_everywhere(place: Place, entropy: SeededEntropy) -> None:
+    """On every engine a LIKE counts the texts that its definition counts, line ends among them."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+
+    def draw(letters: str, most: int) -> str:
+        return "".join(rng.choice(list(letters), size=int(rng.integers(0, most))))
+
+    patterns = list(dict.fromkeys(draw("ab.%%_", 9) for _ in range(PATTERNS)))
+    texts = [draw("ab.\n\\%é", 12) for _ in range(TEXTS)]
+    (found,) = totals_of(open_texts(texts, place), count_matches(patterns)).values()
+
+    assert tuple(sum(match_plainly(p, text) for text in texts) for p in patterns) == found
+    assert 4 < sum(0 < matches < TEXTS for matches in found)
+
+
+def test_no_text_keeps_an_engine_busy(place: Place) -> None:
+    """A pattern of twelve parts is soon done with a long text of one person that nearly fits.
+
+    The textbook's matcher takes at least 2^11 times as many steps for a text twice as long.
+    """
+    short = [count_steps("%a" * 3 + "%b", "a" * size) for size in (20, 40)]
+    assert short[1] > 2**3 * short[0]
+
+    told: list[Any] = []
+    curator = open_texts([LONG, "b"], place)
+    text = count_matches(["%a" * 12 + "%b", "%a_" * 12 + "%b", "a%" * 12 + "b"])
+    asked = Thread(target=lambda: told.append(totals_of(curator, text)), daemon=True)
+    asked.start()
+    asked.join(PATIENCE)
+
+    assert [{(): (0, 0, 0)}] == told
+
+
+SLEEPS: Final = ("SLEEP(5)", "PG_SLEEP(5)", "REPEAT(t, 1000000)", "REGEXP_MATCHES(t, '(a+)+b')")
+
+
+@pytest.mark.parametrize("expression", SLEEPS)
+def test_functions_that_only_take_time_are_refused(expression: str) -> None:
+    """What sleeps, blows up a text or matches expressions with a way back cannot be asked."""
+    curator = Curator(
+        [Table("p", pa.table({"who": [1], "t": ["a"]}), unit="who", columns={"t": Text()})],
+        budget=MUCH,
+    )
+    for text in (
+        f"SELECT COUNT(*) AS n FROM p WHERE {expression} IS NULL",
+        f"SELECT COUNT(*) AS n FROM p WHERE t = 'a' AND {expression} IS NOT NULL",
+    ):
+        with pytest.raises(Refusal):
+            curator.sql(text, epsilon=1)

@@ -1,0 +1,281 @@
+"""Watches whose state lies in the ledger: shared by processes, safe after crashes, kept secret."""
+
+import json
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Int, Limits, Table
+from confide.engines import DuckDB, Sealed
+from confide.errors import BudgetExceeded, Fault, UnsupportedQuery
+from confide.ledger import Hold, KeyUsed
+from confide.plan import Plan
+from confide.sessions import KeptWatch, kept
+
+HUGE: Final = Budget(10**9)
+LIMITS: Final = Limits(analysts={"ana": "1/2", "ben": "1/2"})
+
+
+def open_curator(ledger: Path | None = None, budget: Budget = HUGE, **more: Any) -> Curator:
+    """Return a curator of forty people aged 0, 1, 2, ..."""
+    ages = list(range(40))
+    columns = {"age": Int(0, more.pop("oldest", 100))}
+    table = Table("people", pa.table({"pid": ages, "age": ages}), unit="pid", columns=columns)
+    return Curator([table], budget=budget, ledger=ledger, **more)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Curator, Curator]:
+    """Two curators of one ledger on disk, as two processes have them."""
+    return open_curator(tmp_path / "ledger.db"), open_curator(tmp_path / "ledger.db")
+
+
+def younger(age: int) -> str:
+    return f"SELECT COUNT(*) AS n FROM people WHERE age < {age}"
+
+
+def states(curator: Curator) -> list[dict[str, Any]]:
+    """Return what the ledger keeps of every record."""
+    found = [curator.ledger.answer(entry.number) for entry in curator.ledger.entries()]
+    return [stored.noisy for stored in found if stored is not None]
+
+
+def test_processes_share_one_session(pair: tuple[Curator, Curator]) -> None:
+    """Whoever takes a session up goes on where the others stand, and it is charged once."""
+    one = pair[0].keep_watch(20, above=3, share="1/2")
+    other = pair[1].take_up_watch(one.receipt.entry)
+    told = [
+        watch.ask(younger(age))
+        for watch, age in zip((one, other) * 3, (0, 20, 19, 40, 18, 21), strict=True)
+    ]
+
+    assert [False, True, False, True, False, True] == told
+    assert 0 == one.left == other.left
+    with pytest.raises(BudgetExceeded, match="open a new session"):
+        one.ask(younger(40))
+    assert Fraction(1, 2) == pair[0].budget.spent.share == one.cost.share
+    assert (Fraction(0), True) == (other.cost.share, other.reused)
+    pair[0].ledger.verify()
+
+
+def test_the_noisy_threshold_is_drawn_once() -> None:
+    """With much noise all steps of a session keep the first draw, and sessions have their own.
+
+    The scale is above 10^5, so that five sessions draw the same once in 10^20 runs.
+    """
+    curator = open_curator(budget=Budget(1))
+    watch = curator.keep_watch(10**6, above=2, share="1/100")
+    for age in range(4):
+        watch.ask(younger(age))
+    first = {state["secret"] for state in states(curator)}
+    for _ in range(4):
+        curator.keep_watch(10**6, above=2, share="1/100")
+
+    assert 1 == len(first)
+    assert 1 < len({state["secret"] for state in states(curator)})
+
+
+def test_digests_hide_the_noisy_threshold() -> None:
+    """Sessions that stand alike have different seals: each covers 256 bits that no one else has."""
+    curator = open_curator()
+    for _ in range(2):
+        curator.keep_watch(20, share="1/4")
+    one, other = states(curator)
+    blinds = {one.pop("blind"), other.pop("blind")}
+    lines = [json.loads(line) for line in curator.ledger.export()]
+    seals = {line["answer"]["seal"] for line in lines if "answer" in line}
+
+    assert one == other
+    assert [64, 64] == [len(blind) for blind in blinds]
+    assert 2 == len(seals)
+
+
+def test_a_key_finds_its_session_again(pair: tuple[Curator, Curator]) -> None:
+    """The same key opens one session, in whatever process, and pays once."""
+    one = pair[0].keep_watch(20, share="1/2", key="k")
+    again = pair[1].keep_watch(20, share="1/2", key="k")
+
+    assert one.receipt == again.receipt
+    assert (False, True) == (one.reused, again.reused)
+    assert Fraction(1, 2) == pair[0].budget.spent.share
+    with pytest.raises(KeyUsed):
+        pair[0].keep_watch(21, share="1/2", key="k")
+
+
+def test_a_key_is_told_the_same(pair: tuple[Curator, Curator]) -> None:
+    """A repeated key uses up no answer, also much later and elsewhere; it means one question."""
+    one = pair[0].keep_watch(20, above=3, share="1/2")
+    other = pair[1].take_up_watch(one.receipt.entry)
+    first = one.ask(younger(30), key="k")
+    one.ask(younger(5), key="other")
+    again = [other.ask(younger(30), key="k") for _ in range(3)]
+
+    assert [True] * 4 == [first, *again]
+    assert 2 == one.left
+    with pytest.raises(KeyUsed, match="another question"):
+        other.ask(younger(31), key="k")
+
+
+def test_a_key_survives_a_crash_before_it_is_remembered(
+    pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a crash came right after an answer was kept, its key is still told that answer."""
+    one = pair[0].keep_watch(20, above=2, share="1/2")
+    with monkeypatch.context() as patched:
+        patched.setattr(pair[0].ledger, "remember", lambda *_: None)
+        one.ask(younger(30), key="k")
+    again = pair[1].take_up_watch(one.receipt.entry)
+
+    assert again.ask(younger(30), key="k")
+    assert 1 == again.left
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) -> None:
+    """Eight askers of several sessions' ends get exactly as many answers above as were paid for."""
+    curators = [open_curator(tmp_path / "ledger.db") for _ in range(2)]
+    curators = curators if where == "disk" else [open_curator()] * 2
+    watch = curators[0].keep_watch(5, above=3, share="1/4")
+    ends = [one.take_up_watch(watch.receipt.entry) for one in curators * 4]
+    answers: list[bool] = []
+
+    def ask(end: KeptWatch) -> None:
+        try:
+            answers.append(end.ask(younger(30)))
+        except BudgetExceeded:
+            answers.append(False)
+
+    threads = [threading.Thread(target=ask, args=[end]) for end in ends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [False] * 5 + [True] * 3 == sorted(answers)
+    assert 0 == watch.left
+    curators[0].ledger.verify()
+
+
+def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draw whose step another has taken is thrown away: the answer told is a step later."""
+    curator = open_curator()
+    one = curator.keep_watch(20, above=2, share="1/4")
+    other, run, faster = curator.take_up_watch(one.receipt.entry), DuckDB.run, [True]
+
+    def race(engine: DuckDB, plan: Plan, hold: Hold) -> Sealed:
+        if faster.pop() if faster else False:
+            other.ask(younger(40))
+        return run(engine, plan, hold)
+
+    monkeypatch.setattr(DuckDB, "run", race)
+    told = one.ask(younger(40))
+    steps = [(state["step"], state["left"]) for state in states(curator)]
+
+    assert told
+    assert [(0, 2), (1, 1), (2, 0)] == steps
+
+
+def test_a_step_that_a_crash_left_is_taken_up(
+    pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a reading that failed the session goes on, with another question too, unspent."""
+    one = pair[0].keep_watch(20, above=1, share="1/4")
+
+    def fail(engine: DuckDB, plan: Plan, hold: Hold) -> Sealed:
+        raise Fault("power cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DuckDB, "run", fail)
+        with pytest.raises(Fault):
+            one.ask(younger(3))
+    other = pair[1].take_up_watch(one.receipt.entry)
+
+    assert [False, True] == [other.ask(younger(19)), other.ask(younger(21))]
+    assert Fraction(1, 4) == pair[0].budget.spent.share
+
+
+Change = Callable[[Path], Curator]
+STRANGERS: Final[dict[str, Change]] = {
+    "another analyst": lambda path: open_curator(path, limits=LIMITS).as_analyst("ben"),
+    "the owner": lambda path: open_curator(path, limits=LIMITS),
+    "another declaration": lambda path: open_curator(path, limits=LIMITS, oldest=99).as_analyst(
+        "ana"
+    ),
+}
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_a_session_is_taken_up_by_its_analyst_alone(who: str, tmp_path: Path) -> None:
+    """For others an entry that is a session and one that is not there look alike."""
+    ana = open_curator(tmp_path / "ledger.db", limits=LIMITS).as_analyst("ana")
+    entry = ana.keep_watch(20, share="1/4").receipt.entry
+    ana.sql(younger(3), share="1/100")
+    stranger = STRANGERS[who](tmp_path / "ledger.db")
+    for number in (entry, entry + 2, entry + 999):
+        with pytest.raises(UnsupportedQuery, match=f"entry {number} is no watch of yours"):
+            stranger.take_up_watch(number)
+
+    assert 1 == ana.take_up_watch(entry).left
+
+
+def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
+    """Answers, steps of sessions and sessions of one process are refused."""
+    curator = open_curator()
+    answer = curator.sql(younger(3), share="1/100").receipt.entry
+    alone = curator.watch(20, share="1/100", key="k").receipt.entry
+    curator.keep_watch(20, share="1/100").ask(younger(3))
+    step = list(curator.ledger.entries())[-1].number
+    for entry in (answer, step):
+        with pytest.raises(UnsupportedQuery, match="no watch of yours"):
+            curator.take_up_watch(entry)
+    with pytest.raises(KeyUsed, match="process that opened it"):
+        curator.take_up_watch(alone)
+    with pytest.raises(KeyUsed, match="process that opened it"):
+        curator.keep_watch(20, share="1/100", key="k")
+
+
+def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> None:
+    """Closing ends it for everybody, refunds nothing, and can be said twice."""
+    one = pair[0].keep_watch(20, above=2, share="1/4")
+    one.ask(younger(5), key="k")
+    one.close()
+    one.close()
+    other = pair[1].take_up_watch(one.receipt.entry)
+
+    assert not other.ask(younger(5), key="k")
+    with pytest.raises(BudgetExceeded):
+        other.ask(younger(30))
+    assert Fraction(1, 4) == pair[0].budget.spent.share
+
+
+def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free answers take room in the ledger, so there is an end of them."""
+    monkeypatch.setattr(kept, "MOST_QUESTIONS", 2)
+    watch = open_curator().keep_watch(20, share="1/4")
+    told = [watch.ask(younger(age)) for age in (3, 5)]
+    with pytest.raises(UnsupportedQuery, match="open a new one"):
+        watch.ask(younger(3))
+
+    assert [False, False] == told
+
+
+def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session goes on with the law that it was opened with, or not at all."""
+    watch = open_curator().keep_watch(20, share="1/4")
+    monkeypatch.setattr("confide.mechanisms.sparse_vector._split", lambda _: Fraction(7))
+    with pytest.raises(UnsupportedQuery, match="drew its noise otherwise"):
+        watch.ask(younger(30))
+
+
+def test_half_widths_are_those_of_any_watch() -> None:
+    """What is kept elsewhere is as accurate as what lives in one process."""
+    curator = open_curator(budget=Budget(1))
+    one, other = curator.watch(5, share="1/4"), curator.keep_watch(5, share="1/4")
+
+    assert one.half_width(0.9) == other.half_width(0.9)

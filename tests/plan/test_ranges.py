@@ -1,0 +1,85 @@
+"""Where expressions can lie: texts that a list makes known, and lengths of parts of others."""
+
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+import confide as cf
+from confide.curator import Curator
+from confide.declare import Kind
+from confide.plan.ranges import Range, Ranges, range_of
+from confide.query.functions import Function
+from confide.query.tree import Call, Column, Expression, Literal
+
+WARDS: Final = ("north", "South", "east", None)
+COLUMNS: Final[Ranges] = {
+    ("t", "ward"): Range(float("-inf"), float("inf"), WARDS),
+    ("t", "umlaut"): Range(float("-inf"), float("inf"), ("straße",)),
+    ("t", "note"): Range(float("-inf"), float("inf")),
+}
+
+
+def part(name: str, *places: int) -> Expression:
+    literals = (Literal(place, Kind.INT) for place in places)
+    return Call(Function.SUBSTR, (Column("t", name, Kind.TEXT), *literals), Kind.TEXT)
+
+
+def change(function: Function, name: str) -> Expression:
+    return Call(function, (Column("t", name, Kind.TEXT),), Kind.TEXT)
+
+
+@pytest.mark.parametrize(
+    ("values", "expression"),
+    [
+        (("NORTH", "SOUTH", "EAST", None), change(Function.UPPER, "ward")),
+        (("north", "south", "east", None), change(Function.LOWER, "ward")),
+        (("n", "S", "e", None), part("ward", 1, 1)),
+        (("rth", "uth", "st", None), part("ward", 3, 9)),
+        (("rth", "uth", "st", None), part("ward", 3)),
+        (("", None), part("ward", 1, 0)),
+        (None, change(Function.UPPER, "umlaut")),  # engines disagree on its capitals
+        (None, change(Function.UPPER, "note")),
+        (None, part("ward", -1, 1)),
+        (None, part("ward", 0, 1)),
+        (None, part("ward", 1, -1)),
+    ],
+)
+def test_texts_made_from_a_list_are_known(
+    values: tuple[str | None, ...] | None, expression: Expression
+) -> None:
+    """Capitals and parts of listed texts are listed, and no others are claimed to be."""
+    assert values == range_of(expression, COLUMNS).values
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expression"),
+    [
+        (0, 3, part("note", 2, 3)),
+        (0, 3, part("note", 2, -3)),
+        (0, 2**31, part("note", 2)),
+        (2, 3, part("ward", 3)),
+        (4, 5, Column("t", "ward", Kind.TEXT)),
+    ],
+)
+def test_a_part_is_no_longer_than_was_asked_for(
+    low: int, high: int, expression: Expression
+) -> None:
+    """The length of a part of any text is bounded by the number of characters taken."""
+    length = Call(Function.LENGTH, (expression,), Kind.INT)
+
+    assert Range(low, high) == range_of(length, COLUMNS)
+
+
+def test_keys_made_from_a_list_are_all_answered() -> None:
+    """Groups by capitals of a category are those of the list, also without a part of delta."""
+    rows = pa.table({"pid": [1, 2, 3, 4], "ward": ["north", "South", "?", "north"]})
+    wards = cf.Category([ward for ward in WARDS if ward != "east"])
+    table = cf.Table("t", rows, unit="pid", columns={"ward": wards}, unique=True)
+    curator = Curator([table], budget=cf.Budget(1e10))
+    asked = "SELECT {} AS w, COUNT(*) AS n FROM t GROUP BY w"
+    capitals = curator.sql(asked.format("UPPER(ward)"), epsilon=1e9)
+    first = curator.sql(asked.format("SUBSTR(LOWER(ward), 1, 1)"), epsilon=1e9)
+
+    assert [("NORTH", 2), ("SOUTH", 1), (None, 1)] == [(r["w"], r["n"]) for r in capitals.rows]
+    assert [("n", 2), ("s", 1), (None, 1)] == [(r["w"], r["n"]) for r in first.rows]
