@@ -13,7 +13,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
 from confide.engines.cuts import cut_rows
-from confide.engines.expressions import Emitter, Sql, call, case, cast, number
+from confide.engines.expressions import Emitter, Sql, call, case, cast, number, try_cast
 from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
 from confide.engines.parts import clipped_part, whole_part
 from confide.engines.sealed import Counts, Pair
@@ -129,7 +129,7 @@ def _place(rows: sql.Select, plan: Plan, histogram: Histogram, *, is_narrow: boo
     cell = _cell(plan, histogram)
     cell = cell if histogram.where is None else case(column("w"), cell)
     if is_narrow and histogram.cells.count <= NARROW and not plan.contribution.is_cut:
-        cell = cast(cell, "UTINYINT")
+        cell = try_cast(cell, "UTINYINT")  # no cell is past it, and none could fail if one were
     unit = [unit_column()] if plan.has_unit else []
     placed = select([*unit, *map(column, keys), label(cell, CELL)], nested(rows, "counted"))
     if isinstance(plan.keys, DeclaredKeys) and not plan.contribution.is_cut:
