@@ -50,7 +50,9 @@ PATIENTS: Final = (
     "SELECT COUNT(*) AS n FROM patients WHERE weight IS NULL AND NOT height IS NULL",
     "SELECT SUM(COALESCE(weight, 80)) AS s FROM patients WHERE age BETWEEN 40 AND 60",
     "SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS u, SUM(value) AS s FROM labs",
-    "SELECT test, COUNT(*) AS n, AVG(value) AS m, STDDEV(value) AS d FROM labs GROUP BY test",
+    "SELECT test, COUNT(*) AS n, AVG(value) AS m FROM labs GROUP BY test",
+    # Not of smoke: a deviation below 1 within bounds of hundreds is lost even in this noise.
+    "SELECT test, STDDEV(value) AS d FROM labs WHERE test <> 'smoke' GROUP BY test",
     "SELECT test, COUNT(DISTINCT id) AS u FROM labs WHERE days >= 0 GROUP BY test",
     "SELECT test, days < 0 AS before, COUNT(*) AS n FROM labs GROUP BY test, before",
     "SELECT FLOOR(days / 365) AS y, COUNT(*) AS n FROM labs WHERE test = 'chol' GROUP BY y",
