@@ -235,7 +235,7 @@ def main() -> None:
         kept[name] = PARTS[name](np.random.default_rng(2026))
     FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     normal = [row["same bins"] for row in kept.get("density", []) if row["law"] == "normal"]
-    if normal and max(normal) > 1.15:
+    if normal and max(normal) > 1.1:
         sys.exit("a histogram is farther off than 1.1 times that without noise")
     last = [row for row in kept.get("blocks", []) if row["epsilon"] == 2.0]
     if last and last[-1]["ratio"] > last[0]["ratio"]:

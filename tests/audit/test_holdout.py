@@ -84,7 +84,7 @@ def test_sessions_with_a_third_of_the_noise_are_convicted(
 ) -> None:
     """A third of the noise convicts a thresholdout of epsilon 2, at 99.9 %; all of it does not.
 
-    Half of it takes 12,288 sessions of each side.
+    Half of it took 12,288 sessions of each side, in one run by hand.
     """
     honest = [tell_sessions(side, SESSIONS // 8, entropy) for side in (0, 1)]
     assert not weigh(honest[0], honest[1], Claim.epsilon(2), false_alarms=ALPHA).is_disproof
