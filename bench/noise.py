@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import ndimage, special, stats
 
-from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian
+from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian, Whole
 
 SCALE: Final = 1000
 COUNT: Final = 1_000_000
@@ -108,14 +108,14 @@ def ask_opendp() -> dict[str, float]:
     return found
 
 
-def time_singles(draw_one: Callable[[], int], count: int) -> tuple[list[int], list[int]]:
+def time_singles(draw_one: Callable[[], Whole], count: int) -> tuple[list[int], list[int]]:
     """Return single draws and how many nanoseconds each took."""
     values, times = [], []
     for _ in range(count):
         start = perf_counter_ns()
         value = draw_one()
         times.append(perf_counter_ns() - start)
-        values.append(value)
+        values.append(int(value))
     return values, times
 
 
@@ -209,7 +209,7 @@ def correlate(sizes: ArrayLike, times: ArrayLike) -> tuple[float, float]:
 
 def measure_correlations() -> Iterator[tuple[str, float, float, bool]]:
     """Yield each sampler's rank correlation of size and time, its p-value, and if it is ours."""
-    singles: dict[str, Callable[[], int]] = {
+    singles: dict[str, Callable[[], Whole]] = {
         "one laplace": lambda: LAPLACE.draw_one(SYSTEM),
         "one gaussian": lambda: GAUSSIAN.draw_one(SYSTEM),
         "one by naive loop": draw_naively,

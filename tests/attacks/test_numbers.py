@@ -24,7 +24,7 @@ from confide.declare import Budget, Float, Int, Table, Text
 from confide.ledger import Hold, Question
 from confide.loss import Share
 from confide.mechanisms import Gaussian
-from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian
+from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian, Whole
 from confide.release import perturb
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
@@ -226,14 +226,14 @@ def flip_coins(chance: float) -> Callable[[], int]:
     return draw
 
 
-def tell_time(draw: Callable[[], int]) -> float:
+def tell_time(draw: Callable[[], Whole]) -> float:
     """Return the p-value of a rank correlation between the size of noise and its time."""
     sizes, times = [], []
     for _ in range(20_000):
         start = perf_counter_ns()
         drawn = draw()
         times.append(perf_counter_ns() - start)
-        sizes.append(abs(drawn))
+        sizes.append(abs(int(drawn)))
     return float(stats.spearmanr(sizes, times).pvalue)
 
 

@@ -16,7 +16,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from confide.noise import DiscreteLaplace, Entropy, Integers, Law, RoundedGaussian
-from confide.noise.quantile import draw, draw_one, enclose
+from confide.noise.quantile import Whole, draw, draw_one, enclose
 from support.entropy import SeededEntropy
 from support.scripted import ScriptedEntropy
 from support.tails import floor
@@ -264,7 +264,7 @@ class LooseLaw:
     def draw(self, count: int, entropy: Entropy) -> Integers:
         return draw(self, count, entropy)
 
-    def draw_one(self, entropy: Entropy) -> int:
+    def draw_one(self, entropy: Entropy) -> Whole:
         return draw_one(self, entropy)
 
 

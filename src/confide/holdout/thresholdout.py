@@ -212,7 +212,7 @@ class Thresholdout(Written):
 
     def _draw_threshold(self, entropy: Entropy) -> int:
         tools = self._tools()
-        return tools.line + tools.round.draw_one(entropy)
+        return int(tools.line + tools.round.draw_one(entropy))
 
     def _tools(self) -> "_Tools":
         return _make_tools(self.step, self.threshold, self.sigma)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, positive
-from confide.noise import Entropy, Integers, Law, half_width
+from confide.noise import Entropy, Integers, Law, Whole, half_width
 
 __all__ = ["LARGEST_VALUE", "Grid", "Values", "read_one", "read_whole", "saturate"]
 
@@ -106,9 +106,9 @@ class Grid:
             )
 
 
-def saturate(value: int) -> int:
+def saturate(value: Whole) -> int:
     """Return the value, or the nearest end of what an answer may be."""
-    return max(-LARGEST_VALUE, min(value, LARGEST_VALUE))
+    return int(max(-LARGEST_VALUE, min(value, LARGEST_VALUE)))
 
 
 def read_one(name: str, value: object) -> int:

@@ -12,7 +12,7 @@ from confide.exact import Number, ball, is_above, least, non_negative, positive,
 from confide.loss import PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, read_one, saturate
 from confide.mechanisms.scores import read_flag
-from confide.noise import SYSTEM, DiscreteLaplace, Entropy
+from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Whole
 
 __all__ = ["SparseVector"]
 
@@ -89,7 +89,7 @@ class SparseVector:
         )
         self._entropy, self._lock, self._process = entropy, threading.Lock(), os.getpid()
         self._left = self.above
-        self._noisy_threshold = self.threshold + self._threshold_noise.draw_one(entropy)
+        self._noisy_threshold: Whole = self.threshold + self._threshold_noise.draw_one(entropy)
 
     @property
     def loss(self) -> PureLoss:
@@ -104,7 +104,7 @@ class SparseVector:
     @property
     def secret(self) -> int:
         """The noisy threshold, as secret as the values: for a session that outlives its process."""
-        return self._noisy_threshold
+        return int(self._noisy_threshold)
 
     @property
     def scales(self) -> tuple[Fraction, Fraction]:

@@ -15,6 +15,7 @@ from confide.noise.quantile import (
     Floats,
     Integers,
     Reals,
+    Whole,
     check_scale,
     draw,
     draw_one,
@@ -88,7 +89,7 @@ class RoundedGaussian:
         """Return ``count`` independent draws."""
         return draw(self, count, entropy)
 
-    def draw_one(self, entropy: Entropy) -> int:
+    def draw_one(self, entropy: Entropy) -> Whole:
         """Return one draw."""
         return draw_one(self, entropy)
 

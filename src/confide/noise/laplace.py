@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 from confide.exact import ball, positive
 from confide.noise.entropy import Entropy
-from confide.noise.quantile import Integers, Reals, check_scale, draw, draw_one
+from confide.noise.quantile import Integers, Reals, Whole, check_scale, draw, draw_one
 
 __all__ = ["DiscreteLaplace"]
 
@@ -60,6 +60,6 @@ class DiscreteLaplace:
         """Return ``count`` independent draws."""
         return draw(self, count, entropy)
 
-    def draw_one(self, entropy: Entropy) -> int:
+    def draw_one(self, entropy: Entropy) -> Whole:
         """Return one draw."""
         return draw_one(self, entropy)

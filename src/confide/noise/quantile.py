@@ -26,6 +26,7 @@ __all__ = [
     "Floats",
     "Integers",
     "Law",
+    "Whole",
     "check_scale",
     "draw",
     "draw_one",
@@ -38,12 +39,14 @@ Integers = NDArray[np.int64]
 Reals = Any
 """One double or an array of doubles; NumPy computes with either."""
 
+Whole = int | np.int64
+"""One integer: NumPy's, or Python's where the draw took refinement and may be of any size."""
+
 LARGEST_SCALE: Final = 10**15
 LARGEST_NOISE: Final = 2**62
 WORD: Final = 64
 BLOCK: Final = 4096
 CHUNK: Final = 16 * BLOCK
-SIGNS: Final = (1, -1)
 
 
 class Law(Protocol):
@@ -84,7 +87,7 @@ class Law(Protocol):
         """Return ``count`` independent draws."""
         ...
 
-    def draw_one(self, entropy: Entropy) -> int:
+    def draw_one(self, entropy: Entropy) -> Whole:
         """Return one draw."""
         ...
 
@@ -98,20 +101,24 @@ def check_scale(name: str, scale: Fraction, *, largest: int = LARGEST_SCALE) -> 
         )
 
 
-def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD) -> int:
+def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD) -> Whole:
     """Return one integer, of any size: what ``draw`` gives from the same word, but quicker.
 
-    # Privacy: the word stays a NumPy integer, and the sign is looked up rather than branched on.
-    # Python's own integers take a little longer the more digits they have, which bench/noise.py
-    # could see in 30,000 draws.
+    # Privacy: nothing here depends on how large the draw is. The word stays a NumPy integer, since
+    # Python's own take longer the more digits they have, and those from -5 to 256 are looked up
+    # while others are made; the sign is arithmetic and no branch. Each of these cost 10 to 20 of
+    # 8,000 ns, which bench/noise.py sees. Callers turn the noisy sum, never the noise, into an
+    # integer of Python.
     """
     word = entropy.words(1)[0]
     prefix = (word >> np.uint64(WORD + 1 - bits)).view(np.int64)
+    sign: np.int64 = -(word & np.uint64(1)).view(np.int64)
     settled, guess = enclose(law, prefix, bits - 1)
-    magnitude: float = guess
     if not settled:
         magnitude = _settle(law, Uniform(entropy, int(prefix), bits - 1), int(guess))
-    return int(magnitude * SIGNS[word & np.uint64(1)])
+        return -magnitude if sign else magnitude
+    drawn: np.int64 = guess.astype(np.int64)
+    return (drawn ^ sign) - sign
 
 
 def draw(law: Law, count: int, entropy: Entropy, *, bits: int = WORD) -> Integers:
@@ -155,8 +162,11 @@ def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
     scale * (slack + 2 / (v + 1/2)) of its value at the centre. Where both ends of this interval
     have the same floor, no later digit can change it. Nothing is claimed for v = 0, where the
     logarithm is unbounded.
+
+    # Privacy: ``astype``, because a NumPy integer plus 0.5 goes through an integer of Python,
+    # which takes longer from 2**60 on.
     """
-    centre = (prefixes + 0.5) * 2.0**-bits
+    centre = (prefixes.astype(np.float64) + 0.5) * 2.0**-bits
     value = law.scale * law.magnitude(centre) + law.shift
     margin = law.scale * (law.slack + 2.0 ** (1 - bits) / centre)
     low = np.floor(np.maximum(value - margin, 0.0))
