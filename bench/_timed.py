@@ -1,10 +1,12 @@
-"""The server as it is, which also writes down how long its curator took for each answer.
+"""The server as it is, which also writes down how long its engine took for each answer.
 
-What a caller waits beyond that is what the server adds: HTTP, tokens, limits, turns.
+What a caller waits beyond that is what confide adds: HTTP, tokens, limits, turns, plan, ledger,
+noise.
 """
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,23 +15,37 @@ import uvicorn
 from fastapi import FastAPI
 
 import confide as cf
+from confide.engines.duckdb import DuckDB
 from confide.server.opening import open_app
 from confide.server.patience import PatientProtocol
 
 
 def open_timed() -> FastAPI:
-    """Return the application of ./confide.toml; times go into a file of this process."""
-    ask, path = cf.Curator.sql, Path(f"times-{os.getpid()}")
+    """Return the application of ./confide.toml; times go into a file of this process.
 
-    def timed(self: cf.Curator, *given: Any, **want: Any) -> Any:
+    A line is an entry, the engine's seconds and the whole curator's. One question stays on one
+    thread, so the engine's time is kept there until the curator is done.
+    """
+    ask, run, path = cf.Curator.sql, DuckDB.run, Path(f"times-{os.getpid()}")
+    spent = threading.local()
+
+    def timed_run(self: DuckDB, *given: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return run(self, *given)
+        finally:
+            spent.engine = time.perf_counter() - start
+
+    def timed_ask(self: cf.Curator, *given: Any, **want: Any) -> Any:
         start = time.perf_counter()
         answer = ask(self, *given, **want)
         took = time.perf_counter() - start
         with path.open("a", encoding="utf-8") as file:
-            file.write(f"{answer.receipt.entry} {took}\n")
+            file.write(f"{answer.receipt.entry} {spent.engine} {took}\n")
         return answer
 
-    cf.Curator.sql = timed  # type: ignore[method-assign]
+    DuckDB.run = timed_run  # type: ignore[method-assign]
+    cf.Curator.sql = timed_ask  # type: ignore[method-assign]
     return open_app()
 
 
