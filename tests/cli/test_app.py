@@ -102,6 +102,16 @@ def test_a_question_is_explained_in_sentences(here: Path) -> None:
     assert "COUNT(*) is a noisy count of rows" in shown.stdout
 
 
+def test_an_explanation_needs_no_price(here: Path) -> None:
+    """Without a price, `confide explain` supposes one and says so; two prices are refused."""
+    shown = run("explain", COUNT)
+
+    assert 0 == shown.exit_code
+    assert "Supposed: --share 1%" in shown.output
+    assert "costs 0.01 of the budget" in shown.output
+    assert 0 != run("explain", COUNT, "--epsilon", "0.5", "--share", "1%").exit_code
+
+
 @pytest.mark.parametrize(
     ("code", "said", "arguments"),
     [

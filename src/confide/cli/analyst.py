@@ -1,7 +1,7 @@
 """Commands of the analyst: preview and ask."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,11 @@ class Want:
     share: str | None
     error: str | None
     confidence: str
+
+    @property
+    def is_said(self) -> bool:
+        """Whether anything was said of cost or error."""
+        return (self.epsilon, self.share, self.error) != (None, None, None)
 
     def given(self) -> dict[str, Any]:
         """Return the options that were typed, for the curator to read."""
@@ -65,8 +70,11 @@ def preview_question(
 
 
 def explain_question(console: Console, question: str, config: Path, want: Want) -> None:
-    """Print what a question would do, one sentence a line."""
-    found = open_curator(config).explain(question, **want.given())
+    """Print what a question would do, one sentence a line; nobody need say what it may cost."""
+    supposed = want if want.is_said else replace(want, share="1%")
+    found = open_curator(config).explain(question, **supposed.given())
+    if not want.is_said:
+        console.print("Supposed: --share 1%; or say --epsilon, --share or --error.")
     for sentence in found.sentences:
         console.print(f"- {plain(sentence)}", markup=False, highlight=False)
 
