@@ -4,18 +4,14 @@ What it serves a second is what HTTP, tokens and limits cost; the rest is engine
 """
 
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import uvicorn
 from fastapi import FastAPI
 
 import confide as cf
 from confide.declare import Service
 from confide.server import TokenStore, make_app
-from confide.server.patience import PatientProtocol
 from confide.server.tables import open_tables
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -41,17 +37,3 @@ def open_stub() -> FastAPI:
     stub.__dict__["answer"] = cf.Curator.sql(stub, COUNT, share="1%")
     service = Service(requests_per_minute=1_000_000, questions_at_once=100)
     return make_app(stub, TokenStore(open_tables(os.environ["CONFIDE_LEDGER"])), service)
-
-
-if __name__ == "__main__":
-    uvicorn.run(
-        "_stub:open_stub",
-        factory=True,
-        app_dir=str(Path(__file__).parent),
-        port=int(sys.argv[1]),
-        workers=int(sys.argv[2]),
-        http=PatientProtocol,
-        access_log=False,
-        log_config=None,
-        timeout_worker_healthcheck=120,
-    )

@@ -5,19 +5,16 @@ noise.
 """
 
 import os
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 
 import confide as cf
 from confide.engines.duckdb import DuckDB
 from confide.server.opening import open_app
-from confide.server.patience import PatientProtocol
 
 
 def open_timed() -> FastAPI:
@@ -44,21 +41,6 @@ def open_timed() -> FastAPI:
             file.write(f"{answer.receipt.entry} {spent.engine} {took}\n")
         return answer
 
-    DuckDB.run = timed_run  # type: ignore[method-assign]
+    DuckDB.run = timed_run  # type: ignore[method-assign, assignment]
     cf.Curator.sql = timed_ask  # type: ignore[method-assign]
     return open_app()
-
-
-if __name__ == "__main__":
-    os.environ["CONFIDE_WORKERS"] = sys.argv[2]
-    uvicorn.run(
-        "_timed:open_timed",
-        factory=True,
-        app_dir=str(Path(__file__).parent),
-        port=int(sys.argv[1]),
-        workers=int(sys.argv[2]),
-        http=PatientProtocol,
-        access_log=False,
-        log_config=None,
-        timeout_worker_healthcheck=120,
-    )

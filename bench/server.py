@@ -63,8 +63,11 @@ ward = {{ type = "category", values = ["A", "B"] }}
 
 
 @contextmanager
-def serve(command: list[str], folder: Path, port: int, **environment: str) -> Iterator[str]:
+def serve(factory: str, folder: Path, **environment: str) -> Iterator[str]:
     """Yield the address of a server in processes of its own."""
+    port = free_port()
+    program = str(ROOT / "bench" / "_workers.py")
+    command = [sys.executable, program, factory, str(port), str(WORKERS)]
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             command, cwd=folder, stdout=log, stderr=log, env={**os.environ, **environment}
@@ -132,15 +135,11 @@ def measure(name: str, address: str, folder: Path) -> bool:
     (folder / "confide.toml").write_text(DECLARED.format(address=address), encoding="utf-8")
     store = TokenStore(open_tables(address))
     tokens = [store.make(f"analyst{number}")[0] for number in range(ANALYSTS)]
-    port = free_port()
-    command = [sys.executable, str(ROOT / "bench" / "_timed.py"), str(port), str(WORKERS)]
-    with serve(command, folder, port) as url:
+    with serve("_timed:open_timed", folder) as url:
         spans, whole = asyncio.run(ask_all(url, tokens, 0.0))
         rate = len(spans) / whole
         paced, _ = asyncio.run(ask_all(url, tokens, 2 * ANALYSTS / rate))
-    port = free_port()
-    command = [sys.executable, str(ROOT / "bench" / "_stub.py"), str(port), str(WORKERS)]
-    with serve(command, folder, port, CONFIDE_LEDGER=address) as url:
+    with serve("_stub:open_stub", folder, CONFIDE_LEDGER=address) as url:
         stubs, stub_whole = asyncio.run(ask_all(url, tokens, 0.0))
     ledger = open_ledger(address, auto_filter(2, 0, "auto"))
     ledger.verify()
