@@ -20,7 +20,7 @@ export CONFIDE_TUMULT_PYTHON ?= $(CURDIR)/$(TUMULT)/bin/python
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-demo: .venv/core  ## ask a small invented table a few questions
+demo: .venv/core  ## ask a health survey a few questions
 	@$(BIN)/confide demo
 
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
@@ -54,9 +54,9 @@ bench-scale: .venv/dev  ## measure time and memory up to 10^8 rows, on each engi
 	$(BIN)/python bench/scale.py
 
 bench-utility: .venv/dev $(ORACLE)/ready $(PEERS)/ready  ## measure errors at equal privacy against four other libraries
-	$(BIN)/python bench/utility.py
-	$(BIN)/python bench/estimates.py
-	$(BIN)/python bench/models.py
+	@missed=0; for script in utility estimates models; do \
+		echo "$(BIN)/python bench/$$script.py"; $(BIN)/python bench/$$script.py || missed=1; \
+	done; exit $$missed
 
 bench-peers: .venv/dev $(ORACLE)/ready $(PEERS)/ready $(TUMULT)/ready  ## measure errors and seconds beside five other libraries, and write the page
 	$(BIN)/python bench/beside.py --write

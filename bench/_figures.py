@@ -109,8 +109,9 @@ def draw(points: list[dict[str, Any]]) -> None:
         scale = {"type": "log", "nice": False}
         return {"field": name, "type": "quantitative", "scale": scale, "title": title}
 
+    ticks = {"values": [10**6, 10**7, 10**8], "format": "~s"}
     layers = {
-        "x": axis("rows", "rows"),
+        "x": {**axis("rows", "rows"), "axis": ticks},
         "y": axis("seconds", "seconds"),
         "color": {"field": "engine", "type": "nominal", "title": None},
         "shape": {"field": "side", "type": "nominal", "title": None},

@@ -1,9 +1,9 @@
 """How often 95 % intervals of families and regressions hold: the tables of docs/statistics.md.
 
 Each cell is the part, in percent, of 2,000 samples whose interval at epsilon 1 held the parameter;
-its own error is 0.5. What takes long has 500 samples and an error of 1. Sums of the sample get a
-draw of the plan's own noise, as in tests/statistics/test_coverage.py, which checks the same with
-fewer samples in every run.
+its own error is 0.5. The beta law and that of two columns have 500 samples and an error of 1. Sums
+of the sample get a draw of the plan's own noise, as in tests/statistics/test_coverage.py, which
+checks the same with fewer samples in every run.
 `.venv/bin/python bench/coverage.py` prints the lines of both tables as they stand in the document,
 `bench/coverage.py gamma` those with this word.
 """
@@ -127,7 +127,7 @@ def cover_linear(accounting: str, rows: int, rng: np.random.Generator) -> Floats
     design = read_formula(ask(curator, 1), "people", "y ~ a + b")
     moments, entropy = Moments(design), SeededEntropy("coverage", f"{accounting} {rows}")
     query = plan_sums("people", design.names, moments.terms())
-    noise = noise_of(curator, query, 1.0, FEWER, entropy)
+    noise = noise_of(curator, query, 1.0, SAMPLES, entropy)
     floor, nothing = noise_level(moments, noise.variance), moments.penalty(0.0)
     hits = np.zeros(len(SLOPES))
     for drawn in noise.draws:
@@ -138,7 +138,7 @@ def cover_linear(accounting: str, rows: int, rng: np.random.Generator) -> Floats
         replicas = moments.unscale(replicate(moments, sums, noise.points, solution, nothing))
         low, high = np.quantile(replicas, LEVELS, axis=0)
         hits += (low <= SLOPES) & (SLOPES <= high)
-    return np.asarray(100.0 * hits / FEWER)
+    return np.asarray(100.0 * hits / SAMPLES)
 
 
 def show(first: str, found: list[Floats]) -> None:

@@ -10,10 +10,12 @@ of rows take at most 1/25 of the time of opendp's Polars API (1/100 at 10^6 rows
 The table has a tenth as many users as rows, whose activity follows Zipf's law, 50 regions, 10,000
 products, and a column each of whole and real numbers. It is made once and kept in a folder for
 temporary files. Ratios are promised for 10^7 rows; `bench/curator.py 1000000` takes fewer, and
-shows them beside what does not grow with the rows. Both sides take turns, and a ratio is the median
-over all rounds, since other work on the machine slows both alike.
+shows them beside what does not grow with the rows. ``--only opendp`` (or ``duckdb``, ``fixed``)
+runs one part. Both sides take turns, and a ratio is the median over all rounds, since other work on
+the machine slows both alike.
 """
 
+import argparse
 import os
 import resource
 import statistics
@@ -116,9 +118,9 @@ def draw_zipf(rng: np.random.Generator, kinds: int, count: int) -> NDArray[np.in
     return drawn
 
 
-def make_sales(rows: int, path: Path) -> None:
-    """Write the table of sales."""
-    rng = np.random.default_rng(rows)
+def draw_sales(rows: int, seed: int) -> pa.Table:
+    """Return a table of sales, the same for the same seed."""
+    rng = np.random.default_rng(seed)
     users = max(1, rows // 10)
     regions = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 50, rows)), pa.array(REGIONS))
     sales = {
@@ -128,7 +130,7 @@ def make_sales(rows: int, path: Path) -> None:
         "items": rng.integers(0, 100, rows),
         "price": rng.lognormal(3, 1, rows),
     }
-    pq.write_table(pa.table(sales), path)
+    return pa.table(sales)
 
 
 def find_sales(rows: int) -> Path:
@@ -138,7 +140,7 @@ def find_sales(rows: int) -> Path:
     path = folder / f"sales-{rows}.parquet"
     if not path.exists():
         part = path.with_suffix(".part")
-        make_sales(rows, part)
+        pq.write_table(draw_sales(rows, rows), part)
         part.rename(path)
     return path
 
@@ -245,7 +247,7 @@ def run_python(text: str) -> None:
 
 
 def show_fixed() -> None:
-    """Print what does not grow with the rows, and how much memory this process took.
+    """Print what does not grow with the rows; best before large tables have been read.
 
     What a curator needs is imported when one is first named; NumPy, DuckDB and sqlglot take most of
     that, and nothing is promised of it.
@@ -262,15 +264,26 @@ def show_fixed() -> None:
     first = time_import("import confide; confide.Curator")
     listing.add_row("import confide, and its curator", f"{first * 1e3:.0f}", "", "")
     console.print(listing)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    console.print(f"most memory of this process, both sides: {most:,.0f} MiB")
+
+
+def read_words() -> argparse.Namespace:
+    """Return what is asked for."""
+    parser = argparse.ArgumentParser(description="how long private answers take")
+    parser.add_argument("rows", nargs="?", type=int, default=ROWS)
+    parser.add_argument("--only", choices=["duckdb", "opendp", "fixed"], help="one part")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
-    console.print(f"{rows:,} rows")
-    race_all(find_sales(rows))
-    race_opendp(find_sales(rows), rows)
-    show_fixed()
+    asked = read_words()
+    if asked.only in (None, "fixed"):
+        show_fixed()
+    console.print(f"{asked.rows:,} rows")
+    if asked.only in (None, "duckdb"):
+        race_all(find_sales(asked.rows))
+    if asked.only in (None, "opendp"):
+        race_opendp(find_sales(asked.rows), asked.rows)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    console.print(f"most memory of this process, both sides: {most:,.0f} MiB")
     if missed:
         sys.exit(f"missed: {', '.join(missed)}")

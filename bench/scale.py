@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Listing
@@ -78,17 +79,20 @@ console = Console(width=140)
 
 
 def find_table(rows: int) -> Path:
-    """Return the table of so many rows; a large one has the rows of 10^7 again, of other users."""
+    """Return the table of so many rows; a large one is drawn in parts, each of users of its own.
+
+    Parts that repeat each other would be packed so well that reading them says nothing of others.
+    """
     if rows <= CHUNK:
         return sales.find_sales(rows)
-    path = Path(tempfile.gettempdir()) / "confide-bench" / f"sales-{rows}.parquet"
+    path = Path(tempfile.gettempdir()) / "confide-bench" / f"sales-drawn-{rows}.parquet"
     if not path.exists():
         part = path.with_suffix(".part")
-        again = (
-            f"SELECT customer + copy * {CHUNK // 10} AS customer, region, product, items, price "
-            f"FROM read_parquet('{sales.find_sales(CHUNK)}'), range({rows // CHUNK}) AS t(copy)"
-        )
-        duckdb.execute(f"COPY ({again}) TO '{part}' (FORMAT parquet)")
+        with pq.ParquetWriter(part, sales.draw_sales(1, 1).schema) as writer:
+            for place in range(rows // CHUNK):
+                drawn = sales.draw_sales(CHUNK, CHUNK + place)
+                moved = pc.add(drawn["customer"], place * CHUNK // 10)
+                writer.write_table(drawn.set_column(0, "customer", moved))
         part.rename(path)
     return path
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from support.entropy import SeededEntropy
 from support.oracle import ask_oracle
@@ -16,8 +16,10 @@ from support.spark import Spark, run_spark
 SEED: Final = "confide"
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
 
-settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
-settings.register_profile("nightly", deadline=None, max_examples=1_000, print_blob=True)
+# How long an example takes to make depends on the machine, and fails no test.
+PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", PATIENT, derandomize=True, database=None)
+settings.register_profile("nightly", PATIENT, max_examples=1_000, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

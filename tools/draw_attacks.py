@@ -94,7 +94,12 @@ def _scores(title: str, people: Any, means: Any, chances: Any) -> Chart:
         "data": {"values": rows},
         "mark": {"type": "tick", "thickness": 1.5, "size": 36},
         "encoding": {
-            "x": {"field": "score", "type": "quantitative", "title": "score, in deviations"},
+            "x": {
+                "field": "score",
+                "type": "quantitative",
+                "title": "score, in deviations",
+                "scale": {"domain": [-4, 5]},
+            },
             "y": {"field": "who", "title": None},
             "color": {"field": "who", "scale": colour, "legend": None},
         },

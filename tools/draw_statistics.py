@@ -7,7 +7,16 @@ import numpy as np
 import pyarrow as pa
 import vl_convert
 from scipy import special, stats
-from tools.draw_pictures import BLUE, CONFIG, GREY, ORANGE, PICTURES, VEGA_LITE, Foreseeable
+from tools.draw_pictures import (
+    BLUE,
+    CONFIG,
+    GREEN,
+    GREY,
+    ORANGE,
+    PICTURES,
+    VEGA_LITE,
+    Foreseeable,
+)
 
 from confide import desk
 from confide.curator import Curator
@@ -100,27 +109,32 @@ def draw_quantiles(curator: Curator) -> Chart:
 def draw_efficiency() -> Chart:
     """Return the measured efficiency of sample and aggregate."""
     figures = json.loads((PICTURES / "statistics-figures.json").read_text(encoding="utf-8"))
-    axis = {"type": "log", "domain": [0.8, 200]}
-    encoding = {
-        "x": {"field": "scale", "type": "quantitative", "title": "epsilon n^(1/4)"},
-        "y": {
-            "field": "ratio",
-            "type": "quantitative",
-            "title": "squared error with noise / without",
-            "scale": axis,
-        },
-        "color": {"field": "epsilon", "type": "nominal", "title": "epsilon"},
-    }
+    across = _log_axis("scale", "epsilon n^(1/4)", [3, 50], [3, 5, 10, 20, 30, 50])
+    up = _log_axis("ratio", "squared error with noise / without", [0.7, 100], [1, 2, 5, 10, 50])
+    colours = {"range": [BLUE, ORANGE]}
+    by_epsilon = {"field": "epsilon", "type": "nominal", "title": "epsilon", "scale": colours}
+    encoding = {"x": across, "y": up, "color": by_epsilon}
     one = {
+        "data": {"values": [{"ratio": 1}]},
         "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 4]},
-        "encoding": {"y": {"datum": 1, "type": "quantitative"}},
+        "encoding": {"y": up},
     }
     line = {
         "data": {"values": figures["blocks"]},
         "mark": {"type": "line", "point": True},
         "encoding": encoding,
     }
-    return {"width": 520, "height": 240, "layer": [line, one]}
+    return {"width": 520, "height": 240, "layer": [one, line]}
+
+
+def _log_axis(name: str, title: str, domain: list[float], ticks: list[float]) -> Chart:
+    return {
+        "field": name,
+        "type": "quantitative",
+        "title": title,
+        "scale": {"type": "log", "domain": domain, "nice": False},
+        "axis": {"values": ticks},
+    }
 
 
 def draw_rate() -> Chart:
@@ -141,10 +155,17 @@ def draw_rate() -> Chart:
         {"rows": row["rows"], "error": first[1] * (row["rows"] / first[0]) ** (-1 / 3)}
         for row in found
     ]
-    scale = {"type": "log"}
-    rows = {"field": "rows", "type": "quantitative", "title": "rows", "scale": scale}
-    error = {"field": "error", "type": "quantitative", "title": "L2 error", "scale": scale}
-    by_name = {"field": "histogram", "type": "nominal", "title": "histogram"}
+    rows = _log_axis("rows", "rows", [900, 110_000], [1_000, 3_000, 10_000, 30_000, 100_000])
+    error = _log_axis("error", "L2 error", [0.0025, 0.03], [0.003, 0.005, 0.01, 0.02, 0.03])
+    by_name = {
+        "field": "histogram",
+        "type": "nominal",
+        "title": "histogram",
+        "scale": {
+            "domain": ["without noise", "same bins", "chosen bins"],
+            "range": [GREEN, BLUE, ORANGE],
+        },
+    }
     return {
         "width": 520,
         "height": 240,

@@ -21,7 +21,7 @@ def read_layers(text: str) -> list[tuple[str, str]]:
 
 
 def draw(layers: list[tuple[str, str]]) -> str:
-    """Return the layers as a table; parentheses mark what is not written yet."""
+    """Return the layers as a table."""
     width = max(len(names) for names, _ in layers)
     rows = [f"{names:<{width}}  {about}" for names, about in layers]
     return "\n".join(["a module imports only from lines above its own", "", *rows])

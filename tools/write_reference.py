@@ -153,9 +153,7 @@ def arguments(node: Function) -> list[str]:
 def argument(item: ast.arg, default: ast.expr | None) -> str:
     """Return one argument with its type and default."""
     typed = ast.unparse(item)
-    if default is None:
-        return typed
-    return f"{typed} = {ast.unparse(default)}" if item.annotation else f"{typed}={default}"
+    return typed if default is None else f"{typed} = {ast.unparse(default)}"
 
 
 def call(name: str, given: list[str], returns: ast.expr | None) -> str:

@@ -32,9 +32,7 @@ def main() -> None:
     for source, text in texts.items():
         written = link_names(text) if source.parent.name == "theory" else text
         write(page_of(source), relink(written, source, linked))
-    for folder in (ROOT / "docs").iterdir():
-        if folder.name == "pictures":
-            shutil.copytree(folder, PAGES / "pictures")
+    shutil.copytree(ROOT / "docs" / "pictures", PAGES / "pictures")
     for source in sorted(linked - texts.keys()):
         if source.exists() and "pictures" not in source.parts:
             write(page_of(source), show_file(source))

@@ -1,5 +1,6 @@
 """A whole set of questions, fixed beforehand: planned together, charged once, answered once."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +13,7 @@ from confide.exact import Number, positive
 from confide.loss import PureLoss, Share
 from confide.plan import Plan
 from confide.plan.allocation import allocate
+from confide.plan.plan import check_numbers
 from confide.pricing import FREE
 from confide.query import Query, canonical, is_selection
 from confide.release import Answer, NoisyTotals, perturb, predict_errors
@@ -72,13 +74,19 @@ def plan_batch(desk: Desk, batch: Batch, share: Share) -> tuple[tuple[Share, Pla
     if not equal.units:
         raise BadDeclaration("the share is too small to be divided; ask with a larger one")
     power = 2 if isinstance(desk.prices.loss(equal), PureLoss) else 1
-    alike = [(equal, desk.plan(query, equal)) for query in batch.queries]
-    shares = allocate(_weigh(alike, batch), share, power)
-    divided = [
-        (part, desk.plan(query, part)) for part, query in zip(shares, batch.queries, strict=True)
-    ]
+    alike = _plan_each(desk, batch, [equal] * len(batch.queries))
+    divided = _plan_each(desk, batch, allocate(_weigh(alike, batch), share, power))
     before, after = (sum(filter(None, _weigh(plans, batch))) for plans in (alike, divided))
     return tuple(divided if after <= before else alike)
+
+
+def _plan_each(desk: Desk, batch: Batch, shares: Sequence[Share]) -> list[tuple[Share, Plan]]:
+    """Return a plan for each question; all answers together are bounded as one is."""
+    plans: list[tuple[Share, Plan]] = []
+    for share, query in zip(shares, batch.queries, strict=True):
+        plans.append((share, desk.plan(query, share)))
+        check_numbers(sum(plan.numbers for _, plan in plans))
+    return plans
 
 
 def _weigh(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | None]:
@@ -91,14 +99,19 @@ def _weigh(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | No
 
 
 def square_error(plan: Plan) -> float | None:
-    """Return the mean square of the noise over the numeric columns; None where data decide it."""
+    """Return the mean square of the noise over the numeric columns.
+
+    None where the data decide it, where there is no such column, or where no double holds it.
+    """
     if None in predict_errors(plan).values():
         return None
     noise = reference_noise(plan)
     asked = [output.expression for output in plan.query.outputs]
     statistics = [one for one in plan.statistics if one.aggregate in asked]
-    squares = [np.mean(estimate(one, plan, noise) ** 2) for one in statistics]
-    return float(np.mean(squares)) if squares else None
+    with np.errstate(over="ignore"):
+        squares = [np.mean(estimate(one, plan, noise) ** 2) for one in statistics]
+    mean = float(np.mean(squares)) if squares else math.inf
+    return mean if math.isfinite(mean) else None
 
 
 def release_batch(

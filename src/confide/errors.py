@@ -4,8 +4,9 @@ Whoever has to act decides the family: the owner (`BadDeclaration`), the analyst
 we ourselves (`Fault`). Text that may reach an analyst quotes their own words and declared facts.
 """
 
+import traceback
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Final
 
 __all__ = [
     "BadDeclaration",
@@ -15,7 +16,10 @@ __all__ = [
     "Refusal",
     "UnknownName",
     "UnsupportedQuery",
+    "place_of",
 ]
+
+FRAMES: Final = 6
 
 
 class ConfideError(Exception):
@@ -73,3 +77,13 @@ class UnknownName(Refusal):
     def __init__(self, message: str, *, excerpt: str = "") -> None:
         super().__init__(f"{message}\n{excerpt}" if excerpt else message)
         self.message, self.excerpt = message, excerpt
+
+
+def place_of(error: Exception) -> str:
+    """Return what kind an error is of and where it arose, for a log.
+
+    # Privacy: its words are left out, since they may quote a row.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
+    return f"{type(error).__name__} at {' '.join(places)}"

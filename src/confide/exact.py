@@ -41,7 +41,7 @@ Number = int | float | Fraction | Decimal | str
 
 LONGEST: Final = 1_000
 LARGEST_EXPONENT: Final = 5_000
-EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9_]{1,20})")
+EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9_]+)")
 """Beyond these a number written in a few characters would take all memory."""
 
 
@@ -66,10 +66,13 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
 
 
 def _read(text: str) -> Fraction | None:
-    exponent = EXPONENT.search(text)
-    if len(text) > LONGEST or (exponent and abs(int(exponent[1])) > LARGEST_EXPONENT):
+    # Fraction reads the digits of every script, the search for an exponent those of ASCII alone.
+    if len(text) > LONGEST or not text.isascii():
         return None
+    exponent = EXPONENT.search(text)
     try:
+        if exponent and abs(int(exponent[1])) > LARGEST_EXPONENT:
+            return None
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
         return None
@@ -119,12 +122,13 @@ def ball(value: Fraction | int) -> arb:
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
-def decide(attempt: Callable[[], T | None], *, bits: int = 64) -> T:
+def decide(attempt: Callable[[], T | None]) -> T:
     """Repeat ``attempt`` with doubled precision until it can tell.
 
     Why: a ball always holds the real number it stands for, at any precision; so an attempt that
     answers only when its balls leave no doubt is right whenever it answers.
     """
+    bits = 64
     while True:
         with ctx.workprec(bits):
             answer = attempt()

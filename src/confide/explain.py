@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
-from fractions import Fraction
 from typing import Final, assert_never
 
-from confide.declare import Kind, Row
+from confide.declare import Row
 from confide.plan import DeclaredKeys, EarnedKeys, Plan, Statistic
 from confide.plan.ranges import range_of
 from confide.plan.selection import Selection
@@ -151,7 +149,7 @@ def _explain_range(argument: Expression | None, plan: Plan) -> str:
     if argument is None:
         return "nothing is clipped"
     found = range_of(argument, plan.ranges)
-    low, high = (_bound(end, argument.kind) for end in (found.low, found.high))
+    low, high = map(_bound, (found.low, found.high))
     return f"values of {_text(argument)} lie within {low} and {high}, where they are clipped"
 
 
@@ -194,10 +192,8 @@ def _listed(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def _bound(end: int | float, kind: Kind | None) -> str:
-    if kind is Kind.DATE:
-        return date.fromordinal(int(end)).isoformat()
-    return f"{end:,}" if isinstance(end, int) else f"{float(Fraction(end)):,.6g}"
+def _bound(end: int | float) -> str:
+    return f"{end:,}" if isinstance(end, int) else f"{end:,.6g}"
 
 
 def _text(expression: Expression) -> str:

@@ -14,15 +14,16 @@ from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
 from confide.exact import Number, float_above, float_below, positive
 from confide.ledger import Ledger
 from confide.loss import (
+    ApproximateLoss,
     GaussianLoss,
     Loss,
     PureFilter,
     PureLoss,
     RenyiFilter,
-    RenyiLoss,
     Share,
     mu_squared_for,
 )
+from confide.plan.grants import calibrate
 from confide.release import Cost
 
 __all__ = ["FREE", "Prices", "Want", "Widths"]
@@ -66,17 +67,19 @@ class Prices:
 
     def grant(self, want: Want) -> Share:
         """Return the share that an answer takes whose cost was named."""
-        if want.share is not None:
-            return Share.floor(want.share)
         if want.error is not None:
             raise UnsupportedQuery(
                 "error= is for one question with numbers; here say epsilon= or share="
             )
-        part = self._part(positive("epsilon", want.epsilon))
+        if want.share is not None:
+            part = Share.floor(want.share).fraction
+            said, whole = f"share={want.share}", "1"
+        else:
+            part = self._part(positive("epsilon", want.epsilon))
+            said, whole = f"epsilon={want.epsilon}", f"{float_below(self.terms.epsilon):.4g}"
         if part > 1:
             raise BudgetExceeded(
-                f"epsilon={want.epsilon} is more than the whole budget allows "
-                f"({float_below(self.terms.epsilon):.4g}); ask for less",
+                f"{said} is more than the whole budget allows ({whole}); ask for less",
                 cost=part,
                 left=self.ledger.filter.left.fraction,
             )
@@ -89,7 +92,7 @@ class Prices:
         """
         if want.error is None:
             return self.grant(want)
-        wanted = float(positive("error", want.error))
+        wanted = float_below(positive("error", want.error))
         if not _suffices(widths, Fraction(1), wanted):
             raise BudgetExceeded(
                 f"even the whole budget leaves a larger error than {wanted:.4g}; accept a larger "
@@ -100,7 +103,11 @@ class Prices:
         return _least(lambda part: _suffices(widths, part, wanted))
 
     def cost(self, share: Share) -> Cost:
-        """Return a share with its epsilon, at the budget's delta."""
+        """Return a share with its epsilon, at the budget's delta.
+
+        An answer that names keys spends the share's part of the delta set aside as well; it is
+        counted for every answer, so that the epsilon shown is never too small.
+        """
         if not share.units:
             return FREE
         if share.fraction == 1:
@@ -108,7 +115,8 @@ class Prices:
         loss = self.noise_loss(share)
         if isinstance(loss, PureLoss):
             return Cost(share.fraction, float_above(loss.epsilon))
-        return Cost(share.fraction, loss.epsilon_at(self.terms.delta))
+        whole = ApproximateLoss(loss, self.failure(share))
+        return Cost(share.fraction, whole.epsilon_at(self.terms.delta))
 
     def loss(self, share: Share) -> Loss:
         """Return the loss that a share allows, in the filter's own currency."""
@@ -116,24 +124,21 @@ class Prices:
 
     def noise_loss(self, share: Share) -> PureLoss | GaussianLoss:
         """Return the loss that noise is calibrated to, for a share."""
-        match self.loss(share):
-            case PureLoss() | GaussianLoss() as loss:
-                return loss
-            case RenyiLoss(order=order, divergence=divergence):
-                return GaussianLoss(2 * divergence / order)
-            case loss:
-                raise BadDeclaration(f"noise needs a pure, Gaussian or Renyi loss, got {loss!r}")
+        return calibrate(self.loss(share))
 
     def failure(self, share: Share) -> Fraction:
         """Return the delta that goes with a share: the same part of the pot."""
         return self.ledger.opening.delta_pot * share.fraction
 
     def _part(self, epsilon: Fraction) -> Fraction:
-        """Return the part of the budget that an answer of this epsilon takes."""
+        """Return the part of the budget that an answer of this epsilon takes.
+
+        Why: its delta is at most the delta set aside plus that of its noise, which are the whole.
+        """
         state = self.ledger.opening
         if isinstance(state, PureFilter):
             return epsilon / state.total
-        mu_squared = mu_squared_for(epsilon, self.terms.delta)
+        mu_squared = mu_squared_for(epsilon, self.terms.delta - state.delta_pot)
         if isinstance(state, RenyiFilter):
             return state.alpha * mu_squared / 2 / state.total
         return mu_squared / state.total

@@ -1,13 +1,15 @@
 """Commands that open doors: tokens, and questions to a server somewhere else."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from confide.cli.app import app
+from confide.client.refusals import TooManyRequests
+from confide.mcp import Asker
 from support.service import COUNT, House, build_house, serving
 
 DECLARED = """\
@@ -67,6 +69,8 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
         ("share must be", ["token", "ana", "--share", "0"]),
         ("CONFIDE_TOKEN", ["sql", COUNT, "--share", "1%", "--url", "http://localhost:1"]),
         ("CONFIDE_TOKEN", ["mcp"]),
+        (".png, .svg or .html", ["holdout", "experiment", "--out", "figures.pdf"]),
+        ("cannot be written", ["holdout", "experiment", "--out", "nowhere/figures.svg"]),
     ],
 )
 def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]) -> None:
@@ -75,6 +79,30 @@ def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]
 
     assert 2 == shown.exit_code
     assert said in shown.stderr
+
+
+def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`confide mcp` scores on the declared leaderboards, within the declared rate."""
+    askers: list[Callable[[None], Asker]] = []
+
+    class Tools:
+        def __init__(self, asker_of: Callable[[None], Asker]) -> None:
+            askers.append(asker_of)
+
+        def run(self, _: str) -> None:
+            """Serve nobody."""
+
+    monkeypatch.setattr("confide.cli.mcp._import_tools", lambda: Tools)
+    (here / "labels.csv").write_text("y\n" + "0\n1\n" * 4_000, encoding="utf-8")
+    board = '[holdouts.digits]\nlabels = "labels.csv"\ncolumn = "y"\nstate = "boards.db"\n'
+    rate = "submissions = 1000\n[server]\nrequests_per_minute = 3\n"
+    (here / "confide.toml").write_text(DECLARED + board + rate, encoding="utf-8")
+    run("mcp", CONFIDE_TOKEN=run("token", "ana").stdout.strip())
+
+    assert 999 == askers[0](None).holdout_ask("digits", [0] * 8_000)["left"]
+    askers[0](None)
+    with pytest.raises(TooManyRequests):
+        askers[0](None)
 
 
 def test_a_server_needs_a_ledger(here: Path) -> None:

@@ -1,5 +1,6 @@
 """The curator's methods over HTTP."""
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -9,7 +10,7 @@ import httpx2
 import pytest
 
 import confide as cf
-from confide.client import Connection, connect
+from confide.client import Connection, RemoteEstimate, connect
 from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
 from confide.ledger.refusals import KeyUsed
 from support.service import COUNT, House, build_house, serving
@@ -147,6 +148,27 @@ def test_a_lost_answer_is_fetched_and_paid_once(
     assert answer.rows == connection.answer(answer.receipt.entry).rows
 
 
+def test_a_submission_is_sent_once(shaky: Callable[[int], tuple[Connection, Shaky]]) -> None:
+    """Predictions whose score was lost are not sent again: they would use up another submission."""
+    connection, transport = shaky(1)
+    with pytest.raises(Unreachable):
+        connection.holdout_ask("digits", [0, 1])
+
+    assert 1 == transport.sent
+
+
+def test_what_json_cannot_hold_is_infinite_again() -> None:
+    """Missing ends and errors of an estimate lie infinitely far away, each on its own side."""
+    body: dict[str, Any] = {"form": "one", "names": ["x"], "confidence": 0.95, "reused": False}
+    body |= {"values": [1.0], "standard_errors": [None], "lows": [None], "highs": [None]}
+    body |= {"cost": {"share": "0", "epsilon": 0}, "receipt": {"entry": 1, "digest": ""}}
+    body |= dict.fromkeys(("statistic", "edges", "p_value"))
+    found = RemoteEstimate.of(body, lambda _: found)
+
+    assert (1.0, math.inf) == (found.value, found.standard_error)
+    assert (-math.inf, math.inf) == found.interval()
+
+
 def test_a_server_that_is_gone_is_told_so(
     shaky: Callable[[int], tuple[Connection, Shaky]],
 ) -> None:
@@ -164,7 +186,7 @@ def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
     house = build_house(tmp_path, requests_per_minute=1)
     with serving(house.app) as address:
         headers = {"authorization": f"Bearer {house.ana}"}
-        with httpx2.Client(base_url=address, headers=headers) as http:
+        with httpx2.Client(base_url=address, headers=headers, timeout=60) as http:
             connection = Connection(http, wait=waits.append)
             connection.tables()
             with pytest.raises(TooManyRequests):

@@ -3,7 +3,7 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +21,7 @@ from confide.ledger import (
     recount,
 )
 from confide.ledger.anchors import Anchor, FileAnchor, LogAnchor, open_anchor
+from confide.ledger.chain import Charge
 from confide.loss import GaussianFilter, PureFilter, Share
 from support.ledgers import NOISY, TENTH, WHOLE, Home, ask
 from support.postgres import Postgres
@@ -189,6 +190,55 @@ def test_a_database_swapped_for_an_older_copy_is_noticed_at_once(tmp_path: Path)
     home.close()
 
 
+def test_a_database_swapped_before_the_first_charge_is_noticed_too(tmp_path: Path) -> None:
+    """How long the chain was is remembered from the opening on, not from the first charge."""
+    home = Home("sqlite", tmp_path, None)
+    first = home.open()
+    copy = copy_file(home, "copy.db")
+    first.reserve(ask(), TENTH)
+    ledger = home.again()
+    restore(home, copy)
+    with pytest.raises(LedgerBehind):
+        ledger.reserve(ask(), TENTH)
+    home.close()
+
+
+class FullAnchor(LogAnchor):
+    """An anchor on a disk that may be full."""
+
+    is_full = False
+
+    def keep(self, mark: Mark) -> None:
+        if self.is_full:
+            raise LedgerUnavailable("no room")
+        super().keep(mark)
+
+
+@pytest.mark.parametrize("way", ["key", "question", "entry", "all"])
+def test_no_answer_is_shown_before_the_anchor_has_seen_it(lasting: Home, way: str) -> None:
+    """An answer whose mark failed is marked when it is found again, or not shown."""
+    anchor = FullAnchor(lasting.folder / "anchor.log")
+    ledger = lasting.open(anchor=anchor)
+    hold = ledger.reserve(ask(), TENTH, key="k")
+    anchor.is_full = True
+    with pytest.raises(LedgerUnavailable):
+        ledger.commit(hold, NOISY)
+    find: dict[str, Callable[[], object]] = {
+        "key": lambda: ledger.resume(ask(), "k"),
+        "question": lambda: ledger.stored(ask()),
+        "entry": lambda: ledger.answer(hold.entry),
+        "all": lambda: ledger.answers(ask()),
+    }
+    with pytest.raises(LedgerUnavailable):
+        find[way]()
+    anchor.is_full = False
+
+    assert find[way]()
+    newest = anchor.newest()
+    assert newest is not None
+    assert 2 == newest.records
+
+
 def test_an_export_tells_what_was_spent(home: Home) -> None:
     """From the lines alone anyone finds the filter as it stands, and every receipt."""
     opening = GaussianFilter(Fraction(1), Fraction(1, 10**6), Fraction(1, 10**7))
@@ -204,6 +254,12 @@ def test_an_export_tells_what_was_spent(home: Home) -> None:
     assert not found.has(Receipt(receipt.entry, receipt.share, "0" * 64))
     assert not any("steps" in line for line in lines)
     assert ledger.salt not in "".join(lines)
+
+
+def _spell_units(line: str) -> str:
+    """Return a charge whose amount is a text, with the digest of that."""
+    charge = json.loads(line)["charge"] | {"units": "ten"}
+    return json.dumps({"charge": charge, "digest": Charge(**charge).digest})
 
 
 def test_a_changed_export_is_noticed(home: Home) -> None:
@@ -224,6 +280,7 @@ def test_a_changed_export_is_noticed(home: Home) -> None:
         [lines[0].replace("PureFilter", "ImpureFilter"), *lines[1:]],
         [lines[0].replace('epsilon\\": \\"1', 'epsilon\\": \\"2'), *lines[1:]],
         ["nothing", *lines[1:]],
+        [lines[0], _spell_units(lines[1]), *lines[2:]],
         [],
     ]
     for others in changed:

@@ -139,6 +139,28 @@ def cut(postgres: Postgres, home: Home) -> None:
         )
 
 
+def test_a_restart_of_the_server_refuses_no_charge(home: Home, postgres: Postgres) -> None:
+    """However many idle connections were cut, the next charge finds a new one."""
+    ledger = home.open()
+    assert isinstance(ledger, SqlLedger)
+
+    def hold_many(depth: int) -> None:
+        ledger._database.look(lambda _: hold_many(depth - 1) if depth else None)
+
+    hold_many(6)
+    ledger.reserve(ask(), TENTH)
+    name = home.address.split("/")[3].split("?")[0]
+    with postgres.connect("postgres") as admin:
+        # Each is waited for: one that dies between a look and its write is another test's matter.
+        admin.execute(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s",
+            (name,),
+        )
+    ledger.reserve(ask(), TENTH)
+
+    assert 2 == len(list(ledger.entries()))
+
+
 def test_a_write_that_may_have_lasted_is_not_repeated(
     home: Home, meeting: Meeting, postgres: Postgres
 ) -> None:

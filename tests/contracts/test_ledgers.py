@@ -1,9 +1,11 @@
 """What every ledger must do: in memory, in a file, in PostgreSQL."""
 
+import pickle
 import threading
 from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from confide.errors import BudgetExceeded, Fault
 from confide.ledger import AnsweredAlready, Hold, KeyUsed, Ledger, Stored
+from confide.ledger.database import Database
 from confide.loss import UNITS, Filter, GaussianFilter, PureFilter, RenyiFilter, Share
 from support.ledgers import NOISY, TENTH, WHOLE, Clock, Home, ask
 
@@ -29,6 +32,29 @@ def test_a_reservation_is_spent_at_once(home: Home) -> None:
 
     assert TENTH == ledger.filter.spent == home.again().filter.spent
     assert ["held"] == [entry.state for entry in home.again().entries()]
+
+
+def test_a_hold_of_another_ledger_pays_for_nothing(home: Home) -> None:
+    """An answer is kept where its charge is, and nowhere else."""
+    first, second = home.open(), home.open()
+    hold = first.reserve(ask(), TENTH)
+    second.reserve(ask(), Share.floor("1%"))
+    with pytest.raises(Fault):
+        second.commit(hold, NOISY)
+    with pytest.raises(Fault):
+        second.commit(Hold(0, TENTH), NOISY)
+
+    assert second.answer(hold.entry) is None
+    first.commit(hold, NOISY)
+
+
+def test_a_copy_of_a_database_waits_as_long(tmp_path: Path) -> None:
+    """A ledger that is sent to another process gives up on a lock after the same time."""
+    copy = pickle.loads(pickle.dumps(Database(tmp_path / "ledger.db", wait=1.5)))
+    waits = copy.look(lambda line: line.exec_driver_sql("PRAGMA busy_timeout").scalar())
+    copy.close()
+
+    assert 1_500 == waits
 
 
 def test_what_does_not_fit_changes_nothing(home: Home) -> None:
@@ -67,7 +93,10 @@ def test_no_delta_is_granted_without_a_pot(home: Home) -> None:
     assert Share(0) == ledger.filter.spent
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=20,
+)
 @given(
     parts=st.lists(st.fractions(Fraction(1, 10**9), 1, max_denominator=10**9), max_size=8),
     deltas=st.lists(st.fractions(0, Fraction(1, 10**6), max_denominator=10**12), max_size=8),

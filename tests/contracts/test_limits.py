@@ -161,6 +161,7 @@ def test_windows_begin_with_the_calendar(window: Window, start: datetime) -> Non
     [
         ("reuse must be", lambda: Limits(reuse="some")),
         ("hour is not understood", lambda: Limits(hour=0.1)),
+        ("share is not understood", lambda: Limits(share=0.1)),
         ("name of each analyst", lambda: Limits(analysts={"a b": 0.1})),
         ("share must be at most 1", lambda: Limit(1.5)),
         ("month must be", lambda: Limit(month=0)),

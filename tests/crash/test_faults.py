@@ -1,6 +1,7 @@
 """Disks, files, locks and clocks that fail: a clear fault, no answer, nothing lost."""
 
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -31,6 +32,9 @@ from support.tree import ROOT
 
 SMALL: Final = Share.floor("1/1000000")
 PAGE: Final = 4096
+CHECKSUM: Final = 8
+"""Where a page of PostgreSQL holds its checksum, in bytes from its start."""
+
 TENTH_OF_TENTH: Final = Share.floor("1/100")
 
 
@@ -216,7 +220,7 @@ def test_a_corrupted_page_is_a_fault(home: Home) -> None:
         content = bytearray(Path(home.address).read_bytes())
         pages = len(content) // PAGE
         page = (place * pages // 3) or 1
-        content[page * PAGE : (page + 1) * PAGE] = os.urandom(PAGE)
+        content[page * PAGE : (page + 1) * PAGE] = random.Random(place).randbytes(PAGE)
         Path(home.address).write_bytes(content)
         with pytest.raises(Fault):
             home.again().verify()
@@ -384,7 +388,12 @@ def test_a_corrupted_page_of_a_server_is_a_fault(tmp_path: Path, table: str) -> 
 
 
 def overwrite(path: Path) -> None:
-    """Write noise into the middle of a file's first page, where its rows are."""
+    """Change one bit of a file's first page, in the checksum that PostgreSQL keeps in its head.
+
+    A change anywhere else is found in all but one of 65,536 cases, this one always.
+    """
     with path.open("r+b") as file:
-        file.seek(PAGE)
-        file.write(os.urandom(PAGE // 2))
+        file.seek(CHECKSUM)
+        [before] = file.read(1)
+        file.seek(CHECKSUM)
+        file.write(bytes([before ^ 1]))

@@ -8,6 +8,7 @@ import pytest
 import confide as cf
 from confide.batches import Batch, plan_batch, square_error
 from confide.loss import Share
+from confide.plan import plan
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 TOTAL = "SELECT ward, SUM(cost) AS total FROM visits GROUP BY ward"
@@ -93,6 +94,37 @@ def test_the_batch_is_at_least_as_good_as_equal_shares(
 
     assert error([part for part, _ in planned]) <= error(equal)
     assert error([part for part, _ in planned]) < error(equal) * 0.9 or weights == [10_000, 1]
+
+
+def test_an_error_that_no_double_holds_gets_an_equal_share() -> None:
+    """Sums of numbers whose squares are too large are released beside others."""
+    columns = {"huge": cf.Float(0, 1e200)}
+    table = cf.Table("t", pd.DataFrame({"huge": [1e100]}), unit=cf.ROW, columns=columns)
+    curator = cf.Curator([table], budget=cf.Budget(1))
+    asked = ["SELECT SUM(huge) AS s FROM t", "SELECT COUNT(*) AS n FROM t"]
+
+    answers = curator.release(asked, share="1/2")
+
+    assert [Fraction(1, 4)] * 2 == [answer.cost.share for answer in answers]
+
+
+def test_what_would_fill_the_memory_is_refused_before_it_is_paid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The numbers of an answer, and of all answers of a batch together, are bounded."""
+    curator = make_curator(BUDGETS[0])
+    monkeypatch.setattr(plan, "MOST_NUMBERS", 5)
+    asked = "SELECT ward, SUM(cost) AS t, COUNT(*) AS n FROM visits GROUP BY ward"
+
+    assert curator.preview(TOTAL, share="1%").errors
+    for ask in (
+        lambda: curator.preview(asked, share="1%"),
+        lambda: curator.sql(asked, share="1%"),
+        lambda: curator.release([TOTAL, TOTAL.replace("SUM", "AVG")], share="1%"),
+    ):
+        with pytest.raises(cf.UnsupportedQuery, match=r"an answer of \d numbers is too large"):
+            ask()
+    assert 0 == curator.budget.spent.share
 
 
 def test_a_batch_that_does_not_fit_spends_nothing() -> None:

@@ -18,9 +18,10 @@ from confide.declare import Budget, Category, Float, Table, Text
 from confide.engines import Sealed
 from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal, UnsupportedQuery
 from confide.ledger import Hold
-from confide.loss import Share
+from confide.loss import ApproximateLoss, Share
 from confide.noise import SYSTEM
 from confide.plan import Plan
+from confide.plan.grants import calibrate
 from confide.query.sql import read_sql
 from confide.release import perturb
 
@@ -225,6 +226,17 @@ def test_a_fresh_answer_pays_and_differs() -> None:
     assert 1 < len({json.dumps(answer.rows) for answer in answers})
 
 
+@pytest.mark.parametrize("want", [{"share": 1.5}, {"share": "101%"}, {"epsilon": 2.1}], ids=str)
+def test_nothing_is_previewed_past_the_whole_budget(want: dict[str, Any]) -> None:
+    """A preview of more than there ever was is refused, as the question itself would be."""
+    curator = open_curator()
+
+    for ask in (curator.preview, curator.explain, curator.sql):
+        with pytest.raises(BudgetExceeded, match="more than the whole budget"):
+            ask(QUESTION, **want)
+    assert 0 == spent(curator)
+
+
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("parts", [1, 3, 7, 49])
 def test_so_many_parts_of_a_budget_always_fit(parts: int, budget: Budget) -> None:
@@ -349,3 +361,22 @@ def test_nothing_is_logged_or_warned_of(
     assert [] == [record.name for record in caplog.records if record.name.startswith("confide")]
     assert [] == seen
     assert ("", "") == capfd.readouterr()
+
+
+@pytest.mark.parametrize("accounting", ["gaussian", "renyi"])
+def test_the_epsilon_shown_counts_the_delta_of_names(accounting: str) -> None:
+    """Where delta is set aside for names, an answer's epsilon covers its part of that as well.
+
+    Without it, 99 % of (1, 1e-6) with half of delta set aside would show 0.96 instead of 0.99.
+    """
+    curator = open_curator(budget=Budget(1, 1e-6, accounting=accounting))
+    opening = curator.ledger.opening
+    assert opening.delta_pot > 0
+
+    for part in (Fraction(99, 100), Fraction(1, 2), Fraction(1, 100)):
+        shown = curator.preview("SELECT COUNT(*) AS n FROM visits", share=part).cost.epsilon
+        noise = calibrate(opening.loss_of(Share.floor(part)))
+        whole = ApproximateLoss(noise, opening.delta_pot * Share.floor(part).fraction)
+        assert shown >= whole.epsilon_at(Fraction(1, 10**6)) > noise.epsilon_at(1e-6)
+    for epsilon in (Fraction(1, 10), Fraction(1, 2)):
+        assert curator.preview(QUESTION, epsilon=epsilon).cost.epsilon <= epsilon

@@ -42,6 +42,9 @@ def test_equal_bounds_are_a_constant() -> None:
         (lambda: Float("x", 1), "low must be a finite number, got 'x'"),
         (lambda: Float(0, 1, step=0), "step must be a finite number above 0"),
         (lambda: Float(0, 1, step=1e-17), "step must be at least"),
+        (lambda: Float(0, 1, step=1.5), "at most all of it, got 1.5"),
+        (lambda: Float(0, "1e309"), "a double can hold"),
+        (lambda: Float("-1e309", 0), "a double can hold"),
         (lambda: Category([]), "at least one text"),
         (lambda: Category("ABC"), "at least one text, got 'ABC'"),
         (lambda: Category([1]), "at least one text"),  # type: ignore[list-item]

@@ -34,7 +34,6 @@ from confide.declare.toml import (
     parse_toml,
 )
 from confide.errors import BadDeclaration
-from confide.loss import Share
 from confide.mechanisms import Neighbours
 from support.tree import ROOT
 
@@ -145,7 +144,6 @@ def test_a_file_says_everything_that_python_can() -> None:
     )
     assert Budget(2, Fraction(1, 10**8), accounting="renyi") == found.budget
     assert Neighbours.REPLACE is found.neighbours
-    assert {"ana": Share.floor("1/4"), "bo@example.org": Share.floor("10%")} == found.analysts
     assert ("sqlite:////home/ledger.db", "/home/anchors/visits.log") == (found.ledger, found.anchor)
     assert found.limits == Limits(
         month="10%",
@@ -164,7 +162,7 @@ def test_what_is_left_out_has_its_default() -> None:
         found.neighbours,
         found.ledger,
     )
-    assert {} == found.analysts
+    assert Limits() == found.limits
     assert (1, False) == (found.tables[0].max_rows_per_unit, found.tables[0].unique)
 
 

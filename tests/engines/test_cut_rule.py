@@ -15,7 +15,7 @@ from confide.declare import Kind
 from confide.engines import marks
 from confide.engines.cuts import MOST_LEVELS, cut_rows
 from confide.engines.fragments import UNIT, column, select, table
-from confide.engines.shortcuts import sort_once
+from confide.engines.shortcuts import send_large_units, sort_once
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -128,6 +128,18 @@ def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None
     assert [inner] == list(ranking.args["from_"].find_all(sql.Window))
 
 
+def test_a_join_that_every_task_can_do_alone_stays() -> None:
+    """Where large units are sent to every task, their rows are still dropped by a join."""
+    chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
+    kept = cut_rows(chosen, Contribution(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS)
+    send_large_units(kept)
+    for part in list(kept.find_all(sql.Select)):
+        sort_once(part)
+
+    assert ["ANTI"] == [join.kind for join in kept.find_all(sql.Join)]
+    assert "/*+ BROADCAST(`large units`) */" in kept.sql("spark")
+
+
 @pytest.mark.parametrize("most", [1, 3, MOST_LEVELS])
 def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generator) -> None:
     """Of a unit with 20,000 groups fewer than one in five reaches the window."""
@@ -143,7 +155,6 @@ def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generato
     source = window.find_ancestor(sql.Select)
     assert source is not None
     source.set("expressions", [sql.Count(this=sql.Star())])
-    source.set("with_", cut.args["with_"])
     found = connection.execute(source.sql("duckdb")).fetchall()
 
     assert most <= found[0][0] < len(groups) / 5

@@ -10,16 +10,22 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import MagicMock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Budget, Category, Date, Float, Int, PublicTable, Table, Text
+from confide.declare import Budget, Catalog, Category, Date, Float, Int, PublicTable, Table, Text
+from confide.engines import open_engine, spark_sources
 from confide.engines.spark import SETTINGS
-from confide.engines.spark_sources import find_place
+from confide.engines.spark_sources import can_read_twice, find_place
 from confide.errors import BadDeclaration, Fault
+from confide.query.sql import read_sql
+from support.entropy import SeededEntropy
+from support.places import SHARE, read_exactly
 from support.spark import Spark
 
 MUCH: Final = Budget(1e12)
@@ -283,6 +289,65 @@ def test_a_unit_with_very_many_rows_is_cut_before_it_moves(spark: Spark) -> None
     assert 20_000 + 4 == sum(row["n"] for row in answer.rows)
     assert "Partial" in rest[-1]
     assert "Exchange hashpartitioning(the unit" in first + rest[0]
+
+
+CUT_BY_WHOLE_NUMBERS: Final = (
+    "SELECT k, COUNT(*) AS n FROM t GROUP BY k",
+    "SELECT k, SUM(n) AS s FROM t GROUP BY k",
+    "SELECT COUNT(*) AS n FROM t WHERE n > 20",
+)
+
+
+def test_large_units_in_small_files_lose_the_same_rows_earlier(
+    spark: Spark, entropy: SeededEntropy
+) -> None:
+    """Each task drops what cannot count of a large unit, and the integers are those of DuckDB."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    units = rng.integers(0, rng.integers(1, 400, 20_000))  # low numbers have most of the rows
+    numbers = {name: rng.integers(0, 50, len(units)) for name in ("k", "n")}
+    path = spark.folder / "heavy.parquet"
+    pq.write_table(pa.table({"pid": units, **numbers}), path)
+    columns = {"k": Int(0, 49), "n": Int(0, 49)}
+    here, there = (
+        Table("t", some, unit="pid", columns=columns, max_rows_per_unit=9, max_groups_per_unit=3)
+        for some in (path, f"spark:{path}")
+    )
+    curator = Curator([here], budget=MUCH)
+    engines = [open_engine(Catalog([some]), salt="grain") for some in (here, there)]
+    reading: Any = engines[1]
+    for text in CUT_BY_WHOLE_NUMBERS:
+        plan = curator._plan(read_sql(text, curator._names), SHARE)
+        statement = reading._write_statement(plan)
+        explained = reading._spark.sql(f"EXPLAIN {statement}").collect()[0][0]
+
+        assert read_exactly(engines[0], plan) == read_exactly(reading, plan)
+        assert "BroadcastHashJoin [the unit" in explained
+        assert "LeftAnti" in explained
+
+
+def test_only_small_files_are_read_twice(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is computed, differs from time to time, or is large is read once a question."""
+    stored = spark.session.read.parquet(as_path(spark).removeprefix("spark:"))
+
+    assert can_read_twice(stored.where("x < 3").select("pid"))
+    assert not can_read_twice(stored.groupBy("pid").count())
+    assert not can_read_twice(stored.selectExpr("pid", "rand() AS x"))
+    assert not can_read_twice(spark.session.range(9).selectExpr("id AS pid"))
+    monkeypatch.setattr(spark_sources, "MOST_BYTES", 100)
+    assert not can_read_twice(stored.select("pid"))
+
+
+def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over Spark Connect nothing is left that calls a server when the process ends."""
+    session = MagicMock()
+    type(session).__module__ = "pyspark.sql.connect.session"
+    session.table.side_effect = OSError("gone")
+    monkeypatch.setattr("confide.engines.spark.open_session", lambda _: session)
+
+    with pytest.raises(BadDeclaration, match="table 't' cannot be read: gone"):
+        Curator([declare("sc://host:15002?table=visits")], budget=MUCH)
+    session.newSession.assert_not_called()
+    session.client.close.assert_called_once_with()
 
 
 def test_a_cluster_is_reached_over_the_network(tmp_path: Path) -> None:

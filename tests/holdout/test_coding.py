@@ -11,6 +11,7 @@ from confide.holdout.coding import (
     choose_cells,
     history_nats,
     log_answers,
+    log_choose,
     log_ladder,
     log_nodes,
     outcome_nats,
@@ -50,6 +51,16 @@ def test_long_sessions_are_counted_from_above() -> None:
     assert sorted(terms) == terms
     assert terms[1] <= terms[0] + math.log(4_097) + 10
     assert log_nodes(20_000, 20_000, 3) >= 20_000 * math.log(4) - math.log(3)
+
+
+@pytest.mark.parametrize("total", [200, 10**6, 10**9, 10**12])
+def test_numbers_of_choices_are_rounded_up(total: int) -> None:
+    """However much cancels, what is counted is never less than there is, and hardly more."""
+    for part in range(60, 100):
+        exact, found = math.log(math.comb(total, part)), log_choose(total, part)
+
+        assert exact * (1 - 1e-13) <= found
+        assert pytest.approx(exact, rel=1e-9, abs=0.2) == found
 
 
 @pytest.mark.parametrize(("queries", "cells"), list(itertools.product([1, 2, 5], [1, 2, 5])))

@@ -183,7 +183,7 @@ def test_processes_share_one_session(tmp_path: Path) -> None:
     (tmp_path / "copy").write_bytes(pickle.dumps(holdout))
     command = [sys.executable, "-c", ASK, str(tmp_path / "copy")]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    answered = [int(worker.communicate(timeout=120)[0]) for worker in workers]
+    answered = [int(worker.communicate(timeout=600)[0]) for worker in workers]
 
     assert 30 == sum(answered)
     assert 0 == holdout.left.queries

@@ -29,8 +29,8 @@ BANDS = [
 def test_the_published_figures_come_out(entropy: SeededEntropy) -> None:
     """At full size the means over runs fall into their bands, and every interval holds the truth.
 
-    A band of 4 deviations of the mean, plus 0.001 for the figure's own digits, is left by each of
-    the six means with probability 6e-5 at most. The full 50 runs are in bench/holdout.py.
+    A band of 6.2 deviations of the mean, plus 0.001 for the figure's own digits, is left by any of
+    the six means with probability 4e-9 at most. The full 50 runs are in bench/holdout.py.
     """
     runs = 6
     result = run_experiment(runs=runs, picks=(20, 70, 500), entropy=entropy)
@@ -38,7 +38,7 @@ def test_the_published_figures_come_out(entropy: SeededEntropy) -> None:
         curve = result.curve(method, has_signal=has_signal)
         found = curve.holdout[:, curve.picks.index(k)].mean()
 
-        assert mean == pytest.approx(found, abs=4 * deviation / math.sqrt(runs) + 0.001)
+        assert mean == pytest.approx(found, abs=6.2 * deviation / math.sqrt(runs) + 0.001)
     for has_signal in (False, True):
         assert 1.0 == result.curve(METHODS[2], has_signal=has_signal).covered()
     naive = result.curve(METHODS[0], has_signal=False)

@@ -181,6 +181,12 @@ def test_a_metric_that_fails_on_labels_ends_the_session() -> None:
         assert 0 == holdout.left.queries
 
 
+def test_predictions_of_several_lengths_are_refused() -> None:
+    """What cannot be a column is refused in our words."""
+    with pytest.raises(BadDeclaration, match="several lengths"):
+        read_predictions(metric_of("accuracy"), "predictions", [[1], [2, 3]], 2)
+
+
 def test_predictions_are_refused_before_labels_are_read() -> None:
     """Predictions that fit no labels at all are refused, and the session goes on as before."""
     rows = rows_of(np.tile([0, 1], N // 2))

@@ -118,6 +118,15 @@ def test_private_sessions_can_be_planned() -> None:
     assert plan(tau=0.1, queries=100, overfits=10, epsilon=0.5).n > found.n
 
 
+def test_open_plans_with_epsilon_are_private() -> None:
+    """With epsilon no method is planned that promises validity alone, whatever else is open."""
+    found = plan(n=100_000, tau=0.1, epsilon=1)
+
+    assert "thresholdout" == found.method
+    assert {"thresholdout"} == {bound.rule for bound in found.bounds}
+    assert found.overfits is not None
+
+
 def test_what_cannot_be_is_refused() -> None:
     """Nothing sought, too much sought, and numbers out of range each get a message."""
     for wish in (
@@ -128,6 +137,8 @@ def test_what_cannot_be_is_refused() -> None:
         {"tau": 0.1, "queries": 0},
         {"tau": 0.1, "queries": 5, "beta": 0},
         {"n": 100},
+        {"tau": 0.1, "queries": 100, "epsilon": 1},
+        {"n": 1_000, "queries": 100, "epsilon": 1},
     ):
         with pytest.raises(BadDeclaration):
             plan(**wish)

@@ -87,6 +87,18 @@ def test_an_error_inside_a_change_changes_nothing(tmp_path: Path) -> None:
         assert 3 == store.change(lambda progress: (progress, progress.queries))
 
 
+def test_a_file_that_is_no_session_is_a_fault(tmp_path: Path) -> None:
+    """What SQLite cannot read or make is said in our words, at the opening and later."""
+    path = tmp_path / "holdout.db"
+    session = open_holdout(path)
+    path.write_bytes(b"no database" * 100)
+    for use in (lambda: open_holdout(path), lambda: session.ask(HALF, HALF), lambda: session.left):
+        with pytest.raises(Fault, match=r"holdout\.db cannot be used"):
+            use()
+    with pytest.raises(Fault, match="cannot be used"):
+        open_holdout(tmp_path)
+
+
 ASK: Final = """
 import sys
 import numpy as np
@@ -109,7 +121,7 @@ def test_processes_share_one_budget(tmp_path: Path) -> None:
     open_holdout(path)
     command = [sys.executable, "-c", ASK, str(path)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answered = [int(worker.communicate(timeout=120)[0]) for worker in workers]
+    answered = [int(worker.communicate(timeout=600)[0]) for worker in workers]
 
     assert 40 == sum(answered)
     assert 0 == open_holdout(path).left.queries

@@ -139,3 +139,10 @@ def test_normal_noise_has_a_best_amount() -> None:
     found = [gaussian_transfer(100, 20_000, sigma, 0.05) for sigma in (1e-4, 0.011, 0.1)]
 
     assert found[1] < min(found[0], found[2])
+
+
+@pytest.mark.parametrize("sigma", [1e8, 1e16, 1e100])
+def test_noise_that_drowns_everything_has_a_bound_too(sigma: float) -> None:
+    """Answers that tell next to nothing leave a query as near as one chosen beforehand."""
+    assert 0 < information_transfer(gaussian_information(10, 1_000, sigma), 1_000, 0.05) < 0.2
+    assert math.isfinite(gaussian_transfer(10, 1_000, sigma, 0.05))

@@ -143,3 +143,10 @@ def test_a_guess_is_looked_at_through_its_mean() -> None:
     for wrong in (True, "0.5", 1.5, -0.1, math.nan, None):
         with pytest.raises(BadDeclaration):
             check_guess("guess", wrong)
+
+
+@pytest.mark.parametrize("guess", [Fraction(10**400), -0.1, math.nan, 1j, np.complex128(1), True])
+def test_guesses_outside_are_refused(guess: object) -> None:
+    """A guess is a real number in [0, 1], however large another one is."""
+    with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
+        check_guess("guess", guess)

@@ -95,9 +95,9 @@ def test_a_bad_epsilon_is_named(bad: object) -> None:
         mu_squared_for(bad, 1e-6)
 
 
-@pytest.mark.parametrize("bad", [0, 1, -1e-9, 2, math.nan, math.inf, "x", None, True])
+@pytest.mark.parametrize("bad", [0, 1, -1e-9, 2, math.nan, math.inf, "x", None, True, "1e-1300"])
 def test_a_bad_delta_is_named(bad: object) -> None:
-    """Anything but a number in (0, 1) is refused by name."""
+    """Anything but a number in (0, 1) that the curve can reach is refused by name."""
     with pytest.raises(BadDeclaration, match="delta"):
         mu_squared_for(1, bad)
     with pytest.raises(BadDeclaration, match="delta"):

@@ -8,6 +8,7 @@ import pytest
 import confide as cf
 from confide.curator import Curator
 from confide.declare import Kind
+from confide.errors import UnsupportedQuery
 from confide.plan.ranges import Range, Ranges, range_of
 from confide.query.functions import Function
 from confide.query.tree import Call, Column, Expression, Literal
@@ -69,6 +70,19 @@ def test_a_part_is_no_longer_than_was_asked_for(
     length = Call(Function.LENGTH, (expression,), Kind.INT)
 
     assert Range(low, high) == range_of(length, COLUMNS)
+
+
+def test_what_is_always_null_is_refused_before_it_is_paid() -> None:
+    """Nothing divided by zero leaves a remainder: there is no sum and no key to answer."""
+    table = cf.Table("t", pa.table({"n": [1, 2]}), unit=cf.ROW, columns={"n": cf.Int(0, 9)})
+    curator = Curator([table], budget=cf.Budget(1))
+
+    for statistic in ("SUM(n % 0)", "AVG(n % 0)", "MEDIAN(n % 0)", "SUM(n + NULL % 2)"):
+        with pytest.raises(UnsupportedQuery, match="always NULL"):
+            curator.sql(f"SELECT {statistic} AS s FROM t", share="1/10")
+    assert 0 == curator.budget.spent.share
+    keys = curator.sql("SELECT n % 0 AS k, COUNT(*) AS c FROM t GROUP BY k", share="1/10")
+    assert [] == keys.rows
 
 
 def test_keys_made_from_a_list_are_all_answered() -> None:

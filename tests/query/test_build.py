@@ -173,6 +173,9 @@ def test_selection_is_recognised() -> None:
         lambda: bool(age == 1),
         lambda: age in [1, 2],
         lambda: 1 in age,
+        lambda: age.isin([]),
+        coalesce,
+        least,
         lambda: list(age),
         lambda: age.isin("AB"),
         lambda: col(cast(Any, 3)),
@@ -209,6 +212,9 @@ def test_mistakes_are_refused_at_once(mistake: Any) -> None:
         (VISITS.where(age > math.inf).agg(n=count()), "a value must be"),
         (VISITS.where(ward == "a\x00").agg(n=count()), "a value must be"),
         (VISITS.agg(x=quantile("cost", 2)), "between 0 and 1"),
+        (VISITS.agg(x=quantile("cost", 10**400)), "between 0 and 1, got inf"),
+        (VISITS.agg(n=count().where(cast(Any, "age > 1"))), "true or false"),
+        (VISITS.agg(n=total(cast(Any, True))), "takes numbers"),
         (VISITS.group_by("patient_id").agg(n=count()), "never shown"),
         (VISITS.where(col("patient_id") == 1).agg(n=count()), "never shown"),
         (VISITS.group_by("ward").agg(ward=count()), "two columns"),
@@ -221,6 +227,7 @@ def test_mistakes_are_refused_at_once(mistake: Any) -> None:
         (VISITS.per_unit(n=count()).per_unit(m=total("n")).agg(a=mean("m")), "one level"),
         (VISITS.group_by("ward").per_unit(n=count()).agg(a=mean("n")), "conditions and statistics"),
         (VISITS.group_by("ward").order_by(least(1, 2)), "sorted by"),
+        (VISITS.group_by("ward").order_by(*["ward"] * 201), "at most 200 things"),
     ],
 )
 def test_a_question_that_cannot_be_asked_is_refused(question: TableQuery, reason: str) -> None:
@@ -254,6 +261,16 @@ def test_depth_is_bounded() -> None:
     assert 1 == len(VISITS.where(flat).agg(n=count()).build(NAMES).outputs)
     with pytest.raises(UnsupportedQuery, match="50 levels"):
         deep + 1
+
+
+def test_size_is_bounded() -> None:
+    """A term that repeats itself at every level is refused before it fills the memory."""
+    twice = cost
+    for _ in range(40):
+        twice = twice + twice
+
+    with pytest.raises(UnsupportedQuery, match="5,000 parts"):
+        VISITS.agg(x=total(twice)).build(NAMES)
 
 
 def test_the_asker_answers() -> None:

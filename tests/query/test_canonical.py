@@ -7,11 +7,11 @@ from sqlglot.dialects.duckdb import DuckDB
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.query import Query, canonical
-from confide.query.canonical import quote_name
+from confide.query.canonical import Writer, quote_name
 from confide.query.construction import make_aggregate
 from confide.query.functions import Aggregation
 from confide.query.sql import read_sql
-from confide.query.tree import Expression, Output, Scan
+from confide.query.tree import Expression, Output, Scan, size_of, walk
 from support.questions import NAMES
 from support.trees import expressions, queries
 
@@ -76,6 +76,31 @@ def test_expressions_read_back(expression: Expression) -> None:
     query = Query(Scan("visits", "t1"), expression, (), (COUNT,))
 
     assert query == read_sql(canonical(query), NAMES)
+
+
+@given(expression=expressions(Kind.INT, 4, grouped=True))
+def test_a_size_is_the_number_of_parts(expression: Expression) -> None:
+    """The size that a tree keeps is what walking it counts."""
+    assert len(list(walk(expression))) == size_of(expression)
+
+
+@pytest.mark.parametrize(
+    "deep", ["age" + "::BIGINT" * 12, "ABS(" * 12 + "age" + ")" * 12, "- " * 12 + "age"]
+)
+def test_every_part_is_written_once(deep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of a deep expression takes as many steps as it has parts."""
+    query = read_sql(f"SELECT SUM({deep}) AS s FROM visits", NAMES)
+    written: list[Expression] = []
+    write = Writer._write
+
+    def count(self: Writer, expression: Expression) -> tuple[str, int]:
+        written.append(expression)
+        return write(self, expression)
+
+    monkeypatch.setattr(Writer, "_write", count)
+    canonical(query)
+
+    assert size_of(query.outputs[0].expression) == len(written)
 
 
 @given(query=queries())

@@ -1,6 +1,7 @@
 """Questions that are refused, with the reason and the place; none reads any data."""
 
 import logging
+import re
 
 import pytest
 
@@ -164,13 +165,18 @@ SHAPES = [
     ("SELECT COUNT(*) FROM visits LIMIT 5 OFFSET 5", "OFFSET"),
     ("SELECT COUNT(*) FROM visits LIMIT 0", "LIMIT takes"),
     ("SELECT COUNT(*) FROM visits LIMIT -1", "LIMIT takes"),
+    ("SELECT COUNT(*) FROM visits LIMIT 0000000000012345678901", "LIMIT takes"),
+    ("SELECT COUNT(*) FROM visits LIMIT 000000000001" + "9" * 5_000, "LIMIT takes"),
     ("SELECT COUNT(*) FROM visits LIMIT 10%", "not answered"),
     ("SELECT COUNT(*) FROM visits LIMIT (SELECT 1)", "LIMIT takes"),
     ("SELECT COUNT(*) FROM visits FETCH FIRST 5 ROWS ONLY", "write LIMIT"),
     ("SELECT ward FROM visits GROUP BY ward ORDER BY ward NULLS FIRST", "NULLS FIRST"),
     ("SELECT ward FROM visits GROUP BY ward ORDER BY 'x'", "sorted by keys"),
     ("SELECT ward FROM visits GROUP BY ward ORDER BY 3", "from 1 to 1"),
+    ("SELECT ward FROM visits GROUP BY ward ORDER BY 0000000012", "from 1 to 1"),
+    ("SELECT ward FROM visits GROUP BY 0000000012", "from 1 to 1"),
     ("SELECT ward FROM visits GROUP BY ward ORDER BY ALL", "not answered"),
+    ("SELECT ward FROM visits GROUP BY 1 ORDER BY " + ", ".join(["1"] * 201), "at most 200 things"),
 ]
 
 TABLES = [
@@ -333,6 +339,10 @@ EXPRESSIONS = [
     ("age IN (cost, 2)", "written out"),
     ("age IN ()", "not SQL|IN needs"),
     ("ROUND(cost, age) = 1", "written out"),
+    ("ROUND(cost, 16) = 1", "from -15 to 15 digits"),
+    ("ROUND(cost, -16) + 1 = 1", "from -15 to 15 digits"),
+    ("NULLIF(" * 14 + "cost" + ", 1)" * 14 + " = 1", "more than 5,000 parts"),
+    ("CASE " * 4 + "age" + (" WHEN 1 THEN 2" * 20 + " END") * 4 + " = 1", "5,000 parts"),
     ("SUBSTR(ward, age) = 'x'", "written out"),
     ("EXTRACT(hour FROM day) = 1", "EXTRACT takes one of"),
     ("DATE_TRUNC('week', day) = day", "DATE_TRUNC takes"),
@@ -484,6 +494,24 @@ def test_long_chains_never_reach_our_own_recursion(chain: str) -> None:
     text = f"SELECT COUNT(*) FROM visits WHERE age{chain * 1000} > 1"
 
     assert "more than 60 levels" in refusal(text).message
+
+
+def test_the_name_of_a_function_is_looked_for_nearby(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long text before a refused function costs no more than a short one."""
+    looked: list[int] = []
+
+    class Near:
+        def search(self, text: str, start: int, end: int) -> re.Match[str] | None:
+            looked.append(end - start)
+            return called.search(text, start, end)
+
+    called = statement.CALLED
+    monkeypatch.setattr(statement, "CALLED", Near())
+    found = refusal(f"SELECT /* {'a' * 19_000} */ GCD(age) FROM visits")
+
+    assert found.excerpt.endswith("^" * len("GCD(age)"))
+    assert looked
+    assert statement.LONGEST_NAME >= max(looked)
 
 
 def test_what_is_not_a_text_is_refused() -> None:

@@ -1,6 +1,7 @@
-"""How an answer looks in a terminal."""
+"""How an answer looks in a terminal and as a chart."""
 
 from confide.declare import Category, Float
+from confide.release.display import draw_chart
 from support.neighbours import open_one
 
 
@@ -25,3 +26,24 @@ def test_an_answer_without_rows_prints_its_head() -> None:
 
     assert ["n"] == str(answer).splitlines()[0].split()
     assert 2 == len(str(answer).splitlines())
+
+
+def test_a_terminal_obeys_no_key() -> None:
+    """A key that holds the codes of a terminal is printed with their names, in one line."""
+    key = "a\x1b[2J\nb"
+    curator = open_one([{"who": 1, "k": key}], {"k": Category([key])})
+    printed = str(curator.sql("SELECT k, COUNT(*) AS n FROM p GROUP BY k", epsilon=1))
+
+    assert 3 == len(printed.splitlines())
+    assert all(line.isprintable() for line in printed.splitlines())
+
+
+def test_a_chart_finds_columns_whose_names_have_dots() -> None:
+    """Keys and numbers alike are named as Vega reads names, and shown as the analyst gave them."""
+    rows = [{"a.b": "x", "c[0]": "y", "n.1": 3.0}]
+    ends = [{"n.1_low": 2.0, "n.1_high": 4.0}]
+    (panel,) = draw_chart(["a.b", "c[0]"], ["n.1"], rows, ends).spec["hconcat"]
+    dots = panel["layer"][1]["encoding"]
+
+    assert ["a\\.b", "c\\[0\\]", "n\\.1"] == [dots[at]["field"] for at in ("y", "color", "x")]
+    assert ["a.b, c[0]", "c[0]", "n.1"] == [dots[at]["title"] for at in ("y", "color", "x")]

@@ -93,6 +93,14 @@ def test_files_hold_no_nan() -> None:
     assert '"k": "2020-01-31"' in to_json(answer)
 
 
+def test_csv_keeps_a_column_named_like_an_interval() -> None:
+    """A value stays in its place although the end of another column's interval has its name."""
+    ends = [{"n_low": 1.0, "n_high": 9.0, "n_low_low": 7.5, "n_low_high": 8.5}]
+    written = to_csv(given_answer([{"n": 5, "n_low": 8.0}], ends))
+
+    assert "n,n_low,n_low,n_high,n_low_low,n_low_high\n5,8.0,1.0,9.0,7.5,8.5\n" == written
+
+
 def test_an_answer_without_rows_has_a_header() -> None:
     """HAVING may leave nothing; the columns are still there."""
     assert "k,x\n" == to_csv(given_answer([], []))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from confide.engines import DuckDB
 from confide.server import Role
 from support.service import COUNT, House, bearer, open_house
 
@@ -135,6 +136,15 @@ def test_answers_belong_to_who_paid(house: House) -> None:
     assert 200 == house.get(f"/v1/answers/{entry}", house.owner).status_code
 
 
+def test_owners_find_what_they_asked(house: House) -> None:
+    """An owner's own list has what the owner asked, and nothing that analysts did."""
+    house.post("/v1/query", ASK)
+    entry = house.post("/v1/query", ASK, house.owner).json()["receipt"]["entry"]
+    listed = house.get("/v1/answers", house.owner).json()["answers"]
+
+    assert [entry] == [one["entry"] for one in listed]
+
+
 def test_no_one_spends_anothers_share(house: House) -> None:
     """A's limit refuses A alone: B's share is there, whole, after A has used up its own."""
     assert 200 == house.post("/v1/query", {"sql": COUNT, "share": "1/2"}).status_code
@@ -188,6 +198,42 @@ def test_an_agent_repeats_for_free_when_it_has_nothing_left(
     assert "0" == house.get("/v1/budget", bot).json()["left"]["share"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/choose", {"candidates": {"all": TOTAL}}),
+        ("/v1/release", {"queries": [TOTAL]}),
+        ("/v1/statistics", MEAN),
+        ("/v1/watches", {"threshold": 5, "key": "k"}),
+    ],
+)
+def test_an_agent_repeats_anything_for_free(
+    handed: tuple[House, str, str], path: str, body: dict[str, Any]
+) -> None:
+    """A choice, batch, estimate or watch that took all of a part is there again, at no cost."""
+    house, bot, _ = handed
+    first, again = (house.post(path, {**body, "share": "1/10"}, bot) for _ in range(2))
+
+    assert [200, 200] == [first.status_code, again.status_code]
+    assert "1/10" == house.get("/v1/budget").json()["spent"]["share"]
+    assert "0" == house.get("/v1/budget", bot).json()["left"]["share"]
+
+
+def test_a_key_charges_an_agent_once(
+    handed: tuple[House, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question that broke after its charge is taken up by its key, and its token pays once."""
+    house, bot, _ = handed
+    asked = {**ASK, "key": "k"}
+    with monkeypatch.context() as broken:
+        broken.setattr(DuckDB, "run", lambda *_: 1 / 0)
+        assert 500 == house.post("/v1/query", asked, bot).status_code
+
+    assert 200 == house.post("/v1/query", asked, bot).status_code
+    assert "9/100" == house.get("/v1/budget", bot).json()["left"]["share"]
+    assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
+
+
 def test_a_refused_question_costs_an_agent_nothing(handed: tuple[House, str, str]) -> None:
     """After a refusal by the ledger the agent's part is as large as before."""
     house, bot, _ = handed
@@ -196,6 +242,25 @@ def test_a_refused_question_costs_an_agent_nothing(handed: tuple[House, str, str
 
     assert 429 == refused.status_code
     assert "0" == str(house.tokens.find(bot).spent.fraction)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/release", {"queries": [TOTAL], "weights": [1, 2]}),
+        ("/v1/query", {"sql": TOTAL, "key": "\t"}),
+        ("/v1/query", {"sql": TOTAL, "epsilon": 1}),
+    ],
+)
+def test_what_cannot_be_right_costs_an_agent_nothing(
+    handed: tuple[House, str, str], path: str, body: dict[str, Any]
+) -> None:
+    """Wrong weights, keys and costs are told before anything is taken of an agent's part."""
+    house, bot, _ = handed
+    wrong = house.post(path, {"share": "1/100", **body}, bot)
+
+    assert (422, "bad-declaration") == (wrong.status_code, wrong.json()["error"]["code"])
+    assert "1/10" == house.get("/v1/budget", bot).json()["left"]["share"]
 
 
 def test_an_agent_hands_nothing_on(handed: tuple[House, str, str]) -> None:

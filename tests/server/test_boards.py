@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 
 import confide as cf
 from confide.declare import Board
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, Fault
 from confide.server import TokenStore, make_app
-from confide.server.boards import read_predictions
+from confide.server.boards import Boards, read_predictions
 from confide.server.tables import open_tables
 from support.boards import declare_board
 from support.service import bearer, visits
@@ -97,7 +97,18 @@ def test_a_board_outlives_the_server(board: Board, client: TestClient) -> None:
     assert not found["is_better"]
 
 
-@pytest.mark.parametrize("text", ["", "y\n", "a,b\n1,x\n", "1\nnan\n"])
+def test_a_fault_of_a_board_stays_with_us(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What breaks behind a board is told on the page as a fault, without its words."""
+    monkeypatch.setattr(Boards, "submit", lambda *_: (_ for _ in ()).throw(Fault("Mr Smith")))
+    page = client.post("/boards/digits", files={"predictions": b"1\n"}, headers=OWN).text
+
+    assert "<code>fault</code>" in page
+    assert "Smith" not in page
+
+
+@pytest.mark.parametrize("text", ["", "y\n", "a,b\n1,x\n", "1\nnan\n", "1" * 200_000])
 def test_a_file_without_numbers_is_refused(text: str) -> None:
     """Only a last column of numbers is taken for predictions."""
     with pytest.raises(BadDeclaration, match="last column"):

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
 
 from support.boards import declare_board
-from support.browser import open_browser
+from support.browser import open_browser, open_context
 from support.service import COUNT, House, build_house, serving
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,6 @@ QUESTION = "SELECT ward, COUNT(*) AS visits, AVG(age) AS mean_age FROM visits GR
 WARDS = ["North", "South", "East", "West"]
 WIDE = ViewportSize(width=1000, height=900)
 PHONE = ViewportSize(width=390, height=800)
-SECONDS = 30_000
 PREDICTED = 8_000
 
 
@@ -48,8 +47,7 @@ def complaints() -> list[str]:
 @pytest.fixture
 def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
     """A window of its own, in light colours, which notes every complaint."""
-    opened = browser.new_context(viewport=WIDE, color_scheme="light")
-    opened.set_default_timeout(SECONDS)
+    opened = open_context(browser, viewport=WIDE, color_scheme="light")
     opened.on("console", lambda said: note(complaints, said))
     opened.on("weberror", lambda error: complaints.append(str(error.error)))
     yield opened
@@ -187,7 +185,7 @@ def test_the_owner_revokes_a_token(
     page.fill("input[name=name]", "ben")
     page.click("text=Make a token")
     bens = page.inner_text("#made")
-    analyst = browser.new_context().new_page()
+    analyst = open_context(browser).new_page()
     sign_in(analyst, address, bens)
     page.goto(f"{address}/owner?verify=true")
     take_picture(page, "owner")
@@ -207,7 +205,7 @@ def test_a_phone_in_the_dark(
 ) -> None:
     """On a phone nothing is wider than the screen, and dark colours are dark."""
     house, address = served
-    context = browser.new_context(viewport=PHONE, color_scheme="dark")
+    context = open_context(browser, viewport=PHONE, color_scheme="dark")
     page = context.new_page()
     page.on("console", lambda said: note(complaints, said))
     sign_in(page, address, house.ana)
@@ -227,7 +225,7 @@ def test_a_phone_in_the_dark(
 def test_the_basic_ask_works_without_scripts(served: tuple[House, str], browser: Browser) -> None:
     """With scripts off: preview, pay, table and drawing, by keyboard and buttons alone."""
     house, address = served
-    context = browser.new_context(java_script_enabled=False, viewport=WIDE)
+    context = open_context(browser, java_script_enabled=False, viewport=WIDE)
     page = context.new_page()
     sign_in(page, address, house.ana)
     page.fill("#sql", QUESTION)

@@ -22,6 +22,9 @@ from confide.server.gate import next_multiple
 from support.service import COUNT, House, bearer, build_house, open_house, serving
 
 ASK = {"sql": COUNT, "share": "1/100"}
+PATIENCE = 300
+"""Seconds after which something must be wrong, however busy the machine is."""
+
 SECRET = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'a secret literal'"
 
 
@@ -110,6 +113,7 @@ def test_an_unforeseen_error_tells_nobody_anything(
     assert answer.json() == fault.json()
     assert "Smith" not in answer.text + logged
     assert "ZeroDivisionError at" in logged
+    assert "Fault at" in logged
 
 
 def test_metrics_count_and_do_not_measure(house: House) -> None:
@@ -155,13 +159,13 @@ def test_a_caller_has_so_many_questions_at_once(
     def slowly(self: DuckDB, *given: Any) -> Any:
         if not started.is_set():
             started.set()
-            assert go.wait(30)
+            assert go.wait(PATIENCE)
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
     with open_house(tmp_path, questions_at_once=1) as house, ThreadPoolExecutor(1) as pool:
         first = pool.submit(house.post, "/v1/query", ASK)
-        assert started.wait(30)
+        assert started.wait(PATIENCE)
         second = house.post("/v1/query", {**ASK, "fresh": True})
         other = house.post("/v1/query", ASK, house.ben)
         go.set()
@@ -180,14 +184,14 @@ def test_a_question_that_takes_long_is_fetched_later(
 
     def slowly(self: DuckDB, *given: Any) -> Any:
         started.set()
-        assert go.wait(30)
+        assert go.wait(PATIENCE)
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
     with open_house(tmp_path, longest_wait="200ms") as house:
         early = house.post("/v1/query", {**ASK, "key": "k"})
         go.set()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         late = house.post("/v1/query", {**ASK, "key": "k"})
         while late.status_code != 200 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -206,7 +210,7 @@ def test_stopping_waits_for_questions(tmp_path: Path, monkeypatch: pytest.Monkey
     run = DuckDB.run
 
     def slowly(self: DuckDB, *given: Any) -> Any:
-        assert go.wait(30)
+        assert go.wait(PATIENCE)
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
@@ -253,23 +257,21 @@ def test_slow_clients_are_sent_away(served: tuple[House, str, int]) -> None:
     """Half a head is closed, half a body gets 408, and neither keeps others from answers."""
     house, _, port = served
     head = f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {house.ana}\r\n"
+    halves = [b"GET /healthz HTTP/1.1\r\nHo", f"{head}Content-Length: 100\r\n\r\n{{".encode()]
     with ExitStack() as stack:
-        slow = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(50)
-        ]
-        for half in slow[:25]:
-            half.sendall(b"GET /healthz HTTP/1.1\r\nHo")
-        for half in slow[25:]:
-            half.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        slow = []
+        for half in [halves[0]] * 25 + [halves[1]] * 25:
+            slow.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
+            slow[-1].sendall(half)  # at once: who has not sent a head within a second is closed
         with socket.create_connection(("127.0.0.1", port)) as quick:
             quick.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            quick.settimeout(20)
+            quick.settimeout(PATIENCE)
             prompt = quick.recv(100)
-        for half in slow:
-            half.settimeout(20)
+        for caller in slow:
+            caller.settimeout(PATIENCE)
         heads, bodies = (
-            [half.recv(100) for half in slow[:25]],
-            [half.recv(100) for half in slow[25:]],
+            [caller.recv(100) for caller in slow[:25]],
+            [caller.recv(100) for caller in slow[25:]],
         )
 
     assert prompt.startswith(b"HTTP/1.1 200")
@@ -294,7 +296,7 @@ def test_no_request_hides_behind_another(served: tuple[House, str, int], trick: 
     house, _, port = served
     head = f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {house.ana}\r\n"
     with socket.create_connection(("127.0.0.1", port)) as caller:
-        caller.settimeout(30)
+        caller.settimeout(PATIENCE)
         caller.sendall((head + HEADS[trick]).encode())
         told = b"".join(iter(lambda: caller.recv(4_096), b""))
 
@@ -328,6 +330,6 @@ def test_a_thousand_open_connections_keep_nobody_out(served: tuple[House, str, i
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         with socket.create_connection(("127.0.0.1", port)) as quick:
             quick.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            quick.settimeout(30)
+            quick.settimeout(PATIENCE)
 
             assert quick.recv(100).startswith(b"HTTP/1.1 200")

@@ -113,7 +113,7 @@ def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:
     """After kill -9 the ledger verifies, every answer delivered is in it, and keys resume."""
     cluster, tokens = running
     before, old = read_books(cluster)
-    share, stop = PART / 10_000, Event()
+    share, stop, answered = PART / 10_000, Event(), list[str]()
 
     def ask_until(name: str) -> dict[str, int]:
         got: dict[str, int] = {}
@@ -124,15 +124,24 @@ def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:
                 key = f"{name}-{number}"
                 answer = connection.sql(COUNT, share=share, fresh=True, key=key)
                 got[key] = answer.receipt.entry
+                answered.append(key)
         return got
 
     with ThreadPoolExecutor(len(KILL)) as pool:
         asking = [pool.submit(ask_until, name) for name in KILL]
+
+        def wait_for_more() -> None:
+            """Wait until there are two answers more for each asker, or one of them has failed."""
+            enough = len(answered) + 2 * len(KILL)
+            while len(answered) < enough and not any(one.done() for one in asking):
+                time.sleep(0.05)
+
         try:
             for _ in range(3):
-                time.sleep(1.5)
+                time.sleep(1)  # time for another worker to come in the place of the last
+                wait_for_more()
                 cluster.kill_worker()
-            time.sleep(1.5)
+            wait_for_more()
         finally:
             stop.set()
         got = {key: entry for one in asking for key, entry in one.result().items()}
@@ -143,7 +152,7 @@ def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:
 
             assert (entry, True) == (again.receipt.entry, again.reused)
 
-    assert len(got) > len(KILL)
+    assert len(got) >= 8 * len(KILL)
     assert len(set(got.values())) == len(got)
     assert {"answered"} == {states[entry] for entry in got.values()}
     assert Share.floor(share).fraction * (len(states) - len(old)) == after - before

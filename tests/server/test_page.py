@@ -3,12 +3,16 @@
 import hashlib
 import re
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from confide.engines import DuckDB
+from confide.errors import Fault
+from confide.loss import Share
 from confide.server.views import HOME
-from support.service import COUNT, House
+from support.service import COUNT, House, open_house
 
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
 FORM = {"sql": COUNT, "by": "share", "amount": "1%"}
@@ -65,6 +69,44 @@ def test_two_clicks_without_scripts(house: House) -> None:
     assert "1/100" == str(house.curator.budget.spent.share)
 
 
+def test_what_may_have_been_charged_keeps_its_key(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a fault the page does not call it free, and its button takes the charge up again."""
+    sign_in(house, house.ana)
+    fields = hidden(post(house, "/ask", FORM).text.split('id="preview"')[1])
+    with monkeypatch.context() as broken:
+        broken.setattr(DuckDB, "run", lambda *_: (_ for _ in ()).throw(Fault("Mr Smith")))
+        failed = post(house, "/ask", fields).text
+    again = hidden(failed.split('id="outcome"')[1])
+
+    assert "Nothing was read or spent" not in failed
+    assert "Smith" not in failed
+    assert fields == again
+    assert "Answered for" in post(house, "/ask", again).text
+    assert "1/100" == str(house.curator.budget.spent.share)
+
+
+def test_a_part_that_was_handed_out_is_counted_down(house: House) -> None:
+    """After an answer the page shows what is left of the token's own share, and no more."""
+    text, _ = house.tokens.make("ana", limit=Share.floor("1/10"))
+    sign_in(house, text)
+    preview = post(house, "/ask", FORM).text
+    answer = post(house, "/ask", hidden(preview.split('id="preview"')[1])).text
+
+    assert "You can still spend 10 % of the whole budget" in preview
+    assert "You can still spend 9 % of the whole budget" in answer
+
+
+def test_a_long_answer_says_that_it_is_cut(tmp_path: Path) -> None:
+    """Past 500 rows the page tells how many there are, and where the rest is."""
+    with open_house(tmp_path, wards=[f"w{place}" for place in range(501)]) as house:
+        sign_in(house, house.ana)
+        fields = hidden(post(house, "/ask", FORM).text.split('id="preview"')[1])
+
+        assert "The first 500 of 501 rows" in post(house, "/ask", fields).text
+
+
 def test_asking_without_a_preview_only_previews(house: House) -> None:
     """A form without the preview's key spends nothing, even if it says ask."""
     sign_in(house, house.ana)
@@ -94,6 +136,7 @@ def test_a_refusal_is_shown_with_its_code(house: House) -> None:
     shown = post(house, "/ask", {**FORM, "sql": "SELECT MAX(age) FROM visits"}).text
 
     assert "<code>unsupported-query</code>" in shown
+    assert "Nothing was read or spent." in shown
     assert "SELECT MAX(age) FROM visits</textarea>" in shown
 
 

@@ -137,7 +137,12 @@ def test_a_favoured_width_is_taken_where_rows_say_little(
 
 @pytest.mark.statistical
 def test_the_chosen_width_is_near_the_best(entropy: SeededEntropy) -> None:
-    """For 20,000 normal rows at epsilon 1, 10 choices have at most 1.3 times the least error."""
+    """For 20,000 normal rows at epsilon 1, choices have about the least error of any width.
+
+    Most of 11 have at most 1.3 times as much. Widths that are twice too fine or too coarse have
+    1.4 times and are chosen once in 1,000, so six of 11 are such once in 10^15 runs. None has more
+    than 2.5 times as much: bins four times too wide are chosen once in e^50.
+    """
     law = stats.norm(50, 10)
     x = normal_people(20_000, entropy)
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**4))
@@ -149,7 +154,10 @@ def test_the_chosen_width_is_near_the_best(entropy: SeededEntropy) -> None:
 
     best = min(np.mean([error(2**k) for _ in range(5)]) for k in (3, 4, 5, 6, 7))
 
-    assert max(error(None) for _ in range(10)) <= 1.3 * best
+    found = sorted(error(None) for _ in range(11))
+
+    assert found[5] <= 1.3 * best
+    assert found[-1] <= 2.5 * best
 
 
 def test_whole_numbers_get_whole_widths() -> None:

@@ -35,9 +35,11 @@ LAWS: Final[dict[str, Any]] = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", LAWS)
 def test_quantiles_are_near_their_levels(name: str, entropy: SeededEntropy) -> None:
-    """Of 20,000 rows within loose bounds at epsilon 1, each is within 300 rows, up to a cell.
+    """Of 20,000 rows within loose bounds at epsilon 1, each is within 500 rows, up to a cell.
 
-    The choices of a round have rate 0.05 or more there, so 15 / rate rows are passed once in 10^6.
+    The choices of a round have rate 0.05 or more there, so values that are 25 / rate rows away
+    have e^-25 of the weight of those at the level: even where they are ten times as many, one of
+    the 40 choices here falls on them less than once in 10^8.
     """
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     x = LAWS[name](rng, 20_000)
@@ -46,8 +48,8 @@ def test_quantiles_are_near_their_levels(name: str, entropy: SeededEntropy) -> N
     below = np.array([np.mean(x < value - 0.06) for value in found])
     upto = np.array([np.mean(x <= value + 0.06) for value in found])
 
-    assert (below <= np.array(LEVELS) + 0.015).all()
-    assert (upto >= np.array(LEVELS) - 0.015).all()
+    assert (below <= np.array(LEVELS) + 0.025).all()
+    assert (upto >= np.array(LEVELS) - 0.025).all()
     assert found == sorted(found)
 
 

@@ -34,7 +34,7 @@ def draw(rng: np.random.Generator, rows: int) -> dict[str, Any]:
     [("pure", 200), ("pure", 2_000), ("pure", 20_000), ("gaussian", 200), ("gaussian", 2_000)],
 )
 def test_linear_intervals_hold(accounting: str, rows: int, entropy: SeededEntropy) -> None:
-    """At epsilon = 1, intervals hold each coefficient at a rate from 93 to 97 %."""
+    """At epsilon = 1, intervals hold each coefficient at a rate from 93.5 to 96.5 %."""
     curator = curator_of({name: [1.0] for name in COLUMNS}, COLUMNS, BUDGETS[accounting])
     design = read_formula(ask(curator, 1), "people", "y ~ a + b")
     moments = Moments(design)
@@ -50,7 +50,7 @@ def test_linear_intervals_hold(accounting: str, rows: int, entropy: SeededEntrop
         low, high = np.quantile(replicas, [0.025, 0.975], axis=0)
         hits += (low <= TRUTH) & (TRUTH <= high)
 
-    assert [True] * 3 == [is_within(int(hit), SAMPLES, 0.93, 0.97) for hit in hits]
+    assert [True] * 3 == [is_within(int(hit), SAMPLES, 0.935, 0.965) for hit in hits]
 
 
 @pytest.mark.slow

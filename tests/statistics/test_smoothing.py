@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import fft, stats
 
 from confide.noise import DiscreteLaplace, RoundedGaussian
 from confide.statistics.density import project
-from confide.statistics.smoothing import smooth_counts
+from confide.statistics.smoothing import MOST_POLYNOMIALS, find_polynomials, smooth_counts
 from support.entropy import SeededEntropy
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,10 @@ LAWS: dict[str, Floats] = {
     "jumps": np.where(np.arange(64) % 16 < 8, 300.0, 20.0),
     "ragged": np.random.default_rng(1).integers(0, 400, 64).astype(np.float64),
     "few bins": np.array([100.0, 0.0, 40.0, 5.0, 60.0]),
+}
+DENSITIES: dict[str, Any] = {
+    "normal": stats.truncnorm(-3, 3, 0.5, 1 / 6),
+    "slope at an end": stats.beta(2, 5),
 }
 SIZE = 30
 RELEASES = 400
@@ -90,16 +95,40 @@ def test_nothing_much_nearer_is_known(
     assert 1.3 * best <= np.sum((noisy - truth) ** 2)
 
 
+@pytest.mark.parametrize("count", [2, 3, 16, 257, MOST_POLYNOMIALS])
+def test_polynomials_are_orthonormal_and_of_rising_degree(count: int) -> None:
+    """Columns are orthonormal, and column d is made of the powers up to d and no fewer."""
+    table = find_polynomials(count)
+    few = min(count, 8)
+    places = (np.arange(count) + 0.5) / count - 0.5
+    powers, _ = np.linalg.qr(np.vander(places, few, increasing=True))
+
+    assert np.abs(table.T @ table - np.eye(count)).max() <= 1e-10
+    assert np.eye(few) == pytest.approx(np.abs(powers.T @ table[:, :few]), abs=1e-8)
+
+
+def test_very_many_bins_are_smoothed_without_polynomials() -> None:
+    """One bin more than there are polynomials for: the sum stays, and most of the noise goes."""
+    rng = np.random.default_rng(4)
+    truth = np.full(MOST_POLYNOMIALS + 1, 50.0)
+    noisy = truth + rng.laplace(0.0, 10.0, len(truth))
+    smoothed = smooth_counts(noisy, 200.0)
+
+    assert noisy.sum() == pytest.approx(smoothed.sum())
+    assert np.sum((smoothed - truth) ** 2) <= np.sum((noisy - truth) ** 2) / 10
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rows", "bins"), [(10_000, 32), (100_000, 64)])
+@pytest.mark.parametrize("name", DENSITIES)
 def test_a_noisy_histogram_is_as_near_as_without_noise(
-    rows: int, bins: int, entropy: SeededEntropy
+    name: str, rows: int, bins: int, entropy: SeededEntropy
 ) -> None:
-    """At epsilon = n^(-1/3), normal rows: L2 error at most 1.1 times that without noise.
+    """At epsilon = n^(-1/3), normal and beta rows: L2 error at most 1.1 times that without noise.
 
-    Over 200 samples the ratio is 0.85 to 0.9, known to about 2 %; unsmoothed it is above 1.4.
+    Over 200 samples the ratio is 0.84 to 0.93, known to about 2 %; unsmoothed it is 1.37 to 1.6.
     """
-    law = stats.truncnorm(-3, 3, 0.5, 1 / 6)
+    law = DENSITIES[name]
     parts = np.diff(law.cdf(np.linspace(0.0, 1.0, bins + 1)))
     grid = (np.arange(2**12) + 0.5) / 2**12
     within = float(np.mean((law.pdf(grid) - np.repeat(parts * bins, 2**12 // bins)) ** 2))
@@ -114,4 +143,4 @@ def test_a_noisy_histogram_is_as_near_as_without_noise(
     plain, private, rough = np.sqrt(np.mean(found, axis=0) + within)
 
     assert private <= 1.1 * plain
-    assert rough > 1.4 * plain
+    assert rough > 1.2 * plain

@@ -4,12 +4,16 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from support.tree import ROOT
 
-__all__ = ["open_browser"]
+__all__ = ["open_browser", "open_context"]
+
+PATIENCE = 300_000
+"""Milliseconds after which something must be wrong, however busy the machine is."""
 
 QUIET = [
     "--no-sandbox",
@@ -26,11 +30,18 @@ QUIET = [
 def open_browser() -> Iterator[Browser]:
     """Yield a browser that fetches nothing by itself."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_find(), args=QUIET)
+        browser = playwright.chromium.launch(executable_path=_find(), args=QUIET, timeout=PATIENCE)
         try:
             yield browser
         finally:
             browser.close()
+
+
+def open_context(browser: Browser, **options: Any) -> BrowserContext:
+    """Return a window of its own, which waits long for what a page is to show."""
+    opened = browser.new_context(**options)
+    opened.set_default_timeout(PATIENCE)
+    return opened
 
 
 def _find() -> str:

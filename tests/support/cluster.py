@@ -1,6 +1,7 @@
 """A server as owners run it: its own processes, a declaration file, a durable ledger."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -40,6 +41,9 @@ age = {{ type = "int", low = 0, high = 120 }}
 {analysts}
 """
 PATIENCE = 300.0
+# Below those that Linux gives to whoever asks for any port, such as tests that run beside this one:
+# what is free here stays free until the server takes it.
+PORTS = range(20_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,7 @@ def run_cluster(
     store = TokenStore(open_tables(address))
     tokens = {name: store.make(name)[0] for name in names}
     tokens["owner"] = store.make("owner", Role.OWNER)[0]
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = _find_port()
     options = ["serve", "--port", str(port), "--workers", str(workers)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -100,6 +103,17 @@ def run_cluster(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _find_port() -> int:
+    """Return a port on which nobody listens."""
+    for port in random.sample(PORTS, 100):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return port
+    raise RuntimeError(f"none of 100 ports among {PORTS} is free")
 
 
 def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -271,7 +271,9 @@ class DataFusionEngine(SqlEngine):
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
-        self._context: Any = datafusion.SessionContext()
+        # Statements are selections within selections, and 50 of these are not enough.
+        config = datafusion.SessionConfig({"datafusion.sql_parser.recursion_limit": "500"})
+        self._context: Any = datafusion.SessionContext(config)
         for name, (function, given, found) in FUNCTIONS.items():
             over = _over_arrays(function, found)
             # As functions that may change they are not copied into every place that names them.

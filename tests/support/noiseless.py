@@ -124,11 +124,20 @@ def is_near(expected: Any, actual: Any, slack: float) -> bool:
 
 
 def is_total(expression: Expression) -> bool:
-    """Tell whether a column is made of counts and sums without dividing."""
+    """Tell whether a column is made of counts and sums that are not divided by each other.
+
+    Dividing by a constant leaves a total what it is: one unit moves it by all of its rows.
+    """
     parts = list(walk(expression))
     functions = {part.function for part in parts if isinstance(part, Aggregate)}
-    divided = any(isinstance(part, Call) and part.function is Function.DIVIDE for part in parts)
-    return functions <= set(TOTALS) and not divided
+    divisors = [
+        part.arguments[1]
+        for part in parts
+        if isinstance(part, Call) and part.function is Function.DIVIDE
+    ]
+    return functions <= set(TOTALS) and not any(
+        isinstance(part, Aggregate) for divisor in divisors for part in walk(divisor)
+    )
 
 
 def compare(opened: Opened, text: str, expected_text: str | None = None) -> list[str]:

@@ -13,7 +13,7 @@ __all__ = ["ask_oracle"]
 HOME: Final = Path(__file__).parents[2] / ".venv-oracle" / "bin" / "python"
 
 
-def ask_oracle(program: str, *arguments: object, seconds: float = 120) -> Any:
+def ask_oracle(program: str, *arguments: object, seconds: float = 600) -> Any:
     """Run ``program`` among the oracles and return what it prints, read as JSON.
 
     Arguments arrive as a list named ``arguments``, by way of JSON. Without the oracles the test

@@ -19,7 +19,7 @@ import psycopg
 
 __all__ = ["Postgres", "cut_connection", "run_postgres"]
 
-PATIENCE: Final = 60.0
+PATIENCE: Final = 300.0
 NOBODY: Final = "nobody"
 ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 

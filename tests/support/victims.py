@@ -36,6 +36,9 @@ STEPS: Final = (
 )
 CALLS: Final = ("commit", "execute", "fsync", "rollback")
 LONG: Final = 60.0
+WIDE: Final = 0.02
+"""Seconds for which a path that answers first stays wrong, so that many kills fall into them."""
+
 MODES: Final = ("right", "answer-first", "no-keys")
 
 
@@ -109,6 +112,7 @@ def break_path(mode: str, tell: int) -> None:
 
         def shown(self: desk.Request, hold: Any, noisy: Noisy) -> desk.Settled:
             deliver(tell, self.call.key, hold.entry, noisy)
+            time.sleep(WIDE)
             return commit(self, hold, noisy)
 
         desk.Request.commit = shown  # type: ignore[method-assign]

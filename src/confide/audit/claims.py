@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Final
 
@@ -80,7 +81,7 @@ def claim_of(loss: Loss) -> Claim:
     if isinstance(core, GaussianLoss):
         return Claim(Currency.MU, core.mu, failure)
     if math.isfinite(core.epsilon):
-        return Claim(Currency.EPSILON, float(core.epsilon), failure)
+        return Claim(Currency.EPSILON, float_above(Fraction(core.epsilon)), failure)
     found = loss.epsilon_at(FALLBACK_DELTA)
     if not math.isfinite(found):
         raise BadDeclaration(

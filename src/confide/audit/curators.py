@@ -36,8 +36,6 @@ ROOM: Final = 10_000
 
 NOISE: Final = "noise drawn again"
 
-Ask = Callable[[Curator], Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Sides:

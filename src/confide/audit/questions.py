@@ -50,7 +50,7 @@ def make_questions(tables: Sequence[Table]) -> list[str]:
 
 def _about(table: Table) -> Iterator[str]:
     parts, name = Parts.of(table).quoted(), f'"{table.name}"'
-    yield f"SELECT COUNT(*) AS n FROM {name}"
+    yield count_all(table)
     for number in parts.numbers[:2]:
         yield f"SELECT SUM({number}) AS s FROM {name}"
         yield f"SELECT AVG({number}) AS m, COUNT({number}) AS n FROM {name}"
@@ -82,7 +82,7 @@ def _about_units(table: Table, parts: Parts) -> Iterator[str]:
 
 def make_scores(table: Table) -> dict[str, str]:
     """Return two counts, of about as many invented rows each, of which an outlier changes one."""
-    everything = f'SELECT COUNT(*) AS n FROM "{table.name}"'
+    everything = count_all(table)
     for name, column in table.columns.items():
         if isinstance(column, Int | Float):
             middle = float((column.low + column.high) / 2)

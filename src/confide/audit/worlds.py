@@ -177,7 +177,7 @@ def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
             case Int(low=low, high=high):
                 row[name] = high if is_high else low
             case Float(low=low, high=high):
-                row[name] = float(high) * 10 if is_high and high > 0 else float(low)
+                row[name] = float(high) * (10 if high > 0 else 1) if is_high else float(low)
             case Date(low=first, high=last):
                 row[name] = last if is_high else first
             case _:

@@ -7,6 +7,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from confide.errors import BadDeclaration
+
 __all__ = ["app"]
 
 app = typer.Typer(
@@ -48,9 +50,13 @@ def experiment(
     runs: Annotated[int, typer.Option(help="How often each variant is run.")] = 50,
 ) -> None:
     """Choose features with a holdout asked many times, as published, and draw what happens."""
+    from confide.cli.session import check_writable
     from confide.holdout.experiment import METHODS, run_experiment
     from confide.holdout.figures import save_result
 
+    if out.suffix.lower() not in (".png", ".svg", ".html"):
+        raise BadDeclaration(f"--out must be a .png, .svg or .html file, got {out.name!r}")
+    check_writable(out)
     console = Console()
     with Progress(console=console) as bar:
         task = bar.add_task("experiment", total=2 * runs)

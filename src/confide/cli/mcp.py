@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.cli.remote import read_token
-from confide.declare import Service, read_toml
+from confide.declare import read_toml
 from confide.errors import BadDeclaration
 
 __all__ = ["run_tools"]
@@ -30,7 +30,8 @@ def run_tools(config: Path, url: str | None) -> None:
     from confide.server.opening import open_curator, open_tokens
 
     declaration = read_toml(config)
-    office = Office(open_curator(declaration), open_tokens(declaration), Service())
+    curator, tokens = open_curator(declaration), open_tokens(declaration)
+    office = Office(curator, tokens, declaration.service, declaration.boards)
     office.sign_in(token)
     make_tools(lambda _: OfficeAsker(office, office.sign_in(token))).run("stdio")
 

@@ -62,7 +62,7 @@ def warn_forgetful(console: Console, ledger: object) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is paid for what goes into it."""
+    """Refuse a file that cannot be written, before anything is done or paid for what goes in."""
     place = path if path.exists() else path.parent
     if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
         raise BadDeclaration(f"{path} cannot be written; name another file")

@@ -190,7 +190,8 @@ class Connection(RemoteEstimators):
     def holdout_ask(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
         """Return the score of predictions on a reusable holdout, one for each of its rows."""
         body = {"predictions": [float(value) for value in predictions]}
-        return self.send("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
+        # Sent once: a submission has no key, so that a second try could use up another one.
+        return self._send_once("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return what a route answers; try again where that can help and cannot cost.

@@ -1,10 +1,11 @@
 """Estimates over the network: the curator's own methods, by the same names."""
 
+import math
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from confide.client.answers import RemoteReceipt, read_cost
 from confide.client.wants import write_want
@@ -14,6 +15,8 @@ from confide.release import Cost
 __all__ = ["RemoteEstimate", "RemoteEstimators"]
 
 Ends = Sequence[float]
+FAR: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
+"""JSON has no infinity: what is missing lies infinitely far away, on its own side."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +36,7 @@ class RemoteEstimate:
     edges: tuple[float, ...] | None
     p_value: float | None
     _form: str
-    _numbers: dict[str, list[float | None]]
+    _numbers: dict[str, list[float]]
     _fetch: Callable[[float], "RemoteEstimate"] = field(repr=False)
 
     @classmethod
@@ -51,7 +54,10 @@ class RemoteEstimate:
             edges=None if body["edges"] is None else tuple(body["edges"]),
             p_value=body["p_value"],
             _form=body["form"],
-            _numbers={name: body[name] for name in ("values", "standard_errors", "lows", "highs")},
+            _numbers={
+                "values": body["values"],
+                **{name: _restore(body[name], far) for name, far in FAR.items()},
+            },
             _fetch=fetch,
         )
 
@@ -202,6 +208,10 @@ class RemoteEstimators(ABC):
             return RemoteEstimate.of(found, fetch)
 
         return RemoteEstimate.of(self.send("POST", "/v1/statistics", body), fetch)
+
+
+def _restore(numbers: list[float | None], far: float) -> list[float]:
+    return [far if number is None else number for number in numbers]
 
 
 def _ends(given: Ends | str | None) -> list[float] | str | None:

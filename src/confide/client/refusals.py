@@ -66,7 +66,7 @@ class NotReady(Refusal):
     """The answer takes longer than the server lets callers wait; asking again fetches it.
 
     Alone among refusals it may come after the charge: the question goes on, its answer is kept,
-    and the same question, or the same key, is answered from it at no further cost.
+    and the same key, or the same question once it is answered, gets it at no further cost.
     """
 
     code = "not-ready"

@@ -54,7 +54,10 @@ class Catalog:
         )
 
     def fingerprint(self) -> str:
-        """Return a digest of everything declared, which changes when any of it does."""
+        """Return a digest of what noisy totals depend on, which changes when any of it does.
+
+        ``nonnegative`` is left out: it only changes how stored totals are shown.
+        """
         text = json.dumps(
             {
                 "private": [_describe_table(table) for _, table in sorted(self.private.items())],

@@ -4,6 +4,7 @@ Bounds are enforced, never trusted: confide clips every value to them inside the
 row. They must come from knowledge of the subject, not from the data.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -14,9 +15,21 @@ from typing import ClassVar, Final
 from confide.errors import BadDeclaration
 from confide.exact import Number, fraction, positive, whole
 
-__all__ = ["Bool", "Category", "Column", "Date", "Float", "Int", "Kind", "Text"]
+__all__ = [
+    "Bool",
+    "Category",
+    "Column",
+    "Date",
+    "Float",
+    "Int",
+    "Kind",
+    "Text",
+    "finest_step",
+    "read_day",
+]
 
 LARGEST: Final = 2**53
+LARGEST_FLOAT: Final = Fraction(sys.float_info.max)
 FINENESS: Final = 40
 
 
@@ -63,9 +76,13 @@ class Float:
         least = fraction("low", low, "a finite number")
         most = fraction("high", high, "a finite number")
         _check_order(least, most)
+        if max(-least, most) > LARGEST_FLOAT:
+            raise BadDeclaration("bounds must be numbers that a double can hold, up to 1.7e308")
         grain = positive("step", step) if step is not None else finest_step(least, most)
-        if step is not None and most > least and (most - least) / grain > LARGEST:
-            raise BadDeclaration(f"step must be at least 2**-53 of the range, got {step!r}")
+        if step is not None and most > least and not 1 <= (most - least) / grain <= LARGEST:
+            raise BadDeclaration(
+                f"step must be at least 2**-53 of the range, and at most all of it, got {step!r}"
+            )
         for name, value in (("low", least), ("high", most), ("step", grain)):
             object.__setattr__(self, name, value)
 

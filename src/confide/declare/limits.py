@@ -58,14 +58,9 @@ class Limit:
     windows: Mapping[Window, Share]
 
     def __init__(self, share: Number | Share = 1, **windows: Number | Share) -> None:
-        unknown = sorted(set(windows) - set(Window))
-        if unknown:
-            raise BadDeclaration(
-                f"{unknown[0]} is not understood; a limit has a share and day, week, month or year"
-            )
+        allowed = "a limit has a share and day, week, month or year"
         object.__setattr__(self, "share", read_share("share", share))
-        read = {Window(name): read_share(name, value) for name, value in windows.items()}
-        object.__setattr__(self, "windows", MappingProxyType(read))
+        object.__setattr__(self, "windows", _read_windows(windows, allowed))
 
     def items(self) -> Iterator[tuple[Window | None, Share]]:
         """Yield each stretch of time (None: all of it) with what may be spent in it."""
@@ -122,7 +117,8 @@ class Limits:
     ) -> None:
         if reuse not in REUSES:
             raise BadDeclaration(f"reuse must be 'own' or 'all', got {reuse!r}")
-        object.__setattr__(self, "windows", Limit(**windows).windows)
+        allowed = "limits for all together are day, week, month or year"
+        object.__setattr__(self, "windows", _read_windows(windows, allowed))
         object.__setattr__(self, "analysts", _read_limits("analyst", analysts))
         object.__setattr__(self, "purposes", _read_limits("purpose", purposes))
         object.__setattr__(self, "reuse", reuse)
@@ -175,6 +171,15 @@ def read_share(name: str, value: object) -> Share:
     if share > WHOLE:
         raise BadDeclaration(f"{name} must be at most 1, got {value!r}")
     return share
+
+
+def _read_windows(given: Mapping[str, Number | Share], allowed: str) -> Mapping[Window, Share]:
+    unknown = sorted(set(given) - set(Window))
+    if unknown:
+        raise BadDeclaration(f"{unknown[0]} is not understood; {allowed}")
+    return MappingProxyType(
+        {Window(name): read_share(name, value) for name, value in given.items()}
+    )
 
 
 def _read_limits(scope: str, given: Mapping[str, Number | Share | Limit]) -> Mapping[str, Limit]:

@@ -10,7 +10,7 @@ from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Te
 from confide.errors import BadDeclaration
 from confide.exact import whole
 
-__all__ = ["ROW", "PublicTable", "Row", "Table"]
+__all__ = ["ROW", "PublicTable", "Row", "Table", "read_name"]
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 MOST_ROWS: Final = 10**9

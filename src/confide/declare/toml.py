@@ -33,7 +33,6 @@ from confide.declare.service import Service, read_duration, read_origins
 from confide.declare.tables import MOST_ROWS, ROW, PublicTable, Row, Table, read_name
 from confide.errors import BadDeclaration
 from confide.exact import fraction, positive, probability, whole
-from confide.loss import Share
 from confide.mechanisms import Neighbours
 
 __all__ = ["Declaration", "parse_toml", "read_toml"]
@@ -61,11 +60,6 @@ class Declaration:
     anchor: str | None = None
     service: Service = field(default_factory=Service)
     boards: tuple[Board, ...] = ()
-
-    @property
-    def analysts(self) -> Mapping[str, Share]:
-        """The most that each analyst may spend in all."""
-        return {name: limit.share for name, limit in self.limits.analysts.items()}
 
 
 def read_toml(path: str | Path) -> Declaration:

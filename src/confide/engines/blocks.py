@@ -4,6 +4,7 @@ Which block a unit is in is a function of that unit and a key drawn for the ques
 row is another person, it is drawn row by row.
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -153,7 +154,7 @@ def compute_blocks(
     order = np.lexsort([*map(_rank, columns.values()), places])
     ends = np.searchsorted(places[order], np.arange(reading.blocks + 1))
     rows = Block(columns).take(order)
-    parts = [rows.take(first + _scatter(last - first)) for first, last in pairwise(ends.tolist())]
+    parts = [_scatter(rows.take(slice(first, last))) for first, last in pairwise(ends.tolist())]
     with ThreadPoolExecutor(WORKERS) as pool:
         results = list(pool.map(lambda part: _compute(estimator, part, outputs), parts))
     return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
@@ -174,15 +175,33 @@ def _rank(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.kind in "biu" else np.unique(values, return_inverse=True)[1]
 
 
-def _scatter(count: int) -> NDArray[np.int64]:
-    """Return the places 0, 1, ... in an order that looks random and depends on ``count`` alone.
+def _scatter(block: Block) -> Block:
+    """Return the rows of a sorted block in an order that looks random, and follows from them alone.
 
-    Why: estimators that halve their rows would else see sorted ones.
+    Why: estimators that halve their rows would else see sorted ones. The order starts from a digest
+         of the rows, so that blocks of one size are not all halved at the same ranks: what that
+         does to an estimate would stay, however many blocks there are.
     """
-    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    start = np.frombuffer(_digest(block), dtype=np.uint64)[0]
+    mixed = start + np.arange(1, len(block) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
+    return block.take(np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable"))
+
+
+def _digest(block: Block) -> bytes:
+    """Return eight bytes that follow from the values of a block.
+
+    # Privacy: from these alone: numbers as doubles and others as text, since what type or width an
+    # array has may follow from rows of other blocks.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for values in block.columns.values():
+        if values.dtype.kind in "biuf":
+            digest.update((values.astype(np.float64) + 0.0).tobytes())
+        else:
+            digest.update("\0".join(map(str, values.tolist())).encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:

@@ -14,7 +14,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.expressions import Sql, call, number
-from confide.engines.fragments import UNIT, column, label, nested, select, table, unit_column
+from confide.engines.fragments import UNIT, column, label, narrow, nested, select, unit_column
 from confide.engines.marks import (
     LEVELS,
     MARK,
@@ -56,28 +56,32 @@ def cut_rows(
     """
     held, is_grouped = [*keys, *parts], bool(keys) and limits.groups < limits.rows
     hashed, most = (keys, limits.groups) if is_grouped else (held, limits.rows)
-    names, by = [UNIT, *held], [UNIT, *hashed]
-    rows = mark_rows(rows, names, by, kinds, f"{salt} groups", small=small)
-    stages = {MARKED: rows, LARGE: _large_units(most)} if most <= MOST_LEVELS else {}
-    if stages:
-        rows = _near_rows(most)
+    by = [UNIT, *hashed]
+
+    def mark(source: sql.Select, names: Sequence[str]) -> sql.Select:
+        return mark_rows(source, names, by, kinds, f"{salt} groups", small=small)
+
+    if most <= MOST_LEVELS:
+        # Named parts of a WITH would be shorter, but the engine takes long to put them in place.
+        units = _large_units(mark(narrow(rows.copy(), by), [UNIT]), most)
+        rows = _near_rows(mark(rows, [UNIT, *held]), units, most)
+    else:
+        rows = mark(rows, [UNIT, *held])
     if is_grouped and parts:
         rows = number_rows(rows, [MARK, *parts], {**kinds, MARK: Kind.INT}, salt)
-    kept = _first_groups(rows, limits, keys, parts) if is_grouped else _first_rows(rows, held, most)
-    for name, stage in stages.items():
-        quoted = sql.to_identifier(name, quoted=True)
-        kept.with_(quoted, stage, materialized=name == LARGE, copy=False)
-    return kept
+    if is_grouped:
+        return _first_groups(rows, limits, keys, parts)
+    return _first_rows(rows, held, most)
 
 
-def _large_units(most: int) -> sql.Select:
+def _large_units(marked: sql.Select, most: int) -> sql.Select:
     """Return the units with ``most`` or more levels among the rare ones, and these levels.
 
     A unit of many groups has some of the rarest levels, so few rows tell how far down its first
     groups can reach; small units are not found, and lose nothing here.
     """
     levels = call("BIT_OR", level_of())
-    units = select([unit_column(), label(levels, FOUND)], table(MARKED))
+    units = select([unit_column(), label(levels, FOUND)], nested(marked, MARKED))
     units.set("where", sql.Where(this=rarer_than(most + MORE_LEVELS)))
     units.set("group", sql.Group(expressions=[unit_column()]))
     enough = sql.GTE(this=call("BIT_COUNT", levels.copy()), expression=number(most))
@@ -85,7 +89,7 @@ def _large_units(most: int) -> sql.Select:
     return units
 
 
-def _near_rows(most: int) -> sql.Select:
+def _near_rows(marked: sql.Select, units: sql.Select, most: int) -> sql.Select:
     """Return the rows that may be among the first of their unit.
 
     Claim: of every unit all rows stay that have one of its ``most`` first marks.
@@ -98,7 +102,8 @@ def _near_rows(most: int) -> sql.Select:
     lower = sql.BitwiseAnd(this=column(FOUND, LARGE), expression=below)
     behind = sql.GTE(this=call("BIT_COUNT", lower), expression=number(most))
     both = sql.And(this=same, expression=behind)
-    return select([every], table(MARKED)).join(table(LARGE), on=both, join_type="anti", copy=False)
+    near = select([every], nested(marked, MARKED))
+    return near.join(nested(units, LARGE), on=both, join_type="anti", copy=False)
 
 
 def _first_rows(source: sql.Select, held: Sequence[str], most: int) -> sql.Select:

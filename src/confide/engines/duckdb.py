@@ -8,12 +8,18 @@ from typing import Any, Final
 import duckdb
 from sqlglot import expressions as sql
 
-from confide.declare import Catalog, Kind, PublicTable, Row, Table
+from confide.declare import Catalog, Category, Kind, PublicTable, Row, Table
 from confide.engines.engine import Columns, Rows, SqlEngine
 from confide.engines.expressions import Sql, call, cast
 from confide.engines.fragments import column, one_zero, unit_column, without_nan
 from confide.engines.public import TableFacts, kinds_of, types_of
-from confide.engines.views import raw_name, view_of_private, view_of_public
+from confide.engines.views import (
+    name_lists,
+    raw_name,
+    unfold_views,
+    view_of_private,
+    view_of_public,
+)
 from confide.errors import BadDeclaration
 
 __all__ = ["CSV_RULES", "DuckDB", "csv_options"]
@@ -37,8 +43,13 @@ UNITS: Final = {
 }
 """Types of units: equal values of these have one text."""
 MOST_PARSED: Final = 256
-NARROW: Final = 18
-"""Groups whose keys have so many bits together are counted by place, without hashing: 2 MB."""
+FASTER: Final = {
+    # Groups whose keys have so many bits together are counted by place, without hashing: 2 MB.
+    "perfect_ht_threshold": 18,
+    # Files are on this machine, whose system reads ahead; to copy columns in advance takes longer.
+    "disable_parquet_prefetching": "true",
+}
+"""Settings that change how long a statement takes, and nothing else."""
 
 
 class DuckDB(SqlEngine):
@@ -58,20 +69,25 @@ class DuckDB(SqlEngine):
         # Long statements take a millisecond or two to parse, so those that come again are kept.
         self._parse = lru_cache(MOST_PARSED)(self._connection.extract_statements)
         self._connection.execute("SET TimeZone = 'UTC'")  # a moment's day must not depend on where
-        self._connection.execute(f"SET perfect_ht_threshold = {NARROW}")
+        for setting, value in FASTER.items():
+            self._connection.execute(f"SET {setting} = {value}")
+        self._views: dict[str, sql.Select] = {}
+        self._lists: dict[tuple[str, ...], str] = {}
         kinds: dict[str, dict[str, Kind]] = {}
         self.facts = TableFacts(lambda asked: self._read(self._write(asked), self._rows), kinds)
         for table in catalog.tables:
             self._open(table)
         for name in catalog.public:
             kinds[name] = kinds_of(self._connection, raw_name(name))
-            self._create(name, view_of_public(kinds[name], raw_name(name)))
+            self._view(name, view_of_public(kinds[name], raw_name(name)))
         units = self._units(catalog)
         for table in catalog.private.values():
             self._show(table, units[table.name])
         self._harden(catalog)
 
     def _write(self, select: sql.Select) -> str:
+        unfold_views(select, self._views)
+        name_lists(select, self._lists)
         return select.sql("duckdb", copy=False)
 
     def _rows(self, statement: str) -> Rows:
@@ -147,10 +163,28 @@ class DuckDB(SqlEngine):
         try:
             types_of(self._connection, raw_name(table.name), table.columns)  # all are there
             stored = kinds_of(self._connection, raw_name(table.name))
-            self._create(table.name, view_of_private(table, raw_name(table.name), unit, stored))
+            self._name_lists(table)
+            self._view(table.name, view_of_private(table, raw_name(table.name), unit, stored))
             self._check(table)
         except duckdb.Error as error:
             raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
+
+    def _name_lists(self, table: Table) -> None:
+        """Name the lists of categories: to read a list again takes longer than to find its name."""
+        for declared in table.columns.values():
+            listed = declared.values if isinstance(declared, Category) else ()
+            texts = tuple(str(value) for value in listed if value is not None)
+            if texts and texts not in self._lists:
+                name = self._lists[texts] = f"list {len(self._lists)}"
+                kinds = [sql.Literal.string(text) for text in texts]
+                kind = sql.DataType(this=sql.DataType.Type.ENUM, expressions=kinds)
+                named = sql.to_identifier(name, quoted=True).sql("duckdb")
+                self._connection.execute(f"CREATE TYPE {named} AS {kind.sql('duckdb')}")
+
+    def _view(self, name: str, rows: sql.Select) -> None:
+        """Let statements read a table through a view, which the engine takes as well."""
+        self._create(name, rows)
+        self._views[name] = rows
 
     def _create(self, name: str, rows: sql.Select, *, kind: str = "VIEW") -> None:
         made = sql.Create(this=sql.table_(name, quoted=True), kind=kind, expression=rows)

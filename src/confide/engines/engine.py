@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from operator import add
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import numpy as np
@@ -188,9 +189,9 @@ def add_up(rows: Iterable[tuple[Any, ...]], keys: int) -> Groups:
     """Return the totals of each group, by its keys; those that come in parts are added up."""
     groups: Groups = {}
     for row in rows:
-        added = (int(part or 0) for part in row[keys:])
-        before = groups.get(row[:keys], (0,) * (len(row) - keys))
-        groups[row[:keys]] = tuple(a + b for a, b in zip(before, added, strict=True))
+        group, added = row[:keys], tuple([int(part or 0) for part in row[keys:]])
+        before = groups.get(group)
+        groups[group] = added if before is None else tuple(map(add, before, added))
     return groups
 
 

@@ -2,7 +2,9 @@
 
 PostgreSQL puts the expression of an inner selection wherever an outer one names it, and computes it
 each time. Statements here have several layers, so an expression named twice in each of them would
-be computed very often. OFFSET 0 keeps a layer whole.
+be computed very often. OFFSET '0' keeps a layer whole. It is written as a text, since a number is
+cast to the type of an offset, and before casts are computed PostgreSQL cannot see that nothing is
+skipped: then only one process reads the table.
 """
 
 from collections.abc import Mapping
@@ -10,7 +12,7 @@ from typing import Final
 
 from sqlglot import expressions as sql
 
-from confide.engines.expressions import Sql, number
+from confide.engines.expressions import Sql
 
 __all__ = ["add_fences"]
 
@@ -54,7 +56,7 @@ def _enter(select: sql.Select, source: sql.Subquery) -> Weights:
     weights = add_fences(inner)
     named = [node.name for node in _own_columns(select)]
     if any(weight >= HEAVY and named.count(name) > 1 for name, weight in weights.items()):
-        inner.set("offset", sql.Offset(expression=number(0)))
+        inner.set("offset", sql.Offset(expression=sql.Literal.string("0")))
         return {}
     return weights
 

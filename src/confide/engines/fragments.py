@@ -4,7 +4,7 @@ Selections are put together without copying, which takes most of the time otherw
 in one place only, or is copied where it is used again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from sqlglot import expressions as sql
@@ -18,6 +18,7 @@ __all__ = [
     "column",
     "is_known",
     "label",
+    "narrow",
     "nested",
     "one_zero",
     "select",
@@ -38,6 +39,21 @@ def nested(rows: sql.Query, name: str) -> sql.Subquery:
     """Return a selection as the source of another one, under a name."""
     alias = sql.TableAlias(this=_quoted(name))
     return sql.Subquery(this=rows, alias=alias)
+
+
+def narrow(rows: sql.Select, names: Collection[str]) -> sql.Select:
+    """Return a selection without the columns that nobody asks for, nor those that it nests.
+
+    Only columns in ``names`` stay, or as many as have one of these names. The tree is used up.
+    """
+    kept = [part for part in rows.expressions if part.is_star or part.alias_or_name in names]
+    rows.set("expressions", kept or [number(1)])
+    below = rows.args["from_"]
+    if isinstance(below.this, sql.Subquery) and isinstance(below.this.this, sql.Select):
+        others = [part for part in rows.iter_expressions() if part is not below]
+        asked = {found.name for part in others for found in part.find_all(sql.Column)}
+        narrow(below.this.this, {*asked, *names} if any(part.is_star for part in kept) else asked)
+    return rows
 
 
 def column(name: str, alias: str | None = None) -> sql.Column:

@@ -39,6 +39,11 @@ class Uncentred:
     factor: int = 1
     shift: int = 0
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether sums on the one grid differ from those on the other."""
+        return (self.factor, self.shift) != (1, 0)
+
     def centre(self, total: int, rows: int) -> int:
         """Return the sum on the grid with a centre, of so many rows."""
         return self.factor * total - self.shift * rows

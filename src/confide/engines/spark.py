@@ -18,10 +18,12 @@ from confide.engines.engine import OWNER_LOG, Columns, Rows, SqlEngine, name_col
 from confide.engines.expressions import Sql, call
 from confide.engines.fragments import column, label, select, table, unit_column
 from confide.engines.public import TableFacts
-from confide.engines.spark_sources import Place, find_place, open_session
+from confide.engines.shortcuts import send_large_units
+from confide.engines.spark_sources import Place, can_read_twice, find_place, open_session
 from confide.engines.spark_spelling import SPARK, spark_cast
 from confide.engines.views import raw_name, write_views
 from confide.errors import BadDeclaration, ConfideError, Fault
+from confide.plan import Plan, private_tables
 
 __all__ = ["Spark"]
 
@@ -69,6 +71,7 @@ class Spark(SqlEngine):
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
         self._tables: dict[str, Any] = {}
+        self._light: set[str] = set()
         places = {table.name: find_place(table) for table in catalog.tables}
         self._spark = _own_session(places)
         self._shared: list[str] = []
@@ -76,6 +79,11 @@ class Spark(SqlEngine):
         if not self._is_connected:
             # Over the network this would wait for a server that has gone; `close` is for that.
             weakref.finalize(self, _forget, self._spark, self._shared).atexit = False
+        with _ended_on_error(self._spark):
+            self._open_all(catalog, places)
+
+    def _open_all(self, catalog: Catalog, places: Mapping[str, Place]) -> None:
+        """Make all tables readable under their names, and see what is declared of them."""
         kinds = {table.name: self._open(table, places[table.name]) for table in catalog.tables}
         public = {name: kinds[name] for name in catalog.public}
         self.facts = TableFacts(self._ask, public)
@@ -100,6 +108,16 @@ class Spark(SqlEngine):
         """Forget the views; the owner's session goes on."""
         _forget(self._spark, self._shared)
 
+    def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
+        """Return a statement that reads a small source twice, to sort less of it.
+
+        Where texts are hashed it is read once, since their digests would be computed twice.
+        """
+        read = {found.name for found in private_tables(plan.query.source, plan.catalog).values()}
+        if len(read) == 1 and read <= self._light and not select.find(sql.BitwiseOr):
+            send_large_units(select)
+        return select
+
     def _write(self, select: sql.Select) -> str:
         return SPARK.write(_apart(select))
 
@@ -123,6 +141,9 @@ class Spark(SqlEngine):
         """Make a source readable under its raw name, and tell what its columns hold."""
         with _blamed(declared.name):
             source, schema = self._find(declared.name, place)
+            if not place.name and not self._is_connected:  # a table of the catalog may grow
+                stored = self._spark.sql(sql.select("*").from_(source).sql("spark"))
+                self._light |= {declared.name} if can_read_twice(stored) else set()
             types = {field.name: field.dataType for field in schema.fields}
             raw = _raw_public(types) if isinstance(declared, PublicTable) else _raw(declared, types)
             columns = [label(value, name) for name, (_, value) in raw.items()]
@@ -207,10 +228,29 @@ def _apart(select: sql.Select) -> sql.Select:
 
 
 def _own_session(places: Mapping[str, Place]) -> Any:
-    session = open_session(places).newSession()
-    for name, value in SETTINGS.items():
-        session.conf.set(name, value)
+    session = open_session(places)
+    if not any(place.cluster.startswith("sc://") for place in places.values()):
+        session = session.newSession()  # what is opened by such an address is our own already
+    with _ended_on_error(session), _blamed(*places):
+        for name, value in SETTINGS.items():
+            session.conf.set(name, value)
     return session
+
+
+@contextlib.contextmanager
+def _ended_on_error(session: Any) -> Iterator[None]:
+    """Leave Spark Connect at once if nothing comes of a session.
+
+    A client that was not closed calls its server when the process ends, and waits ten minutes for
+    one that has gone.
+    """
+    try:
+        yield
+    except BaseException:
+        if type(session).__module__.startswith(CONNECT):
+            with contextlib.suppress(Exception):
+                session.client.close()
+        raise
 
 
 def _raw_public(types: Mapping[str, Any]) -> Raw:
@@ -283,7 +323,7 @@ def _type_of(source: str, name: str, types: Mapping[str, Any]) -> Any:
 
 
 @contextlib.contextmanager
-def _blamed(name: str) -> Iterator[None]:
+def _blamed(*names: str) -> Iterator[None]:
     """Tell the owner what Spark says of a source; it is read while the declaration is opened."""
     try:
         yield
@@ -291,7 +331,8 @@ def _blamed(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadDeclaration(f"table {name!r} cannot be read: {said}") from error
+        named = ", ".join(map(repr, names))
+        raise BadDeclaration(f"table {named} cannot be read: {said}") from error
 
 
 def _forget(session: Any, shared: list[str]) -> None:

@@ -8,12 +8,20 @@ from urllib.parse import parse_qs
 from confide.declare import PublicTable, Table
 from confide.errors import BadDeclaration
 
-__all__ = ["Place", "find_place", "open_session"]
+__all__ = ["Place", "can_read_twice", "find_place", "open_session"]
 
 KNOWN: Final = (
     "a DataFrame, 'spark:db.visits', 'spark:s3a://bucket/visits.parquet', "
     "'spark://host:7077?table=db.visits' or 'sc://host:15002?table=db.visits'"
 )
+MOST_BYTES: Final = 2**28
+"""Up to so many bytes, large units are few enough to be sent to every task.
+
+At most one row in 28 can make its unit a large one, on average over the salt, and such a unit takes
+about 60 bytes there: two for each row, which is hardly more than the smallest row of a file.
+"""
+PASSED: Final = ("Project", "Filter")
+STORED: Final = ("LogicalRelation", "InMemoryRelation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,8 @@ def open_session(places: Mapping[str, Place]) -> Any:
     (cluster,) = clusters
     builder: Any = SparkSession.builder
     if cluster.startswith("sc://"):
-        return builder.remote(cluster).getOrCreate()
+        # A session that is open already may be another server's, and would be taken instead.
+        return builder.remote(cluster).create()
     if cluster:
         session = builder.master(cluster).getOrCreate()
         if session.sparkContext.master != cluster:
@@ -88,3 +97,17 @@ def open_session(places: Mapping[str, Place]) -> Any:
             )
         return session
     return SparkSession.getActiveSession() or builder.getOrCreate()
+
+
+def can_read_twice(frame: Any) -> bool:
+    """Tell whether a frame is little more than small files, so that a second reading costs little.
+
+    Its plan must give the same rows each time and compute nothing but columns and conditions. What
+    counts is the size of the files, whatever columns are picked: it tells how many rows there are.
+    """
+    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # there is no other way
+    node = plan
+    while node.nodeName() in PASSED:
+        node = node.children().apply(0)
+    is_small = int(str(node.stats().sizeInBytes())) <= MOST_BYTES
+    return bool(is_small and node.nodeName() in STORED and plan.deterministic())

@@ -73,10 +73,15 @@ def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select
 
 def centre_totals(groups: Groups, plan: Plan) -> Groups:
     """Return the plan's totals from those of its statement, which adds rows up from zero."""
-    moved = {
-        place: (_uncentred(total, total.grid, plan), _counts(total, plan))
+    grids = {
+        place: _uncentred(total, total.grid, plan)
         for place, total in enumerate(plan.totals)
         if total.grid is not None
+    }
+    moved = {
+        place: (uncentred, _counts(plan.totals[place], plan))
+        for place, uncentred in grids.items()
+        if uncentred.is_moved
     }
 
     def centre(totals: tuple[int, ...]) -> tuple[int, ...]:

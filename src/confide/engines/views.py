@@ -36,6 +36,7 @@ from confide.engines.fragments import (
     column,
     is_known,
     label,
+    nested,
     one_zero,
     table,
     without_nan,
@@ -45,7 +46,9 @@ __all__ = [
     "as_listed",
     "as_narrow",
     "as_stored",
+    "name_lists",
     "raw_name",
+    "unfold_views",
     "view_of_private",
     "view_of_public",
     "write_views",
@@ -106,6 +109,25 @@ def write_views(
     return views, wanted
 
 
+def unfold_views(statement: sql.Select, views: Mapping[str, sql.Select]) -> None:
+    """Put what a view selects in place of its name, without the columns that nobody asks for.
+
+    Why: it is what an engine does with a view, except that it reads all columns of it first, which
+         for a small table takes longer than the rows. What is asked for is found by name alone, so
+         a column may stay that only has the name of another.
+    """
+    asked = {found.name.lower() for found in statement.find_all(sql.Column)}
+    for named in list(statement.find_all(sql.Table)):
+        view = views.get(named.name)
+        if view is not None:
+            shown = [part.copy() for part in view.expressions if part.alias.lower() in asked]
+            rows = sql.Select(expressions=shown or [number(1)])
+            rows.set("from_", view.args["from_"].copy())
+            if where := view.args.get("where"):
+                rows.set("where", where.copy())
+            named.replace(nested(rows, named.alias_or_name))
+
+
 def raw_name(name: str) -> str:
     """Return the name of a table as its source has it."""
     return f"raw {name}"  # no declared name has a space
@@ -129,6 +151,15 @@ def as_narrow(text: Sql, declared: Category) -> Sql:
     listed = [literal(value) for value in declared.values if value is not None]
     listing = sql.DataType(this=sql.DataType.Type.ENUM, expressions=listed)
     return sql.TryCast(this=text, to=listing) if listed else sql.Null()
+
+
+def name_lists(statement: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
+    """Say the types of `as_narrow` by the names that an engine knows them by, where it does."""
+    for found in list(statement.find_all(sql.DataType)):
+        name = names.get(tuple(listed.name for listed in found.expressions))
+        if name is not None and found.this is sql.DataType.Type.ENUM:
+            kind = sql.Identifier(this=name, quoted=True)
+            found.replace(sql.DataType(this=sql.DataType.Type.USERDEFINED, kind=kind))
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:

@@ -17,6 +17,7 @@ __all__ = [
     "choose_cells",
     "history_nats",
     "log_answers",
+    "log_choose",
     "log_ladder",
     "log_nodes",
     "outcome_nats",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 ROUND_UP: Final = 1 + 1e-12
+LOOSENESS: Final = 2.0**-48
+"""More than the error of three log-gammas, as a part of the largest: they nearly cancel."""
 LARGEST_CELLS: Final = 10**6
 MOST_TERMS: Final = 4096
 
@@ -136,7 +139,7 @@ def history_nats(stood: int, overfit: int) -> float:
     Why: the product of the chances is G(stood + 1/2) G(overfit + 1/2) / (pi G(total + 1)), with G
          the gamma function, whatever the order.
     """
-    total = math.lgamma(stood + overfit + 1) + math.log(math.pi)
+    total = math.lgamma(stood + overfit + 1) * (1 + LOOSENESS) + math.log(math.pi)
     return (total - math.lgamma(stood + 0.5) - math.lgamma(overfit + 0.5)) * ROUND_UP
 
 
@@ -156,14 +159,15 @@ def value_nats(distance: int, cells: int) -> float:
 
 
 def log_choose(total: int, part: int) -> float:
-    """Return ln C(total, part)."""
+    """Return ln C(total, part), or a little more."""
     if part > total or part < 0:
         return -math.inf
     small = min(part, total - part)
     if small <= 64:
         # Differences of log-gammas lose digits where the result is small.
         return math.fsum(math.log((total - i) / (i + 1)) for i in range(small))
-    return math.lgamma(total + 1) - math.lgamma(part + 1) - math.lgamma(total - part + 1)
+    most = math.lgamma(total + 1)
+    return most * (1 + LOOSENESS) - math.lgamma(part + 1) - math.lgamma(total - part + 1)
 
 
 def _term(queries: int, overfits: int, cells: int) -> float:

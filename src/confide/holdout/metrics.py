@@ -270,7 +270,12 @@ def check_labels(metric: Metric, name: str, labels: Array) -> None:
 
 def read_predictions(metric: Metric, name: str, predictions: object, rows: int) -> Array:
     """Return predictions for ``rows`` labels, which are not looked at."""
-    array = np.asarray(predictions)
+    try:
+        array = np.asarray(predictions)
+    except ValueError:
+        raise BadDeclaration(
+            f"{name} must be {rows:,} values, one for each label, got rows of several lengths"
+        ) from None
     if array.shape != (rows,):
         raise BadDeclaration(
             f"{name} must be {rows:,} values, one for each label, got shape {array.shape}"

@@ -6,6 +6,7 @@ confide can run is the plan.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import Final
 
@@ -195,7 +196,8 @@ def plan(
     Leave out what is sought: ``n`` (rows of the holdout), or ``tau`` for a given n, or, for given
     n and tau, ``queries`` or ``overfits`` or both. Without ``overfits``, where n or tau is sought,
     only bounds that need no training guess are shown. With ``epsilon`` the session shall also be
-    epsilon-DP as a whole. Nothing is read.
+    epsilon-DP as a whole, and ``overfits`` must be known, for they are what it pays for. Nothing
+    is read.
 
     >>> found = plan(tau=0.1, beta=0.05, queries=100, overfits=10)
     >>> found.n, found.method
@@ -204,17 +206,8 @@ def plan(
     True
     """
     wish = _Wish.of(tau, beta, queries, overfits, n)
-    rules = [rule for rule in RULES if wish.has_overfits or not rule.needs_guess]
-    if epsilon is not None:
-        exact = positive("epsilon", epsilon)
-        private = partial(noisy_bounds.fits_private, epsilon=exact)
-        text = f"{LIMITED}; epsilon-DP with epsilon = {float(exact):.4g}"
-        name = "thresholdout"
-        rules = [Rule(name, name, private, text, "DFHPRR15b", needs_guess=True)]
-    asked = [(wish, rule) for rule in rules if not (wish.is_open and rule.needs_guess)]
-    if wish.is_open:
-        tried = [replace(wish, overfits=size) for size in OVERFITS]
-        asked += [(one, rule) for rule in RULES if rule.needs_guess for one in tried]
+    rules = RULES if epsilon is None else (_private_rule(wish, positive("epsilon", epsilon)),)
+    asked = [(one, rule) for rule in rules for one in wish.tried(rule)]
     found = [bound for one, rule in asked if (bound := one.solve(rule)) is not None]
     found.sort(key=wish.order)
     chosen = next(filter(wish.prefers, found), None)
@@ -233,6 +226,17 @@ def plan(
         sought=wish.sought,
         bounds=tuple(found),
     )
+
+
+def _private_rule(wish: "_Wish", epsilon: Fraction) -> Rule:
+    """Return the only rule whose session is epsilon-DP: Thresholdout, paid by its overfits."""
+    if not (wish.has_overfits or wish.is_open):
+        raise BadDeclaration(
+            "with epsilon= the session is paid by its overfits, got none; say overfits= too"
+        )
+    fits = partial(noisy_bounds.fits_private, epsilon=epsilon)
+    claim = f"{LIMITED}; epsilon-DP with epsilon = {float(epsilon):.4g}"
+    return Rule("thresholdout", "thresholdout", fits, claim, "DFHPRR15b", needs_guess=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +282,14 @@ class _Wish:
 
     @property
     def has_overfits(self) -> bool:
+        """Whether a number of overfits is given or sought."""
         return self.overfits is not None or self.sought == "overfits"
+
+    def tried(self, rule: Rule) -> "list[_Wish]":
+        """Return what a rule is asked: nothing, where it needs a number of overfits."""
+        if self.has_overfits or not rule.needs_guess:
+            return [self]
+        return [replace(self, overfits=size) for size in OVERFITS] if self.is_open else []
 
     def order(self, bound: Bound) -> tuple[float, str]:
         """Return where a bound stands in the table: the best first."""

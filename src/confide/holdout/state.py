@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeVar
@@ -136,7 +136,8 @@ class FileStore:
     def open(self, terms: str, start: Progress) -> None:
         """Begin the session, or go on with the one of this name."""
         if not self._path.exists():
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            with self._faults():
+                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         with self._connect() as connection:
             connection.execute(TABLE)
             found = connection.execute(
@@ -164,7 +165,10 @@ class FileStore:
 
     def look(self) -> Progress:
         """Return where the session stands."""
-        with closing(sqlite3.connect(self._path, timeout=PATIENCE)) as connection:
+        with (
+            self._faults(),
+            closing(sqlite3.connect(self._path, timeout=PATIENCE)) as connection,
+        ):
             return self._read(connection)
 
     def _read(self, connection: sqlite3.Connection) -> Progress:
@@ -179,18 +183,33 @@ class FileStore:
         return Progress(**json.loads(row[0]))
 
     @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise Fault(
+                f"the session's file {self._path.name} cannot be used; nothing was answered: see "
+                "that it is the file that the session was opened with, may be written, has room on "
+                "its disk and is held by no other program"
+            ) from error
+
+    @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection inside a write transaction, committed at the end or undone."""
-        with closing(
-            sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
-        ) as connection:
+        with (
+            self._faults(),
+            closing(
+                sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+            ) as connection,
+        ):
             connection.execute("PRAGMA synchronous = FULL")
             # Privacy: the lock is taken before the state is read, so no two turns see the same.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # where SQLite has undone it already
+                    connection.execute("ROLLBACK")
                 raise
             # Privacy: what was used is on disk before the answer is returned.
             connection.execute("COMMIT")

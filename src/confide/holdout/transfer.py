@@ -175,7 +175,7 @@ def information_transfer(information: float, rows: int, beta: float) -> float:
     Checked: tests/holdout/test_transfer.py.
     """
     # The best s has u - 1 - ln u = 2 I with u = 1 / (1 - s); any u > 1 is sound.
-    u = 1 + 2 * information + 2 * math.sqrt(information)
+    u = 1 + max(2 * information + 2 * math.sqrt(information), 1e-9)
     for _ in range(8):
         u -= (u - 1 - math.log(u) - 2 * information) / (1 - 1 / u)
     s = 1 - 1 / u

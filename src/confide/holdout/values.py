@@ -151,12 +151,12 @@ def check_range(name: str, array: Array) -> None:
 
 def check_guess(name: str, guess: object) -> float:
     """Return a guess in [0, 1]."""
-    if isinstance(guess, bool) or not isinstance(guess, int | float | np.number | Fraction):
+    kinds = int | float | np.integer | np.floating | Fraction
+    if isinstance(guess, bool) or not isinstance(guess, kinds):
         raise BadDeclaration(f"{name} must be a number in [0, 1], got {type(guess).__name__}")
-    number = float(guess)
-    if not 0 <= number <= 1:
-        raise BadDeclaration(f"{name} must be a number in [0, 1], got {number!r}")
-    return number
+    if not 0 <= guess <= 1:
+        raise BadDeclaration(f"{name} must be a number in [0, 1], got {guess!r}")
+    return float(guess)
 
 
 def _blocks(array: Array, height: int) -> Iterator[Array]:

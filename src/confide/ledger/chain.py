@@ -27,7 +27,7 @@ __all__ = [
     "Head",
     "Paid",
     "Record",
-    "SealedAnswer",
+    "ShownAnswer",
     "add_answer",
     "add_charge",
     "delta_units",
@@ -144,17 +144,17 @@ class Answered:
     @property
     def digest(self) -> str:
         """The link of this answer."""
-        return self.sealed.digest
+        return self.shown.digest
 
     @property
-    def sealed(self) -> "SealedAnswer":
+    def shown(self) -> "ShownAnswer":
         """The record without the answer itself, which has the same link."""
         seal = hashlib.sha256(self.noisy.encode()).hexdigest()
-        return SealedAnswer(self.number, self.before, self.time, self.entry, seal)
+        return ShownAnswer(self.number, self.before, self.time, self.entry, seal)
 
 
 @dataclass(frozen=True, slots=True)
-class SealedAnswer:
+class ShownAnswer:
     """An answer as an export shows it: its digest in the place of its values."""
 
     number: int
@@ -171,9 +171,9 @@ class SealedAnswer:
 
 VALUES: Final = {
     "charge": attrgetter(*Charge.__slots__),
-    "answer": attrgetter(*SealedAnswer.__slots__),
+    "answer": attrgetter(*ShownAnswer.__slots__),
 }
-Record = Charge | Answered | SealedAnswer
+Record = Charge | Answered | ShownAnswer
 """One link of the chain."""
 
 
@@ -386,6 +386,6 @@ def _seal(*state: object) -> str:
     return hash_parts(["head", *state])
 
 
-def _digest(kind: str, record: "Charge | SealedAnswer") -> str:
+def _digest(kind: str, record: "Charge | ShownAnswer") -> str:
     """Return the digest of everything that a record holds, in the order of its fields."""
     return hash_parts((kind, *VALUES[kind](record)))

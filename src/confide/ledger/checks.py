@@ -60,6 +60,7 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
 
 def _follow_charge(head: Head, charge: Charge) -> Head:
     spent, delta_spent = head.spent + charge.units, head.delta_spent + charge.delta_units
-    if (spent, delta_spent) != (charge.spent, charge.delta_spent) or charge.units < 0:
+    adds_up = (spent, delta_spent) == (charge.spent, charge.delta_spent)
+    if not adds_up or min(charge.units, charge.delta_units) < 0:
         raise LedgerDamaged(f"ledger entry {charge.number} adds up to another balance; {RESTORE}")
     return Head(head.records + 1, charge.digest, charge.time, spent, delta_spent)

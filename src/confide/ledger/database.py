@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet, finalize
@@ -91,6 +92,8 @@ class Database:
             except line.dialect.loaded_dbapi.Error as error:
                 cut = line.is_cut(error)
                 line.give_back()
+                if cut:
+                    self._drop_idle()
                 # Privacy: what may have lasted is not done twice.
                 if not cut or line.may_last or not left:
                     raise explain(error) from error
@@ -128,10 +131,10 @@ class Database:
         _give_back(self._lines)
         engine.dispose()
 
-    def __reduce__(self) -> tuple[type["Database"], tuple[str], dict[str, float]]:
+    def __reduce__(self) -> tuple["partial[Database]", tuple[()]]:
         """Be opened anew where a copy arrives, as a worker process needs it."""
         address = self.url.render_as_string(hide_password=False)
-        return type(self), (address,), {"_wait": self._wait}
+        return partial(Database, address, wait=self._wait), ()
 
     def _attempt(self, body: Callable[[Connection], T], *, reads: bool) -> T:
         for left in reversed(range(TRIES)):
@@ -178,6 +181,13 @@ class Database:
                 if not left:
                     raise explain(error) from error
         raise AssertionError("the loop above returns or raises")
+
+    def _drop_idle(self) -> None:
+        """Close what is idle: what cut one connection has mostly cut all, as a restart does."""
+        with suppress(IndexError):
+            while True:
+                self._lines.pop().drop()
+        self._engine.dispose()
 
     def _put_by(self, line: Line) -> None:
         """Keep a connection at hand whose change is over; the pool has more for busier times."""

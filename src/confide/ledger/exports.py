@@ -12,7 +12,7 @@ from confide.ledger.chain import (
     Charge,
     Head,
     Record,
-    SealedAnswer,
+    ShownAnswer,
     describe_filter,
     first_head,
     grant_head,
@@ -57,8 +57,8 @@ def write_export(
             case Charge():
                 yield json.dumps({"charge": asdict(record), "digest": record.digest})
             case Answered():
-                yield json.dumps({"answer": asdict(record.sealed), "digest": record.digest})
-            case SealedAnswer():
+                yield json.dumps({"answer": asdict(record.shown), "digest": record.digest})
+            case ShownAnswer():
                 yield json.dumps({"answer": asdict(record), "digest": record.digest})
 
 
@@ -77,11 +77,11 @@ def recount(lines: Iterable[str]) -> Recount:
             )
         opening, head = read_filter(about["terms"]), Head(**about["head"])
         records = [_read(json.loads(line)) for line in listed]
+        check_records(first_head(about["ledger"], opening), opening, records, head)
     except (ValueError, KeyError, TypeError, StopIteration):
         raise LedgerDamaged(
             "a line of the export cannot be read; write it anew with confide ledger --export"
         ) from None
-    check_records(first_head(about["ledger"], opening), opening, records, head)
     links = {record.number: record.digest for record in records if isinstance(record, Charge)}
     return Recount(
         ledger=about["ledger"],
@@ -94,9 +94,7 @@ def recount(lines: Iterable[str]) -> Recount:
 
 
 def _read(line: dict[str, Any]) -> Record:
-    record: Record = (
-        Charge(**line["charge"]) if "charge" in line else SealedAnswer(**line["answer"])
-    )
+    record: Record = Charge(**line["charge"]) if "charge" in line else ShownAnswer(**line["answer"])
     if record.digest != line["digest"]:
         raise LedgerDamaged(
             f"record {record.number} of the export is not what was written; write it anew with "

@@ -56,6 +56,10 @@ class Line:
             self._pooled.invalidate(error)
         return cut
 
+    def drop(self) -> None:
+        """Close the connection without a word to the database, which may be gone."""
+        self._pooled.invalidate()
+
     def give_back(self) -> None:
         """Return the connection to the pool, which takes back what does not last."""
         self._pooled.close()

@@ -16,6 +16,7 @@ from confide.ledger.bounds import check_limits, work_out_allowance
 from confide.ledger.chain import (
     Answered,
     Charge,
+    Paid,
     Record,
     add_answer,
     add_charge,
@@ -120,6 +121,9 @@ class MemoryLedger:
         """Keep the answer with its charge."""
         written = write_noisy(noisy)
         with self._turn():
+            # Privacy: an answer whose charge this ledger does not have would be free.
+            if Paid.of(hold).charge is not self._charges.get(hold.entry):
+                raise Fault("this hold is of another ledger; reserve one of this ledger")
             if hold.entry in self._answers:
                 raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
             charge = self._charges[hold.entry]
@@ -236,7 +240,7 @@ class MemoryLedger:
             self._keys[charge.analyst, charge.name] = charge.number
 
     def _found(self, question: Question) -> list[int]:
-        numbers = self._asked.get(name_question(question), [])
+        numbers = list(self._asked.get(name_question(question), []))
         if self._limits.is_shared:
-            return list(numbers)
+            return numbers
         return [n for n in numbers if self._charges[n].analyst == question.analyst]

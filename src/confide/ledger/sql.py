@@ -71,7 +71,8 @@ class SqlLedger:
         clock: Callable[[], int] = now,
     ) -> None:
         self._database, self._identity, self._limits = database, identity, limits or Limits()
-        self._anchor, self._clock, self._seen, self._cautious = anchor, clock, 0, 0
+        self._anchor, self._clock, self._cautious = anchor, clock, 0
+        self._seen = self._marked = 0
 
     @property
     def filter(self) -> Filter:
@@ -167,7 +168,7 @@ class SqlLedger:
                 raise KeyUsed(f"the key {key!r} was used for another question; choose another key")
             return rows.read_stored(connection, charge.number) or charge.hold(self.opening)
 
-        return self._database.look(find)
+        return self._recall(find)
 
     def remember(self, question: Question, key: str, receipt: Receipt) -> None:
         """Let the key stand for an answer that was given for free."""
@@ -185,7 +186,7 @@ class SqlLedger:
 
     def answer(self, entry: int) -> Stored | None:
         """Return the answer that an entry paid for."""
-        return self._database.look(lambda connection: rows.read_stored(connection, entry))
+        return self._recall(lambda connection: rows.read_stored(connection, entry))
 
     def answers(self, question: Question) -> list[Stored]:
         """Return all answers to the same question, oldest first."""
@@ -245,14 +246,16 @@ class SqlLedger:
         return iter(self._database.look(write))
 
     def check_anchor(self) -> None:
-        """Refuse a ledger that is behind its anchor: some of its charges are missing."""
-        if self._anchor is None:
-            return
-        mark = self._anchor.newest()
+        """Refuse a ledger that is behind its anchor: some of its charges are missing.
+
+        How long the chain is now is remembered, whether there is an anchor or not.
+        """
+        mark = None if self._anchor is None else self._anchor.newest()
         head = self._database.look(rows.read_head)
         if mark is None:
             self._mark(head)
             return
+        self._seen = max(self._seen, head.records)
         start = first_head(self._identity.name, self.opening)
         place = mark.records - 1
         found = self._database.look(
@@ -272,7 +275,21 @@ class SqlLedger:
             found = (rows.read_stored(connection, number) for number in numbers)
             return [stored for stored in found if stored is not None]
 
-        return self._database.look(find)
+        return self._recall(find)
+
+    def _recall(self, body: Callable[[Connection], T]) -> T:
+        """Return what is found, once the anchor has seen all that it can come from.
+
+        # Privacy: the mark of an answer may have failed, or another process is about to make it.
+        # Shown before, the answer could be forgotten by a back-up that the anchor lets pass; its
+        # charge would be found without an answer there, and pay for a second one.
+        """
+        if self._anchor is None:
+            return self._database.look(body)
+        found, head = self._database.look(lambda line: (body(line), rows.read_head(line)))
+        if head.records > self._marked:
+            self._mark(head)
+        return found
 
     def _change(self, body: Callable[[Line], T]) -> T:
         """Make a change without a lock while no one else is about, else with one.
@@ -297,6 +314,7 @@ class SqlLedger:
         self._seen = max(self._seen, head.records)
         if self._anchor is not None:
             self._anchor.keep(Mark(self._identity.name, head.records, head.digest))
+            self._marked = max(self._marked, head.records)
 
 
 def _check_seen(head: Head, seen: int) -> Head:

@@ -22,7 +22,7 @@ META: Final = Table(
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""What stays: the ledger's identity, its terms, its first digest, the salt of the cut."""
+"""What stays: the ledger's identity, its terms, its neighbours, the salt of the cut."""
 
 HEAD: Final = Table(
     "confide_head",

@@ -12,6 +12,7 @@ from confide.errors import Fault
 from confide.exact import ball, fraction_above
 
 __all__ = [
+    "TINY",
     "bound_above",
     "chance_above",
     "enclose",
@@ -29,23 +30,25 @@ BITS = 96
 TINY = Fraction(1, 1 << 4096)
 """What stands for any smaller bound; every delta that means something is far above it."""
 
+_SHORT = 64
+_PLACES = 62
 _MOST_BITS = 1 << 22
 _SMALLEST = Fraction(1, 1 << 128)
 
 
-def enclose(real: Callable[[], arb], *, bits: int = BITS) -> arb:
-    """Return a ball around the non-zero number that ``real`` computes, ``bits`` bits narrow.
+def enclose(real: Callable[[], arb]) -> arb:
+    """Return a ball around the non-zero number that ``real`` computes, BITS bits narrow.
 
     Why: a ball holds its number at every precision, so trying again with more bits only narrows.
     """
-    precision = bits + 32
+    precision = BITS + 32
     while precision <= _MOST_BITS:
         with ctx.workprec(precision):
             found = real()
-            if found.rel_accuracy_bits() >= bits:
+            if found.rel_accuracy_bits() >= BITS:
                 return found
         precision *= 2
-    raise Fault(f"no enclosure of {bits} bits was found with {_MOST_BITS} bits of work")
+    raise Fault(f"no enclosure of {BITS} bits was found with {_MOST_BITS} bits of work")
 
 
 def bound_above(real: Callable[[], arb]) -> Fraction:
@@ -64,48 +67,48 @@ def chance_above(real: Callable[[], arb]) -> Fraction:
     return min(Fraction(1), bound_above(real))
 
 
-def shorten_up(value: Fraction, *, bits: int = 64) -> Fraction:
-    """Return the next dyadic number of ``bits`` bits that is at least ``value`` (positive)."""
-    return -_shorten(-value, abs(value), bits)
+def shorten_up(value: Fraction) -> Fraction:
+    """Return the next dyadic number of 64 bits that is at least ``value`` (positive)."""
+    return -_shorten(-value, value)
 
 
-def shorten_down(value: Fraction, *, bits: int = 64) -> Fraction:
-    """Return the next dyadic number of ``bits`` bits that is at most ``value`` (positive)."""
-    return _shorten(value, value, bits)
+def shorten_down(value: Fraction) -> Fraction:
+    """Return the next dyadic number of 64 bits that is at most ``value`` (positive)."""
+    return _shorten(value, value)
 
 
-def _shorten(signed: Fraction, size: Fraction, bits: int) -> Fraction:
-    exponent = size.numerator.bit_length() - size.denominator.bit_length() - bits
+def _shorten(signed: Fraction, size: Fraction) -> Fraction:
+    exponent = size.numerator.bit_length() - size.denominator.bit_length() - _SHORT
     unit = Fraction(2) ** exponent
     return (signed / unit).__floor__() * unit
 
 
-def last_dyadic(holds: Callable[[Fraction], bool], *, bits: int = 62) -> Fraction:
+def last_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
     """Return the greatest tested number above 0 for which ``holds`` was seen to be true.
 
     ``holds`` turns from true to false once as its argument grows. The answer is below that point
-    by at most one part in 2**bits.
+    by at most one part in 2**62.
     """
     exponent = _last_exponent(holds)
     found = Fraction(2) ** exponent
-    for place in range(1, bits + 1):
+    for place in range(1, _PLACES + 1):
         further = found + Fraction(2) ** (exponent - place)
         if holds(further):
             found = further
     return found
 
 
-def first_dyadic(holds: Callable[[Fraction], bool], *, bits: int = 62) -> Fraction:
+def first_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
     """Return a number for which ``holds`` was seen to be true, nearly the least one.
 
     ``holds`` turns from false to true once as its argument grows. The answer is above that point
-    by at most one part in 2**bits, or is 2**-128.
+    by at most one part in 2**62, or is 2**-128.
     """
     if holds(_SMALLEST):
         return _SMALLEST
     exponent = _last_exponent(lambda value: not holds(value))
     low, high = Fraction(2) ** exponent, Fraction(2) ** (exponent + 1)
-    for _ in range(bits):
+    for _ in range(_PLACES):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

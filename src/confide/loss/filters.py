@@ -20,12 +20,10 @@ from confide.loss.refusals import Unpriceable
 from confide.loss.shares import UNITS, Share
 
 __all__ = [
-    "UNITS",
     "Filter",
     "GaussianFilter",
     "PureFilter",
     "RenyiFilter",
-    "Share",
     "auto_filter",
 ]
 

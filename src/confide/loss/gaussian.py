@@ -5,8 +5,9 @@ from functools import lru_cache
 
 from flint import arb
 
+from confide.errors import BadDeclaration
 from confide.exact import ball, non_negative, positive, probability
-from confide.loss.enclosure import chance_above, first_dyadic, last_dyadic, normal_tail
+from confide.loss.enclosure import TINY, chance_above, first_dyadic, last_dyadic, normal_tail
 
 __all__ = ["delta_at", "epsilon_at", "mu_squared_for"]
 
@@ -47,8 +48,7 @@ def mu_squared_for(epsilon: object, delta: object) -> Fraction:
     >>> float(mu_squared_for(1, 1e-6) ** -1) ** 0.5
     4.22467...
     """
-    chance = probability("delta", delta, zero=False)
-    return _mu_squared_for(non_negative("epsilon", epsilon), chance)
+    return _mu_squared_for(non_negative("epsilon", epsilon), _read_delta(delta))
 
 
 @lru_cache(maxsize=1024)
@@ -65,8 +65,15 @@ def epsilon_at(mu_squared: object, delta: object) -> Fraction:
     Source:  [BW18] Theorem 8.
     Checked: tests/loss/test_gaussian.py.
     """
-    size = positive("mu_squared", mu_squared)
-    return _epsilon_at(size, probability("delta", delta, zero=False))
+    return _epsilon_at(positive("mu_squared", mu_squared), _read_delta(delta))
+
+
+def _read_delta(delta: object) -> Fraction:
+    """Return a delta that the curve can reach: what is smaller is rounded up to 2**-4096."""
+    chance = probability("delta", delta, zero=False)
+    if chance < TINY:
+        raise BadDeclaration("delta must be at least 2**-4096 (1e-1233), got a smaller one")
+    return chance
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,6 @@
 """The tools that a language model sees; what they do is the asker's."""
 
 import logging
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -11,7 +10,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from confide.errors import ConfideError, Fault
+from confide.errors import BadDeclaration, Refusal, place_of
 from confide.mcp import arguments as given
 from confide.mcp import words
 from confide.mcp.arguments import say
@@ -61,22 +60,13 @@ class _Guard:
         return await anyio.to_thread.run_sync(self._try, context, work)
 
     def _try(self, context: Calling, work: Callable[[Asker], T]) -> T:
-        """Return what some work gives.
-
-        # Privacy: of an unforeseen error its place is logged and its words are not: they may
-        # quote a row.
-        """
+        """Return what some work gives."""
         try:
             return work(self.asker_of(context))
-        except Fault as fault:
-            LOG.warning("a tool failed with %s", fault.code)
-            raise ToolError(OURS) from None
-        except ConfideError as refusal:
+        except (Refusal, BadDeclaration) as refusal:
             raise ToolError(f"{refusal.code}: {refusal}") from None
         except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
-            frames = traceback.extract_tb(error.__traceback__)[-4:]
-            places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
-            LOG.warning("a tool failed with %s at %s", type(error).__name__, " ".join(places))
+            LOG.warning("a tool failed with %s", place_of(error))
             raise ToolError(OURS) from None
 
 

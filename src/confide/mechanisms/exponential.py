@@ -64,9 +64,9 @@ class Exponential(Selector):
         that no two rows share, such as groups of rows, cost as much as one.
         """
         if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
+            # Privacy: how many scores there are may be data, here and below.
             raise BadDeclaration(
-                "weights must be one for each score, and more than zero for one in each row, "
-                f"got shapes {weights.shape} and {scores.shape}"
+                "weights must be one for each score, and more than zero for one in each row"
             )
         return greatest_each(scores, self.rate, GUMBEL, entropy, weights)
 
@@ -88,10 +88,7 @@ class Exponential(Selector):
         ends = places.read(breaks, "breaks")
         values = read_scores(scores)
         if ends.ndim != 1 or len(ends) != len(values) + 1 or (np.diff(ends) < 0).any():
-            raise BadDeclaration(
-                "breaks must be one more than the scores, in increasing order, "
-                f"got {ends.size} breaks for {len(values)} scores"
-            )
+            raise BadDeclaration("breaks must be one more than the scores, in increasing order")
         widths = np.diff(ends)
         filled = np.flatnonzero(widths > 0)
         if not len(filled):

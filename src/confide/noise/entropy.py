@@ -7,7 +7,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
-__all__ = ["SYSTEM", "Entropy", "SystemEntropy"]
+__all__ = ["SYSTEM", "Entropy", "SystemEntropy", "Words"]
 
 Words = NDArray[np.uint64]
 

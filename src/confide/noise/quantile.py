@@ -26,6 +26,7 @@ __all__ = [
     "Floats",
     "Integers",
     "Law",
+    "Reals",
     "Whole",
     "check_scale",
     "draw",

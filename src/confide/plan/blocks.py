@@ -11,8 +11,7 @@ from typing import Final
 from confide.declare import Table
 from confide.loss import BoundedRangeLoss, Loss
 from confide.mechanisms import Exponential, Neighbours
-from confide.plan.grants import find_epsilon, take_part
-from confide.plan.ladder import calibrate
+from confide.plan.grants import calibrate, find_epsilon, take_part
 from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.plan.totals import Measure, Total, ValueGrid
 

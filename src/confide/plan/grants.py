@@ -9,7 +9,7 @@ from confide.errors import BadDeclaration
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
 from confide.loss.enclosure import last_dyadic, shorten_down
 
-__all__ = ["find_epsilon", "take_part"]
+__all__ = ["calibrate", "find_epsilon", "take_part"]
 
 NEAR: Final = Fraction(1, 2**40)
 HALVINGS: Final = 22
@@ -28,6 +28,17 @@ def take_part(granted: Loss, part: Fraction) -> Loss:
             return GaussianLoss(mu_squared * part)
         case RenyiLoss(order=order, divergence=divergence):
             return RenyiLoss(order, divergence * part)
+        case _:
+            raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
+
+
+def calibrate(granted: Loss) -> PureLoss | GaussianLoss:
+    """Return the loss that noise is made for, of a granted one."""
+    match granted:
+        case PureLoss() | GaussianLoss():
+            return granted
+        case RenyiLoss(order=order, divergence=divergence):
+            return GaussianLoss(2 * divergence / order)
         case _:
             raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
 

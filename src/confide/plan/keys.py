@@ -28,6 +28,8 @@ Domain = tuple[Value, ...]
 def domain_of(key: Expression, ranges: Ranges) -> Domain | None:
     """Return every value the key can have, or None when that is unknown or too many."""
     found = range_of(key, ranges)
+    if found.is_empty:
+        return ()
     match key.kind:
         case Kind.TEXT:
             return found.values

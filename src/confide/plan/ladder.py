@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
+from confide.loss import BoundedRangeLoss, Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import DiscreteLaplace, RoundedGaussian
-from confide.plan.grants import find_epsilon, take_part
+from confide.plan.grants import calibrate, find_epsilon, take_part
 from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.plan.totals import Measure, Total
 
-__all__ = ["Ladder", "Rung", "calibrate", "count_rounds", "plan_ladder"]
+__all__ = ["Ladder", "Rung", "plan_ladder"]
 
 COUNT_PART: Final = Fraction(1, 5)
 ROWS: Final = Total(Measure.ROWS, None, None)
@@ -80,11 +80,6 @@ class Ladder:
         return Exponential(self.moved * furthest, self.epsilon)
 
 
-def count_rounds(levels: int) -> int:
-    """Return how many rounds so many levels take."""
-    return levels.bit_length()
-
-
 def plan_ladder(levels: int, rows: int, neighbours: Neighbours, granted: Loss) -> Ladder:
     """Return how so many quantiles are chosen, at the cost of ``granted``.
 
@@ -111,14 +106,3 @@ def _list_rounds(levels: int) -> Sequence[tuple[Rung, ...]]:
         rounds.append(tuple(rungs))
         pending = following
     return rounds
-
-
-def calibrate(granted: Loss) -> PureLoss | GaussianLoss:
-    """Return the loss that noise is made for, of a granted one."""
-    match granted:
-        case PureLoss() | GaussianLoss():
-            return granted
-        case RenyiLoss(order=order, divergence=divergence):
-            return GaussianLoss(2 * divergence / order)
-        case _:
-            raise TypeError(f"no noise can be calibrated to {granted!r}")

@@ -16,7 +16,7 @@ from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
 from confide.plan.sources import Contribution
 from confide.plan.totals import Measure, Total
 
-__all__ = ["Reach", "TotalNoise", "reach_of"]
+__all__ = ["Reach", "TotalNoise", "noise_for", "reach_of"]
 
 FINENESS: Final = 1_000
 

@@ -12,7 +12,7 @@ from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.cells import cells_for
-from confide.plan.grants import take_part
+from confide.plan.grants import calibrate, take_part
 from confide.plan.keys import KEY_PART, DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
@@ -39,7 +39,7 @@ from confide.query.tree import (
     walk,
 )
 
-__all__ = ["Plan", "Statistic", "make_plan"]
+__all__ = ["Plan", "Statistic", "check_numbers", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,13 @@ class Plan:
     def is_nonnegative(self) -> bool:
         """Whether the owner wants no count shown below zero."""
         return leftmost_table(self.query.source, self.catalog).nonnegative
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers an answer with declared keys holds; 0 where rows decide it."""
+        if not isinstance(self.keys, DeclaredKeys):
+            return 0
+        return len(self.keys.groups) * max(1, len(self.totals) + len(self.quantiles))
 
     @property
     def failure(self) -> Fraction:
@@ -140,7 +147,7 @@ def make_plan(
         )
         for place, level in wanted.levels
     )
-    return Plan(
+    plan = Plan(
         query=query,
         ranges=ranges,
         contribution=contribution,
@@ -157,15 +164,22 @@ def make_plan(
         histograms=tuple(wanted.histograms),
         quantiles=quantiles,
     )
+    check_numbers(plan.numbers)
+    return plan
+
+
+def check_numbers(numbers: int) -> None:
+    """Refuse answers that would fill the memory, before they are paid for."""
+    if numbers > MOST_NUMBERS:
+        raise UnsupportedQuery(
+            f"an answer of {numbers:,} numbers is too large, at most {MOST_NUMBERS:,} are given at "
+            "once; group by fewer keys, or ask in parts"
+        )
 
 
 def _scale(loss: PureLoss | GaussianLoss, part: Fraction) -> PureLoss | GaussianLoss:
     """Return what the totals may cost; without totals nothing is added and nothing spent."""
-    if not part or part == 1:
-        return loss
-    if isinstance(loss, PureLoss):
-        return PureLoss(loss.epsilon * part)
-    return GaussianLoss(loss.mu_squared * part)
+    return calibrate(take_part(loss, part)) if part else loss
 
 
 @contextmanager
@@ -276,10 +290,8 @@ class _Totals:
 
     def _range(self, argument: Expression) -> Range:
         found = range_of(argument, self.ranges)
-        if argument.kind not in (Kind.INT, Kind.FLOAT):
-            raise UnsupportedQuery(
-                f"only numbers can be added up or ranked, not a {argument.kind} expression"
-            )
+        if found.is_empty:
+            raise UnsupportedQuery("this expression is always NULL; leave it out")
         if not found.is_bounded:
             raise UnsupportedQuery(
                 "this expression has no bounds, so one person could change the answer without "
@@ -296,6 +308,7 @@ class _Totals:
         return declared.step if isinstance(declared, Float) else None
 
 
+MOST_NUMBERS: Final = 10**7
 LARGEST_SQUARED: Final = 1e140
 LAWS: Final[dict[type, str]] = {DiscreteLaplace: "Laplace", BoxNoise: "KNorm"}
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)

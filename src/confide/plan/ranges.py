@@ -17,7 +17,7 @@ from confide.declare import Column as Declared
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
-__all__ = ["ANYTHING", "Range", "Ranges", "declared_range"]
+__all__ = ["ANYTHING", "Range", "Ranges", "declared_range", "range_of"]
 
 F = Function
 Bound = int | float
@@ -182,6 +182,8 @@ def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
 def _modulo(parts: Parts, _: Sequence[Expression]) -> Range:
     """The remainder has the sign of the dividend and is smaller than the divisor."""
     left, right = parts
+    if left.is_empty or right.is_empty or not right.largest:
+        return NOTHING
     most = min(right.largest - 1, left.largest)
     return Range(-most if left.low < 0 else 0, most if left.high > 0 else 0)
 

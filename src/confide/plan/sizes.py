@@ -11,7 +11,6 @@ from confide.query.tree import (
     Column,
     Expression,
     Join,
-    Literal,
     PerUnit,
     Query,
     Source,
@@ -21,7 +20,6 @@ from confide.query.tree import (
 __all__ = ["check_sizes"]
 
 LARGEST: Final = 2_000
-MOST_DIGITS: Final = 15
 GUARDED: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO),
@@ -57,16 +55,6 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
                 "this expression is too deep: divisions, roots and casts inside one another; "
                 "write it with fewer of them"
             )
-        for part in walk(top):
-            if isinstance(part, Call) and part.function is Function.ROUND:
-                _check_digits(part)
-
-
-def _check_digits(call: Call) -> None:
-    digits = call.arguments[1] if len(call.arguments) > 1 else None
-    value = digits.value if isinstance(digits, Literal) else 0
-    if isinstance(value, int) and abs(value) > MOST_DIGITS:
-        raise UnsupportedQuery(f"ROUND takes from {-MOST_DIGITS} to {MOST_DIGITS} digits")
 
 
 def _size(expression: Expression, ranges: Ranges) -> int:

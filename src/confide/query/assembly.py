@@ -23,6 +23,7 @@ __all__ = [
     "check_key",
     "check_outputs",
     "check_sorted",
+    "check_sorts",
     "is_selection",
     "name_output",
 ]
@@ -49,6 +50,12 @@ def check_counts(keys: int, outputs: int) -> None:
         raise UnsupportedQuery(
             f"an answer has at most {MOST_KEYS} keys and {MOST_OUTPUTS} columns; ask in parts"
         )
+
+
+def check_sorts(sorts: int) -> None:
+    """Refuse to sort by more than any answer has: each may repeat a long column."""
+    if sorts > MOST_OUTPUTS:
+        raise UnsupportedQuery(f"an answer is sorted by at most {MOST_OUTPUTS} things")
 
 
 def name_output(name: str) -> str:

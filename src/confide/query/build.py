@@ -11,6 +11,7 @@ from confide.query.assembly import (
     check_key,
     check_outputs,
     check_sorted,
+    check_sorts,
     name_output,
 )
 from confide.query.canonical import describe
@@ -147,6 +148,7 @@ class TableQuery:
         resolver = _Resolver(tables.scope)
         keys, outputs = self._read_outputs(resolver)
         check_outputs(keys, outputs)
+        check_sorts(len(self.sorts))
         after = _Resolver(
             tables.scope, {output.name.lower(): output.expression for output in outputs}
         )

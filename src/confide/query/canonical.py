@@ -28,7 +28,7 @@ from confide.query.tree import (
     Source,
 )
 
-__all__ = ["canonical", "describe"]
+__all__ = ["Writer", "canonical", "describe"]
 
 F = Function
 PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -63,6 +63,14 @@ INFIX: Final = {
     F.MODULO: 6,
 }
 """How tightly an operator binds; operands that bind less get parentheses."""
+OPERAND: Final = {
+    F.NEGATE: ATOM,
+    F.NOT: COMPARISON,
+    F.IS_NULL: COMPARISON + 1,
+    F.LIKE: COMPARISON + 1,
+    F.IN: COMPARISON + 1,
+}
+"""How tightly the first argument of those that are not written as calls must bind."""
 CASTS: Final = {
     F.TO_INT: "BIGINT",
     F.TO_FLOAT: "DOUBLE",
@@ -157,22 +165,22 @@ class Writer:
         return f" {function.upper()} ".join([first, *rest]), bind
 
     def _write_call(self, function: Function, arguments: Sequence[Expression]) -> tuple[str, int]:
-        operand = self.write(arguments[0], COMPARISON + 1)
+        # Each argument is written once: one written twice would double the work at every level.
+        least = OPERAND.get(function, 0)
+        first, *rest = self.write(arguments[0], least), *map(self.write, arguments[1:])
         match function:
             case F.NEGATE:
-                return f"-{self.write(arguments[0], ATOM)}", UNARY
+                return f"-{first}", UNARY
             case F.NOT:
-                return f"NOT {self.write(arguments[0], COMPARISON)}", COMPARISON - 1
+                return f"NOT {first}", COMPARISON - 1
             case F.IS_NULL:
-                return f"{operand} IS NULL", COMPARISON
+                return f"{first} IS NULL", COMPARISON
             case F.LIKE:
-                return f"{operand} LIKE {self.write(arguments[1])}", COMPARISON
+                return f"{first} LIKE {rest[0]}", COMPARISON
             case F.IN:
-                listed = ", ".join(map(self.write, arguments[1:]))
-                return f"{operand} IN ({listed})", COMPARISON
+                return f"{first} IN ({', '.join(rest)})", COMPARISON
             case _:
-                written = [self.write(part) for part in arguments]
-                return self._write_function(function, written), ATOM
+                return self._write_function(function, [first, *rest]), ATOM
 
     def _write_function(self, function: Function, arguments: list[str]) -> str:
         if function in CASTS:

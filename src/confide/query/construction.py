@@ -12,8 +12,9 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.exact import float_above
 from confide.query.functions import Aggregation, Function, result_kind
-from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal, walk
+from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal, size_of, walk
 
 __all__ = [
     "check_condition",
@@ -24,12 +25,13 @@ __all__ = [
     "make_between",
     "make_call",
     "make_literal",
-    "read_day",
 ]
 
 F = Function
 LARGEST: Final = 10**38
 LONGEST: Final = 1_000
+MOST_DIGITS: Final = 15
+MOST_PARTS: Final = 5_000
 COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
 )
@@ -84,6 +86,8 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
             return make_literal(-value)
         case F.TO_DATE, (Literal(value=str(text)),):
             return read_day(text)
+        case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MOST_DIGITS:
+            raise UnsupportedQuery(f"ROUND takes from {-MOST_DIGITS} to {MOST_DIGITS} digits")
         case ((F.AND | F.OR), _):
             arguments = _flatten(function, arguments)
             if len(arguments) == 1:
@@ -91,6 +95,7 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
     if function in COMPARISONS or function in CHOICES:
         arguments = _date_texts(arguments)
     _check_fixed(function, arguments)
+    _check_size(arguments)
     kinds = [argument.kind for argument in arguments]
     kind = result_kind(function, kinds)
     if kind is None:
@@ -126,6 +131,15 @@ def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
     if not all(isinstance(argument, Literal) for argument in arguments[start:]):
         raise UnsupportedQuery(
             f"what follows the first argument of {function.upper()} must be written out as values"
+        )
+
+
+def _check_size(arguments: Sequence[Expression]) -> None:
+    """Refuse a tree that grows faster than its text: CASE x, NULLIF and BETWEEN repeat a part."""
+    if sum(map(size_of, arguments)) > MOST_PARTS:
+        raise UnsupportedQuery(
+            f"an expression has more than {MOST_PARTS:,} parts, counting those that CASE x WHEN, "
+            "NULLIF and BETWEEN repeat; write it with fewer"
         )
 
 
@@ -172,7 +186,9 @@ def make_aggregate(
             "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
         )
     if level is not None and not 0 <= level <= 1:
-        raise UnsupportedQuery(f"a quantile's level must lie between 0 and 1, got {float(level)}")
+        raise UnsupportedQuery(
+            f"a quantile's level must lie between 0 and 1, got {float_above(level)}"
+        )
     if where is not None:
         check_condition(where)
     if level is not None:

@@ -146,7 +146,10 @@ class Term:
         """Return whether the value is one of those listed."""
         if isinstance(values, str):
             raise UnsupportedQuery("isin takes a list of values, such as ['A', 'B']")
-        return _apply(F.IN, self, *values)
+        listed = tuple(values)
+        if not listed:
+            raise UnsupportedQuery("isin needs at least one value, such as ['A', 'B']")
+        return _apply(F.IN, self, *listed)
 
     def between(self, low: "Term | Plain", high: "Term | Plain") -> "Term":
         """Return whether the value lies between two others, both included."""
@@ -267,12 +270,15 @@ class Statistic(Term):
 
     def where(self, condition: Term) -> "Statistic":
         """Return the same statistic of fewer rows: SQL's FILTER."""
-        both = condition if self.condition is None else self.condition & condition
+        added = _term(condition)
+        both = added if self.condition is None else self.condition & added
         level = max(self.level, both.level + 1)
         return Statistic(self.function, self.argument, both, self.quantile, level)
 
 
 def _apply(function: Function, *arguments: "Term | Plain") -> Term:
+    if not arguments:
+        raise UnsupportedQuery(f"{function.upper()} needs at least one value")
     terms = tuple(_term(argument) for argument in arguments)
     level = 1 + max(term.level for term in terms)
     if function in (F.AND, F.OR):
@@ -326,7 +332,7 @@ def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -
 def _statistic(
     function: Aggregation, what: Term | str | None, quantile: Fraction | None = None
 ) -> Statistic:
-    argument = Named(what) if isinstance(what, str) else what
+    argument = Named(what) if isinstance(what, str) else None if what is None else _term(what)
     level = 1 if argument is None else argument.level + 1
     return Statistic(function, argument, None, quantile, level)
 

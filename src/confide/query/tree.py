@@ -5,7 +5,7 @@ Nodes are frozen and know their types. A tree can only name what the owner decla
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from fractions import Fraction
@@ -29,6 +29,7 @@ __all__ = [
     "Scan",
     "Source",
     "Value",
+    "size_of",
     "substitute",
     "walk",
 ]
@@ -59,12 +60,16 @@ class Call:
 
     The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
     the expression and the literals; LIKE takes a literal pattern, ROUND and SUBSTR take literal
-    numbers.
+    numbers. ``size`` counts its parts; it is kept, since parts may stand in a tree many times.
     """
 
     function: Function
     arguments: tuple["Expression", ...]
     kind: Kind
+    size: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(map(size_of, self.arguments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,17 @@ class Query:
     having: Expression | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None
+
+
+def size_of(expression: Expression) -> int:
+    """Return of how many parts an expression is made, without walking it."""
+    match expression:
+        case Call(size=size):
+            return size
+        case Aggregate(argument=argument, where=where):
+            return 1 + sum(size_of(part) for part in (argument, where) if part is not None)
+        case Column() | Literal() | Key():
+            return 1
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

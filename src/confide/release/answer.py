@@ -119,7 +119,8 @@ class Answer:
         """Return the values as an Arrow table."""
         import pyarrow as pa
 
-        return pa.Table.from_pylist(self.rows)
+        rows = self.rows
+        return pa.table({name: [row[name] for row in rows] for name in self.columns})
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
@@ -136,21 +137,27 @@ class Answer:
         """Return the intervals as a pandas frame, with the keys in front."""
         import pandas as pd
 
-        keys = [o.name for o in self.plan.query.outputs if isinstance(o.expression, Key)]
-        both = zip(self.rows, self.interval_rows(confidence), strict=True)
-        return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
+        rows, ends = self.rows, self.interval_rows(confidence)
+        keys, numbers = self._names()
+        columns = {key: [row[key] for row in rows] for key in keys}
+        sides = [f"{name}_{side}" for name in numbers for side in ("low", "high")]
+        return pd.DataFrame(columns | {name: [end[name] for end in ends] for name in sides})
 
     def plot(self) -> Chart:
         """Return a chart of every numeric column, with its 95 % intervals as error bars."""
-        keys = [o.name for o in self.plan.query.outputs if isinstance(o.expression, Key)]
-        numbers = [output.name for output in self.plan.query.outputs if _is_number(output)]
-        return draw_chart(keys, numbers, self.rows, self.interval_rows())
+        return draw_chart(*self._names(), self.rows, self.interval_rows())
 
     def __repr__(self) -> str:
         return write_text(self.columns, self.rows, self.interval_rows(), self._footer())
 
     def _repr_html_(self) -> str:
         return write_table(self.columns, self.rows, self.interval_rows(), self._footer())
+
+    def _names(self) -> tuple[list[str], list[str]]:
+        """Return the names of the keys and of the numbers that carry noise."""
+        outputs = self.plan.query.outputs
+        keys = [output.name for output in outputs if isinstance(output.expression, Key)]
+        return keys, [output.name for output in outputs if _is_number(output)]
 
     def _footer(self) -> str:
         return f"95 % intervals in brackets; cost {self.cost}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from confide.errors import BadDeclaration
 
-__all__ = ["Chart", "draw_chart", "write_table", "write_text"]
+__all__ = ["SCHEMA", "Chart", "draw_chart", "plain", "write_table", "write_text"]
 
 Rows = Sequence[Mapping[str, Any]]
 MIME: Final = "application/vnd.vegalite.v5+json"
@@ -54,18 +54,30 @@ def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> 
 def write_text(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:
     """Return the same as plain text, for a terminal."""
     shown = list(zip(rows, ends, strict=True))[:MOST_ROWS]
-    cells = [[_plain(name, row[name], end) for name in columns] for row, end in shown]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    head = [plain(name) for name in columns]
+    cells = [[_line(name, row[name], end) for name in columns] for row, end in shown]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [
         "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
-        for line in (columns, *cells)
+        for line in (head, *cells)
     ]
     more = [f"and {len(rows) - MOST_ROWS} rows more"] if len(rows) > MOST_ROWS else []
     return "\n".join([*lines, *more, footer])
 
 
-def _plain(name: str, value: Any, ends: Mapping[str, Any]) -> str:
-    shown = _format(value)
+def plain(text: str) -> str:
+    r"""Return a text without anything that a terminal would obey.
+
+    >>> plain("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _line(name: str, value: Any, ends: Mapping[str, Any]) -> str:
+    shown = plain(_format(value))
     if f"{name}_low" in ends:
         shown += f" [{_format(ends[f'{name}_low'])}, {_format(ends[f'{name}_high'])}]"
     return shown
@@ -97,7 +109,7 @@ def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Ro
         for row, end in zip(rows, ends, strict=True)
     ]
     label = {"type": "nominal", "title": ", ".join(keys) or "all", "sort": None}
-    place = {"field": keys[0], **label} if keys else {"value": 0}
+    place = {"field": _field(keys[0]), **label} if keys else {"value": 0}
     return Chart(
         {
             "$schema": SCHEMA,
@@ -112,7 +124,7 @@ def _panel(name: str, place: dict[str, Any], keys: Sequence[str]) -> dict[str, A
     bars: dict[str, Any] = {"x": low, "x2": {"field": _field(f"{name}_high")}, "y": place}
     dots = {"x": {"field": _field(name), "type": "quantitative", "title": name}, "y": place}
     if len(keys) > 1:
-        shade = {"field": keys[1], "type": "nominal"}
+        shade = {"field": _field(keys[1]), "type": "nominal", "title": keys[1]}
         bars, dots = {**bars, "color": shade}, {**dots, "color": shade}
     return {
         "layer": [

@@ -4,12 +4,14 @@ It works on columns of numbers and keys, one entry a group, after the noise; so 
 None in columns of objects and NaN in columns of numbers.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
@@ -17,6 +19,8 @@ from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 __all__ = ["Columns", "evaluate", "supports"]
 
 Column_ = NDArray[Any]
+Marks = NDArray[np.bool_]
+Rule = Callable[[Sequence[Column_]], Column_]
 Columns = Callable[[Expression], Column_]
 """Gives the column of a key or an aggregate."""
 
@@ -40,7 +44,7 @@ def evaluate(expression: Expression, columns: Columns, count: int) -> Column_:
         case Key() | Aggregate():
             return columns(expression)
         case Call(function=function, arguments=arguments):
-            parts = [evaluate(argument, columns, count) for argument in arguments]
+            parts = [_prepare(one, evaluate(one, columns, count)) for one in arguments]
             with np.errstate(all="ignore"):
                 return RULES[function](parts)
         case Column():
@@ -49,9 +53,16 @@ def evaluate(expression: Expression, columns: Columns, count: int) -> Column_:
             )
 
 
+def _prepare(expression: Expression, column: Column_) -> Column_:
+    """Return a column to compute with: keys that are numbers come as such, not as objects."""
+    if column.dtype.kind == "O" and expression.kind in (Kind.INT, Kind.FLOAT):
+        return column.astype(np.float64)  # None becomes NaN
+    return column
+
+
 def _case(parts: Sequence[Column_]) -> Column_:
     *pairs, otherwise = parts
-    conditions, values = [_truth(part) for part in pairs[::2]], [*pairs[1::2], otherwise]
+    conditions, values = [_is_true(part) for part in pairs[::2]], [*pairs[1::2], otherwise]
     if any(value.dtype.kind in "OU" for value in values):
         values = [_objects(value) for value in values]
     return np.select(conditions, values[:-1], values[-1])
@@ -60,15 +71,54 @@ def _case(parts: Sequence[Column_]) -> Column_:
 def _objects(part: Column_) -> Column_:
     """Return a column of any values, with None for a missing one."""
     values = part.astype(object)
-    values[[isinstance(value, float) and bool(np.isnan(value)) for value in values]] = None
+    values[_is_missing(part)] = None
     return values
 
 
-def _truth(part: Column_) -> NDArray[np.bool_]:
-    if part.dtype.kind == "f":
-        known: NDArray[np.bool_] = (part != 0) & ~np.isnan(part)
-        return known
-    return part.astype(np.bool_)
+def _is_missing(part: Column_) -> Marks:
+    if part.dtype.kind == "O":
+        return np.array([value is None for value in part], dtype=np.bool_)
+    return np.isnan(part) if part.dtype.kind == "f" else np.zeros(len(part), dtype=np.bool_)
+
+
+def _is_true(part: Column_) -> Marks:
+    return part.astype(np.bool_) & ~_is_missing(part)
+
+
+def _is_false(part: Column_) -> Marks:
+    return ~part.astype(np.bool_) & ~_is_missing(part)
+
+
+def _join(is_true: Marks, is_false: Marks) -> Column_:
+    """Return what is true, what is false, and NULL for what is neither."""
+    if (is_true | is_false).all():
+        return is_true
+    found = np.full(len(is_true), None, dtype=object)
+    found[is_true], found[is_false] = True, False
+    return found
+
+
+def _and(parts: Sequence[Column_]) -> Column_:
+    is_true = np.logical_and.reduce([_is_true(part) for part in parts])
+    return _join(is_true, np.logical_or.reduce([_is_false(part) for part in parts]))
+
+
+def _or(parts: Sequence[Column_]) -> Column_:
+    is_true = np.logical_or.reduce([_is_true(part) for part in parts])
+    return _join(is_true, np.logical_and.reduce([_is_false(part) for part in parts]))
+
+
+def _compare(relation: Callable[[Column_, Column_], Column_]) -> Rule:
+    """Return a rule that compares what is there: NULL is not even unequal to anything."""
+
+    def compare(parts: Sequence[Column_]) -> Column_:
+        first, second = parts
+        is_known = ~(_is_missing(first) | _is_missing(second))
+        holds = np.zeros(len(is_known), dtype=np.bool_)
+        holds[is_known] = relation(first[is_known], second[is_known])
+        return _join(holds, is_known & ~holds)
+
+    return compare
 
 
 def _finite(part: Column_) -> Column_:
@@ -76,27 +126,38 @@ def _finite(part: Column_) -> Column_:
 
 
 def _round(parts: Sequence[Column_]) -> Column_:
-    digits = int(parts[1][0]) if len(parts) > 1 and len(parts[1]) else 0
-    scale = 10.0**digits
-    return np.sign(parts[0]) * np.floor(np.abs(parts[0]) * scale + 0.5) / scale
+    scale = 10.0 ** parts[1].astype(np.float64) if len(parts) > 1 else 1.0
+    return _finite(np.sign(parts[0]) * np.floor(np.abs(parts[0]) * scale + 0.5) / scale)
+
+
+def _to_float(parts: Sequence[Column_]) -> Column_:
+    return _finite(np.array([_read_float(value) for value in parts[0]], dtype=np.float64))
+
+
+def _read_float(value: Any) -> float:
+    """Return a value as a number; what cannot be read as one is NULL."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
 
 
 F = Function
-RULES: Final[dict[F, Callable[[Sequence[Column_]], Column_]]] = {
-    F.ADD: lambda p: p[0] + p[1],
-    F.SUBTRACT: lambda p: p[0] - p[1],
-    F.MULTIPLY: lambda p: p[0] * p[1],
+RULES: Final[dict[F, Rule]] = {
+    F.ADD: lambda p: _finite(p[0] + p[1]),
+    F.SUBTRACT: lambda p: _finite(p[0] - p[1]),
+    F.MULTIPLY: lambda p: _finite(p[0] * p[1]),
     F.DIVIDE: lambda p: _finite(p[0] / p[1]),
     F.NEGATE: lambda p: -p[0],
-    F.EQUAL: lambda p: p[0] == p[1],
-    F.UNEQUAL: lambda p: p[0] != p[1],
-    F.LESS: lambda p: p[0] < p[1],
-    F.LESS_EQUAL: lambda p: p[0] <= p[1],
-    F.GREATER: lambda p: p[0] > p[1],
-    F.GREATER_EQUAL: lambda p: p[0] >= p[1],
-    F.AND: lambda p: np.logical_and.reduce([_truth(part) for part in p]),
-    F.OR: lambda p: np.logical_or.reduce([_truth(part) for part in p]),
-    F.NOT: lambda p: ~_truth(p[0]),
+    F.EQUAL: _compare(operator.eq),
+    F.UNEQUAL: _compare(operator.ne),
+    F.LESS: _compare(operator.lt),
+    F.LESS_EQUAL: _compare(operator.le),
+    F.GREATER: _compare(operator.gt),
+    F.GREATER_EQUAL: _compare(operator.ge),
+    F.AND: _and,
+    F.OR: _or,
+    F.NOT: lambda p: _join(_is_false(p[0]), _is_true(p[0])),
     F.CASE: _case,
     F.ABS: lambda p: np.abs(p[0]),
     F.FLOOR: lambda p: np.floor(p[0]),
@@ -107,5 +168,5 @@ RULES: Final[dict[F, Callable[[Sequence[Column_]], Column_]]] = {
     F.LN: lambda p: _finite(np.log(p[0])),
     F.EXP: lambda p: _finite(np.exp(p[0])),
     F.SQRT: lambda p: _finite(np.sqrt(p[0])),
-    F.TO_FLOAT: lambda p: p[0].astype(np.float64),
+    F.TO_FLOAT: _to_float,
 }

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from confide.exact import Number
 from confide.release.answer import Cost
+from confide.release.display import plain
 
 __all__ = ["Cell", "Figures", "Tabular", "figures_of", "percent", "plain"]
 
@@ -152,17 +153,6 @@ def _decimals(name: str, rows: list[dict[str, Any]], ends: list[dict[str, Any]])
     if not known:
         return FEW_DECIMALS
     return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(min(known)))))
-
-
-def plain(text: str) -> str:
-    r"""Return a text without anything that a terminal would obey.
-
-    >>> plain("a\x1b[2Jb")
-    'a\\x1b[2Jb'
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 def percent(share: Fraction, *, down: bool = False) -> str:

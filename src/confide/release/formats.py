@@ -22,12 +22,13 @@ def to_csv(answer: Tabular, confidence: float = 0.95) -> str:
     numbers and stay as they are.
     """
     ends = answer.interval_rows(confidence)
-    rows = [{**row, **end} for row, end in zip(answer.rows, ends, strict=True)]
-    names = list(rows[0]) if rows else list(answer.columns)
+    names, sides = answer.columns, list(ends[0]) if ends else []
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([_guard(name) for name in names])
-    writer.writerows([[_csv_value(row[name]) for name in names] for row in rows])
+    writer.writerow([_guard(name) for name in (*names, *sides)])
+    for row, end in zip(answer.rows, ends, strict=True):
+        values = [row[name] for name in names] + [end[side] for side in sides]
+        writer.writerow([_csv_value(value) for value in values])
     return file.getvalue()
 
 

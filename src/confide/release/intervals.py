@@ -186,12 +186,14 @@ def bootstrap(
     """Return an interval from what the same noise does to the estimate once more, group by group.
 
     ``compute`` gives the estimates of a group, by its place, from a table of its totals; ``noise``
-    gives a sample of the noise of a group.
+    gives a sample of the noise of a group. Where no estimate is known, the ends are NaN.
     """
     levels = [(1 - confidence) / 2, (1 + confidence) / 2]
     ends = np.empty((2, len(totals)))
     for place, row in enumerate(totals):
         centre = compute(place, row[None, :])[0]
-        below, above = np.nanquantile(compute(place, row + noise(place)) - centre, levels)
+        moved = compute(place, row + noise(place)) - centre
+        known = moved[~np.isnan(moved)]
+        below, above = np.quantile(known, levels) if len(known) else (np.nan, np.nan)
         ends[:, place] = centre - above, centre - below
     return ends[0], ends[1]

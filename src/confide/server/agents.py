@@ -13,6 +13,7 @@ from confide.client.refusals import NotSignedIn
 from confide.errors import Fault
 from confide.mcp import Asked, Asker, make_tools
 from confide.server import bodies, models, sessions
+from confide.server.entry import LONGEST
 from confide.server.estimates import estimate
 from confide.server.office import Caller, Office
 from confide.server.routes import answer_question, want_of
@@ -25,9 +26,6 @@ from confide.server.shapes import (
 from confide.server.strict_json import read_shape
 
 __all__ = ["AgentDoor", "OfficeAsker"]
-
-LONGEST: Final = 200
-
 
 PREVIEW: Final = TypeAdapter(models.Question)
 ASK: Final = TypeAdapter(models.Ask)
@@ -54,7 +52,7 @@ class OfficeAsker:
 
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return what was asked, newest first."""
-        found = self._office.entries(self._caller.name, limit, None)
+        found = self._office.entries(self._caller.analyst, limit, None)
         return [show_entry(entry).model_dump() for entry in found]
 
     def preview(self, asked: Asked) -> dict[str, Any]:
@@ -121,7 +119,7 @@ class AgentDoor:
         tools.streamable_http_app(
             json_response=True,
             stateless_http=True,
-            host="0.0.0.0",  # noqa: S104  # a name, not a bind
+            host="0.0.0.0",  # noqa: S104  # binds nothing: whatever host is named, tokens guard
         )
         async with tools.session_manager.run():
             self._tools = tools

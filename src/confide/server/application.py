@@ -15,7 +15,7 @@ from starlette.routing import Route
 from confide.client.refusals import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
 from confide.curator import Curator
 from confide.declare import Board, Service
-from confide.errors import ConfideError, Fault
+from confide.errors import ConfideError
 from confide.server import (
     board_page,
     board_routes,
@@ -27,8 +27,7 @@ from confide.server import (
     statistics_routes,
 )
 from confide.server.agents import AgentDoor
-from confide.server.boards import Boards
-from confide.server.gate import OURS, RETRY_SECONDS, Gate, refusal_body
+from confide.server.gate import RETRY_SECONDS, Gate, note, refusal_body
 from confide.server.office import Office
 from confide.server.strict_json import write_complaints
 from confide.server.tokens import TokenStore
@@ -49,8 +48,7 @@ def make_app(
     boards: Sequence[Board] = (),
 ) -> FastAPI:
     """Return the application in front of a curator, with the leaderboards that were declared."""
-    office = Office(curator, tokens, service or Service())
-    office.boards = Boards(boards)
+    office = Office(curator, tokens, service or Service(), boards)
     agents = AgentDoor(office)
 
     @asynccontextmanager
@@ -112,7 +110,7 @@ def _add_refusals(app: FastAPI) -> None:
     """Give every refusal its one shape."""
 
     def refuse(request: Request, error: ConfideError, status: int | None = None) -> Response:
-        request.state.code = error.code
+        note(request.scope, error)
         if not request.url.path.startswith(("/v1/", "/mcp")) and _is_browser(request):
             return _refuse_on_page(request, error, status or status_of(error))
         headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, NotReady) else {}
@@ -145,5 +143,4 @@ def _is_browser(request: Request) -> bool:
 def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Response:
     if isinstance(error, NotSignedIn):
         return RedirectResponse("/sign-in", 303)
-    told = OURS if isinstance(error, Fault) else error
-    return render(request, "problem.html", status=status, refusal=told)
+    return render(request, "problem.html", status=status, refusal=note(request.scope, error))

@@ -10,6 +10,7 @@ from confide.errors import ConfideError
 from confide.server.board_routes import Name
 from confide.server.boards import read_predictions
 from confide.server.entry import Working, caller_of_cookie
+from confide.server.gate import note
 from confide.server.office import Caller, Office
 from confide.server.page import check_origin
 from confide.server.views import render
@@ -39,10 +40,11 @@ async def submit(
     def work() -> HTMLResponse:
         try:
             score = office.boards.submit(name, read_predictions(predictions.decode("utf-8")))
-        except (ConfideError, UnicodeDecodeError) as error:
-            told = error if isinstance(error, ConfideError) else MalformedRequest("send UTF-8 text")
-            request.state.code = told.code
+        except UnicodeDecodeError:
+            told = note(request.scope, MalformedRequest("send UTF-8 text"))
             return _page(request, caller, office, refusal=told)
+        except ConfideError as error:
+            return _page(request, caller, office, refusal=note(request.scope, error))
         return _page(request, caller, office, score=score, scored=name)
 
     return await office.run_question(caller, work)

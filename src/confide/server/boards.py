@@ -62,7 +62,10 @@ def read_predictions(text: str) -> list[float]:
     >>> read_predictions("id,prediction\n1,0\n2,1\n")
     [0.0, 1.0]
     """
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    except csv.Error:
+        rows = []
     if rows and not _is_number(rows[0][-1]):
         rows = rows[1:]
     wrong = next((place for place, row in enumerate(rows) if not _is_number(row[-1])), None)

@@ -13,6 +13,7 @@ from confide.server.strict_json import read_json
 
 __all__ = [
     "COOKIE",
+    "LONGEST",
     "Asking",
     "Owning",
     "StrictRoute",
@@ -24,6 +25,7 @@ __all__ = [
 
 COOKIE: Final = "confide-token"
 LONGEST: Final = 200
+"""Characters of what may be a token at all."""
 BEARER: Final = HTTPBearer(auto_error=False, description="made by `confide token NAME`")
 
 

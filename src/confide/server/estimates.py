@@ -9,7 +9,7 @@ from typing import Any
 from confide.curator import Curator
 from confide.server import bodies
 from confide.server.office import Caller, Office
-from confide.server.shapes import show_cost, show_receipt
+from confide.server.shapes import show_cost, show_number, show_receipt
 
 __all__ = ["estimate"]
 
@@ -33,10 +33,10 @@ def _show(statistic: str, found: Any, confidence: float) -> bodies.Estimated:
         statistic=statistic,
         form=form,
         names=names,
-        values=[_finite(value) for value in values],
-        standard_errors=[_finite(error) for error in errors],
-        lows=[_finite(low) for low, _ in ends],
-        highs=[_finite(high) for _, high in ends],
+        values=[show_number(value) for value in values],
+        standard_errors=[show_number(error) for error in errors],
+        lows=[show_number(low) for low, _ in ends],
+        highs=[show_number(high) for _, high in ends],
         confidence=confidence,
         cost=show_cost(found.cost),
         receipt=show_receipt(found.receipt),
@@ -66,11 +66,11 @@ def _flatten(found: Any, confidence: float) -> Any:
             return "bins", names, found.value, found.standard_error, ends, {"edges": edges}
         case Comparison():
             ends = [found.interval(confidence)]
-            told = {"p_value": _finite(found.p_value)}
+            told = {"p_value": show_number(found.p_value)}
             name = " - ".join(found.groups)
             return "one", [name], [found.value], [found.standard_error], ends, told
         case Independence():
-            told = {"p_value": _finite(found.p_value)}
+            told = {"p_value": show_number(found.p_value)}
             return (
                 "one",
                 ["chi_square"],
@@ -81,7 +81,3 @@ def _flatten(found: Any, confidence: float) -> Any:
             )
         case _:
             raise TypeError("an estimate of an unknown kind")
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import secrets
-import traceback
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
@@ -13,10 +12,10 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from confide.client.refusals import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
-from confide.errors import BudgetExceeded, ConfideError, Fault
+from confide.errors import BudgetExceeded, ConfideError, Fault, place_of
 from confide.server.counts import Counts
 
-__all__ = ["HEADERS", "Gate", "next_multiple", "refusal_body"]
+__all__ = ["RETRY_SECONDS", "Gate", "next_multiple", "note", "refusal_body"]
 
 LOG: Final = logging.getLogger("confide.server")
 BODY_SECONDS: Final = 10
@@ -37,6 +36,19 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 OURS: Final = Fault("something on our side failed; the owner's log has it under the request's id")
+
+
+def note(scope: Scope, error: Exception) -> ConfideError:
+    """Keep for the log what a request ended with; return what its caller is told.
+
+    # Privacy: of a fault, or of what nobody foresaw, the log has the place and the caller nothing.
+    """
+    told = error if isinstance(error, ConfideError) else OURS
+    scope["state"]["code"] = told.code
+    if not isinstance(told, Fault):
+        return told
+    scope["state"]["failure"] = place_of(error)
+    return OURS
 
 
 def refusal_body(error: ConfideError) -> dict[str, Any]:
@@ -68,7 +80,7 @@ class Gate:
     leaves at a multiple of that time after its body arrived.
 
     # Privacy: the log tells who called which route and how it ended. It has no address, query,
-    # body, token, value or duration; of an unforeseen error it has the place, not the words.
+    # body, token, value or duration; of an error on our side it has the place, not the words.
     """
 
     def __init__(
@@ -87,11 +99,9 @@ class Gate:
             body = await self._read(scope, receive)
             visit.begin()
             await self._app(scope, _replay(body, receive), visit.send)
-        except ConfideError as error:
-            await visit.refuse(error)
         except Exception as error:  # noqa: BLE001  # whatever it is must not reach a caller
-            visit.note_failure(error)
-            await visit.refuse(OURS)
+            note(scope, error)
+            await visit.refuse(error if isinstance(error, ConfideError) else OURS)
         finally:
             visit.log(self._counts)
 
@@ -142,7 +152,7 @@ class _Visit:
     def __init__(self, scope: Scope, send: Send, after: Fraction) -> None:
         self._scope, self._send = scope, send
         self._after = after if scope["method"] == "POST" else Fraction(0)
-        self._id, self._status, self._failure = secrets.token_hex(8), 0, ""
+        self._id, self._status = secrets.token_hex(8), 0
         self._began = asyncio.get_running_loop().time()
         self._is_static = scope["path"].startswith("/static/")
         scope.setdefault("state", {})["request"] = self._id
@@ -172,7 +182,6 @@ class _Visit:
         """Send a refusal, unless an answer is on its way already."""
         if self._status:
             return
-        self._scope["state"]["code"] = error.code
         body = json.dumps(refusal_body(error)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if isinstance(error, NotReady):
@@ -182,12 +191,6 @@ class _Visit:
         start = {"type": "http.response.start", "status": status_of(error), "headers": headers}
         await self.send(start)
         await self.send({"type": "http.response.body", "body": body})
-
-    def note_failure(self, error: Exception) -> None:
-        """Keep where an unforeseen error came from, without its words, which may quote a row."""
-        frames = traceback.extract_tb(error.__traceback__)
-        places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
-        self._failure = f"{type(error).__name__} at {' '.join(places[-6:])}"
 
     def log(self, counts: Counts) -> None:
         """Write one line, and count."""
@@ -200,8 +203,7 @@ class _Visit:
             "route": path,
             "status": self._status,
             "caller": state.get("caller", ""),
-            **({"code": state["code"]} if "code" in state else {}),
-            **({"failure": self._failure} if self._failure else {}),
+            **{name: state[name] for name in ("code", "failure") if name in state},
         }
         LOG.info(json.dumps(line))
         counts.add("confide_requests_total", route=path, status=str(self._status))

@@ -1,15 +1,16 @@
 """What stands behind the routes: one curator, its tokens, and the rules of asking."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
-from confide.declare import Service
+from confide.declare import Board, Service
 from confide.errors import BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.ledger import Entry
 from confide.loss import Share
@@ -24,6 +25,9 @@ __all__ = ["Caller", "Office"]
 
 T = TypeVar("T")
 THREADS: Final = 16
+PAST: Final = {"share": 3}
+"""No share: at this cost nothing is answered but what is paid for already, an answer that was kept
+or a charge that waits under its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,13 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The analyst's name; limits and answers belong to it."""
+        """The name that the token was made for."""
         return self.token.name
+
+    @property
+    def analyst(self) -> str:
+        """Whose limits and answers they are in the ledger; the owner's are nobody's."""
+        return "" if self.is_owner else self.name
 
     @property
     def account(self) -> str:
@@ -56,9 +65,15 @@ class Caller:
 class Office:
     """Answers callers within their rights; everything that reads runs in threads of its own."""
 
-    def __init__(self, curator: Curator, tokens: TokenStore, service: Service) -> None:
+    def __init__(
+        self,
+        curator: Curator,
+        tokens: TokenStore,
+        service: Service,
+        boards: Sequence[Board] = (),
+    ) -> None:
         self.curator, self.tokens, self.service = curator, tokens, service
-        self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards()
+        self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards(boards)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
 
     def close(self) -> None:
@@ -74,24 +89,25 @@ class Office:
 
         The question goes on after that: its place is held until it is done, and its answer kept.
         """
-        place = self.turnstile.asking(caller.account)
-        place.__enter__()
+        place = ExitStack()
+        place.enter_context(self.turnstile.asking(caller.account))
 
         def whole() -> T:
-            try:
+            with place:
                 return work()
-            finally:
-                place.__exit__(None, None, None)
 
         task = asyncio.get_running_loop().run_in_executor(self._pool, whole)
-        try:
-            return await asyncio.wait_for(asyncio.shield(task), float(self.service.longest_wait))
-        except TimeoutError:
-            task.add_done_callback(lambda done: done.exception())
-            raise NotReady(
-                "the answer takes longer than callers are kept waiting; ask the same question, or "
-                "the same key, again in a while: it is charged once and its answer is kept"
-            ) from None
+        # Privacy: asyncio logs the words of an error that nobody has heard, and they may quote a
+        # row; whoever waited for this one may be gone by then.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.wait([task], timeout=float(self.service.longest_wait))
+        if task.done():
+            return task.result()
+        raise NotReady(
+            "this takes longer than callers are kept waiting, and goes on; ask again in a while "
+            "with the same key, which is charged once. Without a key, wait until GET /v1/answers "
+            "shows the question as answered: then it is free, and before it would be charged again"
+        )
 
     def sign_in(self, text: str) -> Caller:
         """Return whoever shows this token, once they are known and not too frequent."""
@@ -118,66 +134,59 @@ class Office:
         self, caller: Caller, sql: str, want: dict[str, Any], *, key: str | None, fresh: bool
     ) -> Answer:
         """Return an answer that is paid from the caller's part of the budget."""
-        curator = self.curator_of(caller)
-        if caller.token.limit is None:
-            answer = curator.sql(sql, fresh=fresh, key=key, **want)
-        else:
-            answer = self._ask_within(caller.token, curator, sql, want, key=key, fresh=fresh)
-        self.counts.add("confide_answers_total", reused="yes" if answer.reused else "no")
-        return answer
+        return self.pay(
+            caller,
+            want,
+            lambda curator, said: curator.sql(sql, fresh=fresh, key=key, **said),
+            price=lambda curator: Share.floor(curator.preview(sql, **want).cost.share),
+        )
 
-    def _ask_within(
+    def pay(
+        self,
+        caller: Caller,
+        want: dict[str, Any],
+        work: Callable[[Curator, dict[str, Any]], T],
+        *,
+        price: Callable[[Curator], Share] | None = None,
+    ) -> T:
+        """Return what some work gives, paid from the caller's part, and from their token's too.
+
+        ``price`` tells the share that the work takes, where the want alone does not.
+        """
+        curator, wanted = self.curator_of(caller), Want.of(want)
+        grant = price or (lambda asked: Prices(asked.terms, asked.ledger).grant(wanted))
+        if caller.token.limit is None:
+            found = work(curator, want)
+        else:
+            found = self._pay_within(caller.token, curator, work, grant)
+        self.counts.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
+        return found
+
+    def _pay_within(
         self,
         token: Token,
         curator: Curator,
-        sql: str,
-        want: dict[str, Any],
-        *,
-        key: str | None,
-        fresh: bool,
-    ) -> Answer:
-        """Return an answer that is paid from what a token was handed as well.
+        work: Callable[[Curator, dict[str, Any]], T],
+        price: Callable[[Curator], Share],
+    ) -> T:
+        """Return what some work gives, paid from what a token was handed as well.
+
+        What is paid for already comes first, so that it is free for a token with nothing left.
 
         # Privacy: the token is charged before the ledger, so a crash in between leaves less to
         # spend, never more; the charge is undone only where the ledger charged nothing.
         """
-        if not fresh and curator.kept(sql) is not None:
-            return curator.sql(sql, key=key, **want)  # free, now and for good
-        share = Share.floor(curator.preview(sql, **want).cost.share)
-        self.tokens.spend(token, share)
-        try:
-            answer = curator.sql(sql, fresh=fresh, key=key, share=share.fraction)
-        except Refusal:
-            self.tokens.give_back(token, share)
-            raise
-        if answer.reused:
-            self.tokens.give_back(token, share)
-        return answer
-
-    def pay(
-        self, caller: Caller, want: dict[str, Any], work: Callable[[Curator, dict[str, Any]], T]
-    ) -> T:
-        """Return what some work gives, paid from the caller's part, and from their token's too.
-
-        # Privacy: as in `_ask_within`, the token is charged first and given back only where the
-        # ledger charged nothing.
-        """
-        curator, token = self.curator_of(caller), caller.token
-        if token.limit is None:
-            return self._count(work(curator, want))
-        share = Prices(curator.terms, curator.ledger).grant(Want.of(want))
+        with suppress(BadDeclaration):
+            return work(curator, PAST)
+        share = price(curator)
         self.tokens.spend(token, share)
         try:
             found = work(curator, {"share": share.fraction})
-        except Refusal:
+        except (Refusal, BadDeclaration):
             self.tokens.give_back(token, share)
             raise
         if _is_reused(found):
             self.tokens.give_back(token, share)
-        return self._count(found)
-
-    def _count(self, found: T) -> T:
-        self.counts.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
         return found
 
     def preview(self, caller: Caller, sql: str, want: dict[str, Any]) -> Preview:
@@ -187,12 +196,12 @@ class Office:
     def budget(self, caller: Caller) -> BudgetState:
         """Return the budget as it stands for the caller, within a token's own limit."""
         state = self.curator_of(caller).budget
-        limit, spent, left = caller.token.limit, caller.token.spent, caller.token.left
-        if limit is None or left is None:
+        token = caller.token if caller.token.limit is None else self.tokens.reread(caller.token)
+        if token.limit is None or token.left is None:
             return state
-        rest = min(left, Share.floor(state.left.share) if state.left.share else Share(0))
+        rest = min(token.left, Share.floor(state.left.share) if state.left.share else Share(0))
         cost = self.curator.cost
-        return BudgetState(total=cost(limit), spent=cost(spent), left=cost(rest))
+        return BudgetState(total=cost(token.limit), spent=cost(token.spent), left=cost(rest))
 
     def entries(self, name: str | None, limit: int, before: int | None) -> list[Entry]:
         """Return charges, newest first: of one analyst, or of all."""
@@ -217,7 +226,7 @@ class Office:
         """Return an entry, or refuse it: not there and not yours sound alike."""
         found = self.curator.ledger.history(1, before=entry + 1)
         is_there = bool(found) and found[0].number == entry
-        if not is_there or not (caller.is_owner or found[0].question.analyst == caller.name):
+        if not is_there or not (caller.is_owner or found[0].question.analyst == caller.analyst):
             raise NotYours(f"entry {entry} is not one of your answers")
         return found[0]
 

@@ -9,6 +9,7 @@ from confide.client.refusals import MalformedRequest, NotYours
 from confide.errors import ConfideError
 from confide.server import models
 from confide.server.entry import Working, caller_of_cookie
+from confide.server.gate import note
 from confide.server.office import Caller, Office
 from confide.server.owner import TokenId, make_token
 from confide.server.page import check_origin
@@ -62,9 +63,11 @@ async def new_token(
         try:
             given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
             text, made = make_token(office, caller, models.NewToken.model_validate(given))
-        except (ValueError, ConfideError) as error:
-            told = error if isinstance(error, ConfideError) else MalformedRequest(WRONG)
+        except ValueError:
+            told = note(request.scope, MalformedRequest(WRONG))
             return _page(request, caller, office, refusal=told)
+        except ConfideError as error:
+            return _page(request, caller, office, refusal=note(request.scope, error))
         return _page(request, caller, office, text=text, made=made)
 
     return await office.run(work)

@@ -6,14 +6,15 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from confide.client.refusals import NotSignedIn, NotYours
+from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import Preview
 from confide.errors import ConfideError, Fault
 from confide.release import Answer
 from confide.release.figures import percent
 from confide.release.formats import to_csv
 from confide.server.entry import COOKIE, Working, caller_of_cookie
-from confide.server.gate import OURS
+from confide.server.gate import note
+from confide.server.models import LONGEST_SQL
 from confide.server.office import Caller, Office
 from confide.server.routes import Before, Entry
 from confide.server.shapes import show_tables
@@ -92,7 +93,7 @@ async def ask(
     caller: SignedIn,
     office: Working,
     *,
-    sql: Annotated[str, Form(max_length=100_000)] = "",
+    sql: Annotated[str, Form(max_length=LONGEST_SQL)] = "",
     by: Annotated[str, Form(max_length=10)] = "share",
     amount: Annotated[str, Form(max_length=60)] = "",
     step: Annotated[str, Form(max_length=10)] = "preview",
@@ -109,8 +110,10 @@ async def ask(
     try:
         outcome = await office.run_question(caller, work)
     except ConfideError as refusal:
-        outcome = {"refusal": OURS if isinstance(refusal, Fault) else refusal}
-        request.state.code = refusal.code
+        outcome = {"refusal": note(request.scope, refusal)}
+        # What may have been charged is taken up again by its key, and charged once.
+        if step == "ask" and isinstance(refusal, Fault | NotReady):
+            outcome["key"] = key
     if "hx-request" in request.headers:
         state = await office.run(lambda: office.budget(caller))
         given = {"form": form, "budget": state, "is_fragment": True, **outcome}
@@ -144,7 +147,7 @@ async def history(
     """Show what the caller asked, newest first."""
 
     def work() -> HTMLResponse:
-        found = office.entries(caller.name, SHOWN, before)
+        found = office.entries(caller.analyst, SHOWN, before)
         older = found[-1].number if len(found) == SHOWN else None
         return render(request, "history.html", caller, entries=found, before=older)
 
@@ -176,7 +179,7 @@ async def budget(request: Request, caller: SignedIn, office: Working) -> HTMLRes
 
     def work() -> HTMLResponse:
         state = office.budget(caller)
-        whose = None if caller.is_owner else caller.name
+        whose = None if caller.is_owner else caller.analyst
         newest = office.entries(whose, DRAWN, None)
         drawn = newest[::-1]
         first = state.left.share + sum(entry.share.fraction for entry in drawn)

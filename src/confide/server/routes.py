@@ -85,7 +85,7 @@ async def answers(
     """List the caller's own charges, newest first."""
 
     def work() -> models.Answers:
-        found = office.entries(caller.name, limit, before)
+        found = office.entries(caller.analyst, limit, before)
         return models.Answers(
             answers=[show_entry(entry) for entry in found],
             before=found[-1].number if len(found) == limit else None,

@@ -1,6 +1,5 @@
 """Choices, batches and watches on behalf of a caller, whichever door they came through."""
 
-import math
 from typing import Any
 
 from confide.client.refusals import NotYours
@@ -10,7 +9,7 @@ from confide.release import Answer
 from confide.release.selection import Choice
 from confide.server import bodies
 from confide.server.office import Caller, Office
-from confide.server.shapes import show_answer, show_cost, show_receipt
+from confide.server.shapes import show_answer, show_cost, show_number, show_receipt
 from confide.sessions import KeptWatch
 
 __all__ = ["ask_watch", "choose", "close_watch", "look_at_watch", "open_watch", "release"]
@@ -28,7 +27,7 @@ def choose(office: Office, caller: Caller, asked: bodies.Contest) -> bodies.Chos
     found = office.pay(caller, asked.cost(), ask)
     return bodies.Chosen(
         value=found.value,
-        regret=_finite(found.regret),
+        regret=show_number(found.regret),
         cost=show_cost(found.cost),
         receipt=show_receipt(found.receipt),
         reused=found.reused,
@@ -77,7 +76,7 @@ def _show(watch: KeptWatch) -> bodies.WatchOpened:
     return bodies.WatchOpened(
         watch=watch.receipt.entry,
         left=watch.left,
-        half_width=_finite(watch.half_width()),
+        half_width=show_number(watch.half_width()),
         cost=show_cost(watch.cost),
         receipt=show_receipt(watch.receipt),
         reused=watch.reused,
@@ -103,7 +102,3 @@ def _find(office: Office, caller: Caller, entry: int) -> KeptWatch:
 def _label(caller: Caller) -> str:
     """Return what tells an agent's sessions from those of its analyst."""
     return caller.token.id if caller.is_agent else ""
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -29,11 +29,17 @@ __all__ = [
     "show_budget",
     "show_cost",
     "show_entry",
+    "show_number",
     "show_preview",
     "show_receipt",
     "show_tables",
     "show_token",
 ]
+
+
+def show_number(value: float) -> float | None:
+    """Return a number, or nothing for one that JSON cannot hold."""
+    return float(value) if math.isfinite(value) else None
 
 
 def show_cost(cost: Cost) -> models.CostShown:
@@ -52,7 +58,7 @@ def show_answer(answer: Answer, confidence: float) -> models.Answered:
     return models.Answered(
         columns=list(answer.columns),
         rows=[{name: _cell(value) for name, value in row.items()} for row in answer.rows],
-        intervals=[{name: _end(value) for name, value in row.items()} for row in ends],
+        intervals=[{name: show_number(value) for name, value in row.items()} for row in ends],
         confidence=confidence,
         cost=show_cost(answer.cost),
         receipt=show_receipt(answer.receipt),
@@ -65,7 +71,8 @@ def show_preview(found: Preview) -> models.PreviewShown:
     return models.PreviewShown(
         cost=show_cost(found.cost),
         errors={
-            name: None if width is None else _end(width) for name, width in found.errors.items()
+            name: None if width is None else show_number(width)
+            for name, width in found.errors.items()
         },
         mechanisms=list(found.mechanisms),
         regret=found.regret,
@@ -166,10 +173,6 @@ def _cell(value: Any) -> models.Cell:
             return value.isoformat()
         case _:
             return value  # type: ignore[no-any-return]  # the other kinds are plain already
-
-
-def _end(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _when(microseconds: int) -> str | None:

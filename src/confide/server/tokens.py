@@ -127,6 +127,11 @@ class TokenStore:
         is_orphan = found.parent is not None and (above is None or not _token(above).is_live(now))
         return found if found.is_live(now) and not is_orphan else None
 
+    def reread(self, token: Token) -> Token:
+        """Return a token as it stands now: it may have been charged since it was shown."""
+        row = self._row(token.id)
+        return token if row is None else _token(row)
+
     def listed(self) -> list[Token]:
         """Return every token, newest first."""
         chosen = select(TOKENS).order_by(TOKENS.c.made.desc(), TOKENS.c.id)

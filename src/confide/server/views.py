@@ -59,6 +59,7 @@ EMPTY: Final[dict[str, Any]] = {
     "preview": None,
     "figures": None,
     "left_after": None,
+    "key": None,
     "is_fragment": False,
 }
 

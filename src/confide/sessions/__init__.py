@@ -4,7 +4,7 @@ A choice reads every candidate's score and a watch one value for each question, 
 was worked out, and charged, for the whole before the first reading.
 """
 
-from confide.desk import Call, Desk, Score
+from confide.desk import Score
 from confide.sessions.choice import choose_among, pair_candidates
 from confide.sessions.kept import KeptWatch
 from confide.sessions.methods import Watching
@@ -12,8 +12,6 @@ from confide.sessions.watch import FINENESS, Threshold, Watch
 
 __all__ = [
     "FINENESS",
-    "Call",
-    "Desk",
     "KeptWatch",
     "Score",
     "Threshold",

@@ -22,7 +22,8 @@ def pair_candidates(
     names = [] if isinstance(candidates, str) else list(candidates)
     if not 1 <= len(names) <= MOST_CANDIDATES or not all(isinstance(name, str) for name in names):
         raise BadDeclaration(
-            f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got {candidates!r}"
+            f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got "
+            f"{len(names):,} things of {type(candidates).__name__}"
         )
     if len(set(names)) != len(names):
         raise BadDeclaration("candidates must differ from each other, got one twice")

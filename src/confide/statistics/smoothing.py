@@ -1,67 +1,122 @@
 """A noisy histogram with less noise: waves that stand out of it are kept, the others shrunk."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy import fft
+from scipy import fft, linalg
 
 from confide.statistics.reading import Floats
 
-__all__ = ["smooth_counts"]
+__all__ = ["find_polynomials", "smooth_counts"]
 
-SMOOTHNESS: Final = (2.0, 4.0, 8.0)
+SMOOTHNESS: Final = (4.0, 8.0, 16.0)
 UNLIKELY: Final = -30.0
 LEAST: Final = 1e-12
 """Noise of a millionth of a row is no noise."""
+MOST_POLYNOMIALS: Final = 1_024
+"""With more bins their table would be large; then there are cosines alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """The counts in an orthonormal basis, without the constant, and the way back."""
+
+    numbers: Floats
+    back: Callable[[Floats], Floats]
 
 
 def smooth_counts(counts: Floats, variance: float) -> Floats:
     """Return counts by bin of which waves that are mostly noise are made smaller.
 
-    Law:     the cosine transform of the counts, with every number but the first multiplied by the
-             mean, over priors, of what is signal in it. A prior takes wave k of the population for
-             normal with variance h / (1 + (k / c)^s); there are many h, c and s, and each counts
-             as much as it makes the noisy counts likely. Noise is normal with the noise's variance
-             and that of sampling, the mean count, but with no more of the second than of the first.
+    Law:     the counts about their mean as sums of cosines, or of orthogonal polynomials, of rising
+             degree k. A prior takes one of these two, and wave k of the population for normal with
+             variance h / (1 + (k / c)^s); there are many h, c and s. Under a prior each wave is
+             multiplied by what is signal in it; the results of all priors are averaged, each
+             counting as much as it makes the noisy counts likely. Noise is normal with the noise's
+             variance and that of sampling, the mean count, but with no more of the second than of
+             the first.
     Claim:   costs nothing, keeps the sum of all counts, and leaves them as they are as noise goes
              to nothing. On average over populations drawn by a prior chosen at random, no function
              of the noisy counts is nearer to the population's, if noise and sampling are normal
-             with that variance in every wave.
-    Why:     a function of released numbers. The first number of the transform is the sum. The
-             transform is orthogonal, so it keeps distances, and independent noise of one variance
-             stays so; Laplace noise comes near to normal noise, as each number adds up all bins.
+             with that variance in every wave and the sum is taken as it is.
+    Why:     a function of released numbers. Every wave but the constant adds up to 0. Both
+             bases are orthonormal, so they keep distances, and independent noise of one variance
+             stays so; Laplace noise comes near to normal noise, as each wave adds up all bins.
              The mean given what is known is the nearest on average; under one prior it is the
              signal's part of each wave, and under several the mean of theirs, weighted by how
              likely each is given the counts. A prior under which a wave stands far above both its
              variance and the noise is unlikely beside a flat one, so no such wave is shrunk much.
+             Cosines are level at both ends, and a density with a slope there takes many of them,
+             but few polynomials.
     Source:  [LS72] for one prior, [LB06] for weights; docs/proofs/statistics.md.
     Checked: tests/statistics/test_smoothing.py.
     """
     if len(counts) == 1 or variance <= LEAST:
         return counts
-    waves = fft.dct(counts, norm="ortho")
-    sampling = min(variance, max(float(counts.mean()), 0.0))
-    waves[1:] *= _signal(waves[1:] ** 2 / (variance + sampling))
-    smoothed: Floats = fft.idct(waves, norm="ortho")
-    return smoothed
+    mean = float(counts.mean())
+    level = variance + min(variance, max(mean, 0.0))
+    views = _analyse(counts - mean)
+    largest = max(float((view.numbers**2).max()) for view in views) / level
+    weighed = [_weigh(view.numbers**2 / level, largest) for view in views]
+    highest = max(likely for likely, _ in weighed)
+    weights = [math.exp(likely - highest) for likely, _ in weighed]
+    parts = zip(weights, views, weighed, strict=True)
+    moved = sum(weight * view.back(view.numbers * signal) for weight, view, (_, signal) in parts)
+    return np.asarray(mean + moved / sum(weights))
 
 
-def _signal(squares: Floats) -> Floats:
-    """Return how much of each wave is signal, from squares in multiples of their noise."""
+def _analyse(centred: Floats) -> list[Waves]:
+    """Return numbers that add up to 0 as cosines and, unless there are too many, polynomials."""
+    cosines = Waves(fft.dct(centred, norm="ortho")[1:], _add_cosines)
+    if len(centred) > MOST_POLYNOMIALS:
+        return [cosines]
+    table = find_polynomials(len(centred))[:, 1:]
+    return [cosines, Waves(table.T @ centred, table.__matmul__)]
+
+
+def _add_cosines(numbers: Floats) -> Floats:
+    added: Floats = fft.idct(np.concatenate([[0.0], numbers]), norm="ortho")
+    return added
+
+
+@lru_cache(maxsize=4)
+def find_polynomials(count: int) -> Floats:
+    """Return values at 0, ..., count - 1 of orthonormal polynomials, a column for each degree.
+
+    Why: with w_x = x (count - x), the symmetric map that takes p to
+         w_x (p(x) - p(x - 1)) - w_(x + 1) (p(x + 1) - p(x)) needs no values outside, as w is 0 at
+         both ends, and takes x^d to d (d + 1) x^d and lower powers. So its eigenvectors, by rising
+         eigenvalue, are polynomials of rising degree, and orthogonal since it is symmetric.
+    """
+    places = np.arange(1.0, count)
+    weights = places * (count - places)
+    diagonal = np.concatenate([weights, [0.0]]) + np.concatenate([[0.0], weights])
+    found: Floats = linalg.eigh_tridiagonal(diagonal, -weights)[1]
+    return found
+
+
+def _weigh(squares: Floats, largest: float) -> tuple[float, Floats]:
+    """Return how likely waves are over all priors, as a logarithm, and how much of each is signal.
+
+    ``squares`` and ``largest`` are in multiples of the noise.
+    """
     shapes = _shapes(len(squares))
-    most = max(2, math.ceil(math.log(max(float(squares.max()), 1.0), 4.0)) + 1)
+    most = max(2, math.ceil(math.log(max(largest, 1.0), 4.0)) + 1)
     heights = [4.0**power for power in range(-1, most + 1)]
     likely = np.array([_likelihoods(squares, height * shapes) for height in heights])
-    likely -= likely.max()
-    weights = np.where(likely > UNLIKELY, np.exp(likely), 0.0)
+    highest = float(likely.max())
+    weights = np.where(likely - highest > UNLIKELY, np.exp(likely - highest), 0.0)
+    total = float(weights.sum())
     signal = np.zeros(len(squares))
-    for height, weight in zip(heights, weights / weights.sum(), strict=True):
+    for height, weight in zip(heights, weights / total, strict=True):
         used = weight > 0.0
         ratios = height * shapes[used]
         signal += weight[used] @ (ratios / (1.0 + ratios))
-    return signal
+    return highest + math.log(total), signal
 
 
 def _likelihoods(squares: Floats, ratios: Floats) -> Floats:

@@ -11,6 +11,7 @@ from confide.query.assembly import (
     check_key,
     check_outputs,
     check_sorted,
+    check_sorts,
     name_output,
 )
 from confide.query.canonical import describe
@@ -18,7 +19,7 @@ from confide.query.construction import check_condition, lift_keys
 from confide.query.names import Names
 from confide.query.scope import Scope
 from confide.query.sql.aggregates import read_statistic
-from confide.query.sql.rows import Here, read_expression
+from confide.query.sql.rows import Here, read_expression, read_whole
 from confide.query.sql.sources import Item, read_items, read_tables, read_where
 from confide.query.sql.statement import Statement, parse_statement
 from confide.query.tree import Expression, Order, Output, Query
@@ -107,10 +108,10 @@ def _find_key(node: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
 
 
 def _read_place(node: exp.Expr, count: int) -> int:
-    text = str(node.this)
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= count:
+    place = read_whole(node)
+    if place is None or not 1 <= place <= count:
         raise UnsupportedQuery(f"places of what is selected go from 1 to {count}")
-    return int(text[:9]) - 1
+    return place - 1
 
 
 def _read_output(
@@ -137,6 +138,8 @@ def _read_order(select: exp.Select, here: Here, outputs: list[Output]) -> tuple[
     if clause is None:
         return ()
     here.statement.expect(clause, "expressions")
+    with here.statement.placing(clause):
+        check_sorts(len(clause.expressions))
     return tuple(_read_sort(node, here, outputs) for node in clause.expressions)
 
 
@@ -167,8 +170,9 @@ def _read_limit(select: exp.Select, statement: Statement) -> int | None:
     if type(node) is not exp.Limit:
         raise statement.refuse(node, "write LIMIT and a number", "FETCH")
     statement.expect(node, "expression")
-    count = node.expression
-    text = str(count.this) if type(count) is exp.Literal and not count.is_string else ""
-    if not text.isdecimal() or not 1 <= int(text[:12]) <= MOST_ROWS:
-        raise statement.refuse(count, f"LIMIT takes a whole number from 1 to {MOST_ROWS:,}")
-    return int(text)
+    count = read_whole(node.expression)
+    if count is None or not 1 <= count <= MOST_ROWS:
+        raise statement.refuse(
+            node.expression, f"LIMIT takes a whole number from 1 to {MOST_ROWS:,}"
+        )
+    return count

@@ -22,7 +22,7 @@ from confide.query.sql.vocabulary import (
 )
 from confide.query.tree import Column, Expression, walk
 
-__all__ = ["Here", "find_named", "read_expression", "strip"]
+__all__ = ["Here", "find_named", "read_expression", "read_whole", "strip"]
 
 F = Function
 
@@ -70,6 +70,15 @@ def strip(node: exp.Expr) -> exp.Expr:
     while type(node) is exp.Paren:
         node = node.this
     return node
+
+
+def read_whole(node: exp.Expr) -> int | None:
+    """Return the whole number that a node writes out in digits; None if it is something else."""
+    text = str(node.this) if type(node) is exp.Literal and not node.args.get("is_string") else ""
+    if not text.isascii() or not text.isdecimal():
+        return None
+    # Python refuses to read very long numbers; one of 39 digits is too large for any use here.
+    return int((text.lstrip("0") or "0")[:39])
 
 
 def find_named(node: exp.Expr, here: Here) -> Column | Unit | None:
@@ -141,10 +150,9 @@ def _read_literal(node: exp.Expr, _here: Here) -> Expression:
     text = str(node.this)
     if node.args.get("is_string"):
         return make_literal(text)
-    if text.isascii() and text.isdecimal():
-        digits = text.lstrip("0") or "0"
-        # Python refuses to read very long numbers; a value of 39 digits is too large anyway.
-        return make_literal(int(digits[:39]))
+    number = read_whole(node)
+    if number is not None:
+        return make_literal(number)
     try:
         return make_literal(float(text))
     except ValueError:

@@ -14,7 +14,7 @@ from confide.query.names import Names
 from confide.query.scope import UNIT, Member, Unit, make_member
 from confide.query.sources import Pair, Tables, make_per_unit, start_tables
 from confide.query.sql.aggregates import read_statistic
-from confide.query.sql.rows import Here, find_named, read_expression, strip
+from confide.query.sql.rows import Here, find_named, read_expression, read_whole, strip
 from confide.query.sql.statement import Statement
 from confide.query.tree import Column, Expression, JoinKind, Output, walk
 
@@ -181,9 +181,8 @@ def _check_grouping(select: exp.Select, items: list[Item], here: Here) -> None:
         raise statement.refuse(select, SUBQUERY)
     statement.expect(group, "expressions")
     match group.expressions:
-        case [exp.Literal(is_string=False, this=str(place))] if place.isdecimal():
-            number = int(place[:9])
-            node = items[number - 1].node if 1 <= number <= len(items) else group.expressions[0]
+        case [only] if (place := read_whole(only)) is not None:
+            node = items[place - 1].node if 1 <= place <= len(items) else only
         case [exp.Column(table="") as column] if named := _aliased(column.name, items):
             node = named
         case [only]:

@@ -30,6 +30,7 @@ LONGEST: Final = 20_000
 DEEPEST: Final = 20
 LEVELS: Final = 60
 MOST_JOINS: Final = 16
+LONGEST_NAME: Final = 100
 CALLED: Final = re.compile(r"\w+\s*\(\s*\Z")
 STARTS: Final = frozenset({T.SELECT, T.WITH, T.FROM})
 PREFIXES: Final = frozenset(
@@ -111,7 +112,9 @@ class Statement:
             if places:
                 start = min(int(place["start"]) for place in places)
                 end = max(int(place["end"]) for place in places) + 1
-                if isinstance(at, exp.Func) and (name := CALLED.search(self.text, 0, start)):
+                # From the beginning of a long text the search would take the square of its length.
+                before = max(0, start - LONGEST_NAME)
+                if isinstance(at, exp.Func) and (name := CALLED.search(self.text, before, start)):
                     start = name.start()
                 return start, self._close(start, end)
             at = at.parent

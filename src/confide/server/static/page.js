@@ -66,7 +66,8 @@ function slide() {
   slider.closest(".script-only").hidden = false;
   const ends = () => ENDS[by.value];
   const setSlider = () => {
-    const value = parseFloat(amount.value) / (amount.value.includes("%") ? 100 : 1);
+    const [top, bottom = 1] = amount.value.split("/").map(parseFloat);
+    const value = top / bottom / (amount.value.includes("%") ? 100 : 1);
     const [low, high] = ends();
     if (value > 0) slider.value = 100 * Math.log(value / low) / Math.log(high / low);
   };

@@ -1,0 +1,101 @@
+"""Selections lose the columns that nobody asks for, and nothing else."""
+
+import duckdb
+import pytest
+import sqlglot
+from sqlglot import expressions as sql
+
+from confide.engines.fragments import narrow
+from confide.engines.views import name_lists, unfold_views
+
+ROWS = "(SELECT 1 AS u, 2 AS a, 3 AS b, NULL AS c UNION ALL SELECT 4, 5, 6, 7)"
+VIEW = f'SELECT "u" AS "u", "a" + 1 AS "a", "b" AS "b" FROM {ROWS} AS "r" WHERE "u" > 1'
+
+
+def parse(text: str) -> sql.Select:
+    """Return a selection as a tree."""
+    found = sqlglot.parse_one(text, dialect="duckdb")
+    assert isinstance(found, sql.Select)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        pytest.param(
+            'SELECT "u", "p", "q" FROM (SELECT "u", "a" AS "p", "b" AS "q" FROM "t") AS "x"',
+            ["u", "p"],
+            'SELECT "u", "p" FROM (SELECT "u", "a" AS "p" FROM "t") AS "x"',
+            id="below",
+        ),
+        pytest.param(
+            'SELECT *, "p" + 1 AS "r" FROM (SELECT "u", "p", "q", "s" FROM "t") AS "x"',
+            ["u", "r"],
+            'SELECT *, "p" + 1 AS "r" FROM (SELECT "u", "p" FROM "t") AS "x"',
+            id="through-a-star",
+        ),
+        pytest.param(
+            'SELECT "u", "p" FROM (SELECT "u", "p", "q", "s" FROM "t") AS "x" WHERE "q" > 1',
+            ["u"],
+            'SELECT "u" FROM (SELECT "u", "q" FROM "t") AS "x" WHERE "q" > 1',
+            id="in-a-condition",
+        ),
+        pytest.param(
+            'SELECT "u", SUM("p") AS "s", SUM("q") AS "w" '
+            'FROM (SELECT "u", "g", "p", "q" FROM "t") AS "x" GROUP BY "u", "g"',
+            ["u", "s"],
+            'SELECT "u", SUM("p") AS "s" FROM (SELECT "u", "g", "p" FROM "t") AS "x" '
+            'GROUP BY "u", "g"',
+            id="grouped",
+        ),
+        pytest.param(
+            'SELECT "a" FROM (SELECT "a" FROM "t") AS "x"',
+            [],
+            'SELECT 1 FROM (SELECT 1 FROM "t") AS "x"',
+            id="none",
+        ),
+    ],
+)
+def test_what_nobody_asks_for_is_left_out(text: str, names: list[str], expected: str) -> None:
+    """A narrowed selection has the columns asked for, at every depth, and all its conditions."""
+    assert expected == narrow(parse(text), names).sql("duckdb")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT "x"."a", "x"."u" FROM "v" AS "x"',
+        'SELECT COUNT(*) FROM "v"',
+        'SELECT "x"."a", "y"."b" FROM "v" AS "x" JOIN "v" AS "y" ON "x"."u" = "y"."u"',
+        'SELECT SUM("a") FROM (SELECT "A" FROM "v") AS "inner"',
+    ],
+)
+def test_a_view_gives_the_same_rows_in_place_of_its_name(text: str) -> None:
+    """A statement over a view and one with the view written out have the same rows."""
+    connection = duckdb.connect()
+    connection.execute(f'CREATE VIEW "v" AS {VIEW}')
+    written = parse(text)
+    unfold_views(written, {"v": parse(VIEW)})
+    unfolded = written.sql("duckdb")
+
+    assert '"v"' not in unfolded.replace('AS "v"', "")
+    assert connection.execute(text).fetchall() == connection.execute(unfolded).fetchall()
+
+
+def test_a_view_is_unfolded_without_what_is_not_asked_for() -> None:
+    """Columns of a view that a statement does not use are not in it."""
+    written = parse('SELECT "a" FROM "v"')
+    unfold_views(written, {"v": parse(VIEW)})
+
+    assert f'SELECT "a" FROM (SELECT "a" + 1 AS "a" FROM {ROWS} AS "r" WHERE "u" > 1) AS "v"' == (
+        written.sql("duckdb")
+    )
+
+
+def test_lists_are_said_by_their_names() -> None:
+    """A cast to a list that has a name names it; lists without one and other types stay."""
+    text = "SELECT TRY_CAST(a AS ENUM('x', 'y')), TRY_CAST(a AS ENUM('y')), CAST(a AS TEXT) FROM t"
+    written = parse(text)
+    name_lists(written, {("x", "y"): "list 0", (): "list 1"})
+
+    assert text.replace("ENUM('x', 'y')", '"list 0"') == written.sql("duckdb")
