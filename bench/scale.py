@@ -18,7 +18,6 @@ of what was measured there before, and table and picture of docs/scale.md are wr
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -171,6 +170,13 @@ def cpu_seconds() -> float:
     return sum(spent[place] for place in ours)
 
 
+def most_megabytes() -> float:
+    """Return the most memory that this process held; getrusage would count its parent's too."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    [line] = [line for line in status if line.startswith("VmHWM:")]
+    return int(line.split()[1]) / 2**10
+
+
 def run_side(engine: str, source: str, side: str, place: int, rounds: int) -> None:
     """Print the best time of one side, and the most memory of this process."""
     race = RACES[place]
@@ -184,8 +190,7 @@ def run_side(engine: str, source: str, side: str, place: int, rounds: int) -> No
         before = cpu_seconds()
         times.append((sales.seconds(lambda: run(text)), cpu_seconds() - before))
     best, cpu = (min(column) for column in zip(*times, strict=True))
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(json.dumps({"seconds": best, "cpu": cpu, "megabytes": most}))
+    print(json.dumps({"seconds": best, "cpu": cpu, "megabytes": most_megabytes()}))
 
 
 # All sides, in turn.
