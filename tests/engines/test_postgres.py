@@ -33,6 +33,7 @@ from confide.errors import BadDeclaration, Fault
 from support.places import pair_tables, read_exactly
 from support.postgres import Postgres, cut_connection
 from support.warehouses import Warehouse
+from support.written import write_down_statements
 
 BUDGET: Final = Budget(100, 1e-6)
 COUNT: Final = "SELECT COUNT(*) AS n FROM visits"
@@ -72,15 +73,7 @@ def owner_log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
 def test_several_processes_read_a_table(warehouse: Warehouse) -> None:
     """Neither fences nor cuts keep the server from reading a table in several processes at once."""
     curator = open_curator(warehouse, max_rows_per_unit=5, max_groups_per_unit=2)
-    engine: Any = curator._engine
-    written: list[str] = []
-    run = engine._rows
-
-    def write_down(statement: str) -> Any:
-        written.append(statement)
-        return run(statement)
-
-    engine._rows = write_down
+    written = write_down_statements(curator)
     curator.sql("SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward", epsilon=1)
     with warehouse.connect() as connection:
         for name in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):

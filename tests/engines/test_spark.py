@@ -27,6 +27,7 @@ from confide.query.sql import read_sql
 from support.entropy import SeededEntropy
 from support.places import SHARE, read_exactly
 from support.spark import Spark
+from support.written import write_down_statements
 
 MUCH: Final = Budget(1e12)
 ROWS: Final = pa.table(
@@ -274,14 +275,7 @@ def test_a_unit_with_very_many_rows_is_cut_before_it_moves(spark: Spark) -> None
     )
     curator = Curator([declared], budget=MUCH)
     engine: Any = curator._engine
-    written: list[str] = []
-    run = engine._rows
-
-    def write_down(statement: str) -> Any:
-        written.append(statement)
-        return run(statement)
-
-    engine._rows = write_down
+    written = write_down_statements(curator)
     answer = curator.sql("SELECT k, COUNT(*) AS n, SUM(n) AS s FROM t GROUP BY k", epsilon=1e9)
     plan = engine._spark.sql(f"EXPLAIN {written[-1]}").collect()[0][0]
     first, *rest = plan.split("WindowGroupLimit")
