@@ -5,15 +5,18 @@ are measured in steps of which one row is 2b, for a quantile of level a/b.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confide.errors import UnsupportedQuery
-from confide.loss import BoundedRangeLoss, Loss
+from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan.cells import Cells
 from confide.plan.grants import find_epsilon, take_part
@@ -22,19 +25,36 @@ from confide.query.tree import Expression
 __all__ = ["End", "Histogram", "Quantile", "plan_quantile", "read_level"]
 
 MOST_PARTS: Final = 10**6
-VALUE_PART: Final = Fraction(9, 10)
+ENDS_PARTS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
+"""Which parts of a quantile's loss may pay for the ends of its interval; the last if not pure."""
 MISS: Final = 0.025
+ENOUGH: Final = 0.0235
+"""Ends are sharp enough if they miss a quantile so often when they aim at it."""
 MARGIN: Final = Fraction(3, 2)
+FLAT_MARGIN: Final = Fraction(1, 2)
 ROUGH: Final = Fraction(1, 8)
 """Ends are flat only where one row is at most this part of their noise."""
 UNSEEN: Final = math.log(4_000)
 EXTREME: Final = Fraction(1, 3)
 LARGEST_ROW: Final = 100.0
 LARGEST_SHIFT: Final = 2**60
-POINTS: Final = 2_000
-EVENED: Final = Fraction(5, 2)
-"""How much noise, on either side, the rows weigh together with which a row is averaged."""
-MOST_BESIDE: Final = 8
+POINTS: Final = 100
+SPARE: Final = Fraction(1, 256)
+"""Which part of the value's epsilon pays for averages in doubles."""
+SLOPE: Final = Fraction(3, 10)
+FREE_SLOPE: Final = Fraction(1, 2)
+"""How fast averages decay with rank, as a part of how fast weights fall; and where no slope costs
+anything."""
+LEAST_FALL: Final = Fraction(1, 50)
+LEAST_OF_EACH: Final = Fraction(1, 5)
+MOST_FALL: Final = Fraction(3)
+"""Rows are averaged only where weights fall by so much for half a row, in logarithms; what falls
+more slowly takes longer, which groups pay for one by one."""
+NORMAL: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
+
+
+_Value = tuple[Exponential, Fraction, PureLoss | BoundedRangeLoss]
+"""How a value is chosen, how fast averages decay, and what both cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +86,31 @@ class Quantile:
 
     Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, with a
              probability in proportion to its weight times exp(-rate * gap), where gap is the
-             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)], and rows lie where they
-             do once each is averaged with ``beside`` neighbours on either side (`average_rows`).
-             The low end is chosen likewise, from rows as they are, by ``ends``, among the cells
-             up to the value's and the end of the range, which weighs 39 times as much as all
-             cells: at the rank r - shift, and at most 2bn - edge. Where it is flat, cells above
-             that rank have gap 0. The high end mirrors it.
-    Claim:   over all groups together the choice of the value has log-ratios within an interval of
-             length epsilon, whichever rows a unit has, and so has the pair of ends, given the
-             value; so they cost what was granted.
-    Why:     one row more moves r by 2a, and by d = 2a or 2b where an edge counts, and each of L and
-             L + m by 0 or 1, of averaged rows too. The gap of a cell then moves by at most d if
-             both stay, by 2b - d if both grow, and by the larger of the two otherwise. So the
-             value's gaps of a group move within an interval of twice max(2a, 2b - 2a) for each
-             row. Flat gaps of low ends move by 0 to 2a for cells below the row and by 0 to 2a - 2b
-             for the others; a row above the value thus moves those of low ends by 0 to 2a and
-             those of high ends within an interval of 2b, and one below the value mirrors it:
-             2b + max(2a, 2b - 2a) in all. An extreme level has one end that is not flat: 4b + 2b.
-             Without flat ends it is twice that of the value, or once that and 4b for an extreme
-             level. The sum over groups of a unit's rows is at most its limit, and what log-ratios
-             of independent choices may span adds up. A row replaced within a group leaves n, and
-             moves gaps by at most 2b, flat ones of an end all the same way; when it goes from one
-             group to another, both move.
+             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]; with a decay it is a
+             place among averaged rows instead, by the law of `average_rows`. The low end is a
+             cell likewise, from rows as they are, by ``ends``, among the cells up to the value's
+             and the end of the range, which weighs 39 times as much as all cells: at the rank
+             r - shift, and at most 2bn - edge. Where it is flat, cells above that rank have gap 0.
+             The high end mirrors it.
+    Claim:   over all groups together the value costs ``loss``, whichever rows a unit has, and the
+             pair of ends, given the value, has log-ratios within an interval of the length of its
+             epsilon; so they cost what was granted.
+    Why:     one row more moves r by 2a, and each of L and L + m by 0 or 1. The gap of a cell then
+             moves by at most 2a if both stay, by 2b - 2a if both grow, and by the larger of the
+             two otherwise: by at most d = max(2a, 2b - 2a). So the value's log-ratios of a group
+             span 2 rate d for each row, averaged or not. Averaged, they are also within the
+             rate d of the weight and the decay d / b + (rate b)^2 / 8 of the sum of weights. Flat
+             gaps of low ends move by 0 to 2a for cells below the row and by 0 to 2a - 2b for the
+             others; a row above the value thus moves those of low ends by 0 to 2a and those of
+             high ends within an interval of 2b, and one below the value mirrors it: 2b + d in
+             all. An extreme level has one end that is not flat, whose rank moves by up to 2b
+             where an edge counts: 4b + 2b. Without flat ends it is 4d, or 4b + 2d for an extreme
+             level. The sum over groups of a unit's rows is at most its limit. A row replaced
+             within a group leaves n, and moves ranks by at most 2b, flat gaps of an end all the
+             same way; when it goes from one group to another, both move.
     Source:  [MT07], [DDR20] for the bounded range; [Smi11] for quantiles; docs/proofs/quantiles.md.
-    Checked: tests/plan/test_quantiles.py (all log-ratios on random neighbours).
+    Checked: tests/plan/test_quantiles.py and tests/release/test_averages.py (log-ratios on random
+             neighbours).
     """
 
     histogram: int
@@ -98,7 +119,8 @@ class Quantile:
     ends: Exponential
     low: End
     high: End
-    beside: int
+    decay: Fraction
+    loss: PureLoss | BoundedRangeLoss
 
 
 def read_level(level: Fraction | None) -> Fraction:
@@ -126,76 +148,171 @@ def plan_quantile(
 
     ``rows`` is how many rows a unit may have.
     """
-    top, bottom = level.numerator, level.denominator
-    common, row = 2 * max(top, bottom - top), 2 * bottom
-    is_low, is_high = level <= EXTREME, level >= 1 - EXTREME
+    bottom, row = level.denominator, 2 * level.denominator
+    moved, units = _move(level), rows
+    if neighbours is Neighbours.REPLACE:
+        moved, units = (moved, 2 * rows) if is_grouped else (row, rows)
+    least = LEAST_OF_EACH if is_grouped else LEAST_FALL
+    reach = partial(_reach, rows=rows, neighbours=neighbours, is_grouped=is_grouped)
 
-    def make_choice(added: int, replaced: int, part: Fraction) -> Exponential:
+    def plan_both(part: Fraction) -> tuple[_Value, Exponential, bool, _Near]:
+        value = _plan_value(moved, units, bottom, take_part(granted, 1 - part), least)
         epsilon = find_epsilon(take_part(granted, part), BoundedRangeLoss)
-        if neighbours is Neighbours.REPLACE:
-            added = 2 * added if is_grouped else replaced
-        return Exponential(Fraction(added * rows, 2), epsilon)
+        ends, is_flat = _plan_ends(level, epsilon, reach)
+        return value, ends, is_flat, _Near.of(value[0], ends, row, value[1])
 
-    choice = make_choice(2 * common, 2 * row, VALUE_PART)
-    span, moved = (3 * row, 3 * row) if is_low or is_high else (row + common, 2 * row)
-    ends = make_choice(span, moved, 1 - VALUE_PART)
-    is_flat = ends.rate * row <= ROUGH
-    if not is_flat:
-        inner = row if is_low or is_high else common
-        ends = make_choice(2 * inner + 2 * common, 4 * row, 1 - VALUE_PART)
+    def is_enough(part: Fraction) -> bool:
+        *_, is_flat, near = plan_both(part)
+        return near.is_sharp(is_flat=is_flat)
+
+    several = ENDS_PARTS[:-1] if isinstance(granted, PureLoss) else ()
+    part = next(filter(is_enough, several), ENDS_PARTS[-1])
+    (choice, decay, loss), ends, is_flat, near = plan_both(part)
     low, high = (
-        _aim(choice, ends, row, is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
-        for is_extreme in (is_high, is_low)
+        near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
+        for is_extreme in (level >= 1 - EXTREME, level <= EXTREME)
     )
-    return Quantile(histogram, level, choice, ends, low, high, _count_beside(choice, row))
+    return Quantile(histogram, level, choice, ends, low, high, decay, loss)
 
 
-def _count_beside(choice: Exponential, row: int) -> int:
-    """Return with how many rows on either side a row is averaged before the value is chosen."""
-    return min(MOST_BESIDE, math.floor(EVENED / (choice.rate * row)))
+def _move(level: Fraction) -> int:
+    """Return by how many steps one row more moves ranks at most."""
+    return 2 * max(level.numerator, level.denominator - level.numerator)
 
 
-def _aim(
-    choice: Exponential, ends: Exponential, row: int, *, is_flat: bool, is_extreme: bool
-) -> End:
-    """Return where an end is aimed; an extreme one keeps away from the end of all rows."""
-    doublings = round(math.log2(choice.rate / ends.rate), 3)
-    size = float(f"{min(float(ends.rate * row), LARGEST_ROW):.2g}")
-    aside = size / (8 if _count_beside(choice, row) else 4)
-    apart = Fraction(_find_shift(doublings, aside, is_flat=is_flat))
-    margin = MARGIN * row
-    edge = min(math.ceil(Fraction(UNSEEN) / ends.rate), LARGEST_SHIFT)
-    shift = min(math.ceil(apart / ends.rate + margin), LARGEST_SHIFT)
-    return End(shift, edge if is_extreme else None, is_flat)
+def _reach(
+    added: int, replaced: int, *, rows: int, neighbours: Neighbours, is_grouped: bool
+) -> Fraction:
+    """Return half of what a unit's rows span, if one that is added or replaced spans so much."""
+    if neighbours is Neighbours.REPLACE:
+        added = 2 * added if is_grouped else replaced
+    return Fraction(added * rows, 2)
+
+
+def _plan_ends(
+    level: Fraction, epsilon: Fraction, reach: Callable[[int, int], Fraction]
+) -> tuple[Exponential, bool]:
+    """Return how sharp the ends of the interval are, and whether they are flat."""
+    row, common, is_extreme = 2 * level.denominator, _move(level), not EXTREME < level < 1 - EXTREME
+    span, replaced = (3 * row, 3 * row) if is_extreme else (row + common, 2 * row)
+    ends = Exponential(reach(span, replaced), epsilon)
+    if ends.rate * row <= ROUGH:
+        return ends, True
+    inner = row if is_extreme else common
+    return Exponential(reach(2 * inner + 2 * common, 4 * row), epsilon), False
+
+
+def _plan_value(moved: int, units: int, half: int, granted: Loss, least: Fraction) -> _Value:
+    """Return how sharp the choice of the value is, how fast averages decay, and what both cost.
+
+    A row moves ranks by up to ``moved`` steps, of which half a row has ``half``, and a unit may do
+    so ``units`` times. Where weights fall by less than ``least`` for half a row, or too fast, rows
+    are not averaged, and decay is 0.
+
+    Why: a row costs rate moved (1 + SLOPE), and (rate half)^2 / 8 where half a row is not all that
+         ranks move by. The rate at which the first term alone costs epsilon is more than that
+         returned, so in the second it is more than is needed.
+    """
+    epsilon = find_epsilon(granted, BoundedRangeLoss)
+    reach, is_pure = Fraction(units * moved), isinstance(granted, PureLoss)
+    plain = Exponential(reach, epsilon)
+    choice = Exponential(reach, epsilon * (1 - SPARE))
+    if is_pure:
+        first = reach * (1 + SLOPE)
+        second = Fraction(units * half**2, 8) if moved != half else Fraction(0)
+        rate = choice.epsilon / (first + second * choice.epsilon / first)
+        choice = Exponential(reach, 2 * reach * rate)
+    fall = choice.rate * half
+    if not least <= fall <= MOST_FALL:
+        return plain, Fraction(0), plain.loss
+    return (
+        choice,
+        fall * (SLOPE if is_pure else FREE_SLOPE),
+        (PureLoss(epsilon) if is_pure else plain.loss),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """How far a value is from the quantile, beside how sharp the ends of its interval are.
+
+    Distances are in ranks times the ends' rate; the value's rate is 2**doublings times that.
+    ``aside`` is where the value falls between rows, and ``spread`` the deviation of averages.
+    """
+
+    ends: Exponential
+    row: int
+    doublings: float
+    aside: float
+    spread: float
+
+    @classmethod
+    def of(cls, choice: Exponential, ends: Exponential, row: int, decay: Fraction) -> "_Near":
+        """Return it for a value and ends.
+
+        Why: where rows are spread evenly by chance, the place of the t-th row from another varies
+             by t, and the average of both sides with weights that decay by 2 decay for a row by
+             1 / (8 decay). Of that the average has the part 1 - (decay / fall)^2, nearly.
+        """
+        size = float(f"{min(float(ends.rate * row), LARGEST_ROW):.2g}")
+        doublings = round(math.log2(choice.rate / ends.rate), 3)
+        if not decay:
+            return cls(ends, row, doublings, size / 4, 0.0)
+        averaged = 1.0 - float(2 * decay / (choice.rate * row)) ** 2
+        spread = round(averaged * math.sqrt(1.0 / (8.0 * float(decay))), 2)
+        return cls(ends, row, doublings, 0.0, size * spread)
+
+    def is_sharp(self, *, is_flat: bool) -> bool:
+        """Return whether an end that aims at the quantile misses it nearly as often as it may."""
+        return _count_misses(self._beyond(), 0.0, is_flat=is_flat) >= ENOUGH
+
+    def aim(self, *, is_flat: bool, is_extreme: bool) -> End:
+        """Return where an end is aimed; an extreme one keeps away from the end of all rows."""
+        shift = Fraction(_find_shift(self._beyond(), is_flat=is_flat))
+        edge = min(math.ceil(Fraction(UNSEEN) / self.ends.rate), LARGEST_SHIFT)
+        margin = (FLAT_MARGIN if is_flat else MARGIN) * self.row
+        steps = min(math.ceil(shift / self.ends.rate + margin), LARGEST_SHIFT)
+        return End(steps, edge if is_extreme else None, is_flat)
+
+    def _beyond(self) -> tuple[float, float, float]:
+        return self.doublings, self.aside, self.spread
 
 
 @lru_cache(maxsize=64)
-def _find_shift(doublings: float, aside: float, *, is_flat: bool) -> float:
-    """Return how far out an end must aim to miss the exact quantile no more often than MISS.
-
-    The distance is in ranks times the end's rate; the value's rate is 2**doublings times that.
-
-    Why: where rows are dense, the rank of the value follows a two-sided exponential law about the
-         quantile's; ``aside`` is added for where it falls between rows, a quarter of a row, or an
-         eighth where rows are averaged, by what intervals then hold. It lies above by
-         some u in half of all releases; the low end, chosen below the value, then lies between
-         with a chance that is integrated over u, by the midpoint rule. Aimed d too low, a flat
-         end has the weight u + d above its aim, of which u is between, and 1 below:
-         u / (1 + d + u). Another end has a two-sided exponential law cut off at the value:
-         e^-d (1 - e^-u) / (2 - e^(-d-u)).
-    """
-    u = aside - np.log((np.arange(POINTS) + 0.5) / POINTS) / 2.0**doublings
-
-    def miss(apart: float) -> float:
-        if is_flat:
-            return float(0.5 * np.mean(u / (1.0 + apart + u)))
-        fall, t = math.exp(-apart), np.exp(-u)
-        return float(0.5 * fall * np.mean((1.0 - t) / (2.0 - fall * t)))
-
+def _find_shift(beyond: tuple[float, float, float], *, is_flat: bool) -> float:
+    """Return how far out an end must aim to miss the exact quantile no more often than MISS."""
     low, high = 0.0, 40.0
-    if miss(low) <= MISS:
+    if _count_misses(beyond, low, is_flat=is_flat) <= MISS:
         return low
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if miss(middle) > MISS else (low, middle)
+        is_near = _count_misses(beyond, middle, is_flat=is_flat) > MISS
+        low, high = (middle, high) if is_near else (low, middle)
     return high
+
+
+def _count_misses(beyond: tuple[float, float, float], apart: float, *, is_flat: bool) -> float:
+    """Return how often an end that aims so far out lies between the quantile and the value.
+
+    Why: where rows are dense, the rank of the value follows a two-sided exponential law about that
+         of averaged rows, which is taken to be normal about the quantile's with the deviation
+         ``spread``; ``aside`` is added for where it falls between rows, a quarter of a row unless
+         they are averaged. It lies above by some u in half of all releases; the low end, chosen
+         below the value, then lies between with a chance that is integrated over u, by the
+         midpoint rule. Aimed d too low, a flat end has the weight u + d above its aim, of
+         which u is between, and 1 below: u / (1 + d + u). Another end has a two-sided
+         exponential law cut off at the value: e^-d (1 - e^-u) / (2 - e^(-d-u)).
+    """
+    u = _list_distances(*beyond)
+    if is_flat:
+        return float(0.5 * np.mean(u / (1.0 + apart + u)))
+    fall, t = math.exp(-apart), np.exp(-u)
+    return float(0.5 * fall * np.mean((1.0 - t) / (2.0 - fall * t)))
+
+
+@lru_cache(maxsize=64)
+def _list_distances(doublings: float, aside: float, spread: float) -> NDArray[np.float64]:
+    """Return how far a value is from the quantile, in equally likely cases."""
+    size = -np.log((np.arange(POINTS) + 0.5) / POINTS) / 2.0**doublings
+    distances: NDArray[np.float64] = np.abs(np.add.outer(spread * np.array(NORMAL), size)).ravel()
+    return aside + distances

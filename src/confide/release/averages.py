@@ -1,124 +1,136 @@
-"""Rows averaged with those beside them in rank, so that a choice sees evener gaps between them."""
+"""Rows averaged with those beside them in rank, so that gaps between them change slowly.
 
+Each row counts as two halves, spread over its cell with the others of that cell. Halves are
+numbered in order. Below the first and above the last, outside the range, others go on that no row
+has, a small step apart.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confide.engines.sealed import Integers, Pair
-from confide.plan import Cells
+from confide.plan import Cells, Quantile
 
-__all__ = ["average_rows"]
+__all__ = ["Averaged", "average_rows", "count_columns"]
 
-NEAR: Final = 32
-"""Rows further away than this part of all cells are taken to lie that near."""
+DEEPEST: Final = 60
+"""No place of the range weighs less than exp(-60) times the most that one can weigh."""
 
-Mask = NDArray[np.bool_]
+SCORED: Final = 92.0
+"""Stretches of ranks that weigh less than exp(-92) are left out: nothing beside exp(-60)."""
+
+FORGOTTEN: Final = 48.0
+"""Averages leave out halves of weights below exp(-48): of 2^62 steps a hundredth of a step."""
+
+TOP_BITS: Final = 62
+APART: Final = 2**13 - 2
+"""Halves are so many steps apart or more."""
+
+FINE_BITS: Final = 14
+MOST_BITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Blocks:
-    """Cells in order, group after group, and how many rows of it each holds."""
+class Averaged:
+    """Stretches between averaged halves, one row a group.
 
-    cells: Integers
-    rows: Integers
-    group: Integers
-
-    def __getitem__(self, kept: Mask | Integers) -> "_Blocks":
-        return _Blocks(self.cells[kept], self.rows[kept], self.group[kept])
-
-
-def average_rows(groups: Sequence[Pair], cells: Cells, beside: int) -> list[Pair]:
-    """Return for each group the cells of its rows once each row is averaged with its neighbours.
-
-    Law:     let x_j be the cell of row j of n in order, with x_j the first cell for j < 1 and the
-             last for j > n. Row j moves to y_j, the rounded mean of x_j and, for each t from 1 to
-             ``beside``, of max(x_(j-t), x_j - near) and min(x_(j+t), x_j + near).
-    Claim:   one row more in a group makes the number of its y below a cell, and of those up to
-             it, greater by 0 or 1.
-    Why:     y_j = f(x_(j-k), ..., x_(j+k)), with the same f for all j, that falls with none of
-             its arguments. One row more leaves x_j for those before it, and gives x_(j-1) to
-             those after, itself lying between: x_(j-1) <= x'_j <= x_j for every j. So
-             y_(j-1) <= y'_j <= y_j. If y_j is below a cell then so is y'_j, for j = 1 to n; if
-             y'_j is, then so is y_(j-1), for j = 1 to n + 1.
-    Source:  docs/proofs/quantiles.md.
-    Checked: tests/release/test_averages.py (all neighbours of random rows).
+    ``places`` are where they begin and end, in steps of which one weight of a cell has 2^bits;
+    ``scores`` are how far their ranks are from the quantile's, below zero. ``whole`` is where the
+    range ends, and ``deepest`` the score that all places of the range have besides.
     """
-    near = cells.count // NEAR
-    if not beside or not near:
-        return list(groups)
-    blocks, is_own = _line_up(groups, cells.count - 1, beside)
-    is_still = is_own & _find_still(blocks, beside)
-    is_seen = ~is_still
-    is_seen[1:] |= ~is_still[:-1]
-    is_seen[:-1] |= ~is_still[1:]
-    moved = _average(blocks[is_seen], (is_own & ~is_still)[is_seen], beside, near)
-    return _gather(moved, blocks[is_still], cells.count, len(groups))
+
+    places: Integers
+    scores: Integers
+    bits: int
+    whole: int
+    deepest: int
 
 
-def _line_up(groups: Sequence[Pair], top: int, beside: int) -> tuple[_Blocks, Mask]:
-    """Return the cells of all groups, and which hold rows.
+def _reach(quantile: Quantile) -> tuple[int, int]:
+    """Return how many halves are scored, and how many are seen, on either side of the rank."""
+    fall = float(quantile.choice.rate) * quantile.level.denominator
+    scored = math.ceil(SCORED / fall) + 1
+    return scored, scored + math.ceil(FORGOTTEN / float(quantile.decay)) + 1
 
-    On either side of a group stands the first or the last cell, as often as it can be averaged.
+
+def count_columns(quantile: Quantile) -> int:
+    """Return how many numbers a group takes."""
+    return 2 * _reach(quantile)[1] + 1
+
+
+def average_rows(groups: Sequence[Pair], cells: Cells, quantile: Quantile) -> Averaged:
+    """Return the stretches between averaged halves of rows, with their scores.
+
+    Law:     let x_j be the place of half j, and A = exp(-rate b), B = exp(-decay). It moves to
+             y_j, the sum over t of w_t x_(j+t), where w_t is 1 - p times B^|t| (1 - B) / (1 + B),
+             and p more for t = 0, with p = A/B ((1 - B) / (1 - A))^2. A place from y_j to y_(j+1)
+             weighs exp(-rate |b j - r|), and exp(-60) besides if it is in the range.
+    Claim:   one row more moves b j - r by at most d = max(2a, 2b - 2a) for each place, and the
+             sum Z of all weights by a factor within exp(+-(decay d / b + (rate b)^2 / 8)), of
+             which the last term is 0 for the median.
+    Why:     x_(j-2) <= x'_j <= x_j, hence the same of y. With gaps g_i = x_(i+1) - x_i a stretch
+             is the sum of w_t g_(j+t), so Z is the sum of g_i phi(i - r / b), where phi is the
+             sum of w_t exp(-rate b |s - t|). That is exp(-decay |s|) times a constant for whole
+             s, and between them less by at most a factor of cosh(rate b / 2).
+    Source:  docs/proofs/quantiles.md, also for what doubles may do to it.
+    Checked: tests/release/test_averages.py.
     """
-    sizes = np.array([len(filled) for filled, _ in groups])
-    ends = np.cumsum(sizes + 2) - 1
-    is_own = np.ones(int(ends[-1]) + 1, dtype=np.bool_)
-    is_own[ends] = is_own[ends - sizes - 1] = False
-    cells, rows = np.zeros(len(is_own), np.int64), np.full(len(is_own), beside)
-    cells[ends] = top
-    cells[is_own] = np.concatenate([filled for filled, _ in groups])
-    rows[is_own] = np.concatenate([counted for _, counted in groups])
-    return _Blocks(cells, rows, np.repeat(np.arange(len(groups)), sizes + 2)), is_own
+    level, bottom = quantile.level, quantile.level.denominator
+    total = int(cells.start(np.array([cells.count]))[0])
+    bits = TOP_BITS - total.bit_length()
+    most = 2 ** min(bits - FINE_BITS, MOST_BITS)
+    clipped = [(filled, np.minimum(rows, most)) for filled, rows in groups]
+    ranks = [2 * level.numerator * (int(rows.sum()) - 1) + bottom for _, rows in clipped]
+    centre = np.array([rank // bottom for rank in ranks], dtype=np.int64)[:, None]
+    aside = np.array([rank % bottom for rank in ranks], dtype=np.int64)[:, None]
+    scored, seen = _reach(quantile)
+    x = _place(clipped, cells, centre + np.arange(-seen, seen + 1), bits)
+    places = _average(x, quantile)[:, seen - scored : seen + scored + 1]
+    scores = -np.abs(np.arange(-scored, scored) * bottom - aside)
+    deepest = -math.ceil(DEEPEST / quantile.choice.rate)
+    return Averaged(places, scores, bits, total << bits, deepest)
 
 
-def _find_still(blocks: _Blocks, beside: int) -> Mask:
-    """Mark cells none of whose rows move: they hold more rows than are beside, next to such cells.
+def _place(groups: Sequence[Pair], cells: Cells, halves: Integers, bits: int) -> Integers:
+    """Return where halves of some numbers lie, for each group a row of them, without gaps."""
+    filled, rows = (np.concatenate([one[side] for one in groups]) for side in range(2))
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(2 * rows)])
+    sizes = np.array([len(one[0]) for one in groups])
+    last = np.cumsum(sizes)
+    before, after = upto[last - sizes][:, None], upto[last][:, None]
+    number, whole = halves + before, int(cells.start(np.array([cells.count]))[0]) << bits
+    x = np.where(halves < 1, (halves - 1) * APART, whole + (number - after) * APART)
+    is_row = (halves >= 1) & (number <= after)
+    first = np.repeat(np.maximum(number[:, 0], before[:, 0] + 1) - 1, sizes)
+    end = np.repeat(np.minimum(number[:, -1], after[:, 0]), sizes)
+    listed = np.maximum(np.minimum(upto[1:], end) - np.maximum(upto[:-1], first), 0)
+    used = np.flatnonzero(listed)
+    start = cells.start(filled[used])
+    width = (cells.start(filled[used] + 1) - start) << bits
+    entry = np.repeat(np.arange(len(used)), listed[used])
+    part = (number[is_row] - upto[used][entry]) / (2.0 * rows[used] + 1.0)[entry]
+    x[is_row] = (start << bits)[entry] + np.rint(width[entry] * part).astype(np.int64)
+    return x
 
-    Why: of the 2k + 1 rows that are averaged at least k + 1 lie in the cell and the others in the
-         cells next to it, so the mean is off by at most k / (2k + 1), and rounded away.
+
+def _average(x: Integers, quantile: Quantile) -> Integers:
+    """Return averages of places, each with those in its row of the table.
+
+    Sums are over gaps, which are at least zero, so that no digits cancel.
     """
-    is_long = blocks.rows >= beside
-    is_next = (np.diff(blocks.cells) == 1) & is_long[1:] & is_long[:-1]
-    is_still = blocks.rows > beside
-    is_still[:-1] &= is_next
-    is_still[1:] &= is_next
-    is_still[[0, -1]] = False
-    return is_still
-
-
-def _average(blocks: _Blocks, is_moved: Mask, beside: int, near: int) -> _Blocks:
-    """Return where the rows of some cells move; the others are seen beside them.
-
-    Of rows in one cell only those that others are near are listed one by one: the middle one of
-    2 * beside + 1 is as many as are left.
-    """
-    width = 2 * beside + 1
-    listed = np.minimum(blocks.rows, width)
-    rows = np.repeat(is_moved.astype(np.int64), listed)
-    is_more = is_moved & (blocks.rows > width)
-    rows[(np.cumsum(listed) - listed)[is_more] + beside] = blocks.rows[is_more] - 2 * beside
-    x, last = np.repeat(blocks.cells, listed), len(rows) - beside
-    middle = x[beside:last]
-    low, high, total = middle - near, middle + near, middle.copy()
-    for apart in range(1, beside + 1):
-        total += np.maximum(x[beside - apart : last - apart], low)
-        total += np.minimum(x[beside + apart : last + apart], high)
-    means = (2 * total + width) // (2 * width)
-    group = np.repeat(blocks.group, listed)[beside:last]
-    return _Blocks(means, rows[beside:last], group)[rows[beside:last] > 0]
-
-
-def _gather(moved: _Blocks, still: _Blocks, count: int, groups: int) -> list[Pair]:
-    """Return the cells of each group, each once and in order, with the rows in it."""
-    places = np.concatenate([one.group * count + one.cells for one in (moved, still)])
-    order = np.argsort(places, kind="stable")
-    places, rows = places[order], np.concatenate([moved.rows, still.rows])[order]
-    first = np.flatnonzero(np.diff(places, prepend=-1))
-    counted = np.add.reduceat(rows, first) if len(first) else rows
-    borders = np.searchsorted(places[first], count * np.arange(1, groups))
-    return list(
-        zip(np.split(places[first] % count, borders), np.split(counted, borders), strict=True)
-    )
+    decay = float(quantile.decay)
+    fall = float(quantile.choice.rate) * quantile.level.denominator
+    own = math.exp(decay - fall) * (math.expm1(-decay) / math.expm1(-fall)) ** 2
+    gaps: Any = np.diff(x, axis=1).astype(np.float64)
+    turns = decay * np.arange(x.shape[1])
+    none = np.zeros((len(x), 1))
+    below = np.hstack([none, np.cumsum(gaps * np.exp(turns[:-1]), axis=1)]) * np.exp(-turns)
+    ahead = np.cumsum((gaps * np.exp(-turns[:-1] - decay))[:, ::-1], axis=1)[:, ::-1]
+    above = np.hstack([ahead, none]) * np.exp(turns)
+    part = (1.0 - own) / (1.0 + math.exp(-decay))
+    moved: Integers = np.rint((above - below) * part).astype(np.int64)
+    return x + moved

@@ -13,7 +13,7 @@ from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE
 from confide.noise import Entropy, uniform_below
 from confide.plan import Cells, Plan, Quantile
-from confide.release.averages import average_rows
+from confide.release.averages import average_rows, count_columns
 from confide.release.estimates import Floats
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "read_cells",
     "read_ends",
     "score_ends",
-    "score_values",
     "spread_ends",
 ]
 
@@ -97,10 +96,10 @@ def choose_each(
     """
     chosen: list[Chosen] = []
     some: list[Pair] = []
-    widest, apiece = 0, 2 * (2 * quantile.beside + 1)
+    widest, least = 0, count_columns(quantile) if quantile.decay else 0
     for one in counts:
         widest = max(widest, len(one[0]))
-        if some and (len(some) + 1) * (apiece * widest + 1) > AT_ONCE:
+        if some and (len(some) + 1) * (2 * widest + 1 + least) > AT_ONCE:
             chosen += _choose_some(some, quantile, cells, entropy)
             some, widest = [], len(one[0])
         some.append(one)
@@ -112,14 +111,15 @@ def _choose_some(
 ) -> list[Chosen]:
     """Return the chosen cells of groups whose stretches are laid side by side, one row a group."""
     row = 2 * quantile.level.denominator
-    evened = [Ranks.of(one, cells, row) for one in average_rows(groups, cells, quantile.beside)]
-    exact = [Ranks.of(one, cells, row) for one in groups] if quantile.beside else evened
+    exact = [Ranks.of(one, cells, row) for one in groups]
     choose = partial(_choose, cells=cells, entropy=entropy)
     first, last = np.zeros(len(groups), np.int64), np.full(len(groups), cells.count)
-    breaks = _stack([ranks.breaks for ranks in evened], cells.count)
-    scores = _stack([score_values(ranks, quantile) for ranks in evened], 0)
-    value = choose(breaks, scores, (first, last), None, choice=quantile.choice)
     breaks = _stack([ranks.breaks for ranks in exact], cells.count)
+    if quantile.decay:
+        value = _choose_averaged(groups, quantile, cells, entropy)
+    else:
+        scores = _stack([ranks.scores(ranks.rank_of(quantile)) for ranks in exact], 0)
+        value = choose(breaks, scores, (first, last), None, choice=quantile.choice)
     scored = [score_ends(ranks, quantile) for ranks in exact]
     lows, highs = (_stack([each[place] for each in scored], 0) for place in range(2))
     low_end = np.array([each[0][0] for each in scored]), -1
@@ -137,9 +137,24 @@ def _stack(rows: Sequence[Integers], fill: int) -> Integers:
     return table
 
 
-def score_values(ranks: Ranks, quantile: Quantile) -> Integers:
-    """Return the scores of all stretches for the value, from the ranks of averaged rows."""
-    return ranks.scores(ranks.rank_of(quantile))
+def _choose_averaged(
+    groups: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
+) -> Integers:
+    """Return for each group the cell of a place that is chosen from averaged rows.
+
+    Places outside the range count as its first or last cell.
+    """
+    averaged = average_rows(groups, cells, quantile)
+    every = np.ones((len(groups), 1), np.int64)
+    widths = np.hstack([np.diff(averaged.places, axis=1), averaged.whole * every])
+    scores = np.hstack([averaged.scores, averaged.deepest * every])
+    starts = np.hstack([averaged.places[:, :-1], 0 * every])
+    found = quantile.choice.choose_each(scores, widths, entropy=entropy)
+    chosen = np.empty(len(found), dtype=np.int64)
+    for row, stretch in enumerate(found.tolist()):
+        place = int(starts[row, stretch]) + uniform_below(int(widths[row, stretch]), entropy)
+        chosen[row] = cells.find(min(max(place, 0), averaged.whole - 1) >> averaged.bits)
+    return chosen
 
 
 def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
