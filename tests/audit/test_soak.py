@@ -34,7 +34,7 @@ def test_a_plan_that_falls_short_is_found(
     """With plans for nine tenths of what a unit can move, the same rounds find some that does."""
 
     def are_near(plan: Plan, moved: Iterable[Moved]) -> bool:
-        return all(one.boxes <= plan.reach.boxes * Fraction(9, 10) for one in moved)
+        return all(one.part(plan) <= Fraction(9, 10) for one in moved)
 
     monkeypatch.setattr(soak, "passes", are_near)
 

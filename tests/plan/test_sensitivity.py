@@ -1,12 +1,13 @@
 """How far one unit can move the exact totals of a question: checked on databases, not believed.
 
 Random questions are asked of 200 pairs of neighbouring databases at once (support/people.py), from
-plan to engine. What changed is measured as `Reach` says it: in each group the greatest change of a
-total, in units of what one row can change it by; then added up over groups, or squared and added.
+plan to engine. What changed is measured as `Reach` says it, as a part of what is planned for one
+world alone: in each group the greatest change of a total, added up over groups; and for each total
+the squares of its changes, added up.
 """
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -21,13 +22,16 @@ from confide.mechanisms import Neighbours
 from support.entropy import SeededEntropy
 from support.grammar import draw_question
 from support.people import Limits, Person, change_one, declare_worlds, draw_worlds
-from support.reach import WORLDS, Pair, passes
+from support.reach import WORLDS, Pair, measure, passes
 
 QUESTIONS: Final = 8
 SALT: Final = "grain"
 LIMITS: Final = (Limits(1, 1, unique=True), Limits(1, 1), Limits(3, 2), Limits(4, 4), Limits(6, 1))
 BUDGETS: Final = (Budget(100), Budget(100, 1e-6))
 SHARES: Final = ("1", "1/100", "1/100000")
+BLANK: Final = dict.fromkeys(
+    ("age", "cost", "price", "ward", "place", "smoker", "day", "words", "tag")
+)
 
 
 def open_pair(before: Table, after: Table, neighbours: Neighbours, budget: Budget) -> Pair:
@@ -73,49 +77,85 @@ def test_no_unit_moves_the_totals_further_than_planned(
         assert passes(plan, pair.compare(plan).values()), text
 
 
+@dataclass(frozen=True, slots=True)
+class Corner:
+    """A unit that moves the totals of a question as far as any, and the reach of each total."""
+
+    wanted: str
+    before: tuple[dict[str, Any], ...]
+    after: tuple[dict[str, Any], ...]
+    reaches: tuple[tuple[int, int], ...]
+    limits: Limits = LIMITS[1]
+    key: str = ""
+
+
+OLD, YOUNG, CHEAP, DEAR, MIDDLE = (
+    {"age": 120.0},
+    {"age": 0.0},
+    {"cost": -50.0},
+    {"cost": 1_000.0},
+    {"cost": 475.0},
+)
+IN_A, IN_B = {"ward": "A"}, {"ward": "B"}
+BOTH: Final = "COUNT(*) AS n, COUNT(DISTINCT pid) AS u"
 CORNERS: Final = {
-    "COUNT(*)": ({"age": 120.0}, None, 1, 1),
-    "AVG(age)": ({"age": 120.0}, {"age": 0.0}, 2, 4),
-    "SUM(age)": ({"age": 120.0}, None, 1, 1),
-    "VAR_SAMP(cost)": ({"cost": -50.0}, {"cost": 475.0}, 2, 4),
-    "COUNT(DISTINCT pid)": ({"age": 1.0}, None, 1, 1),
+    "count": Corner("COUNT(*) AS n", (OLD,), (), ((1, 1),)),
+    "sum": Corner("SUM(age) AS s", (OLD,), (), ((1, 1),)),
+    "units": Corner("COUNT(DISTINCT pid) AS n", (OLD,), (), ((1, 1),)),
+    "many rows, one group": Corner(BOTH, (IN_A,) * 3, (), ((3, 9), (1, 1)), Limits(3, 1), "ward"),
+    "many rows, no group": Corner(BOTH, (OLD,) * 3, (), ((3, 9), (1, 1)), Limits(3, 2)),
+    "two groups": Corner(BOTH, (IN_A, IN_B), (), ((2, 4), (2, 2)), Limits(2, 2), "ward"),
+    "count, replaced": Corner("COUNT(age) AS n", (OLD,), (CHEAP,), ((1, 1),)),
+    "sum, replaced": Corner("SUM(cost) AS s", (CHEAP,), (DEAR,), ((1, 1),)),
+    "mean, replaced": Corner("AVG(age) AS m", (OLD,), (YOUNG,), ((1, 1), (1, 1))),
+    "variance, replaced": Corner("VAR_SAMP(cost) AS v", (CHEAP,), (MIDDLE,), ((1, 1),) * 3),
+    "counts, replaced": Corner("COUNT(*) AS n", (IN_A,), (IN_B,), ((2, 2),), key="ward"),
+    "rows and units, replaced": Corner(
+        BOTH, (IN_A,) * 3, (IN_B,) * 3, ((6, 18), (2, 2)), Limits(3, 1), "ward"
+    ),
+    "means, replaced": Corner(
+        "AVG(age) AS m", (IN_A | OLD,), (IN_A | YOUNG,), ((2, 2), (2, 4)), key="ward"
+    ),
+    "units of two keys, replaced": Corner(
+        "COUNT(DISTINCT pid) AS n",
+        ({"smoker": True},),
+        ({"smoker": False},),
+        ((2, 2),),
+        Limits(2, 2),
+        "smoker",
+    ),
 }
 
 
-@pytest.mark.parametrize("statistic", CORNERS)
-def test_some_unit_moves_the_totals_as_far_as_planned(
-    statistic: str, rng: np.random.Generator
-) -> None:
+@pytest.mark.parametrize("name", CORNERS)
+def test_some_unit_moves_the_totals_as_far_as_planned(name: str, rng: np.random.Generator) -> None:
     """The reach is not too large: units with extreme rows attain it, in sum and in squares."""
-    row, other, rows, squares = CORNERS[statistic]
-    limits = Limits(1, 1)
-    blank = dict.fromkeys(
-        ("age", "cost", "price", "ward", "place", "smoker", "day", "words", "tag")
+    corner = CORNERS[name]
+    before, after = (
+        [Person(f"{world}:0", world, tuple(BLANK | row for row in rows)) for world in range(WORLDS)]
+        for rows in (corner.before, corner.after)
     )
-    people = [Person(f"{world}:0", world, ({**blank, **row},)) for world in range(WORLDS)]
-    after = [Person(one.pid, one.world, ({**blank, **other},)) for one in people] if other else []
-    neighbours = Neighbours.REPLACE if other else Neighbours.ADD_REMOVE
     pair = open_pair(
-        declare_worlds(people, limits, rng),
-        declare_worlds(after, limits, rng),
-        neighbours,
+        declare_worlds(before, corner.limits, rng),
+        declare_worlds(after, corner.limits, rng),
+        Neighbours.REPLACE if corner.after else Neighbours.ADD_REMOVE,
         Budget(100),
     )
-    plan = pair.plan(f"SELECT world, {statistic} AS n FROM visits GROUP BY world")
-    moved = pair.compare(plan)[7]
+    keys = ", ".join(filter(None, ["world", corner.key]))
+    plan = pair.plan(f"SELECT {keys}, {corner.wanted} FROM visits GROUP BY {keys}")
+    boxes, *squares = measure(plan, pair.compare(plan)[7].exact)
 
-    assert (rows, squares) == (plan.reach.boxes, plan.reach.squares)
-    assert (Fraction(rows), Fraction(squares)) == (moved.boxes, moved.squares)
+    assert corner.reaches == tuple((reach.boxes, reach.squares) for reach in plan.reaches)
+    assert [Fraction(1)] * 2 == [boxes, max(squares)]
 
 
 def test_random_units_come_close_to_the_reach(rng: np.random.Generator) -> None:
     """The random neighbours do bind: some attain the planned sum and the planned squares."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan("SELECT world, COUNT(*) AS n FROM visits GROUP BY world")
-    moved = pair.compare(plan).values()
+    used = [measure(plan, one.exact) for one in pair.compare(plan).values()]
 
-    assert plan.reach.boxes == max(one.boxes for one in moved)
-    assert plan.reach.squares == max(one.squares for one in moved)
+    assert [Fraction(1)] * 2 == list(map(max, zip(*used, strict=True)))
 
 
 QUESTION: Final = (

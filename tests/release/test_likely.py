@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 from confide.curator import Curator
 from confide.declare import ROW, Budget, Int, Table
 from confide.loss import GaussianLoss, PureLoss
-from confide.plan import Measure, Total
 from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.release.likely import likely_counts
 from confide.release.noise import draw_noise
 from support.entropy import SeededEntropy
 
-ROWS: Final = Total(Measure.ROWS, None, None)
-OTHERS: Final = Total(Measure.UNITS, None, None)
+COUNT: Final = Reach(1, 1, 1)
 NOISES: Final = {
-    "laplace": noise_for((ROWS,), Reach(1, 1), PureLoss(1)),
-    "box": noise_for((ROWS, OTHERS), Reach(1, 1), PureLoss(1)),
-    "gaussian": noise_for((ROWS,), Reach(1, 1), GaussianLoss(Fraction(1, 2))),
+    "laplace": noise_for([COUNT], PureLoss(1)),
+    "box": noise_for([COUNT, COUNT], PureLoss(1)),
+    "gaussian": noise_for([COUNT], GaussianLoss(Fraction(1, 2))),
 }
 
 
@@ -62,7 +60,7 @@ def test_likely_counts_are_counts(noisy: list[int], name: str) -> None:
 @pytest.mark.parametrize("epsilon", ["1/1000", "1000000"])
 def test_any_noise_will_do(epsilon: str) -> None:
     """With hardly any noise counts stay as they are; with very much they are finite still."""
-    noise: TotalNoise = noise_for((ROWS,), Reach(1, 1), PureLoss(epsilon))
+    noise: TotalNoise = noise_for([COUNT], PureLoss(epsilon))
     counts = np.array([0.0, 3.0, 7.0, 10_000.0])
     found = likely_counts(counts, noise, 0)
 

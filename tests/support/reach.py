@@ -1,21 +1,22 @@
 """How far the exact totals of neighbouring databases lie apart, measured as `Reach` says it."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import truediv
+from operator import sub, truediv
 from typing import Final
 
 from confide.curator import Curator
 from confide.engines import SqlEngine, open_sealed
 from confide.ledger import Hold
 from confide.loss import Share
-from confide.plan import Plan
+from confide.plan import DeclaredKeys, Plan
+from confide.plan.noise import noise_for, reach_of
 from confide.query.sql import read_sql
 from confide.query.tree import Value
 from confide.release.noise import round_to_steps
 
-__all__ = ["WORLDS", "Moved", "Pair", "passes"]
+__all__ = ["WORLDS", "Moved", "Pair", "measure", "passes"]
 
 WORLDS: Final = 200
 SHARE: Final = Share.floor("1/100")
@@ -25,49 +26,51 @@ Groups = dict[tuple[Value, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far the totals of one world moved; ``shown`` is the same in rounded noise steps."""
+    """How far the totals of one world moved, group by group and total by total, in sides.
 
-    boxes: Fraction
-    squares: Fraction
-    shown_boxes: Fraction
-    shown_squares: Fraction
+    ``shown`` is the same after rounding to noise steps.
+    """
+
+    exact: tuple[tuple[Fraction, ...], ...] = ()
+    shown: tuple[tuple[Fraction, ...], ...] = ()
+
+    def part(self, plan: Plan) -> Fraction:
+        """Return how much of the planned reach was used: 1 where some unit attains it."""
+        return max(used for changes in (self.exact, self.shown) for used in measure(plan, changes))
+
+
+def measure(plan: Plan, changes: Sequence[Sequence[Fraction]]) -> list[Fraction]:
+    """Return the parts used: of the sum over groups, and of each total's squares."""
+    sums = [
+        max(abs(z) / reach.boxes for z, reach in zip(group, plan.reaches, strict=True))
+        for group in changes
+    ]
+    squares = [
+        sum((group[place] ** 2 for group in changes), Fraction(0)) / reach.squares
+        for place, reach in enumerate(plan.reaches)
+    ]
+    return [sum(sums, Fraction(0)), *squares]
 
 
 def _measure(plan: Plan, before: Groups, after: Groups) -> dict[Value, Moved]:
     """Return for each world how far its totals moved."""
-    sides = [total.per_row for total in plan.totals]
+    sides, steps = [Fraction(reach.side) for reach in plan.reaches], plan.noise.steps
+    cuts = list(map(truediv, sides, steps))
     nothing = (0,) * len(sides)
-    moved: dict[Value, Moved] = dict.fromkeys(range(WORLDS), Moved(*[Fraction(0)] * 4))
+    moved: dict[Value, Moved] = dict.fromkeys(range(WORLDS), Moved())
     for group in before.keys() | after.keys():
         old, new = before.get(group, nothing), after.get(group, nothing)
-        exact = _greatest(old, new, sides)
-        steps = plan.noise.steps
-        shown = _greatest(
-            map(round_to_steps, old, steps),
-            map(round_to_steps, new, steps),
-            map(truediv, sides, steps),
-        )
+        exact = tuple(map(truediv, map(sub, new, old), sides))
+        rounded = map(sub, map(round_to_steps, new, steps), map(round_to_steps, old, steps))
+        shown = tuple(map(truediv, rounded, cuts))
         so_far = moved[group[0]]
-        moved[group[0]] = Moved(
-            so_far.boxes + exact,
-            so_far.squares + exact**2,
-            so_far.shown_boxes + shown,
-            so_far.shown_squares + shown**2,
-        )
+        moved[group[0]] = Moved((*so_far.exact, exact), (*so_far.shown, shown))
     return moved
-
-
-def _greatest(old: Iterable[int], new: Iterable[int], sides: Iterable[int | Fraction]) -> Fraction:
-    return max(abs(b - a) / Fraction(side) for a, b, side in zip(old, new, sides, strict=True))
 
 
 def passes(plan: Plan, moved: Iterable[Moved]) -> bool:
     """Tell whether no world moved further than the plan says."""
-    return all(
-        max(one.boxes, one.shown_boxes) <= plan.reach.boxes
-        and max(one.squares, one.shown_squares) <= plan.reach.squares
-        for one in moved
-    )
+    return all(one.part(plan) <= 1 for one in moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,18 @@ class Pair:
     after: SqlEngine
 
     def plan(self, text: str, share: str = "1/100") -> Plan:
-        """Return how the curator would answer."""
+        """Return how the curator would answer, with the reach and the steps for a single world.
+
+        A world has one in 200 of the declared keys, which is less reach than for all of them.
+        """
         query = read_sql(text, self.curator._names)
-        return self.curator._plan(query, Share.floor(share))
+        plan = self.curator._plan(query, Share.floor(share))
+        if not isinstance(plan.keys, DeclaredKeys):
+            return plan
+        answered, rest = divmod(len(plan.keys.groups), WORLDS)
+        assert rest == 0, "the first key is the world"
+        reaches = reach_of(plan.totals, plan.contribution, self.curator.neighbours, answered)
+        return replace(plan, reaches=reaches, noise=noise_for(reaches, plan.loss))
 
     def compare(self, plan: Plan) -> dict[Value, Moved]:
         """Return how far apart the totals of each world are."""

@@ -13,7 +13,7 @@ from confide.loss import BoundedRangeLoss, Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan.grants import calibrate, find_epsilon, take_part
 from confide.plan.noise import Reach, TotalNoise, noise_for
-from confide.plan.totals import Measure, Total, ValueGrid
+from confide.plan.totals import ValueGrid
 
 __all__ = ["BlockReading", "choose_rank", "grid_of_bounds", "sum_noise"]
 
@@ -34,9 +34,7 @@ def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
     return ValueGrid(low, (high - low) / FINENESS, 0, FINENESS)
 
 
-def sum_noise(
-    widths: Sequence[int], grids: Sequence[ValueGrid], neighbours: Neighbours, granted: Loss
-) -> TotalNoise:
+def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> TotalNoise:
     """Return noise for the sums over blocks of results that lie so many steps above their least.
 
     Claim:   costs ``granted``.
@@ -45,12 +43,9 @@ def sum_noise(
     Source:  [NRS07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_aggregate.py.
     """
-    reach = Reach(1, 1) if neighbours is Neighbours.ADD_REMOVE else Reach(2, 4)
-    totals = tuple(
-        Total(Measure.VALUE, None, None, ValueGrid(grid.centre, grid.step, 0, max(1, width)))
-        for width, grid in zip(widths, grids, strict=True)
-    )
-    return noise_for(totals, reach, calibrate(granted))
+    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    reaches = [Reach(max(1, width), moved, moved**2) for width in widths]
+    return noise_for(reaches, calibrate(granted))
 
 
 def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:

@@ -17,12 +17,10 @@ from confide.mechanisms import Exponential, Neighbours
 from confide.noise import DiscreteLaplace, RoundedGaussian
 from confide.plan.grants import calibrate, find_epsilon, take_part
 from confide.plan.noise import Reach, TotalNoise, noise_for
-from confide.plan.totals import Measure, Total
 
 __all__ = ["Ladder", "Rung", "plan_ladder"]
 
 COUNT_PART: Final = Fraction(1, 5)
-ROWS: Final = Total(Measure.ROWS, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def plan_ladder(levels: int, rows: int, neighbours: Neighbours, granted: Loss) -
     moved = rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
     epsilon = find_epsilon(take_part(part, 1 - COUNT_PART), BoundedRangeLoss)
     counts = calibrate(take_part(part, COUNT_PART))
-    noise = noise_for((ROWS,), Reach(moved, moved**2), counts)
+    noise = noise_for((Reach(1, moved, moved**2),), counts)
     return Ladder(rounds, epsilon, moved, noise)
 
 

@@ -67,7 +67,7 @@ class Plan:
     statistics: tuple[Statistic, ...]
     domains: tuple[Domain | None, ...]
     keys: DeclaredKeys | EarnedKeys
-    reach: Reach
+    reaches: tuple[Reach, ...]
     loss: PureLoss | GaussianLoss
     noise: TotalNoise
     has_unit: bool
@@ -130,11 +130,11 @@ def make_plan(
     wanted = _Totals(tables, ranges, tuple(_aggregates(query)), answered)
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
-    reach = reach_of(totals, contribution, neighbours, answered)
+    reaches = reach_of(totals, contribution, neighbours, answered)
     # Privacy: every total and every quantile takes an equal part of what the keys leave.
     part = Fraction(1, max(1, len(totals) + len(wanted.levels)))
     with _enough_noise():
-        noise = noise_for(totals, reach, _scale(rest, part * len(totals)))
+        noise = noise_for(reaches, _scale(rest, part * len(totals)))
     left = take_part(granted or loss, part * (1 if answered is not None else 1 - KEY_PART))
     quantiles = tuple(
         plan_quantile(
@@ -155,7 +155,7 @@ def make_plan(
         statistics=statistics,
         domains=domains,
         keys=keys,
-        reach=reach,
+        reaches=reaches,
         loss=loss,
         noise=noise,
         has_unit=not isinstance(unit_of(query.source, catalog), Row),

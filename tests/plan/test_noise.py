@@ -1,0 +1,158 @@
+"""The reach of totals against every unit there can be: few rows, few groups, extreme values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from typing import Final
+
+import pytest
+
+from confide.loss import GaussianLoss, PureLoss
+from confide.mechanisms import Neighbours
+from confide.noise import BoxNoise, DiscreteLaplace
+from confide.plan import Contribution, Measure, Total, ValueGrid
+from confide.plan.noise import Reach, noise_for, reach_of
+
+ROWS: Final = Total(Measure.ROWS, None, None)
+UNITS: Final = Total(Measure.UNITS, None, None)
+ABOVE, BELOW, ROUND, LEAN = (
+    Total(Measure.VALUE, None, None, ValueGrid(Fraction(0), Fraction(1), low, high))
+    for low, high in ((2, 5), (-4, 0), (-3, 3), (-1, 4))
+)
+ANSWERS: Final = (
+    (ROWS,),
+    (UNITS,),
+    (ABOVE,),
+    (BELOW,),
+    (ROUND,),
+    (LEAN,),
+    (ROWS, UNITS),
+    (ROWS, ROUND),
+    (UNITS, LEAN),
+)
+LIMITS: Final = ((1, 1), (2, 1), (2, 2))
+
+Changes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Every unit with so many rows in so many of the groups: what it adds to each total there."""
+
+    totals: tuple[Total, ...]
+    rows: int
+    groups: int
+    answered: int
+
+    def each(self) -> set[Changes]:
+        """Return the totals that one unit can make by itself, group by group."""
+        kinds = list(product(range(self.answered), product(*map(_extremes, self.totals))))
+        return {
+            self._add(chosen)
+            for count in range(self.rows + 1)
+            for chosen in combinations_with_replacement(kinds, count)
+            if len({group for group, _ in chosen}) <= self.groups
+        }
+
+    def _add(self, chosen: tuple[tuple[int, tuple[int, ...]], ...]) -> Changes:
+        return tuple(
+            tuple(
+                (max if total.measure is Measure.UNITS else sum)(
+                    [0, *(added[place] for where, added in chosen if where == group)]
+                )
+                for place, total in enumerate(self.totals)
+            )
+            for group in range(self.answered)
+        )
+
+
+def _extremes(total: Total) -> tuple[int, ...]:
+    """Return what a row adds: nothing, where it is filtered out, or a value at either end."""
+    return (0, 1) if total.grid is None else (0, total.grid.low, total.grid.high)
+
+
+def changes_of(units: Units, neighbours: Neighbours) -> Iterator[Changes]:
+    """Yield how a unit moves the totals when it comes, or when another comes in its place."""
+    found = units.each()
+    if neighbours is Neighbours.ADD_REMOVE:
+        yield from found
+        return
+    for before, after in product(found, found):
+        yield tuple(
+            tuple(b - a for a, b in zip(old, new, strict=True))
+            for old, new in zip(before, after, strict=True)
+        )
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("totals", ANSWERS, ids=lambda totals: str(ANSWERS.index(totals)))
+def test_the_reach_is_what_the_furthest_unit_does(
+    totals: tuple[Total, ...], limits: tuple[int, int], neighbours: Neighbours
+) -> None:
+    """No unit passes the sum over groups or the squares of a total, and some unit attains each.
+
+    But for one: the squares of a sum with unlike ends on both sides of zero may fall short.
+    """
+    rows, groups = limits
+    for answered in (1, 2, 3):
+        contribution = Contribution(rows, groups, is_cut=True)
+        reaches = reach_of(totals, contribution, neighbours, answered)
+        units = Units(totals, rows, groups, answered)
+        used = [_used(change, reaches) for change in set(changes_of(units, neighbours))]
+        boxes, *squares = map(max, zip(*used, strict=True))
+
+        assert boxes == 1
+        for total, most in zip(totals, squares, strict=True):
+            assert most <= 1 if total is LEAN else most == 1
+
+
+def _used(change: Changes, reaches: tuple[Reach, ...]) -> list[Fraction]:
+    """Return which part of the reach a change takes: of the sum, and of each total's squares."""
+    parts = [
+        [Fraction(abs(moved), reach.side) for moved, reach in zip(group, reaches, strict=True)]
+        for group in change
+    ]
+    boxes = sum(
+        max(z / reach.boxes for z, reach in zip(group, reaches, strict=True)) for group in parts
+    )
+    squares = [
+        sum(group[place] ** 2 for group in parts) / Fraction(reach.squares)
+        for place, reach in enumerate(reaches)
+    ]
+    return [Fraction(boxes), *squares]
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_the_reach_of_unknown_keys_is_that_of_many(neighbours: Neighbours) -> None:
+    """Where keys are not known beforehand, a unit has the reach that it has among very many."""
+    for totals, (rows, groups) in product(ANSWERS, LIMITS):
+        contribution = Contribution(rows, groups, is_cut=True)
+        many = reach_of(totals, contribution, neighbours, 1_000)
+
+        assert many == reach_of(totals, contribution, neighbours)
+
+
+REACHES: Final = (Reach(1, 3, 9), Reach(1, 1, 2), Reach(10**9, 6, 18))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1_000), Fraction(1), Fraction(5_000)])
+def test_noise_fits_the_reach_of_each_total(epsilon: Fraction) -> None:
+    """In sides, scales are boxes / epsilon and variances d squares / mu^2; steps divide sides."""
+    joint, alone = noise_for(REACHES, PureLoss(epsilon)), noise_for(REACHES[1:2], PureLoss(epsilon))
+    bells = noise_for(REACHES, GaussianLoss(epsilon))
+    cuts, bell_cuts = (
+        [reach.side / step for reach, step in zip(REACHES, noise.steps, strict=True)]
+        for noise in (joint, bells)
+    )
+
+    assert BoxNoise(tuple(c * r.boxes / epsilon for c, r in zip(cuts, REACHES, strict=True))) == (
+        joint.law
+    )
+    assert DiscreteLaplace(1 / epsilon) == alone.law
+    assert isinstance(bells.law, tuple)
+    assert [c**2 * 3 * r.squares / epsilon for c, r in zip(bell_cuts, REACHES, strict=True)] == [
+        one.sigma_squared for one in bells.law
+    ]
+    assert all(cut.denominator == 1 for cut in (*cuts, *bell_cuts))
