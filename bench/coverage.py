@@ -1,10 +1,11 @@
 """How often 95 % intervals of families and regressions hold: the tables of docs/statistics.md.
 
 Each cell is the part, in percent, of 2,000 samples whose interval at epsilon 1 held the parameter;
-its own error is 0.5. The beta law and that of two columns have 500 samples and an error of 1. Sums
+its own error is 0.5. The beta law, that of two columns, and logistic and Poisson regression have
+500 samples and an error of 1. Sums
 of the sample get a draw of the plan's own noise, as in tests/statistics/test_coverage.py, which
 checks the same with fewer samples in every run.
-`.venv/bin/python bench/coverage.py` prints the lines of both tables as they stand in the document,
+`.venv/bin/python bench/coverage.py` prints the lines of all tables as they stand in the document,
 `bench/coverage.py gamma` those with this word.
 """
 
@@ -30,6 +31,7 @@ from confide.statistics.linear import Moments, noise_level, replicate, solve
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, add_rows, ask, count_noise_of, curator_of, noise_of
+from support.walks import draw_people, make_walker, place_truth
 
 Floats = NDArray[np.float64]
 SAMPLES: Final = 2_000
@@ -49,6 +51,7 @@ PARTS: Final = {
 }
 JOINT: Final = "multivariate-normal (50, 20; 100, 30, 25; 0 to 100, 0 to 40)"
 SLOPES: Final = np.array([5.0, 0.3, -2.0])
+CURVED: Final = np.array([0.2, 0.6, -0.4, 0.3])
 COLUMNS: Final[dict[str, Column]] = {"a": Float(0, 100), "b": Float(-1, 1), "y": Float(-30, 70)}
 
 
@@ -141,6 +144,17 @@ def cover_linear(accounting: str, rows: int, rng: np.random.Generator) -> Floats
     return np.asarray(100.0 * hits / SAMPLES)
 
 
+def cover_generalised(family: str, rows: int) -> Floats:
+    """Return how often intervals hold the coefficients of y ~ c0 + c1 + c2, in percent."""
+    entropy = SeededEntropy("coverage", f"{family} {rows}")
+    walker = make_walker(family, 3, entropy, replicas=999)
+    hits = np.zeros(len(CURVED))
+    for _ in range(FEWER):
+        walk = walker.walk(draw_people(family, CURVED, rows, walker.rng))
+        hits += place_truth(walk.replicate(), CURVED)
+    return np.asarray(100.0 * hits / FEWER)
+
+
 def show(first: str, found: list[Floats]) -> None:
     """Print a line of a table."""
     cells = (", ".join(f"{value:.1f}" for value in each) for each in found)
@@ -148,7 +162,7 @@ def show(first: str, found: list[Floats]) -> None:
 
 
 def main() -> None:
-    """Print the lines of both tables, or those whose names hold the word given."""
+    """Print the lines of all tables, or those whose names hold the word given."""
     rng, word = np.random.default_rng(2026), " ".join(sys.argv[1:])
     for name in LAWS:
         if word in name:
@@ -161,6 +175,9 @@ def main() -> None:
     for accounting in BUDGETS:
         if word in f"linear {accounting}":
             show(f"linear, {accounting}", [cover_linear(accounting, rows, rng) for rows in SIZES])
+    for family in ("logistic", "poisson"):
+        if word in f"{family} regression":
+            show(family, [cover_generalised(family, rows) for rows in SIZES])
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def test_one_block_moves_a_sum_within_its_window(
     results: list[float], place: int, other: float, *, squared: bool
 ) -> None:
     """However one block's result changes, the exact sum moves by at most the window's width."""
-    noise = sum_noise([2**31], [UNIT], Neighbours.ADD_REMOVE, PureLoss(10**12))
+    noise = sum_noise([2**31], Neighbours.ADD_REMOVE, PureLoss(10**12))
     window = (2**30, 2**30 + 2**31)
     changed = [*results]
     changed[place] = other
@@ -192,7 +192,7 @@ def test_an_auditor_finds_no_more_than_was_paid(
     other[0] = 1.0
     if neighbours is Neighbours.REPLACE:
         other[1] = 1.0
-    noise = sum_noise([2**32], [UNIT], neighbours, PureLoss(1))
+    noise = sum_noise([2**32], neighbours, PureLoss(1))
     rank = choose_rank(neighbours, PureLoss(1), Fraction(1))
     coarse = grid_of_bounds(Fraction(0), Fraction(1))
     for release in (

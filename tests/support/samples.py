@@ -31,6 +31,7 @@ __all__ = [
     "curator_of",
     "is_within",
     "noise_of",
+    "plan_noise",
     "plan_of",
     "value_of",
 ]
@@ -67,26 +68,34 @@ def ask(curator: Curator, epsilon: float) -> Asked:
     return Asked(desk, curator.catalog, lambda: desk.prices.grant(want), Call())
 
 
-def value_of(term: Term, columns: Mapping[str, Floats]) -> Floats:
-    """Return the value of a term for each row."""
+def value_of(
+    term: Term, columns: Mapping[str, Floats], known: dict[int, Floats] | None = None
+) -> Floats:
+    """Return the value of a term for each row; ``known`` keeps values of terms met before."""
+    found = known.get(id(term)) if known is not None else None
+    if found is not None:
+        return found
     match term:
         case Named(name=name):
-            return columns[name]
+            result = columns[name]
         case Constant(value=value):
-            return np.asarray(value, dtype=np.float64)
+            result = np.asarray(value, dtype=np.float64)
         case Applied(function=function, arguments=arguments):
-            parts = [value_of(argument, columns) for argument in arguments]
-            result: Floats = OPERATIONS[function](*parts)
-            return result
+            result = OPERATIONS[function](*(value_of(each, columns, known) for each in arguments))
         case _:
             raise TypeError(f"no value for {term!r}")
+    if known is not None:
+        known[id(term)] = result
+    return result
 
 
 def add_rows(terms: Sequence[Term], columns: Mapping[str, Floats]) -> Floats:
     """Return the number of rows and the sums of terms; the last axis of columns is that of rows."""
     first = next(iter(columns.values()))
     count = np.full(first.shape[:-1], first.shape[-1], dtype=np.float64)
-    sums = [np.broadcast_to(value_of(term, columns), first.shape).sum(axis=-1) for term in terms]
+    known: dict[int, Floats] = {}
+    values = (value_of(term, columns, known) for term in terms)
+    sums = [np.broadcast_to(value, first.shape).sum(axis=-1) for value in values]
     return np.stack([count, *sums], axis=-1)
 
 
@@ -103,7 +112,11 @@ def noise_of(
     curator: Curator, query: TableQuery, epsilon: float, count: int, entropy: SeededEntropy
 ) -> Noise:
     """Return the noise that a question without groups gets at this epsilon."""
-    plan = plan_of(curator, query, epsilon)
+    return plan_noise(plan_of(curator, query, epsilon), count, entropy)
+
+
+def plan_noise(plan: Plan, count: int, entropy: SeededEntropy) -> Noise:
+    """Return the noise that a plan without groups adds."""
     sums = read_sums(plan, [[0] * len(plan.totals)])
     sizes = [float(size) for size in plan.noise.steps]
     units = [float(total.grid.step if total.grid else Fraction(1)) for total in plan.totals]

@@ -210,10 +210,10 @@ class _Release:
             return {"bounds": ends, "quartiles": quartiles, "sums": middle}
         windows = [parts.window(pair, grid) for pair, grid in zip(quartiles, grids, strict=True)]
         entropy = self.asked.desk.entropy
-        sums = add_blocks(sealed, grids, windows, parts.sum_noise(windows, grids), entropy)
+        sums = add_blocks(sealed, grids, windows, parts.sum_noise(windows), entropy)
         squares: list[int] = []
         if self.sampling.method == "mean":
-            noise = parts.square_noise(windows, grids)
+            noise = parts.square_noise(windows)
             squares = add_blocks(sealed, grids, windows, noise, entropy, squared=True)
         return {"bounds": ends, "quartiles": quartiles, "sums": sums, "squares": squares}
 

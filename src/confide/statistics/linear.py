@@ -16,9 +16,10 @@ from confide.statistics.columns import Numbers, plan_sums
 from confide.statistics.estimate import Estimate, make_estimate
 from confide.statistics.families import Scaled
 from confide.statistics.formula import Design
+from confide.statistics.gaussian import lift_matrix
 from confide.statistics.likelihood import release_sums
 from confide.statistics.reading import Asked, Floats, Paid, read_sums
-from confide.statistics.replicas import POINTS, root_of, spread_normals
+from confide.statistics.replicas import root_of, spread_normals, thin
 
 __all__ = ["Moments", "fit_linear", "noise_level", "replicate", "solve"]
 
@@ -153,28 +154,20 @@ def solve(matrix: Floats, rows: float, floor: float, penalty: Floats) -> Solutio
     coefficients in their direction instead of letting them run away.
     """
     inner, cross, square = matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1])
-    scaled: Floats = np.asarray(np.linalg.solve(_lift(inner, floor) + penalty, cross))
+    scaled: Floats = np.asarray(np.linalg.solve(lift_matrix(inner, floor) + penalty, cross))
     left = square - 2.0 * scaled @ cross + scaled @ inner @ scaled
     variance = float(np.clip(left / max(rows - len(inner), 1.0), 1e-12, 4.0))
     return Solution(scaled, inner, variance, floor)
-
-
-def _lift(inner: Floats, floor: float) -> Floats:
-    values, vectors = np.linalg.eigh(inner)
-    return np.asarray(
-        (vectors * np.maximum(values, floor)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-    )
 
 
 def replicate(
     moments: Moments, sums: Floats, noise: Floats, solution: Solution, penalty: Floats
 ) -> Floats:
     """Return what the coefficients could as well have been, in the scale of the sums."""
-    thinned = noise[:: max(1, len(noise) // POINTS)][:POINTS]
-    moved = moments.matrix(sums + thinned)
+    moved = moments.matrix(sums + thin(noise))
     inner, cross = moved[:, :-1, :-1], moved[:, :-1, -1]
     size = len(solution.scaled)
-    spread = root_of(_lift(solution.matrix, solution.floor) * solution.variance)
+    spread = root_of(lift_matrix(solution.matrix, solution.floor) * solution.variance)
     cross = cross + spread_normals(size) @ spread.T
-    lifted = _lift(inner, solution.floor) + penalty
+    lifted = lift_matrix(inner, solution.floor) + penalty
     return np.asarray(np.linalg.solve(lifted, cross[..., None])[..., 0])

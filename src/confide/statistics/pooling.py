@@ -115,20 +115,18 @@ class Pooling:
         wide = WIDENING * max(high - low, 1)
         return max(grid.low, low - wide), min(grid.high, high + wide)
 
-    def sum_noise(self, windows: Sequence[Window], grids: Sequence[ValueGrid]) -> TotalNoise:
+    def sum_noise(self, windows: Sequence[Window]) -> TotalNoise:
         """Return the noise of the sums over blocks."""
         part = 1 - SPREAD_PART if self.method == "mean" else 1 - WINDOW_PART
-        return self._noise(part, windows, grids)
+        return self._noise(part, windows)
 
-    def square_noise(self, windows: Sequence[Window], grids: Sequence[ValueGrid]) -> TotalNoise:
+    def square_noise(self, windows: Sequence[Window]) -> TotalNoise:
         """Return the noise of the sums of squares, from which the spread of results is read."""
-        return self._noise(SPREAD_PART, windows, grids)
+        return self._noise(SPREAD_PART, windows)
 
-    def _noise(
-        self, part: Fraction, windows: Sequence[Window], grids: Sequence[ValueGrid]
-    ) -> TotalNoise:
+    def _noise(self, part: Fraction, windows: Sequence[Window]) -> TotalNoise:
         widths = [high - low for low, high in windows]
-        return sum_noise(widths, grids, self.neighbours, take_part(self.granted, self.rest * part))
+        return sum_noise(widths, self.neighbours, take_part(self.granted, self.rest * part))
 
     def _choice(self, part: Fraction) -> Exponential:
         return choose_rank(self.neighbours, self.granted, part)
@@ -158,25 +156,20 @@ class Pooling:
             self.window(one, other) for one, other in zip(noisy["quartiles"], grids, strict=True)
         ]
         low, high = windows[place]
-        noise = self.sum_noise(windows, grids)
+        noise = self.sum_noise(windows)
         mean = noisy["sums"][place] * float(noise.steps[place]) / blocks
         if not pair:
-            deviation = self._deviation(place, windows, grids, noisy, mean)
+            deviation = self._deviation(place, windows, noisy, mean)
         sample = sample_noise(noise)[:, place]
         moved = sample[:: len(sample) // POINTS][:POINTS] * (unit / blocks)
         inside = float(np.clip(mean, 0, high - low))
         return start + unit * (low + inside), unit * deviation, moved
 
     def _deviation(
-        self,
-        place: int,
-        windows: Sequence[Window],
-        grids: Sequence[ValueGrid],
-        noisy: dict[str, Any],
-        mean: float,
+        self, place: int, windows: Sequence[Window], noisy: dict[str, Any], mean: float
     ) -> float:
         """Return the deviation of results from the noisy sum of squares about the middle."""
-        size = float(self.square_noise(windows, grids).steps[place])
+        size = float(self.square_noise(windows).steps[place])
         width = float(max(1, windows[place][1] - windows[place][0]))
         square = noisy["squares"][place] * size / float(noisy["blocks"]) * width / 4.0
         return float(np.sqrt(np.clip(square - (mean - width / 2.0) ** 2, 0.0, width**2 / 4.0)))

@@ -139,15 +139,18 @@ class Sums:
     variance: Floats
 
     def group_noise(self) -> Floats:
-        """Return noise of all groups side by side: points, groups, sums.
+        """Return noise of all groups side by side: points, groups, sums."""
+        return np.stack([self.reorder(place) for place in range(len(self.groups))], axis=1)
 
-        Why: the same evenly spread points in another order for each group; an odd multiple modulo
-             a power of two passes through all places, and far multiples have nothing in common.
+    def reorder(self, place: int) -> Floats:
+        """Return the noise in another order for each place, as if drawn anew.
+
+        Why: an odd multiple modulo a power of two passes through all points, and far multiples
+             have nothing in common.
         """
         count = len(self.noise)
-        places = np.arange(count)
-        turns = [2 * int(count * (place * GOLDEN % 1.0)) + 1 for place in range(len(self.groups))]
-        return np.stack([self.noise[places * turn % count] for turn in turns], axis=1)
+        turn = 2 * int(count * (place * GOLDEN % 1.0)) + 1
+        return self.noise[np.arange(count) * turn % count]
 
 
 def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:

@@ -12,7 +12,7 @@ from scipy import special
 
 from confide.statistics.reading import Floats
 
-__all__ = ["POINTS", "move_sums", "root_of", "spread_normals"]
+__all__ = ["POINTS", "move_sums", "root_of", "spread_normals", "thin"]
 
 POINTS: Final = 2**13
 """So many that the reach of an interval is right to 1 %; a quarter of them leaves up to 5 %."""
@@ -46,8 +46,12 @@ def move_sums(sums: Floats, noise: Floats, covariance: Floats) -> Floats:
 
     ``noise`` holds at least POINTS evenly spread points of its law; every so many are taken.
     """
-    thinned = noise[:: max(1, len(noise) // POINTS)][:POINTS]
-    return sums + spread_normals(len(sums)) @ root_of(covariance).T + thinned
+    return sums + spread_normals(len(sums)) @ root_of(covariance).T + thin(noise)
+
+
+def thin(noise: Floats) -> Floats:
+    """Return every so many points of the noise: POINTS of them, or all if there are fewer."""
+    return noise[:: max(1, len(noise) // POINTS)][:POINTS]
 
 
 def root_of(covariance: Floats) -> Floats:

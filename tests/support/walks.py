@@ -1,0 +1,112 @@
+"""Regressions by the thousand: rows in NumPy, noise from the plans' own laws, no engine."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.declare import Column, Float, Int
+from confide.loss import Share
+from confide.statistics.columns import plan_sums
+from confide.statistics.formula import read_formula
+from confide.statistics.links import find_link
+from confide.statistics.model import Model
+from confide.statistics.reading import Asked, Sums, split_share
+from confide.statistics.walk import Question, Walk
+from support.entropy import SeededEntropy
+from support.samples import BUDGETS, Noise, add_rows, ask, curator_of, plan_noise
+
+__all__ = ["Walker", "draw_people", "make_walker", "place_truth"]
+
+Floats = NDArray[np.float64]
+BATCH: Final = 256
+MOST: Final = 15
+
+
+@dataclass(slots=True)
+class Walker:
+    """Walks of one regression, each over rows and noise of its own.
+
+    Replicas of a walk are made from ``replicas`` points of the noise's law, drawn anew each time:
+    so the place of the truth among them is even, whatever their number, if intervals are right.
+    """
+
+    asked: Asked
+    share: Share
+    model: Model
+    entropy: SeededEntropy
+    replicas: int
+    rng: np.random.Generator = field(init=False)
+    laws: dict[object, tuple[Noise, Iterator[Floats]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(int(self.entropy.words(1)[0]))
+
+    def walk(self, rows: Mapping[str, Floats]) -> Walk:
+        """Return a walk over the sums of these rows, with noise."""
+        walk = Walk(self.model)
+        while question := walk.ask():
+            noise, draws = self._law(question)
+            sums = add_rows(question.terms, rows)[0 if question.counted else 1 :] + next(draws)
+            points = noise.points[self.rng.integers(len(noise.points), size=self.replicas)]
+            walk.take(Sums(((),), sums[None], points, noise.variance))
+        return walk
+
+    def _law(self, question: Question) -> tuple[Noise, Iterator[Floats]]:
+        """Return the noise of a question, which depends on how many terms it has, not on which."""
+        key = (len(question.terms), question.part, question.counted)
+        if key not in self.laws:
+            names = self.model.design.names
+            query = plan_sums("people", names, question.terms, counted=question.counted)
+            part = split_share(self.share, [question.part])[0]
+            plan = self.asked.plan(self.asked.desk.read(query), part)
+
+            def draw() -> Iterator[Floats]:
+                while True:
+                    yield from plan_noise(plan, BATCH, self.entropy).draws
+
+            self.laws[key] = plan_noise(plan, 1, self.entropy), draw()
+        return self.laws[key]
+
+
+def make_walker(
+    family: str, columns: int, entropy: SeededEntropy, *, accounting: str = "pure", replicas: int
+) -> Walker:
+    """Return walks of a regression on so many columns of people, at epsilon 1."""
+    names = [f"c{place}" for place in range(columns)]
+    kinds: dict[str, Column] = {name: Float(-1, 1) for name in names}
+    kinds["y"] = Int(0, 1 if family == "logistic" else MOST)
+    curator = curator_of({name: [0] for name in kinds}, kinds, BUDGETS[accounting])
+    asked = ask(curator, 1)
+    design = read_formula(asked, "people", f"y ~ {' + '.join(names)}")
+    model = Model(design, find_link(design.response, family))
+    return Walker(asked, asked.grant(), model, entropy, replicas)
+
+
+def draw_people(
+    family: str, truth: Floats, rows: int, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Return rows that follow a regression with these coefficients, the constant's first."""
+    columns = rng.uniform(-1, 1, (len(truth) - 1, rows))
+    linear = truth[0] + truth[1:] @ columns
+    draws: dict[str, Callable[[], Floats]] = {
+        "logistic": lambda: rng.random(rows) < 1.0 / (1.0 + np.exp(-linear)),
+        "poisson": lambda: np.minimum(rng.poisson(np.exp(linear)), MOST),
+    }
+    people = {f"c{place}": column for place, column in enumerate(columns)}
+    return {**people, "y": np.asarray(draws[family](), dtype=np.float64)}
+
+
+def place_truth(replicas: Floats, truth: Floats, *, narrowed: float = 1.0) -> NDArray[np.bool_]:
+    """Tell whether 95 % intervals hold the truth: it has 2.5 % of replicas on either side.
+
+    ``narrowed`` draws replicas together about their median. Of 40 k - 1 replicas and the truth,
+    all alike, the truth is one of the k lowest or k highest in one case of 20.
+    """
+    middle = np.median(replicas, axis=0)
+    below = (middle + narrowed * (replicas - middle) < truth).sum(axis=0)
+    least = (len(replicas) + 1) // 40
+    held: NDArray[np.bool_] = (below >= least) & (below <= len(replicas) - least)
+    return held
