@@ -6,7 +6,9 @@ import duckdb
 import pytest
 
 from confide.declare import Kind
-from confide.engines.guesses import guess_kinds, say_conversion
+from confide.engines.conversion import convert_csv
+from confide.engines.guesses import KINDS as READ_AS
+from confide.engines.guesses import guess_shapes, say_conversion
 from confide.errors import BadDeclaration
 
 COLUMNS = {
@@ -35,6 +37,10 @@ def write_csv(folder: Path, rows: list[tuple[str, ...]]) -> Path:
     return folder / "t.csv"
 
 
+def guess_kinds(path: Path) -> dict[str, Kind | None]:
+    return {name: READ_AS[shape] for name, shape in guess_shapes(path).items()}
+
+
 def test_plain_columns_are_recognised(tmp_path: Path) -> None:
     """Whole and real numbers, dates, flags and texts are guessed for what they are."""
     assert KINDS == guess_kinds(write_csv(tmp_path, list(zip(*COLUMNS.values(), strict=True))))
@@ -57,10 +63,9 @@ def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: 
         guess_kinds(path)
 
     assert say_conversion(path) in str(caught.value)
-    code = say_conversion(path).removeprefix('python -c "').removesuffix('"')
-    exec(compile(code, "command", "exec"), {})
+    convert_csv(path, path.with_suffix(".parquet"))
     columns = duckdb.read_parquet(str(path.with_suffix(".parquet"))).columns
-    assert ["patient_id", "paid"] == columns
+    assert ["Patient_ID", "Paid"] == columns
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe,\n", b"\n"])
@@ -69,3 +74,17 @@ def test_a_file_without_names_is_refused(tmp_path: Path, content: bytes) -> None
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(BadDeclaration):
         guess_kinds(tmp_path / "t.csv")
+
+
+def test_names_that_differ_in_capitals_alone_are_refused(tmp_path: Path) -> None:
+    """Two columns that SQL cannot tell apart are refused, with a way out."""
+    (tmp_path / "t.csv").write_text("paid,Paid\n1,2\n", encoding="utf-8")
+    with pytest.raises(BadDeclaration, match="confide convert"):
+        guess_shapes(tmp_path / "t.csv")
+
+
+def test_a_name_may_go_over_two_lines(tmp_path: Path) -> None:
+    """A line break inside a quoted name loses no column."""
+    (tmp_path / "t.csv").write_text('a,"b\nc",d\n1,2,3\n', encoding="utf-8")
+
+    assert ["a", "b\nc", "d"] == list(guess_shapes(tmp_path / "t.csv"))

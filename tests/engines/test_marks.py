@@ -14,7 +14,7 @@ from sqlglot import expressions as sql
 from confide.declare import Kind
 from confide.engines.cuts import MOST_LEVELS, cut_rows
 from confide.engines.fragments import UNIT, column, select, table
-from confide.engines.marks import LEVELS, MARK, level_of, mark_rows
+from confide.engines.marks import HEIGHT, LEVELS, MARK, level_of, mark_rows, measure_rows
 from confide.engines.postgres_spelling import POSTGRESQL
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
@@ -108,11 +108,20 @@ def test_marks_follow_their_law(rng: np.random.Generator) -> None:
     assert all(0 <= mark < LEVELS * 2**41 for *_, mark in expected)
 
 
+def test_heights_are_those_of_the_marks(rng: np.random.Generator) -> None:
+    """A height is its mark without the lower 31 bits."""
+    rows, salt = draw_rows(rng), str(rng.integers(2**60))
+    heights = measure_rows(select(map(column, NAMES), table("odd")), NAMES, NAMES, KINDS, salt)
+    expected = [(*row, mark >> 31) for *row, mark in run_here(rows, write_marks(salt))]
+
+    assert Counter(expected) == Counter(run_here(rows, heights))
+
+
 def test_levels_rise_with_marks() -> None:
     """Each mark has one of 48 levels, a single bit, and one that comes before has no higher."""
     ends = [mark for place in range(LEVELS) for mark in (place << 41, ((place + 1) << 41) - 1)]
     connection = duckdb.connect()
-    connection.register("marks", pa.table({MARK: ends}))
+    connection.register("marks", pa.table({HEIGHT: [mark >> 31 for mark in ends]}))
     levels = select([level_of()], table("marks"))
     found = [level for (level,) in connection.execute(levels.sql("duckdb")).fetchall()]
 

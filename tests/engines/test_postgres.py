@@ -266,6 +266,34 @@ def test_a_table_altered_under_us_is_a_fault(
         resume(curator)
 
 
+def test_a_role_that_may_not_read_cannot_open(warehouse: Warehouse) -> None:
+    """A grant that is missing is told when a declaration is opened, before anything is charged."""
+    role = f"stranger_to_{database_of(warehouse)}"
+    with warehouse.connect() as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+    stranger = Warehouse(warehouse.address.replace("postgres@", f"{role}@"))
+    with pytest.raises(BadDeclaration, match="permission denied for table visits"):
+        open_curator(stranger)
+
+
+def test_a_table_that_is_locked_is_a_fault(
+    warehouse: Warehouse, owner_log: Callable[[], str]
+) -> None:
+    """Whoever alters a table is waited for once, and no new connection is made to wait again."""
+    address = f"{warehouse.at('visits')}&options=-c%20lock_timeout%3D100ms"
+    curator = Curator([declare(address)], budget=BUDGET)
+    curator.sql(COUNT, epsilon=1)
+    engine: Any = curator._engine
+    connection = engine._open
+    with warehouse.connect() as owner, owner.transaction():
+        owner.execute("LOCK TABLE visits IN ACCESS EXCLUSIVE MODE")
+        ask_in_vain(curator)
+
+    assert "LockNotAvailable (55P03): a table was locked" in owner_log()
+    assert connection is engine._open
+    resume(curator)
+
+
 def test_columns_that_are_added_do_not_matter(warehouse: Warehouse) -> None:
     """Only what is declared is looked at."""
     curator = open_curator(warehouse)
@@ -531,3 +559,32 @@ def test_settings_of_a_role_change_nothing(warehouse: Warehouse) -> None:
         plan = pair.plan(text)
 
         assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+
+
+def test_units_that_are_texts_are_cut_like_those_of_duckdb(warehouse: Warehouse) -> None:
+    """To sort texts by a number first, and to hash no more of a long one, keeps the same rows."""
+    count = 600
+    rows = pa.table(
+        {
+            "pid": [f"user-{n * n % 41:07d}" + "x" * (n % 41 // 40 * 5_000) for n in range(count)],
+            "k": [f"product {n % 13}" for n in range(count)],
+            "x": [n % 50 for n in range(count)],
+        }
+    )
+    columns: dict[str, Column] = {
+        "k": Category([f"product {n}" for n in range(12)]),
+        "x": Int(0, 49),
+    }
+    table = Table(
+        "t", rows, unit="pid", columns=columns, max_rows_per_unit=5, max_groups_per_unit=3
+    )
+    pair = pair_tables([table], warehouse)
+    for text in (
+        "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k",
+        "SELECT COUNT(DISTINCT pid) AS n, SUM(x) AS s FROM t",
+        "SELECT k, MEDIAN(x) AS m FROM t GROUP BY k",
+    ):
+        plan = pair.plan(text)
+
+        assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+        assert "HASHTEXTEXTENDED" in pair.there._write_statement(plan)

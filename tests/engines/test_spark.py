@@ -150,9 +150,15 @@ def swap(name: str, spark: Spark) -> None:
     spark.frame(texts).write.saveAsTable(name)
 
 
-@pytest.mark.parametrize("spoil", [alter, drop, swap])
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [(alter, "TableAltered"), (drop, "TABLE_OR_VIEW_NOT_FOUND"), (swap, "TableAltered")],
+)
 def test_a_table_changed_under_us_is_a_fault(
-    spoil: Callable[[str, Spark], None], spark: Spark, caplog: pytest.LogCaptureFixture
+    spoil: Callable[[str, Spark], None],
+    reason: str,
+    spark: Spark,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The owner's log says what happened, the analyst hears nothing of it, the charge stays."""
     name = spark.save(ROWS)
@@ -165,6 +171,9 @@ def test_a_table_changed_under_us_is_a_fault(
     assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
     assert caught.value.__cause__ is None
     assert name in caplog.text
+    assert reason in "".join(
+        record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG
+    )
     assert "1/5" == str(curator.budget.spent.share)
 
 
@@ -198,8 +207,10 @@ def test_a_unit_that_is_no_longer_unique_is_a_fault(
     assert "unique" in caplog.text
 
 
-def test_a_session_that_ends_is_a_fault(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When Spark is gone the analyst hears of a fault, and the same key resumes the question."""
+def test_a_session_that_ends_is_a_fault(
+    spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When Spark is gone the owner is told, the analyst is not, and the key resumes it."""
     curator = Curator([declare(spark.frame(ROWS))], budget=Budget(10))
     engine: Any = curator._engine
 
@@ -209,8 +220,11 @@ def test_a_session_that_ends_is_a_fault(spark: Spark, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(engine, "_spark", Gone())
-        with pytest.raises(Fault, match=r"^the engine could not answer; the owner's log"):
+        with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault) as caught:
             curator.sql(TEXT, epsilon=1, key="again")
+    assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
+    assert "ConnectionRefusedError: Spark cannot be reached" in caplog.text
+    assert "row (2, 4.0)" not in caplog.text
     spent = curator.budget.spent.share
 
     assert 3 == len(curator.sql(TEXT, epsilon=1, key="again").rows)

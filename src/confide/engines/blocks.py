@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ from confide.engines.fragments import (
     table,
     unit_column,
 )
-from confide.engines.marks import NUMBER, number_rows
+from confide.engines.marks import mixed_number, number_rows
+from confide.engines.sealed import Closed
 from confide.noise import Entropy
 from confide.plan import Contribution
 from confide.plan.blocks import BlockReading
@@ -40,7 +41,6 @@ __all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks"
 Floats = NDArray[np.float64]
 BLOCK: Final = "the block"  # no declared name has a space
 WORKERS: Final = 4
-MIDDLE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,28 +79,16 @@ Estimator = Callable[[Block], Any]
 """A function of the owner's: from the rows of a block to one number, or to several."""
 
 
-class SealedBlocks:
+class SealedBlocks(Closed):
     """The results of all blocks, one row a block; NaN where there is none.
 
-    # Privacy: shows nothing and cannot be copied out. Only `open_blocks` reads it, and only
-    # release/ calls that.
+    # Privacy: only `open_blocks` reads it, and only release/ calls that.
     """
 
     __slots__ = ("_results",)
 
     def __init__(self, results: Floats) -> None:
         self._results = results
-
-    def __repr__(self) -> str:
-        return "SealedBlocks(...)"
-
-    def __eq__(self, other: object) -> NoReturn:
-        raise TypeError("sealed values cannot be compared")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("sealed values cannot be copied or stored")
 
 
 def open_blocks(sealed: SealedBlocks) -> Floats:
@@ -124,11 +112,7 @@ def write_blocks(
         rows = cut_rows(rows, limits, [], names, salt)
     # Privacy: a unit's block depends on that unit and the key alone.
     numbered = number_rows(rows, [UNIT], {UNIT: unit_kind}, key)
-    # The square of a number of 31 bits is mixed best in the middle.
-    square = sql.Paren(this=column(NUMBER) * column(NUMBER))
-    middle = sql.Paren(this=sql.BitwiseRightShift(this=square, expression=number(MIDDLE)))
-    mixed = sql.Paren(this=sql.BitwiseAnd(this=middle, expression=number(2**31 - 1)))
-    place = sql.Mod(this=mixed, expression=number(reading.blocks))
+    place = sql.Mod(this=mixed_number(), expression=number(reading.blocks))
     return select([label(place, BLOCK), *map(column, names)], nested(numbered, "numbered"))
 
 

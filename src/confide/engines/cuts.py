@@ -13,14 +13,16 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.expressions import Sql, call, number
+from confide.engines.expressions import Sql, call, cast, number
 from confide.engines.fragments import UNIT, column, label, narrow, nested, select, unit_column
 from confide.engines.marks import (
+    LEVEL_BITS,
     LEVELS,
     MARK,
-    NUMBER,
     level_of,
     mark_rows,
+    measure_rows,
+    mixed_number,
     number_rows,
     rarer_than,
 )
@@ -30,7 +32,8 @@ __all__ = ["cut_rows"]
 
 MORE_LEVELS: Final = 8
 MOST_LEVELS: Final = LEVELS // 4
-FOUND, PLACE, GROUP = "the levels", "the place", "the group"
+FOUND, BOUND = "the levels", "the bound"
+PLACE, GROUP, ORDER = "the place", "the group", "the order"
 MARKED, LARGE = "marked rows", "large units"  # no table's
 TEXTS: Final[Mapping[str, Kind]] = MappingProxyType({})
 
@@ -57,16 +60,15 @@ def cut_rows(
     held, is_grouped = [*keys, *parts], bool(keys) and limits.groups < limits.rows
     hashed, most = (keys, limits.groups) if is_grouped else (held, limits.rows)
     by = [UNIT, *hashed]
-
-    def mark(source: sql.Select, names: Sequence[str]) -> sql.Select:
-        return mark_rows(source, names, by, kinds, f"{salt} groups", small=small)
-
+    named = f"{salt} groups"
     if most <= MOST_LEVELS:
         # Named parts of a WITH would be shorter, but the engine takes long to put them in place.
-        units = _large_units(mark(narrow(rows.copy(), by), [UNIT]), most)
-        rows = _near_rows(mark(rows, [UNIT, *held]), units, most)
+        heights = measure_rows(narrow(rows.copy(), by), [UNIT], by, kinds, named, small=small)
+        units = _large_units(heights, most)
+        marked = mark_rows(rows, [UNIT, *held], by, kinds, named, small=small)
+        rows = _near_rows(marked, units)
     else:
-        rows = mark(rows, [UNIT, *held])
+        rows = mark_rows(rows, [UNIT, *held], by, kinds, named, small=small)
     if is_grouped and parts:
         rows = number_rows(rows, [MARK, *parts], {**kinds, MARK: Kind.INT}, salt)
     if is_grouped:
@@ -74,33 +76,42 @@ def cut_rows(
     return _first_rows(rows, held, most)
 
 
-def _large_units(marked: sql.Select, most: int) -> sql.Select:
-    """Return the units with ``most`` or more levels among the rare ones, and these levels.
+def _large_units(heights: sql.Select, most: int) -> sql.Select:
+    """Return the units with ``most`` or more levels among the rare ones, each with a bound.
 
     A unit of many groups has some of the rarest levels, so few rows tell how far down its first
     groups can reach; small units are not found, and lose nothing here.
+
+    Claim: a unit has ``most`` or more marks below its bound, no two of one level.
+    Why:   the bound is the least mark past the level of the ``most``-th lowest bit. x & (x - 1) is
+           x without its lowest bit, so after ``most`` - 1 times that bit is the lowest of x; and
+           XOR of x and x - 1 has this bit and all below it, as many as there are levels up to it.
     """
     levels = call("BIT_OR", level_of())
-    units = select([unit_column(), label(levels, FOUND)], nested(marked, MARKED))
+    units = select([unit_column(), label(levels, FOUND)], nested(heights, MARKED))
     units.set("where", sql.Where(this=rarer_than(most + MORE_LEVELS)))
     units.set("group", sql.Group(expressions=[unit_column()]))
     enough = sql.GTE(this=call("BIT_COUNT", levels.copy()), expression=number(most))
     units.set("having", sql.Having(this=enough))
-    return units
+    below = sql.Paren(this=sql.Sub(this=column(FOUND), expression=number(1)))
+    for _ in range(most - 1):
+        others = sql.BitwiseAnd(this=column(FOUND), expression=below.copy())
+        units = select([unit_column(), label(others, FOUND)], nested(units, FOUND))
+    past = call("BIT_COUNT", sql.BitwiseXor(this=column(FOUND), expression=below))
+    bound = sql.Mul(this=cast(past, "BIGINT"), expression=number(2**LEVEL_BITS))
+    return select([unit_column(), label(bound, BOUND)], nested(units, FOUND))
 
 
-def _near_rows(marked: sql.Select, units: sql.Select, most: int) -> sql.Select:
+def _near_rows(marked: sql.Select, units: sql.Select) -> sql.Select:
     """Return the rows that may be among the first of their unit.
 
-    Claim: of every unit all rows stay that have one of its ``most`` first marks.
-    Why:   a row is dropped where its unit has marks of ``most`` or more lower levels, and each
-           of these comes before the row's own.
+    Claim: of every unit all rows stay that have one of its first marks, as many as may stay.
+    Why:   a row is dropped where its mark is not below its unit's bound, and then as many others
+           as may stay are below it, and come before the row's own.
     """
     every = sql.Column(this=sql.Star(), table=sql.to_identifier(MARKED, quoted=True))
     same = sql.EQ(this=unit_column(MARKED), expression=unit_column(LARGE))
-    below = sql.Paren(this=sql.Sub(this=level_of(MARKED), expression=number(1)))
-    lower = sql.BitwiseAnd(this=column(FOUND, LARGE), expression=below)
-    behind = sql.GTE(this=call("BIT_COUNT", lower), expression=number(most))
+    behind = sql.GTE(this=column(MARK, MARKED), expression=column(BOUND, LARGE))
     both = sql.And(this=same, expression=behind)
     near = select([every], nested(marked, MARKED))
     return near.join(nested(units, LARGE), on=both, join_type="anti", copy=False)
@@ -123,16 +134,15 @@ def _first_groups(
          all, and their places count no others.
     """
     held, group = [*keys, *parts], [MARK, *keys]
-    order: list[Sql] = list(map(column, group))
+    order = group
     if parts:
-        # The square of a number of 31 bits is mixed best in the middle.
-        square = sql.Paren(this=column(NUMBER) * column(NUMBER))
-        middle = sql.Paren(this=sql.BitwiseRightShift(this=square, expression=number(16)))
-        lower = sql.BitwiseAnd(this=middle, expression=number(2**31 - 1))
-        order += [sql.Paren(this=lower), *map(column, parts)]
+        # It is computed before the window, which would carry along what it is computed from.
+        shown = [*map(column, [UNIT, *held, MARK]), label(mixed_number(), ORDER)]
+        numbered = select(shown, nested(numbered, "ordered"))
+        order = [*group, ORDER, *parts]
     ranks = [
         label(_rank("DENSE_RANK", map(column, group)), GROUP),
-        label(_rank("ROW_NUMBER", order), PLACE),
+        label(_rank("ROW_NUMBER", map(column, order)), PLACE),
     ]
     ranked = select([*map(column, [UNIT, *held]), *ranks], nested(numbered, "numbered"))
     inside = [

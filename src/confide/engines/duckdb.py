@@ -8,11 +8,12 @@ from typing import Any, Final
 import duckdb
 from sqlglot import expressions as sql
 
-from confide.declare import Catalog, Category, Kind, PublicTable, Row, Table
+from confide.declare import Catalog, Category, Kind, PublicTable, Table
 from confide.engines.engine import Columns, Rows, SqlEngine
-from confide.engines.expressions import Sql, call, cast
-from confide.engines.fragments import column, one_zero, unit_column, without_nan
+from confide.engines.expressions import Sql, call, cast, try_cast
+from confide.engines.fragments import column, one_zero, without_nan
 from confide.engines.public import TableFacts, kinds_of, types_of
+from confide.engines.uniqueness import count_units, list_unique, say_not_unique
 from confide.engines.views import (
     name_lists,
     raw_name,
@@ -60,6 +61,12 @@ class DuckDB(SqlEngine):
     """
 
     failures = (duckdb.Error,)
+    advice = (
+        (duckdb.IOException, "a file cannot be read; open the declaration again"),
+        (duckdb.PermissionException, "a file is gone; open the declaration again"),
+        (duckdb.OutOfMemoryException, "there is not enough memory"),
+        (duckdb.BinderException, "a file has other columns by now; open the declaration again"),
+    )
     is_narrow = True
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
@@ -83,6 +90,8 @@ class DuckDB(SqlEngine):
         units = self._units(catalog)
         for table in catalog.private.values():
             self._show(table, units[table.name])
+        for table in list_unique(catalog):
+            self._check_unique(table)
         self._harden(catalog)
 
     def _write(self, select: sql.Select) -> str:
@@ -165,7 +174,6 @@ class DuckDB(SqlEngine):
             stored = kinds_of(self._connection, raw_name(table.name))
             self._name_lists(table)
             self._view(table.name, view_of_private(table, raw_name(table.name), unit, stored))
-            self._check(table)
         except duckdb.Error as error:
             raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
 
@@ -190,19 +198,14 @@ class DuckDB(SqlEngine):
         made = sql.Create(this=sql.table_(name, quoted=True), kind=kind, expression=rows)
         self._connection.execute(made.sql("duckdb"))
 
-    def _check(self, table: Table) -> None:
+    def _check_unique(self, table: Table) -> None:
         """See that a unit declared unique is."""
-        if not table.unique or isinstance(table.unit, Row):
-            return
-        unit = unit_column()
-        rows, units = sql.Count(this=sql.Star()), sql.Count(this=sql.Distinct(expressions=[unit]))
-        counts = sql.select(rows, units).from_(sql.table_(table.name, quoted=True))
-        found = self._connection.execute(counts.sql("duckdb")).fetchone()
-        if found is None or found[0] != found[1]:
-            raise BadDeclaration(
-                f"table {table.name!r} is declared unique=True, but some unit has several "
-                "rows; declare max_rows_per_unit instead"
-            )
+        try:
+            ((rows, units),) = self._rows(self._write(count_units(table)))
+        except duckdb.Error as error:
+            raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
+        if rows != units:
+            raise say_not_unique(table)
 
     def _harden(self, catalog: Catalog) -> None:
         sources = [table.source for table in catalog.tables]
@@ -213,8 +216,13 @@ class DuckDB(SqlEngine):
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:
-    value = one_zero(without_nan(column(name))) if found in FLOATS else column(name)
-    return value if found == wanted else cast(value, wanted)
+    """Return a unit as a whole number or a text, whatever a file holds that came in its place."""
+    if wanted == "BIGINT":
+        return try_cast(column(name), wanted)
+    if found not in FLOATS:
+        return cast(column(name), wanted)
+    real = sql.TryCast(this=column(name), to=sql.DataType.build(found, dialect="duckdb"))
+    return cast(one_zero(without_nan(real)), wanted)
 
 
 def _cell_by_cell(frame: Any) -> Any:

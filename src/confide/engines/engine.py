@@ -2,7 +2,7 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from operator import add
@@ -24,7 +24,7 @@ from confide.noise import Entropy
 from confide.plan import DeclaredKeys, Histogram, Plan, PublicFacts
 from confide.plan.blocks import BlockReading
 
-__all__ = ["OWNER_LOG", "Columns", "Engine", "Facts", "Rows", "SqlEngine", "add_up", "name_columns"]
+__all__ = ["Columns", "Engine", "Facts", "Rows", "SqlEngine", "add_up", "fail", "name_columns"]
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -77,12 +77,14 @@ class Engine(Protocol):
 class SqlEngine(ABC):
     """The common part of engines: from a plan to statements, from their rows to sealed numbers.
 
-    What differs is in four places: opening sources in ``__init__`` (which sets ``facts``, ``_salt``
-    and ``_unit_kind``), `_write`, `_rows`, and ``failures``, the errors that the driver raises.
+    What differs is in five places: opening sources in ``__init__`` (which sets ``facts``, ``_salt``
+    and ``_unit_kind``), `_write`, `_rows`, `_columns`, and ``failures``, the errors that the driver
+    raises, with ``advice`` to the owner on some of them, the first that fits.
     An engine that counts by numbers of few bits without hashing says so by ``is_narrow``.
     """
 
     failures: ClassVar[tuple[type[Exception], ...]]
+    advice: ClassVar[Sequence[tuple[type[Exception], str]]] = ()
     is_narrow: ClassVar[bool] = False
     facts: Facts
     _salt: str
@@ -174,22 +176,37 @@ class SqlEngine(ABC):
             return fetch(statement)
         except self.failures as error:
             # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
-            if reason := self._explain(error):
-                OWNER_LOG.warning("the engine could not answer: %s", reason)
             OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
-            raise Fault("the engine could not answer; the owner's log has the reason") from None
+            raise fail(self._explain(error)) from None
 
     def _explain(self, error: Exception) -> str:
-        """Return what happened, in words that quote no row and that an owner can act on, if any."""
-        del error
-        return ""
+        """Return what happened and what to do about it; the error's own words may quote a row."""
+        named = self._name(error)
+        said = (text for kind, text in self.advice if isinstance(error, kind))
+        return f"{named}: {text}" if (text := next(said, "")) else named
+
+    def _name(self, error: Exception) -> str:
+        """Return the kind of an error, by a name that quotes no row."""
+        return type(error).__name__
 
 
-def add_up(rows: Iterable[tuple[Any, ...]], keys: int) -> Groups:
+def fail(reason: str) -> Fault:
+    """Return the fault that an analyst sees, which says nothing; the owner's log has the reason."""
+    OWNER_LOG.warning("the engine could not answer: %s", reason)
+    return Fault("the engine could not answer; the owner's log has the reason")
+
+
+def add_up(rows: Sequence[tuple[Any, ...]], keys: int) -> Groups:
     """Return the totals of each group, by its keys; those that come in parts are added up."""
-    groups: Groups = {}
-    for row in rows:
-        group, added = row[:keys], tuple([int(part or 0) for part in row[keys:]])
+    columns = list(zip(*rows, strict=True))
+    named = list(zip(*columns[:keys], strict=True)) if keys else [()] * len(rows)
+    parts = [[int(part or 0) for part in column] for column in columns[keys:]]
+    totals = list(zip(*parts, strict=True)) if parts else [()] * len(rows)
+    groups: Groups = dict(zip(named, totals, strict=True))
+    if len(groups) == len(rows):
+        return groups
+    groups = {}
+    for group, added in zip(named, totals, strict=True):
         before = groups.get(group)
         groups[group] = added if before is None else tuple(map(add, before, added))
     return groups

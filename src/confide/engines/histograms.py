@@ -18,6 +18,7 @@ from confide.engines.fragments import UNIT, column, is_known, label, nested, sel
 from confide.engines.parts import clipped_part, whole_part
 from confide.engines.sealed import Counts, Pair
 from confide.engines.sources import SourceWriter, leftmost
+from confide.engines.statements import find_stored
 from confide.engines.views import as_listed, as_narrow, as_stored
 from confide.plan import BentCells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
 from confide.plan.cells import MOST_VALUES
@@ -59,7 +60,8 @@ def write_histogram(
     many = label(sql.Count(this=sql.Star()), ROWS)
     counts = select([*map(column, keys), column(CELL), many], nested(rows, "kept"))
     counts.set("group", sql.Group(expressions=[column(name) for name in (*keys, CELL)]))
-    stored = _stored_keys(plan)
+    # Narrow texts were compared with their list before they were counted, others are after it.
+    stored = find_stored(plan)
     finish = _as_text if is_narrow else as_listed
     listed = [
         label(finish(column(key), stored[place]) if place in stored else column(key), key)
@@ -82,28 +84,11 @@ def _as_text(value: Sql, declared: Category) -> Sql:
     return cast(value, "VARCHAR")
 
 
-def _stored_keys(plan: Plan) -> dict[int, Category]:
-    """Return the keys, by their places, that are compared with their lists here.
-
-    Why: after counting, as in `write_statement`; counts of stored texts that are listed alike add
-         up. Narrow ones are compared before, and are texts again after.
-    """
-    if plan.contribution.is_cut or not isinstance(plan.keys, DeclaredKeys):
-        return {}
-    tables = private_tables(plan.query.source, plan.catalog)
-    found: dict[int, Category] = {}
-    for place, key in enumerate(plan.query.keys):
-        if isinstance(key, Column) and key.table in tables:
-            declared = tables[key.table].columns[key.name]
-            found |= {place: declared} if isinstance(declared, Category) else {}
-    return found
-
-
 def _rows(
     plan: Plan, histogram: Histogram, salt: str, unit: Kind, *, is_narrow: bool
 ) -> sql.Select:
     """Return unit, keys and cell of each row that counts; the cell is NULL where it does not."""
-    emitter, source, stored = Emitter(plan.ranges), plan.query.source, _stored_keys(plan)
+    emitter, source, stored = Emitter(plan.ranges), plan.query.source, find_stored(plan)
     columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
     for place, key in enumerate(plan.query.keys):
         match key:

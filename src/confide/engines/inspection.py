@@ -4,7 +4,6 @@
 # on the path of a question calls anything here.
 """
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -69,12 +68,7 @@ class _Stored:
 
 
 def read_schema(source: str | Path) -> dict[str, Kind | None]:
-    """Return the columns of a file and their kinds, from its schema alone.
-
-    A CSV file has no schema: its first line gives the names, and None stands for every kind.
-    """
-    if Path(source).suffix.lower() == ".csv":
-        return dict.fromkeys(_read_header(Path(source)))
+    """Return the columns of a Parquet file and their kinds, from its schema alone."""
     with duckdb.connect(":memory:") as connection:
         stored = _open(connection, Path(source).name, source)
     return {column.name: column.kind for column in stored}
@@ -140,27 +134,10 @@ def _reader(name: str, path: Path) -> Sql:
         case ".csv":
             return call("READ_CSV", file, *csv_options(as_text=True))
         case _:
-            raise BadDeclaration(f"{name!r} must be a .parquet or .csv file")
-
-
-DELIMITERS: Final = ",;\t|"
-
-
-def _read_header(path: Path) -> list[str]:
-    """Return the names on the first line of a CSV file, and look no further."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            line = file.readline()
-    except OSError as error:
-        raise BadDeclaration(
-            f"{path.name!r} cannot be read ({error.strerror}); name a Parquet or CSV file"
-        ) from error
-    except UnicodeDecodeError:
-        raise BadDeclaration(f"{path.name!r} must be text in UTF-8; write it anew so") from None
-    names = next(csv.reader([line], delimiter=max(DELIMITERS, key=line.count)), [])
-    if not names:
-        raise BadDeclaration(f"{path.name!r} must have a first line with the names of its columns")
-    return names
+            raise BadDeclaration(
+                f"{name or str(path)!r} must be a .parquet or .csv file; name one, or a table of "
+                "PostgreSQL, as in 'postgresql://user@host/database?table=visits'"
+            )
 
 
 def _kind(stored: str) -> Kind | None:
@@ -191,6 +168,13 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Fin
             yield Finding(declared.name, name, message, is_problem=found.kind is None)
 
 
+SPELLED: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
+OTHERWISE: Final = (
+    "; numbers are written 1234.5 and dates 2024-12-31, and `confide convert FILE.csv` makes a "
+    "copy that spells them so"
+)
+
+
 def _check_values(
     connection: duckdb.DuckDBPyConnection, declared: Table, names: Mapping[str, _Stored]
 ) -> Iterator[Finding]:
@@ -213,7 +197,8 @@ def _check_values(
         if lost_count:
             share = _percent(lost_count, known)
             message = f"{share} of the values do not read as {kind.kind} and count as NULL"
-            yield Finding(declared.name, name, message)
+            is_most = 2 * lost_count > known and kind.kind in SPELLED
+            yield Finding(declared.name, name, message + (OTHERWISE if is_most else ""))
         if outside:
             fate = _fate_outside(kind)
             yield Finding(declared.name, name, f"{_percent(outside, known)} of the values {fate}")

@@ -18,12 +18,16 @@ from confide.engines.expressions import Sql, call, cast, literal, number, typed
 from confide.engines.fragments import UNIT, clamped, column, label, nested, select
 
 __all__ = [
+    "HEIGHT",
     "LEVELS",
+    "LEVEL_BITS",
     "MARK",
     "NUMBER",
     "digested",
     "level_of",
     "mark_rows",
+    "measure_rows",
+    "mixed_number",
     "number_rows",
     "rarer_than",
 ]
@@ -32,9 +36,10 @@ BITS: Final = 31
 MASK: Final = 2**BITS - 1
 WIDEST: Final = float(2**52)
 MARK, NUMBER = "the mark", "the number"  # no declared name has a space
-LINE, SQUARE = "the line", "the square"
+LINE, SQUARE, HEIGHT = "the line", "the square", "the height"
 LEVELS: Final = 48
 LEVEL_BITS: Final = 41
+"""Of a mark's bits so many are below its level."""
 DIGEST: Final = "MD5_NUMBER"
 BETWEEN, NOTHING = "\x1f", "\x1e"  # between texts, and for NULL
 
@@ -63,29 +68,52 @@ def mark_rows(
     Source:  [Knu98], section 6.4, for hashing by multiplication; docs/decisions has the reasons.
     Checked: tests/engines/test_marks.py (law, fairness, equality with another engine).
     """
-    numbered = number_rows(rows, hashed, kinds, salt, small)
-    square = label(column(NUMBER) * column(NUMBER), SQUARE)
-    squared = select([*map(column, [*names, NUMBER]), square], nested(numbered, NUMBER))
-    upper = _bits(column(SQUARE), BITS, 15)
-    height = sql.Paren(this=sql.Add(this=upper, expression=_bits(column(SQUARE), 16, 14)))
-    mark = sql.Add(this=height * number(2**BITS), expression=column(NUMBER))
+    squared = _square(number_rows(rows, hashed, kinds, salt, small), [*names, NUMBER])
+    mark = sql.Add(this=_height() * number(2**BITS), expression=column(NUMBER))
     return select([*map(column, names), label(mark, MARK)], nested(squared, SQUARE))
 
 
-def level_of(alias: str | None = None) -> Sql:
-    """Return the level of a row's mark: a single bit, the lower the smaller the mark is.
+def measure_rows(
+    rows: sql.Select,
+    names: Sequence[str],
+    hashed: Iterable[str],
+    kinds: Mapping[str, Kind],
+    salt: str,
+    *,
+    small: Collection[str] = (),
+) -> sql.Select:
+    """Return the columns ``names`` of the rows, and the heights of their marks by ``hashed``.
+
+    The height is y in the law of `mark_rows`: a mark without its lower 31 bits.
+    """
+    squared = _square(number_rows(rows, hashed, kinds, salt, small), names)
+    return select([*map(column, names), label(_height(), HEIGHT)], nested(squared, SQUARE))
+
+
+def _square(numbered: sql.Select, names: Sequence[str]) -> sql.Select:
+    square = label(column(NUMBER) * column(NUMBER), SQUARE)
+    return select([*map(column, names), square], nested(numbered, NUMBER))
+
+
+def _height() -> Sql:
+    upper = _bits(column(SQUARE), BITS, 15)
+    return sql.Paren(this=sql.Add(this=upper, expression=_bits(column(SQUARE), 16, 14)))
+
+
+def level_of() -> Sql:
+    """Return the level of a row's mark: a single bit, the lower the smaller its height is.
 
     Why: marks are less than 48 * 2^41, so the bit is one of the 48 lowest, and a smaller mark never
          has a higher one. Low levels are rare: there are about (k / 48)^2 marks below level k.
     """
-    place = cast(_right(column(MARK, alias), LEVEL_BITS), "INTEGER")
+    place = cast(_right(column(HEIGHT), LEVEL_BITS - BITS), "INTEGER")
     one = cast(number(1), "BIGINT")
     return sql.Paren(this=sql.BitwiseLeftShift(this=one, expression=place))
 
 
 def rarer_than(levels: int) -> Sql:
     """Return the condition that a mark has one of the lowest so many levels."""
-    return sql.LT(this=column(MARK), expression=number(levels * 2**LEVEL_BITS))
+    return sql.LT(this=column(HEIGHT), expression=number(levels * 2 ** (LEVEL_BITS - BITS)))
 
 
 def number_rows(
@@ -118,6 +146,11 @@ def number_rows(
         line = sql.Add(this=line, expression=term)
     summed = select([sql.Star(), label(line, LINE)], nested(rows, "rows"))
     return select([sql.Star(), label(_fold(column(LINE)), NUMBER)], nested(summed, LINE))
+
+
+def mixed_number() -> Sql:
+    """Return a row's number, mixed once more: its square is mixed best in the middle."""
+    return _bits(sql.Paren(this=column(NUMBER) * column(NUMBER)), 16, BITS)
 
 
 def _secrets(salt: str, count: int) -> list[int]:
@@ -191,11 +224,7 @@ def digested(node: sql.BitwiseOr) -> Sql:
 
 def _fold(value: Sql) -> Sql:
     """Return the upper and the lower bits of a number, laid over each other."""
-    return _and(sql.BitwiseXor(this=value, expression=_shift(value.copy())), number(MASK))
-
-
-def _shift(value: Sql) -> Sql:
-    return _right(value, BITS)
+    return _and(sql.BitwiseXor(this=value, expression=_right(value.copy(), BITS)), number(MASK))
 
 
 def _right(value: Sql, count: int) -> Sql:

@@ -12,12 +12,13 @@ import psycopg
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Column, Kind, PublicTable, Table, Text
-from confide.engines.engine import OWNER_LOG, Columns, Rows, SqlEngine, name_columns
-from confide.engines.fragments import column, label, unit_column
-from confide.engines.postgres_digits import look_up_digits
+from confide.engines.engine import Columns, Rows, SqlEngine, fail, name_columns
+from confide.engines.fragments import column, label
+from confide.engines.postgres_digits import look_up_digits, sort_by_numbers
 from confide.engines.postgres_spelling import POSTGRESQL
 from confide.engines.postgres_types import Relation, Stored, find_relation, shape, shape_unit
 from confide.engines.public import TableFacts
+from confide.engines.uniqueness import count_units, list_unique, say_not_unique
 from confide.engines.views import raw_name, write_views
 from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
@@ -68,13 +69,16 @@ class Source:
 
 
 class TableAltered(psycopg.Error):
-    """A column has another type than when the engine was opened."""
+    """A column of a table, which is named, has another type than when the engine was opened."""
 
 
 ADVICE: Final = (
     (TableAltered, "a table was altered since it was opened; open the declaration again"),
     (psycopg.errors.QueryCanceled, "stopped, or slower than statement_timeout allows"),
     (psycopg.errors.InsufficientPrivilege, "the role may not read; GRANT SELECT on the table"),
+    (psycopg.errors.LockNotAvailable, "a table was locked for longer than lock_timeout allows"),
+    (psycopg.errors.DiskFull, "the server has no room left on its disk"),
+    (psycopg.errors.OutOfMemory, "the server has no memory left"),
     (psycopg.errors.UndefinedTable, "a declared table is gone"),
     (psycopg.errors.UndefinedColumn, "a declared column is gone"),
     (psycopg.OperationalError, "the server cannot be reached, or ended the connection"),
@@ -108,6 +112,7 @@ class PostgreSQL(SqlEngine):
     """
 
     failures = (psycopg.Error,)
+    advice = ADVICE
     facts: TableFacts
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
@@ -124,23 +129,17 @@ class PostgreSQL(SqlEngine):
                     name: find_relation(connection, name, source.table)
                     for name, source in sources.items()
                 }
+                kinds, raw = self._shape_all(catalog, found)
+                self._check_types(connection)  # which the role must be allowed to read
         except psycopg.Error as error:
             raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
-        kinds, raw = self._shape_all(catalog, found)
         views, self._unit_kind = write_views(catalog, kinds)
         self._views = raw | {name: POSTGRESQL.spell(view) for name, view in views.items()}
         public = {name: kinds[name] for name in catalog.public}
         self.facts = TableFacts(self._ask, public)
-        self._unique_tables = [
-            table
-            for table in catalog.private.values()
-            if table.unique and isinstance(table.unit, str)
-        ]
-        try:
-            for table in self._unique_tables:
-                self._check_unique(table)
-        except psycopg.Error as error:
-            raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+        self._unique_tables = list_unique(catalog)
+        for table in self._unique_tables:
+            self._check_unique(table)
 
     def _shape_all(
         self, catalog: Catalog, found: Mapping[str, Relation]
@@ -171,15 +170,15 @@ class PostgreSQL(SqlEngine):
         # has several rows in spite of the declaration would not be cut.
         """
         if self.facts.has_changed() or not all(map(self._is_unique, self._unique_tables)):
-            OWNER_LOG.warning("the engine could not answer: %s", CHANGED)
-            raise Fault("the engine could not answer; the owner's log has the reason")
+            raise fail(CHANGED)
 
     def _ask(self, asked: sql.Select) -> Rows:
         with self._session():
             return self._read(self._write(asked), self._rows)
 
     def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
-        return look_up_digits(select, plan.domains)
+        looked_up = look_up_digits(select, plan.domains)
+        return sort_by_numbers(looked_up) if self._unit_kind is Kind.TEXT else looked_up
 
     def _write(self, select: sql.Select) -> str:
         return POSTGRESQL.write(select, self._views)
@@ -218,6 +217,8 @@ class PostgreSQL(SqlEngine):
                 self._open = self._connect()
             self._check_types(self._open)
         except psycopg.OperationalError:
+            if self._open is not None and not self._open.closed:
+                raise  # the server is there, but slow, or somebody holds a table
             self._drop()
             self._open = self._connect()
             self._check_types(self._open)
@@ -230,7 +231,7 @@ class PostgreSQL(SqlEngine):
             cursor = connection.execute(looked.sql("postgres").encode())
             found = [one.type_code for one in cursor.description or ()]
             if found != [stored.oid for stored in columns]:
-                raise TableAltered
+                raise TableAltered(f"{relation.schema}.{relation.name}")
 
     def _connect(self) -> "psycopg.Connection[Any]":
         """Return a new connection, which is closed with the engine at the latest."""
@@ -258,11 +259,11 @@ class PostgreSQL(SqlEngine):
         with self._lock:
             self._drop()
 
-    def _explain(self, error: Exception) -> str:
-        """Return the kind of an error and what to do about it; its own words may quote a row."""
+    def _name(self, error: Exception) -> str:
+        """Return the kind of an error, and the table or SQL's code of it beside."""
         state = getattr(error, "sqlstate", None)
-        named = f"{type(error).__name__} ({state})" if state else type(error).__name__
-        return next((f"{named}: {said}" for kind, said in ADVICE if isinstance(error, kind)), named)
+        said = str(error) if isinstance(error, TableAltered) else state
+        return f"{type(error).__name__} ({said})" if said else type(error).__name__
 
     def _is_unique(self, table: Table) -> bool:
         """Tell whether every unit of a table has one row; an index that says so is believed."""
@@ -273,21 +274,20 @@ class PostgreSQL(SqlEngine):
             ((indexed,),) = self._read(UNIQUE, lambda text: self._cursor(text, named).fetchall())
             if indexed:
                 return True
-            unit = unit_column()
-            rows = sql.Count(this=sql.Star())
-            units = sql.Count(this=sql.Distinct(expressions=[unit]))
-            counts = sql.select(rows, units).from_(sql.table_(table.name, quoted=True))
-            ((all_rows, all_units),) = self._ask(counts)
-        return bool(all_rows == all_units)
+            ((rows, units),) = self._ask(count_units(table))
+        return bool(rows == units)
 
     def _check_unique(self, table: Table) -> None:
         """See that a unit declared unique is."""
-        if self._is_unique(table):
-            return
-        raise BadDeclaration(
-            f"table {table.name!r} is declared unique=True, but some unit has several "
-            "rows; declare max_rows_per_unit instead"
-        )
+        try:
+            is_unique = self._is_unique(table)
+        except Fault:
+            raise BadDeclaration(
+                f"table {table.name!r} is declared unique=True, but its units could not be "
+                "counted; the log confide.owner has the reason"
+            ) from None
+        if not is_unique:
+            raise say_not_unique(table)
 
 
 def read_columns(source: str) -> dict[str, Kind | None]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from confide.query.tree import Value
 
-__all__ = ["Counts", "Groups", "Integers", "Pair", "Sealed", "open_counts", "open_sealed"]
+__all__ = ["Closed", "Counts", "Groups", "Integers", "Pair", "Sealed", "open_counts", "open_sealed"]
 
 Groups = dict[tuple[Value, ...], tuple[int, ...]]
 Integers = NDArray[np.int64]
@@ -17,20 +17,13 @@ Pair = tuple[Integers, Integers]
 Counts = dict[tuple[Value, ...], Pair]
 
 
-class Sealed:
-    """Exact totals of each group that the engine found, and rows by cell for each histogram.
+class Closed:
+    """What shows nothing, compares with nothing, and cannot be copied out or written down."""
 
-    # Privacy: shows nothing, compares with nothing, cannot be copied out or written down. Only
-    # `open_sealed` and `open_counts` read it, and only release/ calls them.
-    """
-
-    __slots__ = ("_counts", "_groups")
-
-    def __init__(self, groups: Groups, counts: tuple[Counts, ...] = ()) -> None:
-        self._groups, self._counts = groups, counts
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return "Sealed(...)"
+        return f"{type(self).__name__}(...)"
 
     def __eq__(self, other: object) -> NoReturn:
         raise TypeError("sealed values cannot be compared")
@@ -39,6 +32,18 @@ class Sealed:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("sealed values cannot be copied or stored")
+
+
+class Sealed(Closed):
+    """Exact totals of each group that the engine found, and rows by cell for each histogram.
+
+    # Privacy: only `open_sealed` and `open_counts` read it, and only release/ calls them.
+    """
+
+    __slots__ = ("_counts", "_groups")
+
+    def __init__(self, groups: Groups, counts: tuple[Counts, ...] = ()) -> None:
+        self._groups, self._counts = groups, counts
 
 
 def open_sealed(sealed: Sealed) -> Groups:

@@ -13,16 +13,17 @@ from typing import Any, Final
 
 from sqlglot import expressions as sql
 
-from confide.declare import Catalog, Kind, PublicTable, Row, Table
-from confide.engines.engine import OWNER_LOG, Columns, Rows, SqlEngine, name_columns
+from confide.declare import Catalog, Kind, PublicTable, Table
+from confide.engines.engine import Columns, Rows, SqlEngine, fail, name_columns
 from confide.engines.expressions import Sql, call
-from confide.engines.fragments import column, label, select, table, unit_column
+from confide.engines.fragments import column, label, table
 from confide.engines.public import TableFacts
 from confide.engines.shortcuts import send_large_units
 from confide.engines.spark_sources import Place, can_read_twice, find_place, open_session
 from confide.engines.spark_spelling import SPARK, spark_cast
+from confide.engines.uniqueness import count_units, list_unique, say_not_unique
 from confide.engines.views import raw_name, write_views
-from confide.errors import BadDeclaration, ConfideError, Fault
+from confide.errors import BadDeclaration, ConfideError
 from confide.plan import Plan, private_tables
 
 __all__ = ["Spark"]
@@ -42,8 +43,8 @@ KINDS: Final = {
     "boolean": Kind.BOOL,
     "date": Kind.DATE,
 }
-ALTERED: Final = "a public table was changed; open the declaration again"
-CHANGED: Final = "a unit declared unique has several rows by now; open the declaration again"
+CHANGED: Final = "a public table was changed; open the declaration again"
+NOT_UNIQUE: Final = "a unit declared unique has several rows by now; open the declaration again"
 CONNECT: Final = "pyspark.sql.connect."
 BINARY: Final = "UTF8_BINARY"
 TIMES: Final = ("timestamp", "timestamp_ntz")
@@ -57,6 +58,10 @@ TYPES: Final = {
 Raw = dict[str, tuple[Kind, Sql]]
 
 
+class TableAltered(Exception):
+    """A table, which is named, has other columns than when the engine was opened."""
+
+
 class Spark(SqlEngine):
     """Reads the declared sources through typed, clipped views of a session of its own.
 
@@ -66,6 +71,10 @@ class Spark(SqlEngine):
 
     # Privacy: the driver raises errors of many kinds, and none of them may reach an analyst.
     failures = (Exception,)
+    advice = (
+        (TableAltered, "a table was altered since it was opened; open the declaration again"),
+        (ConnectionError, "Spark cannot be reached, or its session has ended"),
+    )
     facts: TableFacts
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
@@ -91,11 +100,7 @@ class Spark(SqlEngine):
         for name, view in views.items():
             with _blamed(name):
                 self._create(name, self._write(view))
-        unique = [
-            declared
-            for declared in catalog.private.values()
-            if declared.unique and not isinstance(declared.unit, Row)
-        ]
+        unique = list_unique(catalog)
         self._lasting = [declared for declared in unique if places[declared.name].name]
         for declared in unique:
             self._check_unique(declared)
@@ -135,7 +140,7 @@ class Spark(SqlEngine):
         for name, schema in self._tables.items():
             self._spark.catalog.refreshTable(name)
             if self._spark.table(name).schema != schema:
-                raise TypeError(f"the columns of {name} have changed; open the declaration again")
+                raise TableAltered(name)
 
     def _open(self, declared: Table | PublicTable, place: Place) -> dict[str, Kind]:
         """Make a source readable under its raw name, and tell what its columns hold."""
@@ -192,29 +197,25 @@ class Spark(SqlEngine):
         # Spark Connect no copy can be kept, so a public table that changed is a fault.
         """
         if self._is_connected and self.facts.has_changed():
-            OWNER_LOG.warning("the engine could not answer: %s", ALTERED)
-            raise Fault("the engine could not answer; the owner's log has the reason")
+            raise fail(CHANGED)
         for declared in self._lasting:
-            ((rows, units),) = self._ask(_count_units(declared))
+            ((rows, units),) = self._ask(count_units(declared))
             if rows != units:
-                OWNER_LOG.warning("the engine could not answer: %s", CHANGED)
-                raise Fault("the engine could not answer; the owner's log has the reason")
+                raise fail(NOT_UNIQUE)
 
     def _check_unique(self, declared: Table) -> None:
         """See that a unit declared unique is."""
         with _blamed(declared.name):
-            ((rows, units),) = self._rows(self._write(_count_units(declared)))
+            ((rows, units),) = self._rows(self._write(count_units(declared)))
         if rows != units:
-            raise BadDeclaration(
-                f"table {declared.name!r} is declared unique=True, but some unit has several "
-                "rows; declare max_rows_per_unit instead"
-            )
+            raise say_not_unique(declared)
 
-
-def _count_units(declared: Table) -> sql.Select:
-    """Return the statement that counts the rows and the units of a table."""
-    units = sql.Count(this=sql.Distinct(expressions=[unit_column()]))
-    return select([sql.Count(this=sql.Star()), units], table(declared.name))
+    def _name(self, error: Exception) -> str:
+        """Return the kind of an error, and the table or the condition that is named beside it."""
+        find = getattr(error, "getCondition", None)
+        condition = find() if callable(find) else None
+        said = str(error) if isinstance(error, TableAltered) else condition
+        return f"{type(error).__name__} ({said})" if said else type(error).__name__
 
 
 def _apart(select: sql.Select) -> sql.Select:

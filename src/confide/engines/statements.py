@@ -2,7 +2,7 @@
 
 The statement is built in layers, each a SELECT over the one before: the rows that count, with
 their keys and values; what each of them adds to each total; the cut; the sums. Names within are
-ours: ``unit``, ``k0``, ``v0``, ``t0`` and so on.
+ours: ``the unit``, ``k0``, ``v0``, ``t0`` and so on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ from confide.plan import (
 )
 from confide.query.tree import Column, Expression, Value
 
-__all__ = ["centre_totals", "write_statement"]
+__all__ = ["centre_totals", "find_stored", "write_statement"]
 
 
 def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select:
@@ -180,7 +180,12 @@ def _stored_keys(plan: Plan) -> dict[int, Category]:
          of several groups add up, except where a unit is to be counted once.
     """
     counts_units = any(total.measure is Measure.UNITS for total in plan.totals)
-    if plan.contribution.is_cut or counts_units or not isinstance(plan.keys, DeclaredKeys):
+    return {} if counts_units else find_stored(plan)
+
+
+def find_stored(plan: Plan) -> dict[int, Category]:
+    """Return the keys, by their places, that may stay as they are stored until rows are counted."""
+    if plan.contribution.is_cut or not isinstance(plan.keys, DeclaredKeys):
         return {}
     tables = private_tables(plan.query.source, plan.catalog)
     found: dict[int, Category] = {}

@@ -175,7 +175,8 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
 def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     match declared:
         case Int(low=low, high=high):
-            whole = cast(raw, "BIGINT") if stored is Kind.INT else _whole(raw, low, high)
+            # Privacy: a file may be replaced by one of other types, and must fail on no row of it.
+            whole = try_cast(raw, "BIGINT") if stored is Kind.INT else _whole(raw, low, high)
             return clamped(whole, low, high)
         case Float(low=least, high=most):
             return _clamped_double(try_cast(raw, "DOUBLE"), float(least), float(most))

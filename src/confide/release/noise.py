@@ -1,10 +1,11 @@
 """The one place where exact totals are opened: they leave it with their noise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
-from typing import Any, assert_never
+from itertools import chain
+from typing import Any, Final, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ from confide.plan.noise import TotalNoise
 from confide.query.tree import Value
 from confide.release.quantiles import Chosen, choose_each, read_cells
 
-__all__ = ["NoisyTotals", "perturb", "round_to_steps"]
+__all__ = ["NoisyTotals", "perturb", "round_each", "round_to_steps"]
+
+SAFE: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +43,28 @@ class NoisyTotals:
         return np.hstack([values, read_cells(plan, self.cells)]) if plan.quantiles else values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as JSON can hold it; days are tagged, since JSON has none."""
-        groups = [[_store(value) for value in group] for group in self.groups]
-        cells = [[list(chosen) for chosen in row] for row in self.cells]
-        return {"groups": groups, "steps": [list(row) for row in self.steps], "cells": cells}
+        """Return the same as JSON can hold it; days are tagged, since JSON has none.
+
+        Tuples stay: JSON writes them as lists, and of many groups to copy each takes long.
+        """
+        groups: tuple[tuple[Any, ...], ...] = self.groups
+        if any(issubclass(kind, date) for kind in _kinds(groups)):
+            groups = tuple(tuple(map(_store, group)) for group in groups)
+        return {"groups": groups, "steps": self.steps, "cells": self.cells}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "NoisyTotals":
         """Return what was stored."""
-        groups = tuple(tuple(map(_restore, group)) for group in stored["groups"])
+        groups = tuple(map(tuple, stored["groups"]))
+        if dict in _kinds(groups):
+            groups = tuple(tuple(map(_restore, group)) for group in groups)
         cells = tuple(tuple(map(_read_cells, row)) for row in stored.get("cells", ()))
         return cls(groups, tuple(map(tuple, stored["steps"])), cells)
+
+
+def _kinds(groups: Iterable[tuple[Any, ...]]) -> set[type]:
+    """Return the types of all values in keys."""
+    return set(map(type, chain.from_iterable(groups)))
 
 
 def _store(value: Value) -> Any:
@@ -82,9 +96,7 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
     noise = draw_noise(plan.noise, len(groups), entropy)
     columns = []
     for place, size in enumerate(plan.noise.steps):
-        steps = np.array(
-            [saturate(round_to_steps(row[place], size)) for row in rows], dtype=np.int64
-        )
+        steps = round_each([row[place] for row in rows], size)
         noisy = np.clip(steps + noise[:, place], -LARGEST_VALUE, LARGEST_VALUE)
         columns.append(noisy.tolist())
     noisy = tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
@@ -140,6 +152,21 @@ def round_to_steps(total: int | Fraction, size: Fraction) -> int:
     """
     top, bottom = size.numerator * total.denominator, size.denominator * total.numerator
     return (2 * bottom + top) // (2 * top)
+
+
+def round_each(totals: Sequence[int], size: Fraction) -> Integers:
+    """Return `round_to_steps` of each total, saturated.
+
+    Why: with a / b the size and m the largest total without its sign, no intermediate result in 64
+         bits is larger than 2 b m + a or 2 a; where both are less than 2^62, nothing overflows, and
+         division rounds down there as for whole numbers of any length, which do the rest.
+    """
+    top, bottom = size.numerator, size.denominator
+    largest = max(1, max(totals, default=0), -min(totals, default=0))
+    if max(2 * bottom * largest + top, 2 * top) >= SAFE:
+        return np.array([saturate(round_to_steps(total, size)) for total in totals], dtype=np.int64)
+    steps: Integers = (2 * bottom * np.array(totals, dtype=np.int64) + top) // (2 * top)
+    return np.clip(steps, -LARGEST_VALUE, LARGEST_VALUE)
 
 
 def draw_noise(noise: TotalNoise, count: int, entropy: Entropy) -> Integers:

@@ -1,0 +1,98 @@
+"""How the cells of a text column are spelled: numbers, dates and flags of several countries."""
+
+import re
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["READERS", "Shape", "find_shape"]
+
+NEARLY_ALL: Final = 0.95
+
+
+class Shape(StrEnum):
+    """What nearly all cells of a column look like, in words for the owner."""
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    COMMA = "float, with a decimal comma"
+    DATE = "date"
+    DOTTED = "date, as in 31.12.2024"
+    DAY_FIRST = "date, as in 31/12/2024"
+    MONTH_FIRST = "date, as in 12/31/2024"
+    EITHER = "text: dates with day or month first, which cannot be told"
+    GROUPED = "text: 1.234 may be a thousand or a fraction, which cannot be told"
+    TEXT = "text"
+    EMPTY = "text: nothing to judge by"
+
+
+PATTERNS: Final = (
+    (Shape.BOOL, r"true|false|t|f|yes|no|y|n"),
+    (Shape.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a zero in front is text
+    (Shape.GROUPED, r"[-+]?[1-9]\d{0,2}(?:\.\d{3})*"),
+    (Shape.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
+    (Shape.COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
+    (Shape.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),
+    (Shape.DOTTED, r"\d{1,2}\.\d{1,2}\.\d{4}"),
+    (Shape.EITHER, r"(?:0?[1-9]|1[0-2])/(?:0?[1-9]|1[0-2])/\d{4}"),
+    (Shape.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
+    (Shape.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
+)
+READ: Final = tuple((shape, re.compile(pattern, re.IGNORECASE)) for shape, pattern in PATTERNS)
+
+
+def find_shape(cells: Sequence[str]) -> Shape:
+    """Return the narrowest shape that nearly all cells have which hold something.
+
+    >>> find_shape(["1,50", "2", ""]), find_shape(["01067"]), find_shape(["13/1/2024", "2/2/2024"])
+    (<Shape.COMMA: ...>, <Shape.TEXT: 'text'>, <Shape.DAY_FIRST: ...>)
+    """
+    held = [cell.strip() for cell in cells if cell.strip()]
+    if not held:
+        return Shape.EMPTY
+    for shape, pattern in READ:
+        if sum(pattern.fullmatch(cell) is not None for cell in held) >= NEARLY_ALL * len(held):
+            return shape
+    return Shape.TEXT
+
+
+def _cast(kind: str) -> Callable[[str], str]:
+    return lambda name: f'TRY_CAST(TRIM("{name}") AS {kind})'
+
+
+def _read_comma(name: str) -> str:
+    return f"TRY_CAST(REPLACE(REPLACE(TRIM(\"{name}\"), '.', ''), ',', '.') AS DOUBLE)"
+
+
+def _read_flag(name: str) -> str:
+    word = f'LOWER(TRIM("{name}"))'
+    return (
+        f"CASE WHEN {word} IN ('true', 't', 'yes', 'y') THEN true "
+        f"WHEN {word} IN ('false', 'f', 'no', 'n') THEN false END"
+    )
+
+
+def _read_date(form: str) -> Callable[[str], str]:
+    return lambda name: f"CAST(TRY_STRPTIME(TRIM(\"{name}\"), '{form}') AS DATE)"
+
+
+def _keep(name: str) -> str:
+    return f'"{name}"'
+
+
+READERS: Final[dict[Shape, Callable[[str], str]]] = {
+    Shape.BOOL: _read_flag,
+    Shape.INT: _cast("BIGINT"),
+    Shape.FLOAT: _cast("DOUBLE"),
+    Shape.COMMA: _read_comma,
+    Shape.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
+    Shape.DOTTED: _read_date("%d.%m.%Y"),
+    Shape.DAY_FIRST: _read_date("%d/%m/%Y"),
+    Shape.MONTH_FIRST: _read_date("%m/%d/%Y"),
+    Shape.EITHER: _keep,
+    Shape.GROUPED: _keep,
+    Shape.TEXT: _keep,
+    Shape.EMPTY: _keep,
+}
+"""How a cell of each shape is read; what does not read so is NULL."""

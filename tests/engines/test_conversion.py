@@ -1,0 +1,111 @@
+"""Copies of CSV files: however cells are separated, encoded and spelled, values come out right."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from confide.declare.tables import NAME
+from confide.engines.conversion import Copy, convert_csv, plain_names
+from confide.engines.shapes import READERS, Shape, find_shape
+from confide.errors import BadDeclaration
+
+GERMAN = (
+    "Kundennummer;Straße;Umsatz (€);Geburtstag;leer\n"
+    "00017;Am Öhr 3;1.234,50;31.12.1999;\n"
+    "00018;\"Hof; hinten\";-7;1.2.2003;\n"
+)  # fmt: skip
+
+
+def convert(folder: Path, content: bytes) -> tuple[Copy, list[tuple[Any, ...]]]:
+    (folder / "t.csv").write_bytes(content)
+    copy = convert_csv(folder / "t.csv", folder / "t.parquet")
+    return copy, duckdb.read_parquet(str(folder / "t.parquet")).fetchall()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_german_file_is_read_as_it_is_meant(tmp_path: Path, encoding: str, newline: str) -> None:
+    """Semicolons, decimal commas, dotted dates and umlauts are understood in each encoding."""
+    copy, rows = convert(tmp_path, GERMAN.replace("\n", newline).encode(encoding))
+
+    assert ["Kundennummer", "Strasse", "Umsatz_eur", "Geburtstag", "leer"] == [
+        column.name for column in copy.columns
+    ]
+    assert [
+        ("00017", "Am Öhr 3", 1234.5, dt.date(1999, 12, 31), None),
+        ("00018", "Hof; hinten", -7.0, dt.date(2003, 2, 1), None),
+    ] == rows
+    assert 0 == sum(column.unread for column in copy.columns)
+
+
+@pytest.mark.parametrize(
+    ("shape", "cells", "value"),
+    [
+        (Shape.INT, ["12", "-3"], 12),
+        (Shape.FLOAT, ["1.5", "2"], 1.5),
+        (Shape.COMMA, ["1,5", "1.234.567,25"], 1.5),
+        (Shape.GROUPED, ["1.234", "950"], "1.234"),
+        (Shape.BOOL, ["Yes", "n"], True),
+        (Shape.DATE, ["2024-12-31 10:15", "2024-01-01"], dt.date(2024, 12, 31)),
+        (Shape.DOTTED, ["31.12.2024"], dt.date(2024, 12, 31)),
+        (Shape.DAY_FIRST, ["31/12/2024", "1/2/2024"], dt.date(2024, 12, 31)),
+        (Shape.MONTH_FIRST, ["12/31/2024", "1/2/2024"], dt.date(2024, 12, 31)),
+        (Shape.EITHER, ["1/2/2024", "12/12/2024"], "1/2/2024"),
+        (Shape.TEXT, ["01067", "10115"], "01067"),
+        (Shape.EMPTY, ["", "  "], ""),
+    ],
+)
+def test_each_shape_is_found_and_read(shape: Shape, cells: list[str], value: object) -> None:
+    """Cells are recognised for what they are, and their first one is read as the value it means."""
+    assert shape is find_shape(cells)
+    reader = READERS[shape]("cell")
+    [[found]] = duckdb.execute(f"SELECT {reader} FROM (SELECT $1 AS cell)", [cells[0]]).fetchall()
+    assert value == found
+
+
+def test_every_shape_has_a_reader() -> None:
+    """No shape can be found that nothing reads."""
+    assert set(Shape) == set(READERS)
+
+
+def test_odd_cells_and_rows_are_counted(tmp_path: Path) -> None:
+    """A cell of another kind is NULL, a row that is too long is cut, and both are told."""
+    lines = ["n,m", "many,1", "1,2,3", "4", *["5,6"] * 60]
+    copy, rows = convert(tmp_path, "\n".join(lines).encode())
+
+    assert [(None, 1), (1, 2), (4, None), (5, 6)] == rows[:4]
+    assert [1, 0] == [column.unread for column in copy.columns]
+    assert 1 == copy.long_rows
+
+
+def test_names_can_be_declared_and_differ() -> None:
+    """Whatever the titles are, the names in the copy can be declared and no two are alike."""
+    titles = ["", " ", "a b", "a_b", "A-B", "2024", "select", "日付", "x" * 200, "x" * 201, "é"]
+    names = plain_names(titles)
+
+    assert all(map(NAME.match, names))
+    assert len(titles) == len({name.lower() for name in names})
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b";;\n1;2;3\n", b"a,b\n1,\x00\x81\n"])
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Without names, or where a cell is no text, nothing is written."""
+    with pytest.raises(BadDeclaration):
+        convert(tmp_path, content)
+
+    assert ["t.csv"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_nothing_is_overwritten_or_left_behind(tmp_path: Path) -> None:
+    """A second copy is refused, and beside the first one there is no other file."""
+    convert(tmp_path, b"a,b\n1,2\n")
+    with pytest.raises(BadDeclaration, match="is there already"):
+        convert_csv(tmp_path / "t.csv", tmp_path / "t.parquet")
+
+    assert {"t.csv", "t.parquet"} == {path.name for path in tmp_path.iterdir()}
+    for target in (tmp_path / "t.txt", tmp_path / "none" / "t.parquet"):
+        with pytest.raises(BadDeclaration, match=r"name another file|must be"):
+            convert_csv(tmp_path / "t.csv", target)

@@ -1,0 +1,20 @@
+"""What all engines share: rows become totals by group."""
+
+from decimal import Decimal
+
+from confide.engines.engine import add_up
+
+
+def test_groups_that_come_in_parts_are_added_up() -> None:
+    """Totals of equal keys are one total, whatever type the driver gives and however large."""
+    rows = [("a", 1, 2**70), ("b", None, Decimal(5)), ("a", 2, Decimal(2**70)), (None, 4, -1)]
+    expected = {("a",): (3, 2**71), ("b",): (0, 5), (None,): (4, -1)}
+
+    assert expected == add_up(rows, 1)
+
+
+def test_groups_may_lack_keys_totals_or_rows() -> None:
+    """Without keys there is one group; without totals there are groups, without rows none."""
+    assert {(): (3, 0)} == add_up([(3, None)], 0)
+    assert {("a",): (), ("b",): ()} == add_up([("a",), ("b",)], 1)
+    assert {} == add_up([], 1)
