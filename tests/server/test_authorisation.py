@@ -275,6 +275,17 @@ def test_an_agent_hands_nothing_on(handed: tuple[House, str, str]) -> None:
     assert 200 == house.get("/v1/budget").status_code
 
 
+def test_an_agent_sees_its_own_token_alone(handed: tuple[House, str, str]) -> None:
+    """Of the tokens of its analyst, an agent is shown the one that it came with."""
+    house, bot, _ = handed
+    shown = house.get("/v1/tokens", bot).json()["tokens"]
+    own = house.tokens.find(bot)
+    assert own is not None
+
+    assert [own.id] == [one["id"] for one in shown]
+    assert len(shown) < len(house.get("/v1/tokens").json()["tokens"])
+
+
 def test_an_agent_goes_with_its_analyst(handed: tuple[House, str, str]) -> None:
     """Revoking the token that handed a part out shuts the agent's too."""
     house, bot, _ = handed

@@ -55,8 +55,12 @@ def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]
 
 
 def note(complaints: list[str], said: ConsoleMessage) -> None:
-    """Keep what a browser says went wrong."""
-    if said.type == "error":
+    """Keep what a browser says went wrong.
+
+    A preview that a newer one overtakes is aborted, as it should be. Where the machine is so busy
+    that a click takes a quarter of a second, what was typed before it has a preview of its own.
+    """
+    if said.type == "error" and "abort" not in said.text.lower():
         complaints.append(said.text)
 
 
@@ -146,7 +150,7 @@ def test_the_slider_previews_and_spends_nothing(
         page.wait_for_selector(f"#outcome input[name=by][value={way}]", state="attached")
 
     assert 0 == house.curator.budget.spent.share
-    assert [] == [text for text in complaints if "abort" not in text.lower()]
+    assert [] == complaints
 
 
 def test_history_and_budget_pages(

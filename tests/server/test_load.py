@@ -27,7 +27,8 @@ TOTAL = "SELECT COUNT(*) AS n FROM visits"
 LOAD = [f"analyst{number}" for number in range(ANALYSTS)]
 KILL = [f"other{number}" for number in range(6)]
 PART = Fraction(1, ANALYSTS + len(KILL))
-
+PATIENCE = 300
+"""Seconds after which something must be wrong, however busy the machine is."""
 
 Running = tuple[Cluster, dict[str, str]]
 
@@ -50,7 +51,7 @@ def running(
 def connected(cluster: Cluster, token: str) -> Iterator[Connection]:
     """Yield a connection that is patient with a busy machine."""
     headers = {"authorization": f"Bearer {token}"}
-    with httpx2.Client(base_url=cluster.url, headers=headers, timeout=120) as http:
+    with httpx2.Client(base_url=cluster.url, headers=headers, timeout=PATIENCE) as http:
         yield Connection(http)
 
 

@@ -69,6 +69,21 @@ def test_two_clicks_without_scripts(house: House) -> None:
     assert "1/100" == str(house.curator.budget.spent.share)
 
 
+def test_an_old_question_is_free_or_paid_for_anew(house: House) -> None:
+    """Of a question asked before, one button shows the old answer and the other pays."""
+    sign_in(house, house.ana)
+    post(house, "/ask", hidden(post(house, "/ask", FORM).text.split('id="preview"')[1]))
+    preview = post(house, "/ask", {**FORM, "amount": "2%"}).text
+    fields = hidden(preview.split('id="preview"')[1])
+
+    assert "Pay 2 % for a new one" in preview
+    assert "Asked before" in post(house, "/ask", {**fields, "step": "ask"}).text
+    assert "1/100" == str(house.curator.budget.spent.share)
+    fields = hidden(post(house, "/ask", {**FORM, "amount": "2%"}).text.split('id="preview"')[1])
+    assert "Answered for 2 %" in post(house, "/ask", {**fields, "step": "anew"}).text
+    assert "3/100" == str(house.curator.budget.spent.share)
+
+
 def test_what_may_have_been_charged_keeps_its_key(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,9 @@ from schemathesis.specs.openapi.checks import (
 from support.service import House, bearer, build_house, serving
 
 CASES = int(os.environ.get("CONFIDE_SCHEMA_CASES", "300"))
+PATIENCE = 300
+"""Seconds after which something must be wrong, however busy the machine is."""
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -67,7 +70,7 @@ def test_every_answer_is_declared(served: tuple[House, str], who: str) -> None:
             suppress_health_check=list(HealthCheck),
         )
         def send(case: Any) -> None:
-            answer = case.call(headers=bearer(token))
+            answer = case.call(headers=bearer(token), timeout=PATIENCE)
             case.validate_response(answer, checks=CHECKS)
 
         send()
@@ -84,6 +87,6 @@ def test_the_check_has_teeth(tmp_path: Path) -> None:
     with serving(house.app) as address:
         wrong = next(one for one in operations(address) if one.path == "/odd")
         case = wrong.Case()
-        answer = case.call()
+        answer = case.call(timeout=PATIENCE)
         with pytest.raises(FailureGroup):
             case.validate_response(answer, checks=CHECKS)

@@ -20,6 +20,8 @@ TENTH: Final = Share.floor("1/10")
 WHOLE: Final = PureFilter(Fraction(1))
 NOISY: Final[dict[str, Any]] = {"steps": [[1, 2], [3, 4]]}
 DAY: Final = 24 * 60 * 60 * 10**6
+PATIENCE: Final = 300.0
+"""Seconds for which a change waits for others: more than any machine needs, however busy."""
 
 
 def ask(
@@ -77,7 +79,7 @@ class Home:
         """Return the newest ledger as another process finds it; in memory, as it is."""
         if self.kind == "memory":
             return self.opened[-1]
-        made = open_ledger(self.address, opening, limits, clock=clock, anchor=anchor, wait=5.0)
+        made = open_ledger(self.address, opening, limits, clock=clock, anchor=anchor, wait=PATIENCE)
         return self._keep(made)
 
     def close(self) -> None:
