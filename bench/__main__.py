@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Run by `make bench-utility`, `make bench-peers` and by hand.
-APART = {"beside", "coverage", "estimates", "scale", "utility"}
+# Run by `make bench-utility`, `make bench-peers`, `make bench-scale` and by hand.
+APART = {"beside", "coverage", "estimates", "models", "scale", "utility"}
 
 
 def find(names: list[str]) -> list[Path]:

@@ -13,8 +13,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench import utility  # noqa: E402
+from bench._libraries import ERRING, TIMED, Library  # noqa: E402
 from bench.peers.race import Rows, median_seconds  # noqa: E402
 
 import confide as cf  # noqa: E402
@@ -35,7 +36,6 @@ PAGE: Final = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- {}: written by make bench-peers -->\n", "<!-- end of {} -->\n"
 SIZE: Final = 100_000
 SEED: Final = 2026
-LONGEST: Final = 900
 
 QUESTIONS: Final = {
     "count": "SELECT COUNT(*) AS n FROM t",
@@ -46,50 +46,6 @@ QUESTIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A library, its package, and the variable and folder that say where it is installed."""
-
-    title: str
-    package: str
-    variable: str
-    home: str
-
-    @property
-    def python(self) -> str:
-        """The interpreter that has the library."""
-        return os.environ.get(self.variable, str(ROOT / self.home / "bin" / "python"))
-
-    def run(self, *arguments: str) -> str | None:
-        """Return what a program prints in the library's environment; None where it fails."""
-        if not Path(self.python).exists():
-            return None
-        command = [self.python, *arguments]
-        try:
-            done = subprocess.run(
-                command, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=LONGEST
-            )
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            print(f"{self.title}: {type(error).__name__}", file=sys.stderr)
-            return None
-        return done.stdout.decode().strip()
-
-    @property
-    def version(self) -> str:
-        """What is installed, or that nothing is."""
-        text = f"from importlib.metadata import version; print(version({self.package!r}))"
-        return self.run("-c", text) or "not installed"
-
-
-ORACLE: Final = ("CONFIDE_ORACLE_PYTHON", ".venv-oracle")
-PEERS_HOME: Final = ("CONFIDE_PEERS_PYTHON", ".venv-peers")
-PEERS: Final = {
-    "opendp": Peer("opendp", "opendp", *ORACLE),
-    "diffprivlib": Peer("diffprivlib", "diffprivlib", *PEERS_HOME),
-    "pipelinedp": Peer("PipelineDP", "pipeline-dp", *PEERS_HOME),
-    "smartnoise": Peer("SmartNoise SQL", "smartnoise-sql", *PEERS_HOME),
-    "tumult": Peer("Tumult", "tmlt.analytics", "CONFIDE_TUMULT_PYTHON", ".venv-tumult"),
-}
 Found = dict[str, dict[str, float]]
 """What each library reached, question by question; "confide" is one of them."""
 
@@ -124,40 +80,36 @@ def measure_seconds() -> Found:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npz"
         np.savez(path, **asdict(rows))
-        for name, peer in PEERS.items():
-            print(f"timing {peer.title}", file=sys.stderr, flush=True)
-            told = peer.run("-m", f"bench.peers.race_{name}", str(path))
-            found[name] = json.loads(told) if told else {}
+        for name, library in TIMED.items():
+            print(f"timing {library.title}", file=sys.stderr, flush=True)
+            found[name] = _time_peer(library, name, path)
     return found
 
 
-def measure_errors() -> tuple[Found, dict[str, str]]:
-    """Return everyone's errors by row of the utility benchmark, and what each row is."""
-    people = utility.draw_people()
-    peers = utility.ask_peers(people)
-    found: Found = {"confide": {}, **{name: {} for name in PEERS}}
-    for row in utility.ROWS:
-        print(f"asking confide: {row.name}", file=sys.stderr, flush=True)
-        found["confide"][row.name] = float(np.sqrt(np.mean(np.square(row.ask(people)))))
-        for name, errors in peers.items():
-            if row.peers in errors:
-                found[name][row.name] = errors[row.peers]
-    return found, {row.name: row.peers for row in utility.ROWS}
+def _time_peer(library: Library, name: str, path: Path) -> dict[str, float]:
+    """Return a library's seconds; nothing where it is not installed, or fails."""
+    try:
+        told = library.run("-m", f"bench.peers.race_{name}", str(path))
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"{library.title}: {type(error).__name__}", file=sys.stderr)
+        return {}
+    seconds: dict[str, float] = json.loads(told)
+    return seconds
 
 
-def write_table(found: Found, questions: Mapping[str, object], form: Callable[[float], str]) -> str:
+def write_table(
+    found: Found, questions: Iterable[str], form: Callable[[float], str], ratios: Mapping[str, str]
+) -> str:
     """Return a table with the best of each line in bold, and how ours compares with the peers'."""
     names = [name for name in found if found[name]]
-    titles = ["confide" if name == "confide" else PEERS[name].title for name in names]
+    titles = ["confide" if name == "confide" else TIMED[name].title for name in names]
     lines = ["| | " + " | ".join([*titles, "ours / best of theirs"]) + " |"]
     lines.append("|---|" + "---:|" * (len(names) + 1))
     for question in questions:
         values = {name: found[name].get(question) for name in names}
         best = min(value for value in values.values() if value is not None)
         cells = [_cell(value, best, form) for value in values.values()]
-        ratio = compare(found, question)
-        cells.append("" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}")
-        lines.append(f"| {question} | " + " | ".join(cells) + " |")
+        lines.append(f"| {question} | " + " | ".join([*cells, ratios[question]]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -167,29 +119,17 @@ def _cell(value: float | None, best: float, form: Callable[[float], str]) -> str
     return f"**{form(value)}**" if value == best else form(value)
 
 
-def compare(found: Found, question: str) -> float | None:
-    """Return ours over the best of theirs."""
-    theirs = [
-        values[question]
-        for name, values in found.items()
-        if name != "confide" and question in values
-    ]
-    return found["confide"][question] / min(theirs) if theirs else None
-
-
-def name_losses(found: Found, questions: Mapping[str, object], what: str) -> str:
-    """Return a sentence on where another library is better, by 2 % or more."""
-    ratios = {question: compare(found, question) for question in questions}
-    lost = [
-        f"{name} ({ratio:.2f} times)" for name, ratio in ratios.items() if ratio and ratio > 1.02
-    ]
-    return f"Where we lose in {what}: {', '.join(lost) if lost else 'nowhere in this run'}.\n"
+def name_losses(lost: Mapping[str, float], what: str) -> str:
+    """Return a sentence on where another library is better."""
+    named = ", ".join(f"{name} ({ratio:.2f} times)" for name, ratio in lost.items())
+    return f"Where we lose in {what}: {named or 'nowhere in this run'}.\n"
 
 
 def describe_run(found: Found) -> str:
     """Return when, where and with what this was measured."""
     versions = [f"confide {version('confide')}"]
-    versions += [f"{peer.title} {peer.version}" for name, peer in PEERS.items() if found[name]]
+    asked = [library for name, library in TIMED.items() if found.get(name)]
+    versions += [f"{library.title} {library.version}" for library in asked]
     machine = f"{os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}"
     load, command = os.getloadavg()[0], " ".join(["bench/beside.py", *sys.argv[1:]])
     return (
@@ -211,16 +151,49 @@ def show_seconds(value: float) -> str:
 
 def tabulate_errors() -> str:
     """Return everyone's errors, where we lose, and how they were measured."""
-    found, rows = measure_errors()
-    table = write_table(found, rows, lambda value: f"{value:.3g}")
-    return f"{table}\n{name_losses(found, rows, 'error')}\n{describe_run(found)}"
+    return write_errors(utility.measure(utility.NAMES))
+
+
+def write_errors(lines: list[utility.Line]) -> str:
+    """Return the table of what was measured; we lose where chance does not explain it."""
+    found: Found = {"confide": {line.row.name: line.own.root for line in lines}}
+    for name in ERRING:
+        theirs = {line.row.name: line.peers[name].root for line in lines if name in line.peers}
+        found[name] = theirs
+    ratios = {line.row.name: "{:.3f} ± {:.3f}".format(*line.ratio) for line in lines}
+    lost = {line.row.name: line.ratio[0] for line in lines if line.is_above(1)}
+    table = write_table(found, ratios, lambda value: f"{value:.3g}", ratios)
+    parts = [table, name_losses(lost, "error"), write_aims(lines), describe_run(found)]
+    return "\n".join(parts)
+
+
+def write_aims(lines: list[utility.Line]) -> str:
+    """Return the errors that we set out to reach, beside those that we reached."""
+    written = ["| | aim | confide | reached |", "|---|---:|---:|---|"]
+    for line in lines:
+        own, chance = line.own.root, line.own.chance
+        if line.row.aim is not None:
+            reached = "yes" if own - 2 * chance <= line.row.aim else "**no**"
+            written.append(
+                f"| {line.row.name} | {line.row.aim:g} | {own:.4g} ± {chance:.1g} | {reached} |"
+            )
+    return "\n".join(written) + "\n"
 
 
 def tabulate_seconds() -> str:
-    """Return everyone's seconds, where we lose, and how they were measured."""
+    """Return everyone's seconds, where we lose by 2 % or more, and how they were measured."""
     found = measure_seconds()
-    table = write_table(found, QUESTIONS, show_seconds)
-    return f"{table}\n{name_losses(found, QUESTIONS, 'time')}\n{describe_run(found)}"
+    peers = [values for name, values in found.items() if name != "confide"]
+    ratios = {
+        question: own / min(values[question] for values in peers if question in values)
+        for question, own in found["confide"].items()
+    }
+    shown = {
+        name: f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" for name, ratio in ratios.items()
+    }
+    lost = {question: ratio for question, ratio in ratios.items() if ratio > 1.02}
+    table = write_table(found, QUESTIONS, show_seconds, shown)
+    return f"{table}\n{name_losses(lost, 'time')}\n{describe_run(found)}"
 
 
 TABLES: Final = {"errors": tabulate_errors, "seconds": tabulate_seconds}

@@ -46,7 +46,7 @@ def compose(chart: str, paid: str, left: float) -> str:
     foot = head + drawn + 8
     across = WIDTH - 2 * MARGIN
     lines = "".join(
-        f'<text x="{2 * MARGIN}" y="{MARGIN + LINE * (place + 1)}" xml:space="preserve" '
+        f'<text x="{2 * MARGIN}" y="{LINE * (place + 2)}" xml:space="preserve" '
         f'font-family="monospace" font-size="13">{escape(line)}</text>'
         for place, line in enumerate(QUESTION)
     )

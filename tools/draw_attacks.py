@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import vl_convert
-from tools.draw_pictures import BLUE, CONFIG, GREY, ORANGE, PICTURES, VEGA_LITE, Chart, Row
+from tools.draw_pictures import BLUE, CONFIG, GREY, INK, ORANGE, PICTURES, VEGA_LITE, Chart, Row
 
 from confide.audit.attacks import link_rows, reconstruct_bits, trace_members
 from confide.curator import Curator
@@ -115,22 +115,27 @@ def linkage() -> Chart:
         traits = [tuple(row[name] for name in known[:count]) for row in sample]
         share = len(link_rows(traits, traits)) / len(sample)
         label = ("+ " if count > 1 else "") + known[count - 1].split("_")[0]
-        bars.append({"known": label, "share": round(share, 4), "order": count})
+        text = f"{100 * share:.1f} %" if share else "nobody"
+        bars.append({"known": label, "share": round(share, 4), "text": text, "order": count})
+    place = {
+        "y": {"field": "known", "sort": {"field": "order"}, "title": "what is known"},
+        "x": {
+            "field": "share",
+            "type": "quantitative",
+            "title": "share of people who are alone with it",
+            "axis": {"format": "%", "tickCount": 5},
+            "scale": {"domain": [0, 1]},
+        },
+    }
+    beside = {"type": "text", "align": "left", "dx": 6, "fontSize": 12, "color": INK}
     return {
         "width": 420,
         "height": 200,
         "data": {"values": bars},
-        "mark": {"type": "bar", "color": ORANGE},
-        "encoding": {
-            "y": {"field": "known", "sort": {"field": "order"}, "title": "what is known"},
-            "x": {
-                "field": "share",
-                "type": "quantitative",
-                "title": "share of people who are alone with it",
-                "axis": {"format": "%"},
-                "scale": {"domain": [0, 1]},
-            },
-        },
+        "layer": [
+            {"mark": {"type": "bar", "color": ORANGE}, "encoding": place},
+            {"mark": beside, "encoding": {**place, "text": {"field": "text"}}},
+        ],
     }
 
 
@@ -145,14 +150,15 @@ def _lines(rows: list[Row], field: str, title: str, by: str) -> Chart:
             "x": {
                 "field": "epsilon",
                 "type": "quantitative",
-                "scale": {"type": "log", "base": 4},
+                "scale": {"type": "log", "nice": False},
+                "axis": {"values": EPSILONS, "format": ",d"},
                 "title": f"epsilon of all {QUESTIONS} answers together",
             },
             "y": {
                 "field": field,
                 "type": "quantitative",
                 "title": title,
-                "scale": {"domain": [0.4, 1]},
+                "scale": {"domain": [0.3, 1]},
             },
             "color": {"field": by, "scale": {"domain": kinds, "range": [BLUE, ORANGE, GREY]}},
         },

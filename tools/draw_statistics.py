@@ -72,7 +72,7 @@ def draw_density(curator: Curator) -> Chart:
 def draw_quantiles(curator: Curator) -> Chart:
     """Return nine quantiles with their intervals along the distribution function."""
     levels = [place / 10 for place in range(1, 10)]
-    found = curator.quantiles("people", "x", levels, epsilon=0.5)
+    found = curator.quantiles("people", "x", levels, epsilon=0.1)
     points = [
         {"level": level, "value": value, "low": low, "high": high}
         for level, value, (low, high) in zip(levels, found.value, found.interval(), strict=True)
@@ -99,7 +99,7 @@ def draw_quantiles(curator: Curator) -> Chart:
             },
             {
                 "data": {"values": points},
-                "mark": {"type": "point", "color": BLUE, "filled": True, "size": 50},
+                "mark": {"type": "point", "color": BLUE, "filled": True, "size": 30, "opacity": 1},
                 "encoding": dots,
             },
         ],

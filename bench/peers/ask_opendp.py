@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import opendp.prelude as dp
-from bench.peers.errors import Data, Floats, regret, repeat, report
+from bench.peers.errors import Floats, People, regret, repeat, report
 
 DELTA = 1e-6
 
@@ -16,17 +16,17 @@ def _laplace(sensitivity: float, epsilon: float) -> dp.Measurement:
     return dp.m.make_laplace(*space, scale=sensitivity / epsilon)
 
 
-def _mean(data: Data) -> Floats:
+def _mean(people: People) -> Floats:
     """Return errors of a count and a centred sum, each with half of epsilon."""
-    x = data.values
+    x = people.values
     counting, adding = _laplace(1, 0.5), _laplace(50, 0.5)
     total = float((x - 50).sum())
     return repeat(lambda: 50 + adding(total) / counting(float(len(x))), x.mean())
 
 
-def _variance(data: Data) -> Floats:
+def _variance(people: People) -> Floats:
     """Return errors of a count, a centred sum and a centred sum of squares, a third each."""
-    x = data.values
+    x = people.values
     u = x - 50
     counting, adding, squaring = _laplace(1, 1 / 3), _laplace(50, 1 / 3), _laplace(1_250, 1 / 3)
 
@@ -38,7 +38,7 @@ def _variance(data: Data) -> Floats:
     return repeat(release, x.var(ddof=1))
 
 
-def _quantile(data: Data, level: float) -> Floats:
+def _quantile(people: People, level: float) -> Floats:
     """Return errors of its quantile among 10,000 candidates, evenly spaced in the logarithm."""
     candidates = np.geomspace(1e-2, 10**6, 10_000).tolist()
     space = (
@@ -54,11 +54,12 @@ def _quantile(data: Data, level: float) -> Floats:
 
     scale = dp.binary_search_param(make, d_in=1, d_out=1.0)
     one = make(scale)
-    errors = [repeat(partial(one, x.tolist()), np.quantile(x, level), times=6) for x in data.skewed]
-    return np.concatenate(errors)
+    return np.concatenate(
+        [repeat(partial(one, x.tolist()), np.quantile(x, level), times=6) for x in people.skewed]
+    )
 
 
-def _counts(_: Data) -> Floats:
+def _counts(_: People) -> Floats:
     """Return the noise of 100 counts of which one person may be in all, at epsilon 1."""
     noise = dp.m.make_laplace(
         dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), scale=100.0
@@ -66,7 +67,7 @@ def _counts(_: Data) -> Floats:
     return repeat(lambda: noise([0] * 100), 0, times=200)
 
 
-def _counts_with_delta(_: Data) -> Floats:
+def _counts_with_delta(_: People) -> Floats:
     """Return the noise of the same counts at (1, 1e-6)."""
     counts = dp.vector_domain(dp.atom_domain(T=int))
 
@@ -78,15 +79,15 @@ def _counts_with_delta(_: Data) -> Floats:
     return repeat(lambda: noise([0] * 100), 0, times=200)
 
 
-def _histogram(data: Data) -> Floats:
+def _histogram(people: People) -> Floats:
     noise = dp.m.make_laplace(
         dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), scale=1.0
     )
-    counts = data.histogram.tolist()
-    return repeat(lambda: noise(counts), data.histogram, times=50)
+    counts = people.histogram.tolist()
+    return repeat(lambda: noise(counts), people.histogram, times=100)
 
 
-def _top(data: Data) -> Floats:
+def _top(people: People) -> Floats:
     """Return regrets of its noisy maximum, told that scores are monotone."""
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int, monotonic=True)
 
@@ -94,7 +95,7 @@ def _top(data: Data) -> Floats:
         return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
 
     one = make(dp.binary_search_param(make, d_in=1, d_out=1.0))
-    return regret(lambda counts: one(counts.tolist()), data.close)
+    return regret(lambda counts: one(counts.tolist()), people.close)
 
 
 if __name__ == "__main__":
@@ -103,8 +104,8 @@ if __name__ == "__main__":
         {
             "mean": _mean,
             "variance": _variance,
-            "median": lambda data: _quantile(data, 0.5),
-            "p90": lambda data: _quantile(data, 0.9),
+            "median": lambda people: _quantile(people, 0.5),
+            "p90": lambda people: _quantile(people, 0.9),
             "counts": _counts,
             "counts, delta": _counts_with_delta,
             "histogram": _histogram,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pipeline_dp
-from bench.peers.errors import Data, Floats, repeat, report
+from bench.peers.errors import Floats, People, repeat, report
 from pipeline_dp import dp_computations
 
 DELTA = 1e-6
@@ -23,23 +23,23 @@ def _parameters() -> Any:
     )
 
 
-def _moments(data: Data) -> tuple[int, float, float]:
-    u = data.values - 50
+def _moments(people: People) -> tuple[int, float, float]:
+    u = people.values - 50
     return len(u), float(u.sum()), float((u**2).sum())
 
 
-def _mean(data: Data) -> Floats:
+def _mean(people: People) -> Floats:
     """Return errors of its mean: a count and a centred sum, each with half of epsilon."""
-    count, total, _ = _moments(data)
+    count, total, _ = _moments(people)
     halves = [_spec("LAPLACE", 0.5, 0.0) for _ in range(2)]
     sides = [dp_computations.Sensitivities(l0=1, linf=side) for side in (1, 50)]
     one = dp_computations.create_mean_mechanism(50, halves[0], sides[0], halves[1], sides[1])
-    return repeat(lambda: one.compute_mean(count, total)[2], data.values.mean())
+    return repeat(lambda: one.compute_mean(count, total)[2], people.values.mean())
 
 
-def _variance(data: Data) -> Floats:
-    parameters, moments = _parameters(), _moments(data)
-    truth = data.values.var(ddof=1)
+def _variance(people: People) -> Floats:
+    parameters, moments = _parameters(), _moments(people)
+    truth = people.values.var(ddof=1)
     return repeat(lambda: dp_computations.compute_dp_var(*moments, parameters)[3], truth)
 
 
@@ -62,9 +62,9 @@ def _counts(kind: str, delta: float) -> Floats:
     return repeat(lambda: [one.add_noise(0) for _ in range(100)], 0, times=100)
 
 
-def _histogram(data: Data) -> Floats:
-    one, counts = _noise("LAPLACE", 0.0, 1), data.histogram.tolist()
-    return repeat(lambda: [one.add_noise(c) for c in counts], data.histogram, times=50)
+def _histogram(people: People) -> Floats:
+    one, counts = _noise("LAPLACE", 0.0, 1), people.histogram.tolist()
+    return repeat(lambda: [one.add_noise(c) for c in counts], people.histogram, times=100)
 
 
 if __name__ == "__main__":

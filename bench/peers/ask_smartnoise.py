@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bench.peers.errors import Data, Floats, repeat, report
+from bench.peers.errors import Floats, People, repeat, report
 from snsql import Privacy, from_df
 
 TIMES = 100
 
 
-def _ask(data: Data, question: str, truth: float) -> Floats:
-    frame = pd.DataFrame({"x": data.values})
+def _ask(people: People, question: str, truth: float) -> Floats:
+    frame = pd.DataFrame({"x": people.values})
     bounds = {"type": "float", "lower": 0.0, "upper": 100.0}
     table = {"row_privacy": True, "rows": len(frame), "x": bounds}
     described = {"": {"s": {"t": table}}}
@@ -25,12 +25,12 @@ def _ask(data: Data, question: str, truth: float) -> Floats:
     return repeat(lambda: float(reader.execute(question)[1][0]), truth, TIMES)
 
 
-def _mean(data: Data) -> Floats:
-    return _ask(data, "SELECT AVG(x) AS m FROM s.t", data.values.mean())
+def _mean(people: People) -> Floats:
+    return _ask(people, "SELECT AVG(x) AS m FROM s.t", people.values.mean())
 
 
-def _variance(data: Data) -> Floats:
-    return _ask(data, "SELECT VARIANCE(x) AS v FROM s.t", float(np.var(data.values, ddof=1)))
+def _variance(people: People) -> Floats:
+    return _ask(people, "SELECT VARIANCE(x) AS v FROM s.t", float(np.var(people.values, ddof=1)))
 
 
 if __name__ == "__main__":

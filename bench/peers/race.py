@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rows", "race"]
+__all__ = ["Rows", "median_seconds", "race"]
 
 TIMES: Final = 5
 LONG: Final = 1.0

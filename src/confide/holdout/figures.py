@@ -75,6 +75,7 @@ def _panel(curve: Curve) -> dict[str, Any]:
         "type": "nominal",
         "scale": {"domain": list(LINES), "range": list(COLOURS)},
         "title": None,
+        "legend": {"symbolOpacity": 1},
     }
     across = {"field": "k", "type": "quantitative", "title": "number of features"}
     scale = {"domain": [0.35, 0.75]}
@@ -83,7 +84,7 @@ def _panel(curve: Curve) -> dict[str, Any]:
     band = {"x": across, "y": low, "y2": {"field": "high"}, "color": colour}
     signal = "20 features with signal" if curve.has_signal else "no signal"
     return {
-        "title": f"{curve.method}, {signal}",
+        "title": [curve.method, signal],
         "width": SIDE[0],
         "height": SIDE[1],
         "data": {"values": values},
