@@ -26,6 +26,7 @@ demo: .venv/core  ## ask a health survey a few questions
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
 	@tools/install_program.sh chromium chromium
 	@tools/install_program.sh java openjdk-17-jre-headless
+	@echo "running every test, in two processes: about half an hour on two cores"
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: format-check lint types layers docs test  ## what CI runs

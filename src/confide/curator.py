@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from confide.batches import Batch, release_batch
-from confide.declare import Budget, Catalog, Limits, PublicTable, Table
+from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
 from confide.desk import Call, Desk, Request, Score, Settled, find_ledger, settle
 from confide.engines import Sealed, open_engine
-from confide.errors import UnsupportedQuery
+from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number
 from confide.explain import Explanation, explain_plan, explain_selection
 from confide.ledger import Hold, Ledger
@@ -25,10 +25,11 @@ from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
 from confide.release.selection import Choice, select_keys
+from confide.release.sizes import OTHER_SIZES, sizes_of
 from confide.sessions import Watching, choose_among, pair_candidates
 from confide.statistics import Estimators
 
-__all__ = ["BudgetState", "Curator", "Preview"]
+__all__ = ["BudgetState", "Curator", "Preview", "open_declared"]
 
 MOST_READ: Final = 64
 
@@ -81,6 +82,8 @@ class Curator(Estimators, Watching):
         anchor: str | Path | None = None,
     ) -> None:
         self.catalog = Catalog(tables)
+        if not isinstance(budget, Budget):
+            raise BadDeclaration(f"budget must be such as Budget(epsilon=1.0), got {budget!r}")
         self.neighbours = Neighbours.of(neighbours)
         self.terms = budget
         self.ledger = find_ledger(
@@ -201,6 +204,8 @@ class Curator(Estimators, Watching):
         The cost, ``epsilon=`` or ``share=``, is divided so that the weighted squared errors add up
         to the least; questions whose error depends on the data get an equal share each.
         """
+        if isinstance(queries, str):
+            raise UnsupportedQuery("a release takes a list of questions: write [question]")
         batch = Batch.of([self._read(query) for query in queries], weights)
         asked, call = Want.of(want), Call.of(fresh=fresh, key=key)
         return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), call)
@@ -230,6 +235,11 @@ class Curator(Estimators, Watching):
     def _read(self, question: str | TableQuery) -> Query:
         if isinstance(question, str):
             return self._read_sql(question)
+        if not isinstance(question, TableQuery):
+            raise UnsupportedQuery(
+                "a question must be a text in SQL, or made with curator.table(...), got "
+                f"{type(question).__name__}"
+            )
         return question.build(self._names)
 
     @property
@@ -254,7 +264,7 @@ class Curator(Estimators, Watching):
         hold: Hold = request.reserve(share, plan.failure)  # on disk before any row is read
         sealed: Sealed = self._engine.run(plan, hold)  # exact, and closed
         noisy: NoisyTotals = perturb(sealed, plan, SYSTEM)  # safe to show
-        written = {**noisy.to_json(), "sizes": _sizes(plan)}
+        written = {**noisy.to_json(), "sizes": sizes_of(plan)}
         settled: Settled = request.commit(hold, written)  # on disk before it is shown
         return self._show(query, plan, settled)
 
@@ -271,15 +281,13 @@ class Curator(Estimators, Watching):
         hold = request.reserve(share)  # on disk before any row is read
         sealed = self._engine.run(selection.plan, hold)
         chosen = select_keys(sealed, selection, SYSTEM)
-        settled = request.commit(hold, {**chosen.to_json(), "sizes": _sizes(selection.shown)})
+        settled = request.commit(hold, {**chosen.to_json(), "sizes": sizes_of(selection.shown)})
         return self._show(query, selection.shown, settled)
 
     def _show(self, query: Query, plan: Plan, settled: Settled) -> Answer:
         """Return what was settled as an answer, which knows where others like it are kept."""
-        if settled.noisy.get("sizes") != _sizes(plan):
-            raise UnsupportedQuery(
-                "this was answered by a confide that rounded in other steps; ask with fresh=True"
-            )
+        if settled.noisy.get("sizes") != sizes_of(plan):
+            raise UnsupportedQuery(OTHER_SIZES)
         totals = NoisyTotals.from_json(settled.noisy)
         question = self._desk().name_text(canonical(query))
         return Answer(
@@ -319,6 +327,13 @@ class Curator(Estimators, Watching):
         )
 
 
-def _sizes(plan: Plan) -> list[str]:
-    """Return the steps in which an answer is written, without which its numbers mean nothing."""
-    return [str(size) for size in plan.noise.steps]
+def open_declared(declaration: Declaration) -> Curator:
+    """Return the curator of a declaration."""
+    return Curator(
+        [*declaration.tables, *declaration.public_tables],
+        budget=declaration.budget,
+        neighbours=declaration.neighbours,
+        ledger=declaration.ledger,
+        limits=declaration.limits,
+        anchor=declaration.anchor,
+    )

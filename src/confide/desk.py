@@ -50,8 +50,9 @@ class Call:
         if key is None:
             return cls(fresh)
         if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+            said = repr(key) if len(repr(key)) <= LONGEST_KEY else f"one of {len(key)}"
             raise BadDeclaration(
-                f"key must be a text of 1 to {LONGEST_KEY} printable characters, got {key!r}"
+                f"key must be a text of 1 to {LONGEST_KEY} printable characters, got {said}"
             )
         return cls(fresh, key)
 

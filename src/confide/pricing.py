@@ -11,7 +11,7 @@ from typing import Final
 
 from confide.declare import Budget
 from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
-from confide.exact import Number, float_above, float_below, positive
+from confide.exact import Number, float_above, float_below, positive, probability
 from confide.ledger import Ledger
 from confide.loss import (
     ApproximateLoss,
@@ -55,7 +55,19 @@ class Want:
             raise BadDeclaration(
                 "say what the answer may cost, by exactly one of epsilon=, share= and error="
             )
+        want.check_numbers()
         return want
+
+    def check_numbers(self) -> None:
+        """Refuse what is no number here, even where a stored answer would need none of them."""
+        if self.epsilon is not None:
+            positive("epsilon", self.epsilon)
+        if self.share is not None:
+            is_text = isinstance(self.share, str)
+            positive("share", str(self.share).strip().removesuffix("%") if is_text else self.share)
+        if self.error is not None:
+            positive("error", self.error)
+        probability("confidence", self.confidence, zero=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,7 @@ class Prices:
                 cost=Fraction(1),
                 left=self.ledger.filter.left.fraction,
             )
-        return _least(lambda part: _suffices(widths, part, wanted))
+        return _least(lambda part: _is_enough(widths, part, wanted))
 
     def cost(self, share: Share) -> Cost:
         """Return a share with its epsilon, at the budget's delta.
@@ -153,6 +165,17 @@ def _suffices(widths: Widths, part: Fraction, wanted: float) -> bool:
             "data; for other statistics say epsilon= or share="
         )
     return max(known) <= wanted
+
+
+def _is_enough(widths: Widths, part: Fraction, wanted: float) -> bool:
+    """Tell whether a part of the budget suffices; one that is too small to ask with does not.
+
+    Why: the whole budget was asked first, so a refusal here is about the part and not the question.
+    """
+    try:
+        return _suffices(widths, part, wanted)
+    except (UnsupportedQuery, BadDeclaration):
+        return False
 
 
 def _least(suffices: Callable[[Fraction], bool]) -> Share:

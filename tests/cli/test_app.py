@@ -28,6 +28,8 @@ ward = { type = "category", values = ["A", "=B"] }
 age = { type = "int", low = 0, high = 120 }
 """
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+LEDGER = '[ledger]\nurl = "sqlite:///ledger.db"\n'
+ASKED: tuple[tuple[str, ...], ...] = ((), (), ("--fresh",))
 
 
 @pytest.fixture
@@ -118,6 +120,8 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (1, "unsupported-query", ["sql", "SELECT MAX(age) FROM visits", "--epsilon", "1"]),
         (1, "unknown-name", ["preview", "SELECT COUNT(*) FROM labs", "--epsilon", "1"]),
         (1, "budget-exceeded", ["sql", COUNT, "--epsilon", "3"]),
+        (1, "--epsilon 3 is more", ["sql", COUNT, "--epsilon", "3"]),
+        (1, "say --epsilon or --share", ["sql", "SELECT AVG(age) FROM visits", "--error", "1"]),
         (2, "exactly one of", ["sql", COUNT]),
         (2, "exactly one of", ["sql", COUNT, "--epsilon", "1", "--share", "1%"]),
         (2, "epsilon must be", ["sql", COUNT, "--epsilon", "little"]),
@@ -132,6 +136,11 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (2, "must be a .parquet or .csv", ["init", "x.xlsx", "--config", "y.toml"]),
         (2, "is there already", ["demo", "--data", "visits.csv"]),
         (2, "a .csv or .parquet", ["demo", "--data", "people.xlsx"]),
+        (2, "'.' must be a .parquet or .csv", ["init", ".", "--config", "y.toml"]),
+        (2, "is a folder", ["convert", "."]),
+        (2, "cannot be copied", ["convert", "none.csv"]),
+        (2, "must be a .parquet file", ["convert", "visits.csv", "copy.csv"]),
+        (2, "got nothing", ["holdout", "plan"]),
     ],
 )
 def test_refusals_and_wrong_use_have_their_codes(
@@ -143,6 +152,51 @@ def test_refusals_and_wrong_use_have_their_codes(
     assert code == shown.exit_code
     assert said in shown.stderr
     assert "" == shown.stdout
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--share", "five"), ("--error", "0"), ("--error", "5", "--confidence", "95")]
+)
+def test_what_is_no_number_is_refused_where_the_answer_is_free(
+    here: Path, wrong: tuple[str, ...]
+) -> None:
+    """A price that cannot be right is told, although a stored answer would need none."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    assert 0 == run("sql", COUNT, "--share", "1%").exit_code
+
+    assert 2 == run("sql", COUNT, *wrong).exit_code
+
+
+def test_a_new_answer_is_paid_for(here: Path) -> None:
+    """A question asked before is free and says how to pay for another answer; `--fresh` does."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    first, again, fresh = (run("sql", COUNT, "--share", "1%", *more) for more in ASKED)
+
+    assert ["cost 1 %", "cost nothing", "cost 1 %"] == [
+        shown.stderr.split(";")[0].split(":")[0] for shown in (first, again, fresh)
+    ]
+    assert "add --fresh" in again.stderr
+
+
+def test_a_file_of_another_country_becomes_a_declaration(here: Path) -> None:
+    """From semicolons and decimal commas to a draft: `init` says `convert`, whose copy it takes."""
+    rows = "\n".join(f"{pid};{pid % 7},5" for pid in range(20))
+    (here / "kunden.csv").write_text(f"Kunde;Größe\n{rows}\n", encoding="cp1252")
+    refused = run("init", "kunden.csv", "--config", "new.toml")
+    copied = run("convert", "kunden.csv")
+
+    assert "confide convert kunden.csv" in refused.stderr
+    assert (0, True) == (copied.exit_code, "decimal comma" in copied.stdout)
+    assert 0 == run("init", "kunden.parquet", "--config", "new.toml").exit_code
+    assert '# Groesse = { type = "float"' in (here / "new.toml").read_text(encoding="utf-8")
+
+
+def test_a_draft_tells_of_cells_that_need_a_copy(here: Path) -> None:
+    """A column of decimal commas between commas is drafted as text, with the way to its numbers."""
+    (here / "paid.csv").write_text('pid,paid\n1,"1,5"\n2,"2,5"\n', encoding="utf-8")
+    drafted = run("init", "paid.csv", "--config", "new.toml")
+
+    assert (0, True) == (drafted.exit_code, "confide convert paid.csv" in drafted.stdout)
 
 
 def test_a_refused_piece_is_underlined(here: Path) -> None:
@@ -203,7 +257,7 @@ def test_init_says_how_to_mend_an_odd_file(here: Path, case: str) -> None:
 
     assert 2 == shown.exit_code
     assert said in shown.stderr
-    assert case == "nothing" or 'python -c "' in shown.stderr
+    assert case == "nothing" or "confide convert odd.csv" in shown.stderr
     assert "codec" not in shown.stderr
 
 
@@ -224,7 +278,7 @@ def test_a_draft_from_a_file_with_odd_names_says_how_to_mend_them(here: Path) ->
     shown = run("init", "odd.csv", "--config", "new.toml")
 
     assert 0 == shown.exit_code
-    assert "normalize_names=True" in shown.stdout
+    assert "confide convert odd.csv" in shown.stdout
     assert "'Patient ID' cannot be declared" in (here / "new.toml").read_text(encoding="utf-8")
 
 
@@ -289,3 +343,13 @@ def test_a_real_process_answers_and_refuses(here: Path) -> None:
     assert 1 == refused.returncode
     assert refused.stderr.startswith("unsupported-query: ")
     assert "Traceback" not in refused.stderr
+
+
+def test_an_answer_without_groups_says_why(here: Path) -> None:
+    """Where no group is left, the answer has no rows and a sentence that tells how that can be."""
+    empty = f"{COUNT} HAVING COUNT(*) > 1000000000"
+    shown = run("sql", empty, "--epsilon", "0.5")
+
+    assert 0 == shown.exit_code
+    assert "No group is shown" in shown.stderr
+    assert "No group is shown" not in run("sql", COUNT, "--epsilon", "0.5").stderr

@@ -1,6 +1,8 @@
 """Commands that open doors: tokens, and questions to a server somewhere else."""
 
 import re
+import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +42,44 @@ def run(*arguments: str, **environment: str) -> Result:
     """Run a command; anything but an exit is a failure of the test."""
     env = {"COLUMNS": "200", "CONFIDE_TOKEN": "", **environment}
     return CliRunner().invoke(app, list(arguments), env=env, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "command"),
+    [
+        ("confide.server", "server", ["token", "ana"]),
+        ("uvicorn", "server", ["serve"]),
+        ("confide.mcp", "mcp", ["mcp"]),
+    ],
+)
+def test_without_an_extra_a_door_says_what_to_install(
+    here: Path, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, command: list[str]
+) -> None:
+    """A command that needs more packages says which to install, and exits with 2."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    shown = run(*command)
+
+    assert 2 == shown.exit_code
+    assert f'pip install "confide[{extra}]"' in shown.stderr
+
+
+def test_a_token_spends_at_most_everything(here: Path) -> None:
+    """More than the whole budget cannot be handed to a token."""
+    shown = run("token", "ana", "--share", "2")
+
+    assert (2, "") == (shown.exit_code, shown.stdout)
+    assert "at most the whole budget" in shown.stderr
+
+
+def test_an_address_in_use_is_refused_before_serving(here: Path) -> None:
+    """Where the server cannot listen, it says so and not that it listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        shown = run("serve", "--port", str(taken.getsockname()[1]))
+
+    assert (2, "") == (shown.exit_code, shown.stdout)
+    assert "cannot listen on 127.0.0.1" in shown.stderr
 
 
 def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
@@ -92,7 +132,7 @@ def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.Monke
         def run(self, _: str) -> None:
             """Serve nobody."""
 
-    monkeypatch.setattr("confide.cli.mcp._import_tools", lambda: Tools)
+    monkeypatch.setattr("confide.mcp.make_tools", Tools)
     (here / "labels.csv").write_text("y\n" + "0\n1\n" * 4_000, encoding="utf-8")
     board = '[holdouts.digits]\nlabels = "labels.csv"\ncolumn = "y"\nstate = "boards.db"\n'
     rate = "submissions = 1000\n[server]\nrequests_per_minute = 3\n"

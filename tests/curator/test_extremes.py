@@ -80,3 +80,16 @@ def test_declared_keys_alone_can_be_asked(text: str, accounting: str) -> None:
     answer = Curator([table], budget=BUDGETS[accounting]).sql(text, share="1/10")
 
     assert ["A", "B", "C"] == [row["ward"] for row in answer.rows]
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("error", [1e12, 1e17, 1e200])
+def test_any_error_is_cheap_enough(error: float, accounting: str) -> None:
+    """However large an error may be, an answer within it is found at hardly any cost."""
+    table = Table("t", FRAME, unit="pid", columns=COLUMNS, max_rows_per_unit=3)
+    curator = Curator([table], budget=BUDGETS[accounting])
+    before = curator.preview("SELECT COUNT(*) AS n FROM t", error=error)
+
+    assert before.errors["n"] is not None
+    assert before.errors["n"] <= error
+    assert 0 < before.cost.share < Fraction(1, 10**9)

@@ -190,6 +190,24 @@ def test_a_question_without_a_sensible_cost_spends_nothing(want: dict[str, Any])
     assert 0 == spent(curator)
 
 
+def test_what_is_of_another_type_is_refused_in_words() -> None:
+    """A table without its brackets, a bare number for a budget or a question: each is told."""
+    table = Table("visits", frame(), unit="pid", columns={"cost": Float(0, 100)})
+    curator = Curator([table], budget=Budget(1))
+    wrong: Any = table
+    with pytest.raises(BadDeclaration, match=r"write \[visits\]"):
+        Curator(wrong, budget=Budget(1))
+    wrong = 1
+    with pytest.raises(BadDeclaration, match="Budget"):
+        Curator([table], budget=wrong)
+    with pytest.raises(UnsupportedQuery, match="a text in SQL"):
+        curator.sql(wrong, epsilon=0.1)
+    with pytest.raises(UnsupportedQuery, match="list of questions"):
+        curator.release(QUESTION, epsilon=0.1)
+    with pytest.raises(BadDeclaration, match="name of each analyst"):
+        curator.as_analyst(wrong)
+
+
 def test_a_preview_spends_nothing_and_reads_nothing() -> None:
     """A preview tells cost and error from the declaration alone."""
     curator, diary = open_curator(), Diary()
@@ -346,7 +364,7 @@ def test_neighbours_see_the_same_statement(budget: Budget) -> None:
 def test_nothing_is_logged_or_warned_of(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Answering, refusing and failing write no line that anybody sees without asking for it."""
+    """Answering and refusing write no line, and a failure tells the owner nothing but its kind."""
     curator = open_curator()
     with caplog.at_level(logging.INFO), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -358,7 +376,11 @@ def test_nothing_is_logged_or_warned_of(
         with pytest.raises(Fault):
             curator.sql(QUESTION, share="1/10", fresh=True)
 
-    assert [] == [record.name for record in caplog.records if record.name.startswith("confide")]
+    told = [record for record in caplog.records if record.name.startswith("confide")]
+    kind = "the engine could not answer: IOException: a file cannot be read"
+    assert [("confide.owner", kind)] == [
+        (record.name, record.getMessage().partition(";")[0]) for record in told
+    ]
     assert [] == seen
     assert ("", "") == capfd.readouterr()
 

@@ -323,6 +323,24 @@ def test_what_is_not_toml_is_refused_with_its_line() -> None:
         read("[budget]\nepsilon = \n")
 
 
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("numbers in the place of LOW and HIGH", "age = { low = LOW, high = HIGH }"),
+        ("dates in the place of YYYY-MM-DD", "day = { low = YYYY-MM-DD }"),
+        ('write as in unit = "person"', "unit = person"),
+        ("url", 'url = "postgresql://me:secret@db'),
+    ],
+)
+def test_what_a_draft_left_open_is_named(said: str, line: str) -> None:
+    """The line is shown with what to write there, and no part of an address."""
+    with pytest.raises(BadDeclaration, match="line 2") as caught:
+        read(f"[budget]\n{line}\n")
+
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_missing_or_binary_file_is_a_bad_declaration(tmp_path: Path) -> None:
     """Files that cannot be read end in a message, not in a traceback."""
     binary = tmp_path / "confide.toml"

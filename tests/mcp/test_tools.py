@@ -120,6 +120,17 @@ def test_the_page_of_agents_lists_the_tools() -> None:
     assert TOOLS == sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
+def test_a_model_can_pay_for_a_new_answer(house: House) -> None:
+    """With ``fresh`` a question asked before is paid for again; without, it is free."""
+    first, fresh, budget = call(
+        tools_of(house), ("ask", ASK), ("ask", {**ASK, "fresh": True}), ("budget", {})
+    )
+
+    assert not first.structured_content["reused"]
+    assert not fresh.structured_content["reused"]
+    assert "1/50" == budget.structured_content["spent"]["share"]
+
+
 def test_a_model_asks_within_the_budget(house: House) -> None:
     """List, preview, ask, repeat, look at budget and history: only the first asking costs."""
     shown, before, first, again, budget, history = call(

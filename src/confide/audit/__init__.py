@@ -12,7 +12,6 @@ from confide.audit.report import (
     Effort,
     Report,
     audit_declaration,
-    audit_mechanisms,
 )
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "Report",
     "Verdict",
     "audit_declaration",
-    "audit_mechanisms",
     "claim_of",
     "convict",
     "hockey_stick",

@@ -226,13 +226,15 @@ def _try_release(table: Table, epsilon: float) -> Trial:
 
 
 def _try_estimate(
-    words: str, ask: Callable[[Curator, str, Parts, dict[str, Any]], Any]
+    words: str,
+    ask: Callable[[Curator, str, Parts, dict[str, Any]], Any],
+    needs: Callable[[Parts], bool] = lambda parts: bool(parts.numbers),
 ) -> Callable[[Table, float], Trial | None]:
-    """Return a trial of an estimate: all its numbers."""
+    """Return a trial of an estimate, where a table has what it needs: all its numbers."""
 
     def make(table: Table, epsilon: float) -> Trial | None:
         parts = Parts.of(table)
-        if not parts.numbers or not parts.flags:
+        if not needs(parts):
             return None
         want = {"epsilon": epsilon, "fresh": True}
         return words, lambda curator: _estimated(ask(curator, table.name, parts, want))
@@ -301,24 +303,28 @@ METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
         lambda curator, table, on, want: curator.fit(
             table, f"{on.numbers[0]} ~ {on.flags[0]}", **want
         ),
+        needs=lambda parts: bool(parts.numbers and parts.flags),
     ),
     "compare_means": _try_estimate(
         "of two groups",
         lambda curator, table, on, want: curator.compare_means(
             table, on.numbers[0], by=on.flags[0], **want
         ),
+        needs=lambda parts: bool(parts.numbers and parts.flags),
     ),
     "compare_proportions": _try_estimate(
         "of two groups",
         lambda curator, table, on, want: curator.compare_proportions(
             table, on.flags[-1], by=on.flags[0], **want
         ),
+        needs=lambda parts: bool(parts.flags),
     ),
     "independence": _try_estimate(
         "of two columns",
         lambda curator, table, on, want: curator.independence(
             table, on.flags[0], on.flags[-1], **want
         ),
+        needs=lambda parts: bool(parts.flags),
     ),
     "sample_and_aggregate": _try_estimate(
         "the largest of each block",

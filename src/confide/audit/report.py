@@ -17,7 +17,7 @@ from confide.audit.methods import method_cases
 from confide.audit.worlds import PAIRS, Person
 from confide.declare import Declaration, PublicTable, Table
 
-__all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration", "audit_mechanisms"]
+__all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,6 @@ class Report:
         return PAGE.format(
             summary=escape(str(self)), rows=rows, when=when, confidence=f"{self.confidence:.1%}"
         )
-
-
-def audit_mechanisms(
-    effort: Effort = FULL, *, advance: Callable[[Case], None] = lambda _: None
-) -> Report:
-    """Return what samples prove about the claims of every mechanism and of holdout sessions."""
-    return _try(_without_data(effort), advance)
 
 
 def _without_data(effort: Effort) -> list[Case]:

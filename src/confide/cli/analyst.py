@@ -13,7 +13,7 @@ from confide.cli.remote import open_connection
 from confide.cli.screen import percent, show_figures, show_paid
 from confide.cli.session import check_writable, open_curator, warn_forgetful
 from confide.errors import BadDeclaration
-from confide.release.figures import Figures, figures_of, plain
+from confide.release.figures import NO_GROUP, Figures, figures_of, plain
 from confide.release.formats import to_csv, to_json
 from confide.release.svg import draw_chart
 
@@ -88,13 +88,14 @@ def answer_question(
     plot: Path | None,
     url: str | None = None,
     key: str | None = None,
+    fresh: bool = False,
 ) -> None:
     """Ask, and write the answer to the standard output; remarks go to the other stream."""
     if plot is not None:
         _check_plot(plot)
     output, remarks = Console(), Console(stderr=True)
     with _open(config, url) as asked:
-        answer = asked.sql(question, key=key, **want.given())
+        answer = asked.sql(question, key=key, fresh=fresh, **want.given())
         match form:
             case "csv":
                 output.file.write(to_csv(answer))
@@ -102,6 +103,8 @@ def answer_question(
                 output.file.write(to_json(answer))
             case _:
                 show_figures(output, figures_of(answer))
+        if not answer.rows:
+            remarks.print(NO_GROUP, style="yellow", markup=False, highlight=False)
         show_paid(remarks, answer, asked.budget)
         warn_forgetful(remarks, getattr(asked, "ledger", None))
         if plot is not None:

@@ -3,6 +3,7 @@
 A command imports what it runs inside its body, so that ``confide --help`` stays quick.
 """
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -19,6 +20,7 @@ __all__ = ["app", "main"]
 REFUSED: Final = 1
 WRONG: Final = 2
 FAULT: Final = 3
+ARGUMENT: Final = re.compile(r"(?<![\w-])(epsilon|share|error|confidence|fresh)=(\w[\w.%/]*\b|)")
 
 
 class Format(StrEnum):
@@ -45,11 +47,23 @@ class _Commands(TyperGroup):
         except ConfideError as error:
             from confide.release.figures import plain
 
-            lines = "\n".join(map(plain, str(error).splitlines()))
+            said, *quoted = map(plain, str(error).splitlines() or [""])
+            lines = "\n".join([_as_options(said), *quoted])
             Console(stderr=True).print(
                 f"{error.code}: {lines}", style="red", markup=False, highlight=False, soft_wrap=True
             )
             raise typer.Exit(exit_code(error)) from None
+
+
+def _as_options(said: str) -> str:
+    """Return a message with what Python's callers type as it is typed in a shell.
+
+    >>> _as_options("say epsilon= or share=; share=5 is too much; ask with fresh=True")
+    'say --epsilon or --share; --share 5 is too much; ask with --fresh'
+    """
+    return ARGUMENT.sub(
+        lambda found: f"--{found[1]} {found[2].removeprefix('True')}".rstrip(), said
+    )
 
 
 app = typer.Typer(
@@ -149,6 +163,19 @@ def init(
 
 
 @app.command()
+def convert(
+    data: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file of any kind.")],
+    copy: Annotated[
+        Path | None, typer.Argument(metavar="COPY.parquet", help="Where the copy goes.")
+    ] = None,
+) -> None:
+    """Copy a CSV file with odd separators, numbers, dates or names into one that confide reads."""
+    from confide.cli.owner import convert_file
+
+    convert_file(Console(), data, copy)
+
+
+@app.command()
 def check(config: Config = HERE) -> None:
     """Compare the declaration with the data, for the owner's eyes."""
     from confide.cli.owner import check_declaration
@@ -222,6 +249,9 @@ def sql(
     key: Annotated[
         str | None, typer.Option(help="Makes it safe to repeat: the same answer, charged once.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Pay for a new answer to a question asked before.")
+    ] = False,
     url: Url = None,
     config: Config = HERE,
 ) -> None:
@@ -229,7 +259,9 @@ def sql(
     from confide.cli.analyst import Want, answer_question
 
     want = Want(epsilon, share, error, confidence)
-    answer_question(question, config, want, form=form.value, plot=plot, url=url, key=key)
+    answer_question(
+        question, config, want, form=form.value, plot=plot, url=url, key=key, fresh=fresh
+    )
 
 
 @app.command()
@@ -289,6 +321,9 @@ def token(
     config: Config = HERE,
 ) -> None:
     """Make a token for the server, and print it once."""
+    from confide.cli.extras import import_extra
+
+    import_extra("confide.server", "server", "tokens need")
     from confide.cli.token import list_tokens, make_token, revoke_tokens
 
     if listed:

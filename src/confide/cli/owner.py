@@ -1,22 +1,27 @@
-"""Commands of the owner: draft and check the declaration."""
+"""Commands of the owner: copy a file, draft and check the declaration."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from confide.cli.screen import show_findings
-from confide.declare import PublicTable, Table, read_toml
+from confide.declare import Kind, PublicTable, Table, read_toml
 from confide.declare.draft import DraftTable, draft_toml, name_table
 from confide.declare.tables import NAME
-from confide.engines.guesses import guess_kinds, say_conversion
+from confide.engines.conversion import convert_csv
+from confide.engines.guesses import KINDS, guess_shapes, say_conversion
 from confide.engines.inspection import Finding, inspect_table, read_schema
 from confide.engines.opening import Home, home_of, read_address
 from confide.errors import BadDeclaration
+from confide.release.figures import plain
 
-__all__ = ["check_declaration", "draft_declaration"]
+__all__ = ["check_declaration", "convert_file", "draft_declaration"]
 
 
 def draft_declaration(console: Console, data: Sequence[str], config: Path) -> None:
@@ -43,15 +48,52 @@ def draft_declaration(console: Console, data: Sequence[str], config: Path) -> No
         soft_wrap=True,
     )
     for path, table in zip(map(Path, data), tables, strict=True):
-        if table.is_guessed and not all(map(NAME.match, table.columns)):
-            console.print(
-                f"Some columns of {path.name} have names that cannot be declared. Make a copy with "
-                f"plain names, and draft from that: {say_conversion(path)}",
-                style="yellow",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+        if not table.is_guessed:
+            continue
+        if not all(map(NAME.match, table.columns)):
+            _advise(console, path, "names that cannot be declared")
+        elif not set(guess_shapes(path).values()) <= set(KINDS):
+            _advise(console, path, "decimal commas, or dates that are not written 2024-12-31")
+
+
+def _advise(console: Console, path: Path, what: str) -> None:
+    console.print(
+        f"Some columns of {path.name} have {what}. Make a copy with plain names and types, and "
+        f"draft from that: {say_conversion(path)}",
+        style="yellow",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def convert_file(console: Console, path: Path, target: Path | None) -> None:
+    """Write a copy that confide can read, and print how each column was read."""
+    if path.is_dir():
+        raise BadDeclaration(f"{path} is a folder; name a CSV file in it")
+    copy = path.parent / f"{path.stem}.parquet" if target is None else target
+    with console.status(f"reading {path.name}"):
+        made = convert_csv(path, copy)
+    table = RichTable(title=f"{path.name}, as {copy.name} has it")
+    for heading in ("in the file", "in the copy", "read as", "cells not read"):
+        table.add_column(heading, justify="right" if heading.startswith("cells") else "left")
+    for column in made.columns:
+        unread = f"{column.unread:,}" if column.unread else ""
+        table.add_row(Text(plain(column.title)), column.name, str(column.shape), unread)
+    console.print(table)
+    if made.long_rows:
+        console.print(
+            f"{made.long_rows:,} row(s) have more cells than the first line has names; what is too "
+            "much was left out, so look whether their cells stand in the right columns.",
+            style="yellow",
+        )
+    console.print(
+        f"Cells that were not read are empty in the copy. Draft from it: confide init "
+        f"{shlex.quote(str(copy))}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
@@ -65,9 +107,13 @@ def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
     return DraftTable(
         name_table(path.stem, taken),
         Path(os.path.relpath(path, config.parent)).as_posix(),
-        guess_kinds(path) if is_csv else read_schema(path),
+        _guess_kinds(path) if is_csv else read_schema(path),
         is_guessed=is_csv,
     )
+
+
+def _guess_kinds(path: Path) -> dict[str, Kind | None]:
+    return {name: KINDS.get(shape, Kind.TEXT) for name, shape in guess_shapes(path).items()}
 
 
 def check_declaration(console: Console, config: Path) -> bool:

@@ -105,9 +105,8 @@ QUESTIONS: Final = (
         "Accuracy first: confide finds the least cost at which the error is small enough.",
     ),
     Asked(
-        "What do adults weigh, in the middle and in the upper quarter?",
-        "SELECT sex, MEDIAN(weight_kg) AS middle, QUANTILE_CONT(weight_kg, 0.75) AS upper\n"
-        "FROM people WHERE age >= 20 GROUP BY sex",
+        "What do adults weigh, in the middle?",
+        "SELECT sex, MEDIAN(weight_kg) AS middle FROM people WHERE age >= 20 GROUP BY sex",
         {"epsilon": 0.3},
         "A quantile is a choice among values by their rank, so extreme bounds hardly cost it.",
     ),

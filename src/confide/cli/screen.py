@@ -43,6 +43,8 @@ def show_paid(console: Console, answer: Tabular, state: BudgetState) -> None:
     """Print what an answer cost and what is left."""
     paid = "nothing: asked before" if answer.reused else f"{percent(answer.cost.share)}"
     console.print(f"cost {paid}; {budget_line(state)}", markup=False, highlight=False)
+    if answer.reused:
+        console.print("a new answer must be paid for: add --fresh", highlight=False)
 
 
 def budget_line(state: BudgetState) -> str:

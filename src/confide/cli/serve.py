@@ -1,11 +1,13 @@
 """`confide serve`: HTTP and the page, in as many processes as wanted."""
 
 import os
+import socket
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
+from confide.cli.extras import import_extra
 from confide.declare import read_toml
 from confide.errors import BadDeclaration
 
@@ -17,13 +19,15 @@ GRACE_SECONDS: Final = 120
 
 def run_server(console: Console, config: Path, host: str, port: int, workers: int) -> None:
     """Serve until told to stop; questions that are being answered are finished first."""
-    uvicorn: Any = _import_uvicorn()
+    uvicorn = import_extra("uvicorn", "server", "a server needs")
     from confide.server.opening import CONFIG, WORKERS, check_declared
     from confide.server.patience import PatientProtocol
 
     check_declared(read_toml(config))
+    _check_address(host, port)
     os.environ[CONFIG], os.environ[WORKERS] = str(config.resolve()), str(workers)
     console.print(f"confide listens on http://{host}:{port}", markup=False, highlight=False)
+    console.file.flush()  # a log that is a file shows it at once
     uvicorn.run(
         "confide.server:open_app",
         factory=True,
@@ -42,11 +46,17 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
     )
 
 
-def _import_uvicorn() -> Any:
+def _check_address(host: str, port: int) -> None:
+    """Refuse an address that this machine cannot listen on, before anything says that it does."""
     try:
-        import uvicorn
-    except ImportError:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no such name"
         raise BadDeclaration(
-            'a server needs more packages; install them with pip install "confide[server]"'
+            f"confide cannot listen on {host}, port {port} ({reason}); say another --port or --host"
         ) from None
-    return uvicorn

@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.console import Console
 
-from confide.curator import Curator
+from confide.curator import Curator, open_declared
 from confide.declare import Catalog, Declaration, read_toml
 from confide.desk import find_ledger
 from confide.errors import BadDeclaration
@@ -14,7 +14,6 @@ from confide.ledger import Ledger, MemoryLedger
 
 __all__ = [
     "check_writable",
-    "make_curator",
     "open_curator",
     "open_declared_ledger",
     "warn_forgetful",
@@ -28,19 +27,7 @@ FORGETFUL: Final = (
 
 def open_curator(config: Path) -> Curator:
     """Return the curator that a file declares."""
-    return make_curator(read_toml(config))
-
-
-def make_curator(declaration: Declaration) -> Curator:
-    """Return the curator of a declaration."""
-    return Curator(
-        [*declaration.tables, *declaration.public_tables],
-        budget=declaration.budget,
-        neighbours=declaration.neighbours,
-        ledger=declaration.ledger,
-        limits=declaration.limits,
-        anchor=declaration.anchor,
-    )
+    return open_declared(read_toml(config))
 
 
 def open_declared_ledger(declaration: Declaration) -> Ledger:

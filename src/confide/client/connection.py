@@ -256,7 +256,7 @@ def _import_http() -> Any:
         import httpx2
     except ImportError:
         raise BadDeclaration(
-            'a connection needs the package httpx2; install pip install "confide[server]"'
+            'a connection needs the package httpx2; install it with pip install "confide[server]"'
         ) from None
     return httpx2
 

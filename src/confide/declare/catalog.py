@@ -25,6 +25,8 @@ class Catalog:
     public: Mapping[str, PublicTable]
 
     def __init__(self, tables: Iterable[Table | PublicTable]) -> None:
+        if isinstance(tables, Table | PublicTable):
+            raise BadDeclaration(f"tables must be a list: write [{tables.name}]")
         listed = list(tables)
         for table in listed:
             if not isinstance(table, Table | PublicTable):

@@ -38,7 +38,7 @@ TABLE: Final = """
 source = {source}
 # unit = {unit} {whom}
 #                            # "ROW" when every row is another person. It is who is protected: two
-#                            # numbers for one person would be two people
+#                            # numbers for one person would be two people. Take its line below away
 # max_rows_per_unit = 1      # how many rows of one person count in an answer; the rest is cut
 # max_groups_per_unit = 1    # and in how many of its groups; less means less noise
 

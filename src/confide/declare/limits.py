@@ -134,7 +134,7 @@ class Limits:
             ("analyst", analyst, self.analysts),
             ("purpose", purpose, self.purposes),
         ):
-            if name and not NAME.match(name):
+            if name and not (isinstance(name, str) and NAME.match(name)):
                 raise BadDeclaration(_bad_name(scope, name))
             if name and known and name not in known:
                 listed = ", ".join(sorted(known))

@@ -1,4 +1,4 @@
-"""On which line each key of a TOML text stands, for messages; the parser does not tell."""
+"""Where things stand in a TOML text, for messages: keys, and what the parser did not accept."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KeyPath", "Lines"]
+__all__ = ["KeyPath", "Lines", "explain_error"]
 
 KeyPath = tuple[str, ...]
 """A key with those above it: ("tables", "visits", "unit")."""
@@ -22,6 +22,15 @@ WORD: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 Word = tuple[str, int]
+PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
+LONGEST: Final = 100
+BLANKS: Final = {
+    "LOW": "write numbers in the place of LOW and HIGH",
+    "HIGH": "write numbers in the place of LOW and HIGH",
+    "YYYY-MM-DD": "write dates in the place of YYYY-MM-DD, such as 2020-01-31",
+}
+"""What `confide init` leaves open, and what to write there."""
+EXAMPLE: Final = 'unit = "person" and low = 2020-01-31'
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -53,6 +62,31 @@ class Lines:
         while path and path not in self.known:
             path = path[:-1]
         return self.known.get(path, 1)
+
+
+def explain_error(text: str, error: Exception) -> str:
+    r"""Return where a text is not TOML, what stands there, and what to write instead.
+
+    >>> import tomllib
+    >>> try:
+    ...     tomllib.loads("age = { low = LOW, high = 9 }")
+    ... except tomllib.TOMLDecodeError as error:
+    ...     print(explain_error("age = { low = LOW, high = 9 }", error))
+    line 1: age = { low = LOW, high = 9 }: write numbers in the place of LOW and HIGH
+    """
+    place = PLACE.search(str(error))
+    if place is None:
+        return f"{error}; mend it there"
+    written = text.splitlines()[int(place[1]) - 1 : int(place[1])]
+    shown = written[0].strip()[:LONGEST] if written else ""
+    if "://" in shown:  # an address may hold a password
+        shown = shown.partition("=")[0].strip()
+    hint = next((said for blank, said in BLANKS.items() if blank in shown), None)
+    if hint is None:
+        what = str(error).partition(" (at ")[0].lower()
+        cure = f"write as in {EXAMPLE}" if what == "invalid value" else "mend it there"
+        hint = f"{what}, at column {place[2]}; {cure}"
+    return f"line {place[1]}: {shown}: {hint}"
 
 
 def _statements(text: str) -> Iterator[tuple[KeyPath, int, bool]]:

@@ -28,7 +28,7 @@ from confide.declare.columns import (
 )
 from confide.declare.fields import Field, Problems, flag, text
 from confide.declare.limits import NAME, Limit, Limits, Window, read_share
-from confide.declare.lines import KeyPath, Lines
+from confide.declare.lines import KeyPath, Lines, explain_error
 from confide.declare.service import Service, read_duration, read_origins
 from confide.declare.tables import MOST_ROWS, ROW, PublicTable, Row, Table, read_name
 from confide.errors import BadDeclaration
@@ -84,9 +84,11 @@ def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
     """Return what a text declares; ``name`` is for messages, ``folder`` is where paths begin."""
     try:
         values = tomllib.loads(content)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply"
-        raise BadDeclaration(f"{name} is not TOML: {reason}; mend it there") from error
+    except tomllib.TOMLDecodeError as error:
+        advice = explain_error(content, error)
+        raise BadDeclaration(f"{name} is not TOML: {advice}") from error
+    except RecursionError as error:
+        raise BadDeclaration(f"{name} is not TOML: nested too deeply; mend it there") from error
     return _Reader(Problems(Lines(content)), folder).declaration(values, name)
 
 

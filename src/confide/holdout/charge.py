@@ -154,7 +154,8 @@ class LedgerStore:
         return Question(text, "holdout", self._analyst, self._purpose)
 
     def _key(self, step: int) -> str:
-        return f"holdout {self._name}: {step}"
+        # Callers' keys are printable, so none of theirs can stand in the way of a step.
+        return f"holdout\n{self._name}: {step}"
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Refuse to be copied with a ledger in memory: both copies would answer."""

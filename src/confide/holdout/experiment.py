@@ -93,7 +93,7 @@ def run_experiment(
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_experiment.py (against rows drawn in full).
     """
-    size = whole("rows", rows, low=10, high=10**7), whole("features", features, low=1, high=10**7)
+    size = whole("n", rows, low=10, high=10**7), whole("features", features, low=1, high=10**7)
     times = whole("runs", runs, low=1, high=10**6)
     taken = tuple(k for k in picks if k <= size[1])
     curves = []

@@ -341,9 +341,10 @@ def _sought(given: dict[str, float | int | None]) -> str:
             return "queries"
         case (False, False) if missing == {"overfits"}:
             return "overfits"
+    said = ", ".join(sorted(set(given) - missing)) or "nothing"
     raise BadDeclaration(
         "leave out what is sought: n; or tau, with n and queries given; or queries or overfits, "
-        f"with n and tau given; got {sorted(set(given) - missing)}"
+        f"with n and tau given; got {said}. Such as tau 0.05, queries 10000, overfits 100"
     )
 
 

@@ -28,6 +28,7 @@ Sql = Annotated[str, Field(max_length=LONGEST_SQL, description="one SELECT with 
 Share = Annotated[str | None, Field(max_length=60, description='part of the budget, such as "1%"')]
 Epsilon = Annotated[float | None, Field(gt=0, description="epsilon of this answer, such as 0.1")]
 Error = Annotated[float | None, Field(gt=0, description="half-width wanted at 95 %")]
+Fresh = Annotated[bool, Field(description="pay for a new answer to a question asked before")]
 Limit = Annotated[int, Field(ge=1, le=200, description="how many, newest first")]
 Key = Annotated[
     str | None,

@@ -108,11 +108,13 @@ def _add_questions(server: MCPServer[Any], guard: _Guard) -> None:
     async def ask(
         context: Calling,
         sql: given.Sql,
+        *,
         share: given.Share = None,
         epsilon: given.Epsilon = None,
         error: given.Error = None,
+        fresh: given.Fresh = False,
     ) -> Told:
-        asked = say(sql=sql, share=share, epsilon=epsilon, error=error)
+        asked = say(sql=sql, share=share, epsilon=epsilon, error=error, fresh=fresh or None)
         return await guard.run(context, lambda asker: asker.ask(asked))
 
     @server.tool(description=words.CHOOSE)

@@ -55,7 +55,8 @@ ASK: Final = """\
 Ask one SQL question and pay for it from the budget. One SELECT over the listed tables: COUNT(*),
 COUNT(DISTINCT unit), SUM, AVG, VARIANCE, STDDEV, MEDIAN, with WHERE, GROUP BY, HAVING, ORDER BY,
 LIMIT. No raw rows, no MIN or MAX, no windows. Give exactly one of share, epsilon and error. A
-question that was answered before returns the same values for free."""
+question that was answered before returns the same values for free, whatever cost you say; if its
+interval is too wide, ``fresh`` pays for a new answer."""
 
 CHOOSE: Final = """\
 Learn which of several candidates has about the greatest score, and no number. Give each candidate a

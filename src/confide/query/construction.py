@@ -201,7 +201,8 @@ def make_aggregate(
         return Aggregate(function, argument, where, Kind.INT)
     if argument is None or argument.kind not in (Kind.INT, Kind.FLOAT):
         raise UnsupportedQuery(
-            f"{function.upper()} takes numbers; count conditions with COUNT(*) FILTER (WHERE ...)"
+            "a sum, mean, deviation or quantile takes numbers; count rows with COUNT(*), and "
+            "conditions with COUNT(*) FILTER (WHERE ...)"
         )
     kind = argument.kind if function is Aggregation.SUM else Kind.FLOAT
     return Aggregate(function, argument, where, kind, level)

@@ -8,12 +8,16 @@ from typing import Any, Final
 
 from confide.errors import BadDeclaration
 
-__all__ = ["SCHEMA", "Chart", "draw_chart", "plain", "write_table", "write_text"]
+__all__ = ["NO_GROUP", "SCHEMA", "Chart", "draw_chart", "plain", "write_table", "write_text"]
 
 Rows = Sequence[Mapping[str, Any]]
 MIME: Final = "application/vnd.vegalite.v5+json"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
 MOST_ROWS: Final = 200
+NO_GROUP: Final = (
+    "No group is shown. A key that nobody declared is named only if enough units share it (explain "
+    "tells how many); HAVING and LIMIT leave out others."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> 
         "<tr>" + "".join(_cell(name, row[name], end) for name in columns) + "</tr>"
         for row, end in list(zip(rows, ends, strict=True))[:MOST_ROWS]
     )
-    more = f"<p>and {len(rows) - MOST_ROWS} rows more</p>" if len(rows) > MOST_ROWS else ""
+    more = "".join(f"<p>{line}</p>" for line in _remarks(rows))
     return f"<table><tr>{head}</tr>{body}</table>{more}<p>{escape(footer)}</p>"
 
 
@@ -61,8 +65,14 @@ def write_text(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> s
         "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
         for line in (head, *cells)
     ]
-    more = [f"and {len(rows) - MOST_ROWS} rows more"] if len(rows) > MOST_ROWS else []
-    return "\n".join([*lines, *more, footer])
+    return "\n".join([*lines, *_remarks(rows), footer])
+
+
+def _remarks(rows: Rows) -> list[str]:
+    """Return what is to be said where a table has too many rows to show, or none."""
+    if not rows:
+        return [NO_GROUP]
+    return [f"and {len(rows) - MOST_ROWS} rows more"] if len(rows) > MOST_ROWS else []
 
 
 def plain(text: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 from confide.exact import Number
 from confide.release.answer import Cost
-from confide.release.display import plain
+from confide.release.display import NO_GROUP, plain
 
-__all__ = ["Cell", "Figures", "Tabular", "figures_of", "percent", "plain"]
+__all__ = ["NO_GROUP", "Cell", "Figures", "Tabular", "figures_of", "percent", "plain"]
 
 FEW_DECIMALS: Final = 3
 MOST_DECIMALS: Final = 6

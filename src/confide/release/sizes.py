@@ -2,17 +2,27 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 
-__all__ = ["check_written", "find_plans", "write_sizes"]
+__all__ = ["OTHER_SIZES", "check_written", "find_plans", "sizes_of", "write_sizes"]
+
+
+OTHER_SIZES: Final = (
+    "this was answered by a confide that rounded in other steps; ask with fresh=True"
+)
+
+
+def sizes_of(plan: Plan) -> list[str]:
+    """Return the steps of a plan's noise, as text."""
+    return [str(size) for size in plan.noise.steps]
 
 
 def write_sizes(plans: Iterable[Plan]) -> list[list[str]]:
-    """Return the steps of each plan's noise, as text."""
-    return [[str(size) for size in plan.noise.steps] for plan in plans]
+    """Return the steps of each plan's noise."""
+    return [sizes_of(plan) for plan in plans]
 
 
 def check_written(noisy: Mapping[str, Any], plans: Iterable[Plan]) -> None:
@@ -25,9 +35,7 @@ def check_written(noisy: Mapping[str, Any], plans: Iterable[Plan]) -> None:
         UnsupportedQuery: the steps are not the same.
     """
     if noisy.get("sizes") != write_sizes(plans):
-        raise UnsupportedQuery(
-            "this was answered by a confide that rounded in other steps; ask with fresh=True"
-        )
+        raise UnsupportedQuery(OTHER_SIZES)
 
 
 def find_plans(prepared: object) -> list[Plan]:

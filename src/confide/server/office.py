@@ -61,6 +61,12 @@ class Caller:
         """Whether somebody handed this caller a part of their own budget."""
         return self.token.parent is not None
 
+    def may_see(self, token: Token) -> bool:
+        """Tell whether a token is listed for the caller: all, those of a name, or one's own."""
+        if self.is_agent:
+            return token.id == self.token.id
+        return self.is_owner or token.name == self.name
+
 
 class Office:
     """Answers callers within their rights; everything that reads runs in threads of its own."""

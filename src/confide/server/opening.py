@@ -9,7 +9,7 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from confide.curator import Curator
+from confide.curator import Curator, open_declared
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.server.application import make_app
@@ -47,14 +47,7 @@ def check_declared(declaration: Declaration) -> None:
 def open_curator(declaration: Declaration) -> Curator:
     """Return the curator of a declaration, whose ledger must outlive the process."""
     _address(declaration)
-    return Curator(
-        [*declaration.tables, *declaration.public_tables],
-        budget=declaration.budget,
-        neighbours=declaration.neighbours,
-        ledger=declaration.ledger,
-        limits=declaration.limits,
-        anchor=declaration.anchor,
-    )
+    return open_declared(declaration)
 
 
 def open_tokens(declaration: Declaration) -> TokenStore:

@@ -53,11 +53,13 @@ def show_ledger(
 
 @router.get("/tokens")
 async def tokens(caller: Asking, office: Working) -> models.TokensShown:
-    """List tokens: all for the owner, one's own and those one handed out for an analyst."""
+    """List tokens: all for the owner, for an analyst one's own and those handed out by them.
+
+    An agent sees its own token alone, and not what else its analyst has.
+    """
 
     def work() -> models.TokensShown:
-        found = office.tokens.listed()
-        mine = [one for one in found if caller.is_owner or one.name == caller.name]
+        mine = [one for one in office.tokens.listed() if caller.may_see(one)]
         return models.TokensShown(tokens=[show_token(token) for token in mine])
 
     return await office.run(work)

@@ -26,6 +26,8 @@ WEEK: Final = 7 * 86_400
 SHOWN: Final = 50
 DRAWN: Final = 2_000
 WANTS: Final = ("share", "epsilon", "error")
+ANEW: Final = "anew"
+PAID: Final = ("ask", ANEW)
 FIRST: Final = {"sql": "", "by": "share", "amount": "1%"}
 
 
@@ -103,8 +105,8 @@ async def ask(
     form = {"sql": sql, "by": by if by in WANTS else "share", "amount": amount.strip()}
 
     def work() -> dict[str, Any]:
-        if step == "ask" and key:
-            return draw_answer(_ask(caller, office, form, key))
+        if step in PAID and key:
+            return draw_answer(_ask(caller, office, form, key, step))
         return _preview(caller, office, form)
 
     try:
@@ -112,8 +114,8 @@ async def ask(
     except ConfideError as refusal:
         outcome = {"refusal": note(request.scope, refusal)}
         # What may have been charged is taken up again by its key, and charged once.
-        if step == "ask" and isinstance(refusal, Fault | NotReady):
-            outcome["key"] = key
+        if step in PAID and isinstance(refusal, Fault | NotReady):
+            outcome |= {"key": key, "step": step}
     if "hx-request" in request.headers:
         state = await office.run(lambda: office.budget(caller))
         given = {"form": form, "budget": state, "is_fragment": True, **outcome}
@@ -121,15 +123,20 @@ async def ask(
     return await office.run(lambda: _page(request, caller, office, form, **outcome))
 
 
-def _ask(caller: Caller, office: Office, form: dict[str, str], key: str) -> Answer:
-    return office.ask(caller, form["sql"], {form["by"]: form["amount"]}, key=key, fresh=False)
+def _ask(caller: Caller, office: Office, form: dict[str, str], key: str, step: str) -> Answer:
+    want = {form["by"]: form["amount"]}
+    return office.ask(caller, form["sql"], want, key=key, fresh=step == ANEW)
 
 
 def _preview(caller: Caller, office: Office, form: dict[str, str]) -> dict[str, Any]:
     found: Preview = office.preview(caller, form["sql"], {form["by"]: form["amount"]})
     left = office.budget(caller).left.share - found.cost.share
-    key = secrets.token_hex(16)
-    return {"preview": found, "left_after": left if left >= 0 else None, "key": key}
+    return {
+        "preview": found,
+        "left_after": left if left >= 0 else None,
+        "key": secrets.token_hex(16),
+        "is_kept": office.curator_of(caller).kept(form["sql"]) is not None,
+    }
 
 
 def _page(

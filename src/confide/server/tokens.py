@@ -91,6 +91,11 @@ class TokenStore:
                 )
         if type(days) is not int or not 1 <= days <= MOST_DAYS:
             raise BadDeclaration(f"days must be a whole number from 1 to {MOST_DAYS}, got {days!r}")
+        if limit is not None and limit.fraction > 1:
+            raise BadDeclaration(
+                f"a token spends at most the whole budget, got a share of {limit.fraction}; say a "
+                "part of it, such as 5%"
+            )
         place, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         text, now = f"confide-{place}.{secret}", int(self._clock())
         expires = now + days * DAY if parent is None else min(now + days * DAY, parent.expires)

@@ -24,7 +24,13 @@ __all__ = ["HOME", "draw_answer", "draw_burn_down", "draw_spending", "render"]
 HOME: Final = Path(__file__).parent
 SHOWN: Final = 12
 DRAWN: Final = 60
-TIME: Final = {"field": "time", "type": "temporal", "scale": {"type": "utc"}, "title": None}
+TIME: Final = {
+    "field": "time",
+    "type": "temporal",
+    "scale": {"type": "utc"},
+    "title": None,
+    "axis": {"format": "%d %b %H:%M:%S", "tickCount": 4},
+}
 PAGES: Final = (("/", "Ask"), ("/history", "History"), ("/budget", "Budget"))
 
 

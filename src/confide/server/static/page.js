@@ -39,14 +39,14 @@ function round(value) {
 }
 
 // A preview is asked for when the question has changed since the last one; until it is there, the
-// button that pays for the old one is shut.
+// buttons that pay for the old one are shut.
 function watch() {
   const form = document.getElementById("question");
   if (!form) return;
   const written = () => new URLSearchParams(new FormData(form)).toString();
   let previewed = written();
   form.addEventListener("input", () => {
-    document.querySelector("#preview .pay")?.setAttribute("disabled", "");
+    for (const pay of document.querySelectorAll("#preview .pay")) pay.setAttribute("disabled", "");
   });
   const refresh = () => {
     if (written() === previewed || !form.checkValidity()) return;
