@@ -72,7 +72,7 @@ def _measure_histograms(
     grid = np.linspace(0, 100, 2**14 + 1)[:-1] + 50 / 2**14
     bins, truth = 2 ** round(np.log2(1.72 * rows ** (1 / 3))), law.pdf(grid)
     found: list[list[float]] = []
-    for _ in range((10 if rows == 1_000 else 3) * RUNS):
+    for _ in range((60 if rows == 1_000 else 3) * RUNS):
         x = law.rvs(rows, random_state=rng)
         curator = declare({"x": (x, Float(0, 100))})
         exact = np.histogram(x, bins=bins, range=(0, 100), density=True)[0]

@@ -7,7 +7,8 @@ inside it, at most twice what raw DuckDB takes.
 
 DuckDB is asked at 10^6, 10^7 and 10^8 rows, PostgreSQL and Spark at 10^7. The tables are those of
 `bench/curator.py`, kept in a folder for temporary files. Each side runs in a process of its own,
-and takes the best of three; the first of a process is not counted, for Spark compiles it.
+and takes the best of three, or of nine at 10^6; the first of a process is not counted, for Spark
+compiles it.
 
 All of it takes an hour; it can be done in parts: ``bench/scale.py spark:10000000 --only 2,3`` asks
 two questions of one engine. What is measured is kept in docs/pictures/scale-figures.json, in place
@@ -54,7 +55,8 @@ from bench._figures import (  # noqa: E402
 )
 
 CHUNK: Final = 10_000_000
-ROUNDS: Final = 3
+ROUNDS, MANY_ROUNDS = 3, 9
+SMALL: Final = 1_000_000
 PLAN: Final = (
     *("duckdb:1000000", "duckdb:10000000", "duckdb:100000000"),
     *("postgresql:10000000", "spark:10000000"),
@@ -241,11 +243,12 @@ def fill_postgres(address: str, path: Path) -> None:
 
 def race_engine(engine: str, rows: int, asked: argparse.Namespace) -> None:
     """Let both sides of every question run, and keep what each took."""
+    rounds = asked.rounds or (ROUNDS if rows > SMALL else MANY_ROUNDS)
     with find_source(engine, rows, asked.at) as source:
         for place in asked.only:
             name = RACES[place].name
             for side in ("raw", "confide"):
-                found = measure(engine, source, side, place, asked.rounds)
+                found = measure(engine, source, side, place, rounds)
                 key = {"engine": engine, "rows": rows, "question": name, "side": side}
                 keep({**key, "day": str(datetime.now(UTC).date()), **found})
             show([pair for pair in find_pairs(read_kept()) if pair.is_of(engine, rows, name)])
@@ -280,7 +283,7 @@ def read_words() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="time and memory as rows grow")
     parser.add_argument("what", nargs="*", help="engine:rows")
     parser.add_argument("--only", default="0,1,2,3", help="places of questions")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--rounds", type=int, help="3, or 9 of small tables, unless told")
     parser.add_argument("--at", help="a database of PostgreSQL that has the table, with ?host=")
     parser.add_argument("--write", action="store_true", help="measure nothing")
     found = parser.parse_args()

@@ -1,6 +1,7 @@
-"""DuckDB: what files that change under a running curator can do."""
+"""DuckDB: what files that change under a running curator can do, and where its own files are."""
 
 import logging
+import stat
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Budget, Category, Float, Int, Table
+from confide.declare import Budget, Catalog, Category, Float, Int, Table
+from confide.engines.duckdb import DuckDB
 from confide.errors import Fault
 
 ROWS: Final = 200
@@ -70,3 +72,15 @@ def test_a_file_that_is_gone_is_told_to_the_owner(
     assert "a file is gone" in caplog.text
     assert curator.sql(TEXT, epsilon=1, key="k").rows
     assert spent == curator.budget.spent.share
+
+
+def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:
+    """They would go into a folder that only its user may open, and that is gone in the end."""
+    table = Table("t", pa.table(BEFORE), unit="pid", columns={"n": Int(0, 9)})
+    engine = DuckDB(Catalog([table]), salt="")
+    asked = engine._connection.execute("SELECT current_setting('temp_directory')")
+    ((folder,),) = asked.fetchall()
+
+    assert 0o700 == stat.S_IMODE(Path(folder).stat().st_mode)
+    engine.close()
+    assert not Path(folder).exists()

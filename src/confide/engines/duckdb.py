@@ -1,6 +1,10 @@
 """DuckDB, embedded: the default engine."""
 
+import os
+import shutil
+import tempfile
 import threading
+import weakref
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -57,7 +61,8 @@ class DuckDB(SqlEngine):
     """Reads the declared sources through typed, clipped views, and nothing else.
 
     # Privacy: the connection can open no file but the declared ones and its settings are locked;
-    # statements come from `write_statement` only, and whatever the engine says stays inside.
+    # statements come from `write_statement` only, and whatever the engine says stays inside. Rows
+    # for which there is no memory go into a folder that only this process's user can read.
     """
 
     failures = (duckdb.Error,)
@@ -78,6 +83,9 @@ class DuckDB(SqlEngine):
         self._connection.execute("SET TimeZone = 'UTC'")  # a moment's day must not depend on where
         for setting, value in FASTER.items():
             self._connection.execute(f"SET {setting} = {value}")
+        folder = _make_folder()
+        self._connection.execute("SET temp_directory = $folder", {"folder": folder})
+        self._ending = weakref.finalize(self, _remove_folder, folder, os.getpid())
         self._views: dict[str, sql.Select] = {}
         self._lists: dict[tuple[str, ...], str] = {}
         kinds: dict[str, dict[str, Kind]] = {}
@@ -111,6 +119,7 @@ class DuckDB(SqlEngine):
         """End the connection; nothing can be read afterwards."""
         with self._lock:
             self._connection.close()
+        self._ending()
 
     def _open(self, table: Table | PublicTable) -> None:
         """Make a source readable under its raw name.
@@ -213,6 +222,20 @@ class DuckDB(SqlEngine):
         self._connection.execute("SET allowed_paths = $files", {"files": files})
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
+
+
+def _make_folder() -> str:
+    """Return a new folder for the user of this process alone, or no name if there can be none."""
+    try:
+        return tempfile.mkdtemp(prefix="confide-")
+    except OSError:
+        return ""
+
+
+def _remove_folder(folder: str, process: int) -> None:
+    """Remove a folder, unless it is that of a process from which this one was forked."""
+    if folder and os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:

@@ -13,7 +13,10 @@ from confide.statistics.reading import Floats
 
 __all__ = ["find_polynomials", "smooth_counts"]
 
-SMOOTHNESS: Final = (4.0, 8.0, 16.0)
+SMOOTHNESS: Final = {4.0: 0.05, 8.0: 1.0, 16.0: 0.05}
+"""How likely each power is before the counts are seen; a flat prior is as likely as one of 1."""
+POLYNOMIALS: Final = 2.0
+"""How many times as likely as cosines polynomials are before the counts are seen."""
 UNLIKELY: Final = -30.0
 LEAST: Final = 1e-12
 """Noise of a millionth of a row is no noise."""
@@ -23,10 +26,14 @@ MOST_POLYNOMIALS: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Waves:
-    """The counts in an orthonormal basis, without the constant, and the way back."""
+    """The counts in an orthonormal basis, without the constant, and the way back.
+
+    ``chance`` is how likely the basis is, beside the other, before the counts are seen.
+    """
 
     numbers: Floats
     back: Callable[[Floats], Floats]
+    chance: float
 
 
 def smooth_counts(counts: Floats, variance: float) -> Floats:
@@ -34,15 +41,15 @@ def smooth_counts(counts: Floats, variance: float) -> Floats:
 
     Law:     the counts about their mean as sums of cosines, or of orthogonal polynomials, of rising
              degree k. A prior takes one of these two, and wave k of the population for normal with
-             variance h / (1 + (k / c)^s); there are many h, c and s. Under a prior each wave is
-             multiplied by what is signal in it; the results of all priors are averaged, each
-             counting as much as it makes the noisy counts likely. Noise is normal with the noise's
-             variance and that of sampling, the mean count, but with no more of the second than of
-             the first.
+             variance h / (1 + (k / c)^s); there are many h, c and s, with s = 8 and polynomials the
+             likeliest. Under a prior each wave is multiplied by what is signal in it; the results
+             of all priors are averaged, each counting as much as it makes the noisy counts likely,
+             times how likely it is itself. Noise is normal with the noise's variance and that of
+             sampling, the mean count, but with no more of the second than of the first.
     Claim:   costs nothing, keeps the sum of all counts, and leaves them as they are as noise goes
-             to nothing. On average over populations drawn by a prior chosen at random, no function
-             of the noisy counts is nearer to the population's, if noise and sampling are normal
-             with that variance in every wave and the sum is taken as it is.
+             to nothing. On average over populations drawn by a prior that is drawn by these
+             chances, no function of the noisy counts is nearer to the population's, if noise and
+             sampling are normal with that variance in every wave and the sum is taken as it is.
     Why:     a function of released numbers. Every wave but the constant adds up to 0. Both
              bases are orthonormal, so they keep distances, and independent noise of one variance
              stays so; Laplace noise comes near to normal noise, as each wave adds up all bins.
@@ -63,7 +70,10 @@ def smooth_counts(counts: Floats, variance: float) -> Floats:
     largest = max(float((view.numbers**2).max()) for view in views) / level
     weighed = [_weigh(view.numbers**2 / level, largest) for view in views]
     highest = max(likely for likely, _ in weighed)
-    weights = [math.exp(likely - highest) for likely, _ in weighed]
+    weights = [
+        view.chance * math.exp(likely - highest)
+        for view, (likely, _) in zip(views, weighed, strict=True)
+    ]
     parts = zip(weights, views, weighed, strict=True)
     moved = sum(weight * view.back(view.numbers * signal) for weight, view, (_, signal) in parts)
     return np.asarray(mean + moved / sum(weights))
@@ -71,11 +81,11 @@ def smooth_counts(counts: Floats, variance: float) -> Floats:
 
 def _analyse(centred: Floats) -> list[Waves]:
     """Return numbers that add up to 0 as cosines and, unless there are too many, polynomials."""
-    cosines = Waves(fft.dct(centred, norm="ortho")[1:], _add_cosines)
+    cosines = Waves(fft.dct(centred, norm="ortho")[1:], _add_cosines, 1.0)
     if len(centred) > MOST_POLYNOMIALS:
         return [cosines]
     table = find_polynomials(len(centred))[:, 1:]
-    return [cosines, Waves(table.T @ centred, table.__matmul__)]
+    return [cosines, Waves(table.T @ centred, table.__matmul__, POLYNOMIALS)]
 
 
 def _add_cosines(numbers: Floats) -> Floats:
@@ -104,10 +114,10 @@ def _weigh(squares: Floats, largest: float) -> tuple[float, Floats]:
 
     ``squares`` and ``largest`` are in multiples of the noise.
     """
-    shapes = _shapes(len(squares))
+    shapes, chances = _shapes(len(squares))
     most = max(2, math.ceil(math.log(max(largest, 1.0), 4.0)) + 1)
     heights = [4.0**power for power in range(-1, most + 1)]
-    likely = np.array([_likelihoods(squares, height * shapes) for height in heights])
+    likely = np.array([_likelihoods(squares, height * shapes) + chances for height in heights])
     highest = float(likely.max())
     weights = np.where(likely - highest > UNLIKELY, np.exp(likely - highest), 0.0)
     total = float(weights.sum())
@@ -126,10 +136,15 @@ def _likelihoods(squares: Floats, ratios: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _shapes(count: int) -> Floats:
-    """Return how variances of so many waves fall off, a row for each prior; the last is flat."""
+def _shapes(count: int) -> tuple[Floats, Floats]:
+    """Return how variances of so many waves fall off, a row for each prior; the last is flat.
+
+    Beside them, the logarithm of how likely each prior is.
+    """
     places = np.arange(1.0, count + 1.0)
     corners = 2.0 ** np.arange(-1.0, math.log2(count + 1.0) + 0.5, 0.5)
-    powers = np.array(SMOOTHNESS)[:, None, None]
+    powers = np.array(list(SMOOTHNESS))[:, None, None]
     falling = 1.0 / (1.0 + (places / corners[:, None]) ** powers)
-    return np.concatenate([falling.reshape(-1, count), np.ones((1, count))])
+    chances = np.repeat(list(SMOOTHNESS.values()), len(corners))
+    shapes = np.concatenate([falling.reshape(-1, count), np.ones((1, count))])
+    return shapes, np.log(np.append(chances, 1.0))
