@@ -12,8 +12,6 @@ tenth.
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -30,16 +28,14 @@ from confide.declare import Bool, Float, Int
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench._libraries import ERRING  # noqa: E402
 from bench.estimates import declare  # noqa: E402
 
 Floats = NDArray[np.float64]
 ROWS: Final = 10_000
 RUNS: Final = 20
 BINS: Final = 32
-PEERS: Final = {
-    "diffprivlib": ("CONFIDE_PEERS_PYTHON", ".venv-peers"),
-    "opendp": ("CONFIDE_ORACLE_PYTHON", ".venv-oracle"),
-}
+PEERS: Final = ("diffprivlib", "opendp")
 TRUTH: Final = np.array([0.2, 0.6, -0.4, 0.3])
 MOST: Final = 15
 LAW: Final = stats.truncnorm(-3, 3, 50, 50 / 3)
@@ -197,11 +193,9 @@ def ask_peers(samples: list[Sample]) -> dict[str, dict[str, Floats]]:
             bins=BINS,
             epsilon=ROWS ** (-1 / 3),
         )
-        for peer, (variable, home) in PEERS.items():
-            python = os.environ.get(variable, str(ROOT / home / "bin" / "python"))
-            command = [python, "-m", f"bench.peers.fit_{peer}", str(path)]
-            shown = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
-            found[peer] = {name: np.array(each) for name, each in json.loads(shown.stdout).items()}
+        for peer in PEERS:
+            shown = ERRING[peer].run("-m", f"bench.peers.fit_{peer}", str(path))
+            found[peer] = {name: np.array(each) for name, each in json.loads(shown).items()}
     return found
 
 

@@ -20,7 +20,7 @@ from confide.statistics.columns import ROWS, declared_column, number_column
 from confide.statistics.families import Normal
 from confide.statistics.likelihood import release_sums
 from confide.statistics.reading import Asked, Floats, Paid, Sums, read_sums
-from confide.statistics.replicas import POINTS, spread_normals
+from confide.statistics.replicas import spread_normals, thin
 
 __all__ = [
     "Comparison",
@@ -256,6 +256,5 @@ def _null_tables(counts: Floats, noise: Floats) -> Floats:
     normals = spread_normals(len(parts))
     roots = np.sqrt(parts)
     sampled = roots * (normals - (normals @ roots)[:, None] * roots) * np.sqrt(float(size))
-    thinned = noise[:: max(1, len(noise) // POINTS)][:POINTS]
-    tables: Floats = (float(size) * parts + sampled + thinned).reshape(-1, *counts.shape)
+    tables: Floats = (float(size) * parts + sampled + thin(noise)).reshape(-1, *counts.shape)
     return tables

@@ -19,7 +19,7 @@ from confide.plan.totals import ValueGrid
 from confide.release.blocks import ASINH, choose_block_rank
 from confide.release.reference import sample_noise
 from confide.statistics.reading import Floats
-from confide.statistics.replicas import POINTS, spread_normals
+from confide.statistics.replicas import spread_normals, thin
 
 __all__ = ["Pooling"]
 
@@ -161,7 +161,7 @@ class Pooling:
         if not pair:
             deviation = self._deviation(place, windows, noisy, mean)
         sample = sample_noise(noise)[:, place]
-        moved = sample[:: len(sample) // POINTS][:POINTS] * (unit / blocks)
+        moved = thin(sample) * (unit / blocks)
         inside = float(np.clip(mean, 0, high - low))
         return start + unit * (low + inside), unit * deviation, moved
 
