@@ -85,15 +85,16 @@ pictures: .venv/dev  ## draw the pictures of the documents again
 docs: .venv/dev  ## write the documents as a site that needs no network, into build/site
 	$(BIN)/python -m tools.write_site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "the site is written: open build/site/index.html"
 
-matrix:  ## install the wheel with each extra alone, in environments of their own, and use it
+matrix:  ## install the wheel with each extra alone, and with what each page names, and use it
 	$(PYTHON) tools/try_installs.py
 
 tree:  ## print the layers, ground first
 	@$(PYTHON) tools/tree.py
 
 clean:  ## remove what the other targets made
-	rm -rf .venv $(ORACLE) $(PEERS) $(TUMULT) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv $(ORACLE) $(PEERS) $(TUMULT) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build demo-report.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps. `core` is what users get; `dev` adds what tests need, pinned and with hashes.

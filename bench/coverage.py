@@ -22,7 +22,7 @@ from scipy import stats
 from confide.declare import Category, Column, Float
 from confide.query import TableQuery, Term, col, count
 from confide.statistics.columns import Numbers, plan_sums
-from confide.statistics.families import Family, make_family
+from confide.statistics.families import Law, make_family
 from confide.statistics.formula import read_formula
 from confide.statistics.gaussian import MultivariateNormal
 from confide.statistics.likelihood import solve_counts, solve_sums
@@ -59,7 +59,7 @@ COLUMNS: Final[dict[str, Column]] = {"a": Float(0, 100), "b": Float(-1, 1), "y":
 class Trial:
     """A family with the true parameters of the rows that it is fitted to."""
 
-    family: Family
+    family: Law
     terms: tuple[Term, ...]
     columns: Mapping[str, Column]
     truth: tuple[float, ...]

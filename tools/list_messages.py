@@ -7,6 +7,8 @@ from pathlib import Path
 
 from confide.errors import ConfideError
 
+CALLS = {"say_conversion": "command", "suggest_name": "suggestion"}
+OF = {"len": "number", "type": "type"}
 SOURCE = Path(__file__).parents[1] / "src"
 
 
@@ -73,7 +75,7 @@ def read_text(node: ast.expr) -> str:
     """Return the words of an expression, with {places} where a value goes.
 
     >>> read_text(ast.parse("f'a {b.c!r}' 'd'", mode="eval").body)
-    'a {b.c}d'
+    'a {c}d'
     """
     match node:
         case ast.Constant(value=str(text)):
@@ -81,8 +83,50 @@ def read_text(node: ast.expr) -> str:
         case ast.JoinedStr(values=values):
             return "".join(map(read_text, values))
         case ast.FormattedValue(value=value):
-            return "{" + ast.unparse(value) + "}"
+            return _read_part(value)
         case ast.BinOp(left=left, right=right):
-            return read_text(left) + read_text(right)
+            return read_text(left) + _read_part(right)
         case _:
             return f"<{ast.unparse(node)}>"
+
+
+def _read_part(node: ast.expr) -> str:
+    """Return a part of a message: its words, or a word in braces for a value."""
+    is_text = isinstance(node, ast.JoinedStr | ast.Constant)
+    return read_text(node) if is_text else "{" + name_value(node) + "}"
+
+
+def name_value(node: ast.expr) -> str:
+    """Return a word or two for what an expression gives, such as a reader would say.
+
+    >>> [name_value(ast.parse(code, mode="eval").body) for code in (
+    ...     "_say(error)", "OLDEST // 10000", "type(given).__name__", "len(names)", "path.name"
+    ... )]
+    ['error', 'oldest', 'type of given', 'number of names', 'path']
+    """
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=word) | ast.Name(id=word):
+            return word.strip("_").lower().replace("_", " ")
+        case ast.Attribute(value=inner, attr="name" | "__name__"):
+            return name_value(inner)
+        case ast.Attribute(attr=word):
+            return word.strip("_").lower().replace("_", " ")
+        case ast.Call():
+            return _name_call(node)
+        case _:
+            parts = [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+            return name_value(parts[0]) if parts else "value"
+
+
+def _name_call(call: ast.Call) -> str:
+    match call:
+        case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+            return CALLS[name]
+        case ast.Call(func=ast.Name(id=name), args=[first]) if name in OF:
+            return f"{OF[name]} of {name_value(first)}"
+        case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Constant()), args=[*_, last]):
+            return name_value(last)
+        case ast.Call(func=ast.Attribute(value=owner)):
+            return name_value(owner)
+        case _:
+            return name_value(call.func)

@@ -1,11 +1,15 @@
 """Install the wheel alone and with each extra, each time in a new environment, and use it.
 
+Then run each page that says "Needs `pip install ...`", and the notebooks, with just that install.
+
 Needs nothing but Python. Prints how long each took without a cache, what was downloaded for it and
 what it takes on disk; fails when one cannot be used, or when more is downloaded for the core than
-promised. Name extras to try only those: ``python tools/try_installs.py core server``.
+promised. Name extras, or pages, to try only those: ``python tools/try_installs.py core pages``.
 """
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -14,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST_DOWNLOADED = 150
+NEEDS = re.compile(r"[Nn]eeds\s+`pip install ([^`]+)`")
 OPEN = """
 import confide as cf
 from confide.cli.questions import sample_table
@@ -74,12 +79,25 @@ from confide.engines.spark import Spark
 
 def main() -> None:
     """Try what is named, or everything; exit with 1 when something fails."""
-    chosen = sys.argv[1:] or list(USES)
+    chosen = sys.argv[1:] or [*USES, "pages"]
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
-        failed = [name for name in chosen if not try_extra(name, wheel, Path(folder))]
+        extras = [name for name in chosen if name in USES]
+        failed = [name for name in extras if not try_extra(name, wheel, Path(folder))]
+        for named, pages in installs().items() if "pages" in chosen else ():
+            failed += try_pages(named, pages, wheel, Path(folder))
     print(f"failed: {', '.join(failed)}" if failed else "every install can be used")
     raise SystemExit(bool(failed))
+
+
+def installs() -> dict[str, list[Path]]:
+    """Return what pages say that they need, each with the pages that say so."""
+    found: dict[str, list[Path]] = {}
+    for page in sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "notebooks" / "README.md"]):
+        if needed := NEEDS.search(page.read_text(encoding="utf-8")):
+            shown = sorted(page.parent.glob("*.ipynb")) or [page]
+            found.setdefault(needed[1], []).extend(shown)
+    return found
 
 
 def build_wheel(folder: Path) -> Path:
@@ -110,6 +128,28 @@ def try_extra(name: str, wheel: Path, folder: Path) -> bool:
     sizes = f"{loaded:5.0f} MB loaded {megabytes(place) - before:5.0f} MB on disk"
     print(f"{name:<12}{seconds:5.0f} s {sizes}  {verdict}", flush=True)
     return works and fits
+
+
+def try_pages(named: str, pages: list[Path], wheel: Path, folder: Path) -> list[str]:
+    """Install what pages name and run them there; return those that fail."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    pip = make_environment(place)
+    wanted = [f"{wheel}{name[1:]}" if name[0] == "." else name for name in shlex.split(named)]
+    run([*pip, "install", *wanted])
+    failed = []
+    for page in pages:
+        command = [str(place / "bin" / "python"), str(ROOT / "tools" / "run_page.py"), str(page)]
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        name = str(page.relative_to(ROOT))
+        print(
+            f"{name} with pip install {named}: {'FAILS' if done.returncode else 'runs'}", flush=True
+        )
+        if done.returncode:
+            failed.append(name)
+            print(done.stdout)
+    return failed
 
 
 def make_environment(place: Path) -> list[str]:

@@ -17,10 +17,11 @@ from tools.write_reference import PACKAGES, ROOT, write_reference
 
 PAGES = ROOT / "build" / "pages"
 LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)")
-CODE = re.compile(r"(^```.*?^```$|^(?: {4}.*\n)+|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"(^```.*?^```$|^(?: {4}[^\n]*\n)+|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 NAME = re.compile(r"`(confide(?:\.[a-z_]+)?)\.([A-Z]\w*|[a-z_]+)(\.\w+)?`")
 MATH = re.compile(r"(?<![\\$\w])\$(?=\S)([^$]+?)(?<=\S)\$(?!\w)")
+LONG = 24  # characters of a formula that may be wider than a phone
 LANGUAGES = {".py": "python", ".toml": "toml", ".sh": "sh", ".yaml": "yaml", ".cff": "yaml"}
 
 
@@ -33,6 +34,7 @@ def main() -> None:
         written = link_names(text) if source.parent.name == "theory" else text
         write(page_of(source), relink(written, source, linked))
     shutil.copytree(ROOT / "docs" / "pictures", PAGES / "pictures")
+    shutil.copy(ROOT / "docs" / "site.css", PAGES)
     for source in sorted(linked - texts.keys()):
         if source.exists() and "pictures" not in source.parts:
             write(page_of(source), show_file(source))
@@ -85,7 +87,11 @@ def page_of(source: Path) -> Path:
 
 
 def relink(text: str, source: Path, linked: set[Path]) -> str:
-    """Return a page whose links lead to pages; note which files they lead to."""
+    r"""Return a page whose links lead to pages; note which files they lead to.
+
+    >>> relink("    code\n\n[why](LIMITS.md)", ROOT / "README.md", set())
+    '    code\n\n[why](limits.md)'
+    """
 
     def replace(found: re.Match[str]) -> str:
         target = Path(os.path.normpath(source.parent / found[2]))
@@ -108,7 +114,8 @@ def write_formulas(text: str) -> str:
 
     def draw(found: re.Match[str]) -> str:
         drawn = convert(found[1]).replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
-        return f"<span>{drawn.replace('*', '&#42;').replace('_', '&#95;')}</span>"
+        kind = ' class="long-formula"' if len(found[1]) > LONG else ""
+        return f"<span{kind}>{drawn.replace('*', '&#42;').replace('_', '&#95;')}</span>"
 
     return MATH.sub(draw, text)
 

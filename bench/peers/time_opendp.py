@@ -1,11 +1,13 @@
 """One question to opendp's Polars API, timed: what `bench/curator.py` compares itself with.
 
-Runs under an interpreter of its own, as `time_opendp.py file row` or `time_opendp.py file user`;
-it prints the seconds from the question to the counts, without what it takes to import.
+Runs under an interpreter of its own, as `time_opendp.py file row count`, with `user` for users as
+units and `sum` for a sum of the column of whole numbers; it prints the seconds from the question to
+the answer, without what it takes to import.
 """
 
 import sys
 from time import perf_counter
+from typing import Any
 
 import opendp.prelude as dp
 import polars as pl
@@ -14,8 +16,8 @@ REGIONS = [f"region {number:02d}" for number in range(50)]
 PRODUCTS = list(range(10_000))
 
 
-def ask(path: str, unit: str) -> None:
-    """Release the rows of each region, or of each product with users as units."""
+def ask(path: str, unit: str, statistic: str) -> None:
+    """Release a statistic of each region, or of each product with users as units."""
     by_user = unit == "user"
     whose = {"identifier": pl.col("customer")} if by_user else {}
     context = dp.Context.compositor(
@@ -31,12 +33,14 @@ def ask(path: str, unit: str) -> None:
             3, by=["product"], keep="first"
         )
     key, values = ("product", PRODUCTS) if by_user else ("region", REGIONS)
-    counts = query.group_by(key).agg(dp.len(signed=True))
-    counts.with_keys(pl.LazyFrame({key: values})).release().collect()
+    whole: Any = pl.col("items").fill_null(0)
+    items = whole.dp.sum((0, 99))
+    found = query.group_by(key).agg(items if statistic == "sum" else dp.len(signed=True))
+    found.with_keys(pl.LazyFrame({key: values})).release().collect()
 
 
 if __name__ == "__main__":
     dp.enable_features("contrib", "honest-but-curious")
     start = perf_counter()
-    ask(sys.argv[1], sys.argv[2])
+    ask(*sys.argv[1:])
     print(perf_counter() - start)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from confide.desk import Call, Desk
+from confide.desk import Desk, Manner
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, positive
 from confide.loss import PureLoss, Share
@@ -115,7 +115,7 @@ def square_error(plan: Plan) -> float | None:
 
 
 def release_batch(
-    desk: Desk, batch: Batch, grant: Callable[[], Share], call: Call
+    desk: Desk, batch: Batch, grant: Callable[[], Share], manner: Manner
 ) -> tuple[Answer, ...]:
     """Return the answers to all questions, in their order, from one charge.
 
@@ -125,7 +125,7 @@ def release_batch(
     """
     weights = [str(weight) for weight in batch.weights]
     question = desk.name_question({"release": list(map(canonical, batch.queries)), "by": weights})
-    request = desk.open(question, call)
+    request = desk.open(question, manner)
     settled = request.settled
     share = request.share(grant) if settled is None else settled.receipt.share
     planned = plan_batch(desk, batch, share)

@@ -9,7 +9,7 @@ from typing import Final
 
 from confide.batches import Batch, release_batch
 from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
-from confide.desk import Call, Desk, Request, Score, Settled, find_ledger, settle
+from confide.desk import Desk, Manner, Request, Score, Settled, find_ledger, settle
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number
@@ -32,6 +32,7 @@ from confide.statistics import Estimators
 __all__ = ["BudgetState", "Curator", "Preview", "open_declared"]
 
 MOST_READ: Final = 64
+AGAIN: Final = "asked before: the same answer again is free; a new one, with fresh=True,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +52,25 @@ class Preview:
     """What an answer would cost and how far off it would be; nothing was read or spent.
 
     ``regret``, for chosen keys, is how far the count of one may fall short of the best, at 95 %.
+    ``reused`` tells that whoever asks has an answer to the question already, which asking gives
+    again for free; cost and errors are then those of a new one.
     """
 
     cost: Cost
     errors: dict[str, float | None]
     mechanisms: tuple[str, ...]
     regret: float | None = None
+    reused: bool = False
 
     def __str__(self) -> str:
+        said = f"{AGAIN} would cost {self.cost}" if self.reused else f"would cost {self.cost}"
         if self.regret is not None:
-            return f"would cost {self.cost}; a chosen key is within {self.regret:.4g} of the best"
+            return f"{said}; a chosen key is within {self.regret:.4g} of the best"
         widths = ", ".join(
             f"{name} +-{width:.4g}" if width is not None else f"{name} depends on the data"
             for name, width in self.errors.items()
         )
-        return f"would cost {self.cost}; 95 % half-widths: {widths}"
+        return f"{said}; 95 % half-widths: {widths}"
 
 
 class Curator(Estimators, Watching):
@@ -119,18 +124,23 @@ class Curator(Estimators, Watching):
         cost. A question that was answered before is answered alike, for free, unless ``fresh``.
         The same ``key`` gives the same answer, charged once, whatever broke down in between.
         """
-        return self._answer(self._read(text), Want.of(want), Call.of(fresh=fresh, key=key))
+        return self._answer(self._read(text), Want.of(want), Manner.of(fresh=fresh, key=key))
 
     def preview(self, query: str | TableQuery, **want: Number) -> Preview:
-        """Return what an answer would cost and how far off it would be; spends nothing."""
+        """Return what an answer would cost and how far off it would be; spends nothing.
+
+        Nor does it tell more of the ledger than asking would: whether there is an answer that is
+        free for whoever asks.
+        """
         read = self._read(query)
         share = self._share(read, Want.of(want))
+        cost, reused = self._prices.cost(share), self._kept(read) is not None
         if is_selection(read):
             selection = self._selection(read, share)
             kinds = (type(selection.selector).__name__,)
-            return Preview(self._prices.cost(share), {}, kinds, selection.regret())
+            return Preview(cost, {}, kinds, selection.regret(), reused)
         plan = self._plan(read, share)
-        return Preview(self._prices.cost(share), predict_errors(plan), plan.mechanisms)
+        return Preview(cost, predict_errors(plan), plan.mechanisms, reused=reused)
 
     def table(self, name: str) -> TableQuery:
         """Return a question about a table, to be made step by step and then asked."""
@@ -140,12 +150,12 @@ class Curator(Estimators, Watching):
         self, query: TableQuery, *, fresh: bool = False, key: str | None = None, **want: Number
     ) -> Answer:
         """Return the answer to a question made in Python; wants are those of `sql`."""
-        return self._answer(self._read(query), Want.of(want), Call.of(fresh=fresh, key=key))
+        return self._answer(self._read(query), Want.of(want), Manner.of(fresh=fresh, key=key))
 
     def kept(self, query: str | TableQuery) -> Answer | None:
         """Return the stored answer that is free for whoever asks; None where there is none."""
-        read, desk = self._read(query), self._desk()
-        settled = desk.open(desk.name_text(canonical(read)), Call()).settled
+        read = self._read(query)
+        settled = self._kept(read)
         return None if settled is None else self._again(read, settled)
 
     def recall(self, entry: int) -> Answer | None:
@@ -186,9 +196,9 @@ class Curator(Estimators, Watching):
         ``score`` gives each candidate its question: one COUNT or SUM, as SQL or made in Python. The
         cost is ``epsilon=`` or ``share=`` and does not grow with the number of candidates.
         """
-        asked, call = Want.of(want), Call.of(fresh=fresh, key=key)
+        asked, manner = Want.of(want), Manner.of(fresh=fresh, key=key)
         scores = pair_candidates(candidates, score)
-        return choose_among(self._desk(), scores, lambda: self._prices.grant(asked), call)
+        return choose_among(self._desk(), scores, lambda: self._prices.grant(asked), manner)
 
     def release(
         self,
@@ -204,19 +214,20 @@ class Curator(Estimators, Watching):
         The cost, ``epsilon=`` or ``share=``, is divided so that the weighted squared errors add up
         to the least; questions whose error depends on the data get an equal share each.
         """
-        if isinstance(queries, str):
+        if isinstance(queries, str) or not isinstance(queries, Iterable):
             raise UnsupportedQuery("a release takes a list of questions: write [question]")
         batch = Batch.of([self._read(query) for query in queries], weights)
-        asked, call = Want.of(want), Call.of(fresh=fresh, key=key)
-        return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), call)
+        asked, manner = Want.of(want), Manner.of(fresh=fresh, key=key)
+        return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), manner)
 
     def explain(self, query: str | TableQuery, **want: Number) -> Explanation:
         """Return what a question would do, in sentences; reads no row and spends nothing."""
         read = self._read(query)
         share = self._share(read, Want.of(want))
+        cost, reused = self._prices.cost(share), self._kept(read) is not None
         if is_selection(read):
-            return explain_selection(self._selection(read, share), self._prices.cost(share))
-        return explain_plan(self._plan(read, share), self._prices.cost(share))
+            return explain_selection(self._selection(read, share), cost, reused=reused)
+        return explain_plan(self._plan(read, share), cost, reused=reused)
 
     def _desk(self) -> Desk:
         return Desk(
@@ -252,9 +263,14 @@ class Curator(Estimators, Watching):
             left=self._prices.cost(allowed.left),
         )
 
-    def _answer(self, query: Query, want: Want, call: Call) -> Answer:
+    def _kept(self, query: Query) -> Settled | None:
+        """Return what asking would give for free."""
         desk = self._desk()
-        request: Request = desk.open(desk.name_text(canonical(query)), call)
+        return desk.open(desk.name_text(canonical(query)), Manner()).settled
+
+    def _answer(self, query: Query, want: Want, manner: Manner) -> Answer:
+        desk = self._desk()
+        request: Request = desk.open(desk.name_text(canonical(query)), manner)
         if request.settled is not None:
             return self._again(query, request.settled)
         share: Share = request.share(lambda: self._share(query, want))
@@ -310,8 +326,9 @@ class Curator(Estimators, Watching):
         outside += [query.having] if query.having is not None else []
         if not all(map(supports, outside)):
             raise UnsupportedQuery(
-                "only arithmetic, comparisons and CASE can be applied to keys and statistics; "
-                "apply other functions to the columns inside"
+                "only arithmetic, comparisons, AND OR NOT, IN, IS NULL, CASE, COALESCE, ABS, "
+                "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP and SQRT can be applied to keys and "
+                "statistics; apply other functions to the columns inside"
             )
         loss, failure = self._prices.noise_loss(share), self._prices.failure(share)
         facts = self._engine.facts

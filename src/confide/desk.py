@@ -29,7 +29,7 @@ from confide.pricing import FREE, Prices
 from confide.query import Query, TableQuery
 from confide.release import Cost
 
-__all__ = ["Call", "Desk", "Request", "Score", "Settled", "find_ledger", "settle"]
+__all__ = ["Desk", "Manner", "Request", "Score", "Settled", "find_ledger", "settle"]
 
 LONGEST_KEY = 200
 
@@ -38,15 +38,17 @@ Score = str | TableQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Manner:
     """How a question is asked: ``fresh`` pays for a new answer, ``key`` makes it safe to repeat."""
 
     fresh: bool = False
     key: str = ""
 
     @classmethod
-    def of(cls, *, fresh: bool = False, key: str | None = None) -> "Call":
-        """Return the call that someone made."""
+    def of(cls, *, fresh: bool = False, key: str | None = None) -> "Manner":
+        """Return the manner that someone asked in."""
+        if not isinstance(fresh, bool):
+            raise BadDeclaration(f"fresh must be True or False, got {fresh!r}")
         if key is None:
             return cls(fresh)
         if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
@@ -98,18 +100,18 @@ class Desk:
         """Return what the ledger writes down: text that no SQL question has."""
         return self.name_text(json.dumps(terms))
 
-    def open(self, question: Question, call: Call) -> "Request":
+    def open(self, question: Question, manner: Manner) -> "Request":
         """Return a request: settled if the ledger has its answer, else to be charged."""
-        begun = self.ledger.resume(question, call.key) if call.key else None
+        begun = self.ledger.resume(question, manner.key) if manner.key else None
         if isinstance(begun, Stored):
-            return Request(self, question, call, settled=settle(begun))
-        if begun is None and not call.fresh:
+            return Request(self, question, manner, settled=settle(begun))
+        if begun is None and not manner.fresh:
             stored = self.ledger.stored(question)
             if stored is not None:
-                if call.key:
-                    self.ledger.remember(question, call.key, stored.receipt)
-                return Request(self, question, call, settled=settle(stored))
-        return Request(self, question, call, begun=begun)
+                if manner.key:
+                    self.ledger.remember(question, manner.key, stored.receipt)
+                return Request(self, question, manner, settled=settle(stored))
+        return Request(self, question, manner, begun=begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Request:
 
     desk: Desk
     question: Question
-    call: Call
+    manner: Manner
     settled: Settled | None = None
     begun: Hold | None = None
 
@@ -142,7 +144,7 @@ class Request:
         """Charge before any row is read, or take up the charge that a crash left."""
         if self.begun is None:
             return self.desk.ledger.reserve(
-                self.question, share, delta, readings=readings, key=self.call.key
+                self.question, share, delta, readings=readings, key=self.manner.key
             )
         # Privacy: the plan must be within what was paid then.
         if share != self.begun.share or delta > self.begun.delta:
@@ -187,12 +189,16 @@ def find_ledger(
 
     Half of delta is set aside where keys may be asked for that nobody declared.
     """
+    if limits is not None and not isinstance(limits, Limits):
+        raise BadDeclaration(f"limits must be such as Limits(...), got {limits!r}")
     aside = budget.delta / 2 if catalog.has_open_keys else Fraction(0)
     opening = auto_filter(budget.epsilon, budget.delta, budget.accounting, delta_aside=aside)
     if isinstance(given, str | Path):
         return ledgers.open_ledger(
             given, opening, limits, neighbours=neighbours.value, anchor=anchor
         )
+    if given is not None and not hasattr(given, "keep_relation"):
+        raise BadDeclaration(f"ledger must be a path such as 'ledger.db', got {given!r}")
     if anchor is not None:
         raise BadDeclaration("an anchor belongs to a ledger on disk; say ledger='ledger.db' too")
     if given is None:

@@ -6,16 +6,19 @@ we ourselves (`Fault`). Text that may reach an analyst quotes their own words an
 
 import traceback
 from fractions import Fraction
-from typing import ClassVar, Final
+from importlib import import_module
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "BadDeclaration",
     "BudgetExceeded",
     "ConfideError",
     "Fault",
+    "MissingPackage",
     "Refusal",
     "UnknownName",
     "UnsupportedQuery",
+    "import_package",
     "place_of",
 ]
 
@@ -32,6 +35,12 @@ class BadDeclaration(ConfideError):
     """An argument or a declaration cannot be right; nothing was drawn, read or spent."""
 
     code = "bad-declaration"
+
+
+class MissingPackage(BadDeclaration):
+    """What was asked for needs a package that is not installed; nothing was read or spent."""
+
+    code = "missing-package"
 
 
 class Refusal(ConfideError):
@@ -77,6 +86,18 @@ class UnknownName(Refusal):
     def __init__(self, message: str, *, excerpt: str = "") -> None:
         super().__init__(f"{message}\n{excerpt}" if excerpt else message)
         self.message, self.excerpt = message, excerpt
+
+
+def import_package(module: str, need: str, install: str) -> Any:
+    """Return a module that the core does without; where it is missing, say what to type.
+
+    Raises:
+        MissingPackage: it, or something that it needs, is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise MissingPackage(f"{need}; type pip install {install}") from None
 
 
 def place_of(error: Exception) -> str:

@@ -33,7 +33,7 @@ class Explanation:
         return "\n".join(self.sentences)
 
 
-def explain_plan(plan: Plan, cost: Cost) -> Explanation:
+def explain_plan(plan: Plan, cost: Cost, *, reused: bool = False) -> Explanation:
     """Return what is read, what is added up, which noise is added and what it costs."""
     return Explanation(
         (
@@ -44,12 +44,12 @@ def explain_plan(plan: Plan, cost: Cost) -> Explanation:
             *_explain_noise(plan),
             *_explain_errors(plan),
             *_explain_rest(plan),
-            f"It costs {cost}, paid before the first row is read.",
+            *_explain_cost(f"{cost}, paid before the first row is read", reused=reused),
         )
     )
 
 
-def explain_selection(selection: Selection, cost: Cost) -> Explanation:
+def explain_selection(selection: Selection, cost: Cost, *, reused: bool = False) -> Explanation:
     """Return how the most frequent keys are chosen and what that costs."""
     plan = selection.plan
     rounds = f"{selection.rounds} choice{'s' if selection.rounds > 1 else ''}"
@@ -62,9 +62,20 @@ def explain_selection(selection: Selection, cost: Cost) -> Explanation:
             "tells no count.",
             f"With 95 % confidence no chosen count falls short of the best one left by "
             f"{selection.regret():.4g} or more.",
-            f"It costs {cost}, however many keys there are, paid before the first row is read.",
+            *_explain_cost(
+                f"{cost}, however many keys there are, paid before the first row is read",
+                reused=reused,
+            ),
         )
     )
+
+
+def _explain_cost(cost: str, *, reused: bool) -> Iterator[str]:
+    if reused:
+        yield "It was asked before, and the same answer again is free."
+        yield f"A new one, with fresh=True, costs {cost}."
+    else:
+        yield f"It costs {cost}."
 
 
 def _explain_source(plan: Plan) -> str:
@@ -95,11 +106,11 @@ def _explain_limits(plan: Plan) -> Iterator[str]:
     if isinstance(source, PerUnit):
         limits, is_grouped = limits_of(source.source, plan.catalog, plan.facts), False
     if limits.is_cut:
-        rows = f"{limits.rows:,} row{'s' if limits.rows > 1 else ''}"
+        rows, verb = (f"{limits.rows:,} rows", "count") if limits.rows > 1 else ("1 row", "counts")
         several = "s" if limits.groups > 1 else ""
         groups = f" in at most {limits.groups:,} group{several}" if is_grouped else ""
         yield (
-            f"Of each unit at most {rows}{groups} count; which ones is decided by a keyed hash of "
+            f"Of each unit at most {rows}{groups} {verb}; which ones is decided by a keyed hash of "
             "the unit's own rows."
         )
 

@@ -27,6 +27,7 @@ max_rows_per_unit = 2
 ward = { type = "category", values = ["A", "=B"] }
 age = { type = "int", low = 0, high = 120 }
 """
+WARD = 'ward = { type = "text" }'
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 LEDGER = '[ledger]\nurl = "sqlite:///ledger.db"\n'
 ASKED: tuple[tuple[str, ...], ...] = ((), (), ("--fresh",))
@@ -96,6 +97,39 @@ def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
     assert "would cost 25 % of the budget (epsilon 0.5)" in first.stdout
 
 
+def test_a_preview_needs_no_price(here: Path) -> None:
+    """Without a price, `confide preview` supposes one and says so."""
+    shown = run("preview", COUNT)
+
+    assert 0 == shown.exit_code
+    assert "Supposed: --share 1%" in shown.stdout
+    assert "would cost 1 % of the budget" in shown.stdout
+
+
+def test_a_preview_of_a_choice_tells_its_regret(here: Path) -> None:
+    """Where keys are chosen there is no half-width, but how far off the choice may be."""
+    shown = run("preview", "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
+
+    assert re.search(r"a chosen key is within [\d,.]+ of the best, at 95 %", shown.stdout)
+    assert "half-width" not in shown.stdout
+
+
+def test_what_was_asked_before_is_told_to_be_free(here: Path) -> None:
+    """`preview` and `explain` say that an answer is there, and in the shell's words how to pay."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    for command in ("preview", "explain"):
+        assert "asked before" not in run(command, COUNT).stdout
+    run("sql", COUNT, "--epsilon", "0.5")
+    spent = run("budget").stdout
+
+    for command in ("preview", "explain"):
+        shown = run(command, COUNT, "--epsilon", "0.2").stdout
+        assert "asked before" in shown
+        assert "the same answer again is free" in shown
+        assert "ew one, with --fresh" in shown
+    assert spent == run("budget").stdout
+
+
 def test_a_question_is_explained_in_sentences(here: Path) -> None:
     """`confide explain` prints sentences, reads no row and spends nothing."""
     shown = run("explain", COUNT, "--epsilon", "0.5")
@@ -141,6 +175,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (2, "cannot be copied", ["convert", "none.csv"]),
         (2, "must be a .parquet file", ["convert", "visits.csv", "copy.csv"]),
         (2, "got nothing", ["holdout", "plan"]),
+        (2, "confide convert tab.tsv", ["init", "tab.tsv", "--config", "y.toml"]),
     ],
 )
 def test_refusals_and_wrong_use_have_their_codes(
@@ -353,3 +388,80 @@ def test_an_answer_without_groups_says_why(here: Path) -> None:
     assert 0 == shown.exit_code
     assert "No group is shown" in shown.stderr
     assert "No group is shown" not in run("sql", COUNT, "--epsilon", "0.5").stderr
+
+
+def test_a_draft_of_the_demo_takes_no_words_for_flags(here: Path) -> None:
+    """Of its own survey, `init` drafts a column of three words as text."""
+    assert 0 == run("demo", "--data", "people.csv").exit_code
+    assert 0 == run("init", "people.csv", "--config", "new.toml").exit_code
+    draft = (here / "new.toml").read_text(encoding="utf-8")
+
+    assert '# diabetes = { type = "text" }' in draft
+    assert '# insured = { type = "bool" }  # or { type = "category"' in draft
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("epsilon = 2", "epsilon = 3", "a budget of epsilon 2 and delta 0, and the one declared"),
+        ("epsilon = 2", "epsilon = 2\ndelta = 1e-8", "epsilon 2 and delta 1e-08; declare"),
+        ("[budget]", '[budget]\nneighbours = "replace"', "neighbours = 'add-remove'"),
+    ],
+)
+def test_check_looks_whether_the_ledger_keeps_the_budget(
+    here: Path, before: str, after: str, said: str
+) -> None:
+    """Another budget than the ledger's is a problem; a look changes nothing, and makes no file."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    assert 0 == run("check").exit_code
+    assert not (here / "ledger.db").exists()
+    assert 0 == run("sql", COUNT, "--share", "1%").exit_code
+    assert 0 == run("check").exit_code
+    kept = (here / "ledger.db").read_bytes()
+    (here / "confide.toml").write_text(DECLARED.replace(before, after) + LEDGER, encoding="utf-8")
+    shown = run("check")
+
+    assert (2, True) == (shown.exit_code, "1 problem(s)" in shown.stdout)
+    assert said in " ".join(shown.stdout.replace("│", " ").split())
+    assert kept == (here / "ledger.db").read_bytes()
+    assert ["ledger.db"] == [path.name for path in here.glob("ledger*")]
+    refused = run("budget").stderr
+    assert (True, False) == (said in refused, "--" in refused)
+
+
+def test_a_ledger_of_another_accounting_says_so(here: Path) -> None:
+    """Where the numbers are the same, the message is about how they are counted."""
+    with_delta = DECLARED.replace("epsilon = 2", "epsilon = 2\ndelta = 1e-8")
+    (here / "confide.toml").write_text(with_delta + LEDGER, encoding="utf-8")
+    assert 0 == run("sql", COUNT, "--share", "1%").exit_code
+    counted = with_delta.replace("1e-8", '1e-8\naccounting = "renyi"')
+    (here / "confide.toml").write_text(counted + LEDGER, encoding="utf-8")
+
+    for command in ("check", "budget"):
+        shown = run(command)
+        said = " ".join((shown.stdout + shown.stderr).replace("│", " ").split())
+        assert 2 == shown.exit_code
+        assert "by gaussian accounting, and the budget declared by renyi; declare" in said
+        assert "Filter" not in said
+
+
+def test_check_tells_of_a_damaged_ledger(here: Path) -> None:
+    """A file that is no ledger is a problem beside the others, not the end of the command."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    (here / "ledger.db").write_bytes(b"this is no database, and long enough to look at" * 100)
+    shown = run("check")
+
+    assert 2 == shown.exit_code
+    assert "look at url in [ledger]" in " ".join(shown.stdout.replace("│", " ").split())
+
+
+def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
+    """Without delta a text has no groups; that is a note, and gone with a delta."""
+    text = DECLARED.replace('ward = { type = "category", values = ["A", "=B"] }', WARD)
+    (here / "confide.toml").write_text(text, encoding="utf-8")
+    without = run("check")
+    with_delta = text.replace("epsilon = 2", "epsilon = 2\ndelta = 1e-8")
+    (here / "confide.toml").write_text(with_delta, encoding="utf-8")
+
+    assert (0, True) == (without.exit_code, "with delta 0 no key of a text" in without.stdout)
+    assert "no key of a text" not in run("check").stdout

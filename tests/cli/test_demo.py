@@ -113,3 +113,14 @@ def test_help_does_not_load_the_engine() -> None:
     )
 
     assert "[]" == run_python("-c", program).strip()
+
+
+def test_the_page_cuts_nothing_off(outcomes: list[Outcome]) -> None:
+    """Long lines go on below, errors have their sign, and the cost keeps its distance."""
+    page = write_report(outcomes, 2)
+
+    assert "white-space: pre-wrap" in page
+    assert "overflow-x" not in page
+    assert "+-" not in page
+    assert "\N{PLUS-MINUS SIGN}" in page
+    assert len(outcomes) == page.count('class="note cost"')

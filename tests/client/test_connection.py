@@ -47,6 +47,7 @@ def test_an_answer_has_the_same_views(ana: Connection) -> None:
     assert not answer.reused
     assert 64 == len(answer.receipt.digest)
     assert "&lt;script&gt;" in answer._repr_html_()
+    assert str(answer).endswith(f"95 % intervals in brackets; cost {answer.cost}")
     assert answer.plot().spec["data"]["values"]
 
 
@@ -66,7 +67,9 @@ def test_questions_made_in_python_mean_the_same(ana: Connection) -> None:
     text = "SELECT ward, COUNT(*) AS n FROM visits WHERE age >= 65 GROUP BY ward"
 
     assert built.preview(share="1/50").errors == ana.preview(text, share="1/50").errors
+    assert not built.preview(share="1/50").reused
     assert not built.ask(share="1/50").reused
+    assert built.preview(share="1/50").reused
     assert ana.sql(text, share="1/50").reused
 
 
@@ -166,6 +169,7 @@ def test_what_json_cannot_hold_is_infinite_again() -> None:
     found = RemoteEstimate.of(body, lambda _: found)
 
     assert (1.0, math.inf) == (found.value, found.standard_error)
+    assert str(found).endswith(": 1 [-inf, inf]")
     assert (-math.inf, math.inf) == found.interval()
 
 
@@ -178,6 +182,19 @@ def test_a_server_that_is_gone_is_told_so(
         _ = connection.budget
 
     assert transport.sent < 10
+
+
+def test_what_cannot_be_reached_says_how_to_ask_again(
+    shaky: Callable[[int], tuple[Connection, Shaky]],
+) -> None:
+    """With a key or without, a submission or a look: each says what can be done about it."""
+    connection, _ = shaky(1_000)
+    with pytest.raises(Unreachable, match=r"the same key; if you gave none, ask the same without"):
+        connection.sql(COUNT, share="1/100")
+    with pytest.raises(Unreachable, match=r"may have been counted"):
+        connection.holdout_ask("digits", [0, 1])
+    with pytest.raises(Unreachable, match=r"try again; this costs nothing"):
+        connection.preview(COUNT, share="1/100")
 
 
 def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:

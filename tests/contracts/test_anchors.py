@@ -297,7 +297,7 @@ def test_a_ledger_belongs_to_one_budget(lasting: Home) -> None:
         PureFilter(Fraction(1), Fraction(1, 10)),
         GaussianFilter(Fraction(1), Fraction(1, 10**6)),
     ):
-        with pytest.raises(BadDeclaration, match="epsilon=1"):
+        with pytest.raises(BadDeclaration, match="epsilon 1 and delta 0"):
             lasting.again(other)
 
 

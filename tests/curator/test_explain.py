@@ -86,3 +86,15 @@ def test_sentences_do_not_depend_on_rows() -> None:
 
         assert one == other
         assert "secret" not in str(one)
+
+
+def test_one_row_counts() -> None:
+    """The sentence about a limit of one row is about one row."""
+    frame = pd.DataFrame({"patient": [1, 1], "cost": [7.0, 8.0]})
+    columns: dict[str, Declared] = {"cost": cf.Float(0, 5_000)}
+    table = cf.Table("visits", frame, unit="patient", columns=columns)
+    curator = cf.Curator([table], budget=BUDGET)
+
+    assert "at most 1 row counts; which ones" in str(
+        curator.explain("SELECT COUNT(*) AS n FROM visits", epsilon=0.2)
+    )

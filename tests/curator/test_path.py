@@ -218,6 +218,24 @@ def test_a_preview_spends_nothing_and_reads_nothing() -> None:
     assert 0 == spent(curator)
     assert Fraction(1, 10) == seen.cost.share
     assert {"n", "m"} == set(seen.errors)
+    assert not seen.reused
+
+
+def test_a_preview_tells_what_is_free() -> None:
+    """Asked before, a question is previewed as free, with what a new answer would cost."""
+    curator, diary = open_curator(), Diary()
+    before = [curator.preview(QUESTION, share="1/5"), curator.explain(QUESTION, share="1/5")]
+    curator.sql(QUESTION, share="1/10")
+    diary.watch(curator)
+    seen, told = curator.preview(QUESTION, share="1/5"), curator.explain(QUESTION, share="1/5")
+
+    assert [] == diary.lines
+    assert Fraction(1, 10) == spent(curator)
+    assert (True, Fraction(1, 5)) == (seen.reused, seen.cost.share)
+    assert not any("asked before" in str(one) for one in before)
+    assert str(seen).startswith("asked before: the same answer again is free")
+    assert "It was asked before, and the same answer again is free." in told.sentences
+    assert not curator.preview(f"{QUESTION} LIMIT 1", share="1/5").reused
 
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
@@ -377,7 +395,7 @@ def test_nothing_is_logged_or_warned_of(
             curator.sql(QUESTION, share="1/10", fresh=True)
 
     told = [record for record in caplog.records if record.name.startswith("confide")]
-    kind = "the engine could not answer: IOException: a file cannot be read"
+    kind = "the engine could not answer: IOException: a file cannot be read or a disk is full"
     assert [("confide.owner", kind)] == [
         (record.name, record.getMessage().partition(";")[0]) for record in told
     ]

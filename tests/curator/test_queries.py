@@ -169,6 +169,8 @@ QUESTIONS: Final[dict[str, Sequence[str]]] = {
         "SELECT AVG(LEAST(GREATEST(CAST(note AS DOUBLE), 0), 5)) AS m FROM t",
         "SELECT SUM(age * cost) AS s FROM t",
         "SELECT STDDEV(cost - age) AS d FROM t",
+        "SELECT ward, STDDEV(LEAST(GREATEST(cost / 10 - age / 7, -5), 5) * "
+        "LEAST(GREATEST(age - cost, -30), 30) + cost / 100) AS d FROM t GROUP BY ward",
         "SELECT AVG(YEAR(day)) AS y, AVG(DAY(day)) AS d FROM t",
         "SELECT ward, COUNT(*) AS n FROM t WHERE cost > 1000 GROUP BY ward",
         "SELECT SUM(CAST(urgent AS INT)) AS n, COUNT(urgent) AS c FROM t",

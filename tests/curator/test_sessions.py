@@ -27,7 +27,7 @@ from confide.query import sum as total
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.selection import compare_score
-from confide.sessions import FINENESS, Threshold
+from confide.sessions.watch import FINENESS, Threshold
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p

@@ -99,3 +99,22 @@ def test_every_file_gets_a_plain_name_of_its_own(stems: list[str]) -> None:
 
     assert all(NAME.match(name) for name in names)
     assert len(names) == len({name.lower() for name in names})
+
+
+def test_a_draft_says_what_became_of_the_line_of_its_unit() -> None:
+    """A unit that was proposed has no line below; another one's line is to be taken away."""
+    guessed = draft_toml([DraftTable("t", "t.csv", {"patient": Kind.TEXT, "age": Kind.INT})])
+    open_ = draft_toml([DraftTable("t", "t.csv", {"visit": Kind.TEXT, "age": Kind.INT})])
+
+    assert "It has no line below" in guessed
+    assert "Take its line below away" not in guessed
+    assert "Take its line below away" in open_
+    assert "unique = true" in open_
+
+
+def test_a_guessed_flag_may_be_a_category() -> None:
+    """What was guessed from words shows what else it may be; a stored flag is a flag."""
+    table = DraftTable("t", "t.csv", {"smoker": Kind.BOOL}, is_guessed=True)
+
+    assert '# smoker = { type = "bool" }  # or { type = "category"' in draft_toml([table])
+    assert 'smoker = { type = "bool" }\n' in draft_toml([replace(table, is_guessed=False)])

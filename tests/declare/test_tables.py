@@ -50,7 +50,7 @@ def test_rows_as_units_are_unique() -> None:
         ({"columns": [("age", Int(0, 1))]}, "at least one name"),
         ({"columns": {"age": int}}, "column 'age' must be Int"),
         ({"columns": {"a b": Text()}}, "plain name"),
-        ({"columns": {"age": Text(), "AGE": Text()}}, "upper and lower case"),
+        ({"columns": {"age": Text(), "AGE": Text()}}, "more than capitals"),
         ({"max_rows_per_unit": 0}, "max_rows_per_unit must be a whole number from 1"),
         ({"max_rows_per_unit": MOST_ROWS + 1}, "max_rows_per_unit must be"),
         ({"max_rows_per_unit": 2.5}, "max_rows_per_unit must be"),

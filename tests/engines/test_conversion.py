@@ -1,6 +1,7 @@
 """Copies of CSV files: however cells are separated, encoded and spelled, values come out right."""
 
 import datetime as dt
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import duckdb
 import pytest
 
 from confide.declare.tables import NAME
+from confide.engines import conversion
 from confide.engines.conversion import Copy, convert_csv, plain_names
 from confide.engines.shapes import READERS, Shape, find_shape
 from confide.errors import BadDeclaration
@@ -109,3 +111,39 @@ def test_nothing_is_overwritten_or_left_behind(tmp_path: Path) -> None:
     for target in (tmp_path / "t.txt", tmp_path / "none" / "t.parquet"):
         with pytest.raises(BadDeclaration, match=r"name another file|must be"):
             convert_csv(tmp_path / "t.csv", target)
+
+
+def test_rows_for_which_there_is_no_memory_are_for_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would go into a folder that only its user may open, and that is gone in the end."""
+    run, seen = conversion._run, []
+
+    def look(connection: duckdb.DuckDBPyConnection, statement: str, values: Any) -> Any:
+        ((folder,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+        seen.append((Path(folder), stat.S_IMODE(Path(folder).stat().st_mode)))
+        return run(connection, statement, values)
+
+    monkeypatch.setattr(conversion, "_run", look)
+    (tmp_path / "a.csv").write_text("n\n1\n", encoding="utf-8")
+    convert_csv(tmp_path / "a.csv", tmp_path / "a.parquet")
+
+    assert {0o700} == {mode for _, mode in seen}
+    assert not any(folder.exists() for folder, _ in seen)
+
+
+@pytest.mark.parametrize("content", [b"1,2,3\n4,5,6\n", b"1,5;31.12.2024;7\n2,5;1.1.2025;8\n"])
+def test_a_row_is_not_lost_for_names(tmp_path: Path, content: bytes) -> None:
+    """A file whose first line is a row is refused, and nothing is written."""
+    with pytest.raises(BadDeclaration, match="looks like a row; add a line of names"):
+        convert(tmp_path, content)
+
+    assert ["t.csv"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_year_among_names_is_a_name(tmp_path: Path) -> None:
+    """One name that is no number makes a first line one of names."""
+    copy, rows = convert(tmp_path, b"person,2024\n1,5\n")
+
+    assert ["person", "t_2024"] == [column.name for column in copy.columns]
+    assert [(1, 5)] == rows

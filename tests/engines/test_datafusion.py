@@ -11,9 +11,11 @@ from confide.curator import Curator
 from confide.declare import Budget, Category, Float, PublicTable, Table
 from confide.errors import BadDeclaration, Fault
 from confide.mechanisms import Neighbours
+from contracts import test_engines as contracts
 from contracts.test_engines import CUT, crowded
 from support.datafusion import DataFusion
 from support.entropy import SeededEntropy
+from support.families import EXPECTED, FAMILIES, families
 from support.grammar import draw_question
 from support.noiseless import World
 from support.people import Limits, change_one, declare_worlds, draw_worlds
@@ -45,6 +47,39 @@ def test_datafusion_gives_the_integers_of_duckdb(maker: Callable[[], World], tex
     plan = pair.plan(text)
 
     assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_answered_as_the_matrix_says(family: str) -> None:
+    """Each family of questions gives DuckDB's integers, except where the matrix says why not."""
+    pair = pair_world(families, HERE)
+    plan = pair.plan(FAMILIES[family])
+    is_same = read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
+
+    assert is_same != ((family, "datafusion") in EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        contracts.test_what_can_never_be_read_as_declared_is_the_owner_to_mend,
+        contracts.test_what_can_be_read_as_declared_is,
+        contracts.test_sums_pass_64_bits,
+        contracts.test_a_hold_is_needed_before_any_row_is_read,
+        contracts.test_engines_can_be_closed_and_opened_again,
+        contracts.test_public_tables_are_known_alike,
+        contracts.test_a_column_that_is_not_there_is_the_owner_to_mend,
+        contracts.test_units_that_are_not_unique_are_found,
+    ],
+)
+def test_the_contract_of_engines_is_kept(contract: Callable[[Any], None]) -> None:
+    """What every engine promises, and needs nothing of confide's own three for, holds here too."""
+    contract(HERE)
+
+
+def test_points_in_time_are_days_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment declared as a day is that day in UTC, whatever zone a process has."""
+    contracts.test_points_in_time_are_days_in_utc(HERE, monkeypatch)
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

@@ -1,8 +1,17 @@
 """DuckDB: what files that change under a running curator can do, and where its own files are."""
 
 import logging
+import os
+import pwd
 import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from decimal import Decimal
 from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,9 +19,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Budget, Catalog, Category, Float, Int, Table
+from confide.declare import (
+    Bool,
+    Budget,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    PublicTable,
+    Table,
+    Text,
+)
 from confide.engines.duckdb import DuckDB
-from confide.errors import Fault
+from confide.engines.duckdb_patience import TIMEOUT, Watcher
+from confide.errors import BadDeclaration, Fault
 
 ROWS: Final = 200
 NUMBERS: Final = list(range(ROWS))
@@ -72,6 +94,195 @@ def test_a_file_that_is_gone_is_told_to_the_owner(
     assert "a file is gone" in caplog.text
     assert curator.sql(TEXT, epsilon=1, key="k").rows
     assert spent == curator.budget.spent.share
+
+
+@contextmanager
+def denied(path: Path) -> Iterator[None]:
+    """Let nobody read a file; root, who may read anything, is somebody else meanwhile."""
+    is_root = os.geteuid() == 0
+    path.chmod(0)
+    if is_root:
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        path.chmod(0o600)
+
+
+@contextmanager
+def cut_short(path: Path) -> Iterator[None]:
+    """Leave the first half of a file."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    try:
+        yield
+    finally:
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("spoil", [denied, cut_short])
+def test_a_file_that_cannot_be_read_any_more_is_a_fault(
+    spoil: Callable[[Path], AbstractContextManager[None]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The owner reads why, the analyst does not; it is charged once, and the key resumes it."""
+    path = tmp_path / "t.parquet"
+    curator = open_curator(path)
+    curator.sql(TEXT, epsilon=1)
+    before = curator.budget.spent.share
+    with caplog.at_level(logging.WARNING, "confide.owner"), spoil(path), pytest.raises(Fault) as no:
+        curator.sql(TEXT, epsilon=1, key="k", fresh=True)
+    spent = curator.budget.spent.share
+
+    assert "the engine could not answer; the owner's log has the reason" == str(no.value)
+    assert "a file" in caplog.text
+    assert str(path) not in caplog.text
+    assert before < spent
+    assert curator.sql(TEXT, epsilon=1, key="k").rows
+    assert spent == curator.budget.spent.share
+
+
+PARTNERS: Final = "SELECT SUM(n * w) AS s FROM t JOIN p ON n = q"
+
+
+def open_slow(path: Path) -> Curator:
+    """Return a curator over rows that meet very many partners each, which takes minutes."""
+    pq.write_table(pa.table({"pid": range(10**6), "n": [7] * 10**6}), path)
+    many = PublicTable("p", pa.table({"q": [7] * 10**5, "w": [1] * 10**5}))
+    table = Table("t", path, unit="pid", columns={"n": Int(0, 9)}, unique=True)
+    return Curator([table, many], budget=Budget(10))
+
+
+def test_a_question_that_takes_too_long_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The limit that the owner sets is kept to; the charge stays, and its key resumes it."""
+    monkeypatch.setenv(TIMEOUT, "2")
+    path = tmp_path / "t.parquet"
+    curator = open_slow(path)
+    begun = monotonic()
+    with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault) as caught:
+        curator.sql(PARTNERS, epsilon=1, key="k")
+    spent = curator.budget.spent.share
+
+    assert 2 <= monotonic() - begun < 60
+    assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
+    assert "fault" == caught.value.code
+    assert f"InterruptException: stopped, or slower than {TIMEOUT} allows" in caplog.text
+    assert "SELECT" not in caplog.text
+    assert 0 < spent
+    pq.write_table(pa.table({"pid": range(10), "n": [7] * 10}), path)
+    assert curator.sql(PARTNERS, epsilon=1, key="k").rows
+    assert spent == curator.budget.spent.share
+
+
+@pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²"])
+def test_a_limit_is_a_number_of_seconds(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that cannot be read is the owner's to mend, and the message says how."""
+    monkeypatch.setenv(TIMEOUT, said)
+
+    with pytest.raises(BadDeclaration, match=f"{TIMEOUT} must be a whole number of seconds"):
+        open_curator(tmp_path / "t.parquet")
+
+
+class Remembered:
+    """A connection that remembers when it was interrupted."""
+
+    def __init__(self) -> None:
+        self.told = Event()
+        self.times = 0
+
+    def interrupt(self) -> None:
+        self.times += 1
+        self.told.set()
+
+
+def test_a_statement_in_time_is_never_interrupted() -> None:
+    """However late the watcher is, only what is still running is told, and told again."""
+    watcher, slow, quick = Watcher(), Remembered(), Remembered()
+    for _ in range(1_000):
+        with watcher.watched(quick, 3_600):
+            pass
+    with watcher.watched(quick, 3_600), watcher.watched(slow, 0.01):
+        assert slow.told.wait(60)
+        slow.told.clear()
+        assert slow.told.wait(60)
+    times = slow.times
+    with watcher.watched(quick, 0.05):
+        pass
+    with watcher.watched(slow, 0.1):
+        pass
+    sleep(0.2)
+
+    assert (0, times) == (quick.times, slow.times)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork has nothing to show")
+def test_a_forked_process_keeps_time_too(tmp_path: Path) -> None:
+    """The thread of the parent is not there; what a child opens is watched by its own."""
+    said = tmp_path / "said"
+    program = f"""
+import os, pathlib, threading
+from confide.engines.duckdb_patience import WATCHER
+class Slow:
+    told = threading.Event()
+    def interrupt(self):
+        self.told.set()
+with WATCHER.watched(Slow(), 3600):
+    child = os.fork()
+    if not child:
+        with WATCHER.watched(Slow(), 0.01):
+            pathlib.Path({str(said)!r}).write_text(str(Slow.told.wait(60)))
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=120)
+
+    assert "True" == said.read_text(encoding="utf-8")
+
+
+OTHER_TYPES: Final = {
+    "list": pa.array([[1], [2]]),
+    "struct": pa.array([{"a": 1}, {"a": 2}]),
+    "bytes": pa.array([b"1", b"2"]),
+    "span": pa.array([1, 2], pa.duration("s")),
+    "hour": pa.array([1, 2], pa.time32("s")),
+    "decimals": pa.array([[Decimal(1)], [Decimal(2)]], pa.list_(pa.decimal128(10, 2))),
+}
+AS_TEXT: Final = {
+    "list": "[1]",
+    "struct": "{'a': 1}",
+    "bytes": "1",
+    "span": "00:00:01",
+    "hour": "00:00:01",
+    "decimals": "[1.00]",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_types_that_only_have_a_text_are_declared_as_such(name: str) -> None:
+    """Lists, bytes, spans and the like are refused as numbers, truths and days, not as texts."""
+    rows = pa.table({"pid": [1, 2], "c": OTHER_TYPES[name]})
+    kinds: list[Column] = [Int(0, 9), Float(0, 9), Bool(), Date("2000-01-01", "2030-01-01")]
+    for kind in kinds:
+        with pytest.raises(BadDeclaration, match=r"column 'c' .*declare category or text"):
+            DuckDB(Catalog([Table("t", rows, unit="pid", columns={"c": kind})]), salt="")
+    table = Table("t", rows, unit="pid", columns={"c": Category([AS_TEXT[name]])}, unique=True)
+    answer = Curator([table], budget=Budget(1e12)).sql("SELECT COUNT(c) AS n FROM t", epsilon=1e9)
+
+    assert 1 == round(answer.rows[0]["n"])
+
+
+def test_a_column_of_nothing_is_read_as_anything() -> None:
+    """Where no cell has a value none is lost, whatever is declared."""
+    rows = pa.table({"pid": [1, 2], "c": pa.nulls(2)})
+    for kind in (Int(0, 9), Date("2000-01-01", "2030-01-01"), Text()):
+        DuckDB(Catalog([Table("t", rows, unit="pid", columns={"c": kind})]), salt="")
 
 
 def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:

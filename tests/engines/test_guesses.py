@@ -88,3 +88,21 @@ def test_a_name_may_go_over_two_lines(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('a,"b\nc",d\n1,2,3\n', encoding="utf-8")
 
     assert ["a", "b\nc", "d"] == list(guess_shapes(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize("line", ["1,2,3", "4.5,2024-01-31,", "7"])
+def test_a_file_without_a_line_of_names_is_refused(tmp_path: Path, line: str) -> None:
+    """A first line of numbers and dates is a row, and is not lost for names."""
+    (tmp_path / "t.csv").write_text(f"{line}\n{line}\n", encoding="utf-8")
+    with pytest.raises(BadDeclaration, match="looks like a row; add a line of names"):
+        guess_shapes(tmp_path / "t.csv")
+
+
+def test_a_third_word_makes_no_flag(tmp_path: Path) -> None:
+    """A column of yes, no and now and then something else is words; one odd cell is passed over."""
+    cells = ["No", "Yes"] * 50
+    for odd, kind in ((1, Kind.BOOL), (2, Kind.TEXT)):
+        lines = ["diabetes", *cells, *["Borderline"] * odd]
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+        assert {"diabetes": kind} == guess_kinds(tmp_path / "t.csv")

@@ -1,5 +1,6 @@
 """What the owner is told about their own data, and that the figures are right."""
 
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import pandas as pd
 import pytest
 
 from confide.declare import Bool, Category, Date, Float, Int, Kind, PublicTable, Table, Text
-from confide.engines.inspection import Finding, inspect_table, read_schema
+from confide.engines.inspection import Finding, _connect, inspect_table, read_schema
+from confide.errors import BadDeclaration
 
 NAN = float("nan")
 ROWS = pd.DataFrame(
@@ -75,12 +77,18 @@ def test_shares_outside_are_exact(
     )
 
     assert "50 % of the values lie outside the bounds and are clipped" in said["age"]
-    assert "25 % of the values are not listed and count as NULL" in said["ward"]
+    assert [
+        "25 % of the values are not listed and count as NULL; add them to values (spaces and "
+        "capitals count)"
+    ] == said["ward"]
     assert "25 % of the values do not read as int and count as NULL" in said["word"]
     assert "25 % of the values lie outside the bounds and are clipped" in said["word"]
     assert "25 % of the values do not read as date and count as NULL" in said["day"]
     assert "25 % of the values lie outside the bounds and are clipped" in said["day"]
-    assert "25 % of the values do not read as bool and count as NULL" in said["flag"]
+    assert (
+        "25 % of the values do not read as bool and count as NULL; declare a category with its "
+        "values"
+    ) in said["flag"]
 
 
 @pytest.mark.parametrize("store", [as_frame, as_csv, as_parquet])
@@ -88,7 +96,8 @@ def test_units_are_counted(store: Callable[[pd.DataFrame, Path], Any], tmp_path:
     """Rows without a unit and units above the limit are told, with what the limit costs."""
     assert [
         "20 % of the rows name no unit and are left out",
-        "50 % of the units have more than 1 row; 40 % of the rows never count",
+        "50 % of the units have more than 1 row; 40 % of the rows never count; raise "
+        "max_rows_per_unit, or accept that the rest is left out",
     ] == messages(declare(store(ROWS, tmp_path)))["pid"]
 
 
@@ -127,7 +136,12 @@ def test_types_are_compared_with_the_schema(tmp_path: Path) -> None:
     found = inspect_table(declare(source, age=Int(0, 9), list=Int(0, 9), cost=Float(0, 9)))
 
     assert [
-        Finding("visits", "list", "is stored as INTEGER[], declared int", is_problem=True),
+        Finding(
+            "visits",
+            "list",
+            "is stored as INTEGER[], declared int; leave it out, or store it as a plain type",
+            is_problem=True,
+        ),
         Finding("visits", "age", "is stored as VARCHAR, declared int"),
     ] == found
 
@@ -159,6 +173,7 @@ def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
 def test_a_column_that_is_spelled_otherwise_is_told_with_the_way_out(tmp_path: Path) -> None:
     """Where most values do not read as declared, the note says how to make a copy that does."""
     rows = ["pid,paid,day", *(f'{pid},"{pid},5",2024-01-{pid + 10}' for pid in range(9))]
+    rows += ["9,7,2024-01-20"]
     (tmp_path / "t.csv").write_text("\n".join(rows), encoding="utf-8")
     days = Date("2024-01-01", "2024-12-31")
     declared = Table(
@@ -169,3 +184,49 @@ def test_a_column_that_is_spelled_otherwise_is_told_with_the_way_out(tmp_path: P
     assert "paid" == note.column
     assert "confide convert" in note.message
     assert not note.is_problem
+
+
+def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:
+    """They would go into a folder that only its user may open, and that is gone in the end."""
+    with _connect() as connection:
+        ((folder,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert 0o700 == stat.S_IMODE(Path(folder).stat().st_mode)
+
+    assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("kind", [Bool(), Int(0, 9), Float(0, 9), Date("2020-01-01", "2021-01-01")])
+def test_a_column_of_which_nothing_reads_is_a_problem(kind: Any) -> None:
+    """Where every value is NULL as declared, questions would be about nothing."""
+    rows = pd.DataFrame({"pid": [1, 2], "word": ["neither", "nor"]})
+    problems = [one for one in inspect_table(declare(rows, word=kind)) if one.is_problem]
+
+    assert ["word"] == [one.column for one in problems]
+    assert "100 % of the values do not read as" in problems[0].message
+    assert "; " in problems[0].message
+
+
+@pytest.mark.parametrize("name", ["nowhere.csv", "data/nowhere.parquet"])
+def test_a_file_that_is_not_there_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding names the file and says from where its path is written."""
+    monkeypatch.chdir(tmp_path)
+    said = f"there is no file {name}; write its path as seen from confide.toml"
+
+    assert [said] == messages(declare(tmp_path / name))[""]
+    assert [said] == messages(PublicTable("icd", str(tmp_path / name)))[""]
+
+
+def test_a_broken_file_is_told_with_the_way_out(tmp_path: Path) -> None:
+    """A file that is there and no Parquet is one problem, which says what to do."""
+    (tmp_path / "t.parquet").write_bytes(b"nothing of the kind")
+    [said] = messages(declare(tmp_path / "t.parquet"))[""]
+
+    assert said.endswith("; write the file anew")
+
+
+def test_tabs_are_converted_first(tmp_path: Path) -> None:
+    """A file of tabs is refused with the command that makes a copy which can be read."""
+    with pytest.raises(BadDeclaration, match=r"confide convert .*tab\.tsv"):
+        read_schema(tmp_path / "tab.tsv")

@@ -1,6 +1,8 @@
 """PostgreSQL: how it is opened, what it forbids, and what its faults tell."""
 
 import logging
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,8 +32,9 @@ from confide.engines.opening import read_address
 from confide.engines.postgres import PostgreSQL
 from confide.engines.postgres_types import Stored, shape_unit
 from confide.errors import BadDeclaration, Fault
+from confide.plan import Plan
 from support.places import pair_tables, read_exactly
-from support.postgres import Postgres, cut_connection
+from support.postgres import Postgres, cut_connection, run_postgres
 from support.warehouses import Warehouse
 from support.written import write_down_statements
 
@@ -44,7 +47,10 @@ TOLD: Final = "the engine could not answer; the owner's log has the reason"
 @pytest.fixture
 def warehouse(postgres: Postgres) -> Warehouse:
     """Return a database with visits of two hundred people."""
-    house = Warehouse.of(postgres)
+    return fill(Warehouse.of(postgres))
+
+
+def fill(house: Warehouse) -> Warehouse:
     with house.connect() as connection:
         connection.execute(
             "CREATE TABLE visits (pid int, cost double precision, ward text, day timestamptz); "
@@ -142,6 +148,28 @@ def resume(curator: Curator, key: str = "k") -> None:
     assert abs(answer.rows[0]["n"] - ROWS) < 100
 
 
+def test_a_server_that_stands_still_is_given_up(
+    warehouse: Warehouse, owner_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where not even the time limit of a statement is kept, the question ends in a fault."""
+    curator = open_curator(warehouse)
+    engine: Any = curator._engine
+    stopped: list[int] = []
+
+    def stop(_: Plan) -> str:
+        stopped.append(engine._open.info.backend_pid)
+        os.kill(stopped[0], signal.SIGSTOP)
+        engine._patience = 0.2  # which the next connection sets again
+        return "SELECT 1"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_write_statement", stop)
+        ask_in_vain(curator)
+    os.kill(stopped[0], signal.SIGCONT)
+    assert "the server cannot be reached, or ended the connection" in owner_log()
+    resume(curator)
+
+
 def test_a_connection_cut_between_questions_is_not_noticed(
     warehouse: Warehouse, postgres: Postgres
 ) -> None:
@@ -164,12 +192,16 @@ SLOW: Final = "SELECT n AS pid, (SELECT n % 50 FROM pg_sleep(30)) AS cost, 'A' A
 @pytest.fixture
 def slow(warehouse: Warehouse) -> Warehouse:
     """Return a database with a view that takes minutes to read, until it is replaced."""
-    with warehouse.connect() as connection:
+    return slow_down(warehouse)
+
+
+def slow_down(house: Warehouse) -> Warehouse:
+    with house.connect() as connection:
         connection.execute(
             f"CREATE TABLE numbers AS SELECT generate_series(1, {ROWS}) AS n; "
             f"CREATE VIEW slow AS {SLOW}"
         )
-    return warehouse
+    return house
 
 
 def mend(house: Warehouse) -> None:
@@ -202,6 +234,47 @@ def test_a_connection_cut_in_the_middle_is_a_fault(
     assert "AdminShutdown" in owner_log()
     assert curator.sql(text, epsilon=1, key="k").rows
     assert paid == curator.budget.spent.share
+
+
+def test_a_server_that_is_stopped_in_the_middle_is_a_fault(owner_log: Callable[[], str]) -> None:
+    """A question is charged once, however often it fails, and is resumed once the server is up."""
+    text = "SELECT SUM(cost) AS n FROM visits"
+    with run_postgres() as server:
+        house = slow_down(Warehouse.of(server))
+        curator = open_curator(house, "slow", columns={"cost": Int(0, 50)})
+
+        def stop_soon() -> None:
+            with server.connect("postgres") as admin:
+                while not is_asleep(admin, database_of(house)):
+                    pass
+            server.process.send_signal(signal.SIGINT)
+            server.process.wait()
+
+        stopper = threading.Thread(target=stop_soon)
+        stopper.start()
+        with pytest.raises(Fault, match=f"^{TOLD}$"):
+            curator.sql(text, epsilon=1, key="k")
+        stopper.join()
+        paid = curator.budget.spent.share
+        with pytest.raises(Fault, match=f"^{TOLD}$"):
+            curator.sql(text, epsilon=1, key="k")
+        assert "AdminShutdown" in owner_log()
+        assert "OperationalError: the server cannot be reached" in owner_log()
+        server.restart(lambda: None)
+        mend(house)
+
+        assert curator.sql(text, epsilon=1, key="k").rows
+        assert paid == curator.budget.spent.share
+        assert 0 < paid
+        curator._engine.close()
+
+
+def is_asleep(admin: "psycopg.Connection[Any]", name: str) -> bool:
+    """Tell whether a connection to a database is asleep in a statement."""
+    found = admin.execute(
+        "SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event = 'PgSleep'", (name,)
+    )
+    return found.fetchone() is not None
 
 
 def cut_active(admin: "psycopg.Connection[Any]", name: str) -> int:
@@ -419,6 +492,9 @@ def test_every_type_is_read(warehouse: Warehouse) -> None:
     ("changes", "said"),
     [
         ({"columns": {"j": Int(0, 9)}}, "stored as jsonb"),
+        ({"columns": {"u": Int(0, 9)}}, "stored as uuid, .* declare category or text"),
+        ({"columns": {"u": Date("2000-01-01", "2030-01-01")}}, "stored as uuid"),
+        ({"columns": {"z": Int(0, 9)}}, "stored as timestamp with time zone"),
         ({"columns": {"agee": Int(0, 9)}}, "near are age"),
     ],
 )
@@ -428,6 +504,7 @@ def test_what_cannot_be_read_is_said(
     """A type that does not fit the declaration is the owner's to mend, and the message says how."""
     with warehouse.connect() as connection:
         connection.execute(TYPES.replace(" a age", " age age"))
+        connection.execute("ALTER TABLE people ADD u uuid DEFAULT gen_random_uuid()")
     terms: dict[str, Any] = {"unit": "pid", "columns": {"b": Bool()}, **changes}
     with pytest.raises(BadDeclaration, match=said):
         Curator([Table("p", warehouse.at("people"), **terms)], budget=BUDGET)

@@ -4,11 +4,14 @@ That its integers are those of DuckDB is asked in tests/contracts/test_engines.p
 """
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 from unittest.mock import MagicMock
 
@@ -16,15 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Category, Date, Float, Int, PublicTable, Table, Text
-from confide.engines import open_engine, spark_sources
+from confide.engines import open_engine, spark_patience, spark_sources
 from confide.engines.spark import SETTINGS
+from confide.engines.spark_patience import RETRIES, TIMEOUT, Patience
 from confide.engines.spark_sources import can_read_twice, find_place
 from confide.errors import BadDeclaration, Fault
 from confide.query.sql import read_sql
 from support.entropy import SeededEntropy
+from support.failing import COUNT, write_rows
+from support.failing import open_curator as open_rows
 from support.places import SHARE, read_exactly
 from support.spark import Spark
 from support.written import write_down_statements
@@ -231,6 +238,95 @@ def test_a_session_that_ends_is_a_fault(
     assert spent == curator.budget.spent.share
 
 
+def test_a_statement_that_outlasts_its_time_is_a_fault(
+    spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where Spark stands still the analyst waits no longer than allowed, and the key resumes it."""
+    curator = Curator([declare(spark.frame(ROWS))], budget=Budget(10))
+    engine: Any = curator._engine
+    awake = Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_patience", replace(engine._patience, seconds=0.01))
+        patched.setattr(engine, "_run", lambda _: awake.wait())
+        with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault) as caught:
+            curator.sql(TEXT, epsilon=1, key="again")
+    awake.set()
+    assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
+    assert f"TimeoutError: slower than {TIMEOUT} allows, or Spark stands still" in caplog.text
+    spent = curator.budget.spent.share
+
+    assert 3 == len(curator.sql(TEXT, epsilon=1, key="again").rows)
+    assert spent == curator.budget.spent.share
+
+
+def test_spark_ends_what_took_too_long(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement that nobody waits for any more does not go on."""
+    monkeypatch.setattr(spark_patience, "SHORT", 0.2)
+    ended, errors = Event(), list[str]()
+
+    def run_for_ever() -> None:
+        try:
+            spark.session.range(10**15).selectExpr("SUM(id % 7)").collect()
+        except Exception as error:  # noqa: BLE001  # Spark has many kinds
+            errors.append(str(error))
+        finally:
+            ended.set()
+
+    with pytest.raises(TimeoutError):
+        Patience(spark.session, 0.5).wait(run_for_ever)
+    assert ended.wait(300)
+    assert "SPARK_JOB_CANCELLED" in errors[0]
+
+
+def test_a_file_that_is_cut_short_is_a_fault(
+    spark: Spark, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The owner's log names what Spark found, without a row; the key resumes the question."""
+    source = as_path(spark)
+    path = Path(source.removeprefix("spark:"))
+    curator = Curator([declare(source)], budget=Budget(10))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault):
+        curator.sql(TEXT, epsilon=1, key="again")
+    path.write_bytes(whole)
+    told = [record.getMessage() for record in caplog.records]
+    spent = curator.budget.spent.share
+
+    assert 1 == len(told)
+    assert "(SparkException, FAILED_READ_FILE" in told[0]
+    assert "a file is gone, may not be read, was cut short, or has other types" in told[0]
+    assert path.name not in told[0]
+    assert 3 == len(curator.sql(TEXT, epsilon=1, key="again").rows)
+    assert spent == curator.budget.spent.share
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, BrokenPipeError])
+def test_a_driver_that_has_gone_is_named(
+    error: type[Exception], spark: Spark, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever a killed Java leaves behind, the owner reads that Spark cannot be reached."""
+    engine: Any = open_engine(Catalog([declare(spark.frame(ROWS))]), salt="grain")
+
+    def fetch(_: str) -> None:
+        raise error("row (2, 4.0)")
+
+    with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault):
+        engine._read("", fetch)
+    assert f"{error.__name__}: Spark cannot be reached, or its session has ended" in caplog.text
+    assert "row" not in caplog.text
+
+
+@pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²"])
+def test_patience_is_a_number_of_seconds(said: str) -> None:
+    """A limit that cannot be read is the owner's to mend, and the message says how."""
+    owner = MagicMock()
+    owner.conf.get.return_value = said
+
+    with pytest.raises(BadDeclaration, match=f"{TIMEOUT} must be a whole number of seconds"):
+        Patience.of(owner, MagicMock())
+
+
 def test_what_cannot_be_opened_is_the_owner_to_mend(spark: Spark) -> None:
     """Missing tables, columns and types that confide cannot read are named when opened."""
     for source, word in (("spark:nowhere", "nowhere"), ("spark:/no/such/folder", "/no/such")):
@@ -346,9 +442,10 @@ def test_only_small_files_are_read_twice(spark: Spark, monkeypatch: pytest.Monke
 
 
 def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over Spark Connect nothing is left that calls a server when the process ends."""
-    session = MagicMock()
+    """Over Spark Connect nothing is left that calls a server when the process ends, or for long."""
+    session, policy = MagicMock(), MagicMock()
     type(session).__module__ = "pyspark.sql.connect.session"
+    session.client.get_retry_policies.return_value = [policy]
     session.table.side_effect = OSError("gone")
     monkeypatch.setattr("confide.engines.spark.open_session", lambda _: session)
 
@@ -356,6 +453,102 @@ def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) ->
         Curator([declare("sc://host:15002?table=visits")], budget=MUCH)
     session.newSession.assert_not_called()
     session.client.close.assert_called_once_with()
+    assert RETRIES == policy.max_retries
+
+
+def run_apart(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a program that has a Spark of its own; Java's words stay out of what it prints."""
+    return subprocess.run(
+        [sys.executable, "-m", f"support.{program}", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(CONNECTED.parents[1])},
+    )
+
+
+def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
+    spark: Spark, tmp_path: Path
+) -> None:
+    """Real failures say nothing but a code and are charged once; their keys resume them.
+
+    What a killed driver left unanswered is taken up by another process, which is this one.
+    """
+    write_rows(tmp_path)
+    done = run_apart("failing", tmp_path)
+    fault = "fault: the engine could not answer; the owner's log has the reason"
+    assert 0 == done.returncode, done.stderr[-2_000:]
+    denied, resumed, killed = done.stdout.split("\n")[:3]
+
+    assert [f"{fault} | 1/1000", "2 | 1/1000", f"{fault} | 1/500"] == [denied, resumed, killed]
+    assert "FileNotFoundException): a file is gone, may not be read" in done.stderr
+    assert "Spark cannot be reached, or its session has ended" in done.stderr
+    assert spark.session.range(3).count() == 3  # ours lives on
+    curator = open_rows(tmp_path)
+    answer = curator.sql(COUNT, epsilon=1e9, key="killed")
+    assert [("a", 2, 51), ("b", 2, 6)] == [
+        (row["k"], round(row["n"]), round(row["s"])) for row in answer.rows
+    ]
+    assert "1/500" == str(curator.budget.spent.share)
+
+
+def test_a_table_of_hive_is_asked_by_its_name(tmp_path: Path) -> None:
+    """A partitioned table of Hive, in ORC, gives the answer of DuckDB."""
+    done = run_apart("hive", tmp_path)
+
+    assert 0 == done.returncode, done.stderr[-2_000:]
+    assert "hive equal" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("SELECT COUNT(*) AS n, SUM(x) AS s FROM t", 1),
+        ("SELECT k, COUNT(*) AS n, SUM(x) AS s, VAR_SAMP(x) AS v FROM t GROUP BY k", 4),
+        ("SELECT name, COUNT(DISTINCT pid) AS n FROM t GROUP BY name", 6),
+        ("SELECT k, name, AVG(x) AS m FROM t WHERE x > 3 GROUP BY k, name", 24),
+        ("SELECT AVG(s) AS m FROM (SELECT pid, SUM(x) AS s FROM t GROUP BY pid)", 1),
+        ("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 2", 4),
+    ],
+)
+def test_nothing_is_collected_but_numbers_of_each_group(
+    text: str, most: int, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes from Spark to this process is one row a group: its keys, and whole numbers."""
+    many = 3_000
+    rows = pa.table(
+        {
+            "pid": range(many),
+            "x": [n / 7 for n in range(many)],
+            "k": ["abc"[n % 3] for n in range(many)],
+            "name": [f"n{n % 6}" for n in range(many)],
+        }
+    )
+    columns = {"x": Float(0, 400), "k": Category(list("abc")), "name": Text()}
+    curator = Curator([declare(spark.frame(rows), columns=columns)], budget=Budget(1e12, 1e-6))
+    engine: Any = curator._engine
+    frame = type(engine._spark.range(1))
+    collect, collected = frame.collect, list[tuple[Any, ...]]()
+
+    def watch(self: Any) -> Any:
+        found = collect(self)
+        collected.extend(tuple(row) for row in found)
+        return found
+
+    def forbid(*_: Any, **__: Any) -> None:
+        pytest.fail("rows leave Spark by another way")
+
+    monkeypatch.setattr(frame, "collect", watch)
+    for way in ("toPandas", "toArrow", "toLocalIterator", "take", "head", "first", "foreach"):
+        monkeypatch.setattr(frame, way, forbid)
+    assert curator.sql(text, epsilon=1e9).rows
+    keys = {None, *"abc", *(f"n{n}" for n in range(6))}
+
+    assert 0 < len(collected) <= most
+    for value in (value for row in collected for value in row):
+        assert value in keys if isinstance(value, str | None) else int(value) == value
 
 
 def test_a_cluster_is_reached_over_the_network(tmp_path: Path) -> None:

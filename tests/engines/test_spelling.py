@@ -15,8 +15,8 @@ from confide.engines.expressions import (
     try_cast,
     typed,
 )
-from confide.engines.fences import add_fences
-from confide.engines.fragments import column, label, nested, select, table
+from confide.engines.fences import HEAVY, add_fences
+from confide.engines.fragments import column, is_known, label, nested, select, table
 from confide.engines.postgres_spelling import POSTGRESQL
 from confide.engines.spelling import Spelling, type_of
 
@@ -97,3 +97,19 @@ def test_heavy_expressions_are_fenced_off() -> None:
 
     assert "OFFSET '0'" in twice.sql("postgres")
     assert "OFFSET" not in once.sql("postgres")
+
+
+def test_what_a_view_looks_up_in_a_long_list_is_looked_up_once() -> None:
+    """A column of a view that is named twice is fenced off if it is compared with many values."""
+
+    def ask(values: int) -> str:
+        listed = [sql.Literal.string(str(value)) for value in range(values)]
+        known = sql.In(this=column("k"), expressions=listed)
+        view = select([label(case(known, column("k")), "k")], table("raw t"))
+        inner = select([label(column("k"), "k0")], table("t"))
+        twice = select([column("k0")], nested(inner, "i")).where(is_known(column("k0")))
+        add_fences(twice, {"t": view})
+        return str(twice.sql("postgres"))
+
+    assert "OFFSET '0'" in ask(HEAVY)
+    assert "OFFSET" not in ask(HEAVY - 1)

@@ -165,7 +165,6 @@ def test_an_estimator_out_of_range_on_the_holdout_ends_the_session(chance: float
         holdout.scorer(metric)(Estimator(0.5), *train)
     calm, _ = open_private(0)
     calm.scorer(metric)(Estimator(chance), *train)
-    assert calm.guarantee.holds
     assert calm.loss is not None
 
 

@@ -1,11 +1,15 @@
 """Plans reach the figures that the theory promises, and their inverses agree with them."""
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.holdout import plan
+from confide.holdout import Holdout, coded_bounds, plan
+from confide.holdout.coding import history_nats, step_nats, value_nats
+from confide.holdout.intervals import hoeffding_width
 from confide.holdout.planning import RULES, Bound, Plan, Rule
 from confide.holdout.planning import _Wish as Wish
 
@@ -88,6 +92,56 @@ def test_inverses_agree(rule: Rule) -> None:
     assert solve(replace(tau, n=need), rule).tau <= 0.1 + 1e-6
     assert solve(replace(tau, n=need - 1), rule).tau > 0.1 - 1e-6
     assert solve(replace(wish, sought="queries", n=need), rule).queries >= 40
+
+
+PLANNED = [
+    # tau, beta, queries, overfits; the first four for normal noise missed tau by their own rounding
+    (0.07, 0.05, 500, 4),
+    (0.05, 0.1, 100, 1),
+    (0.1, 0.05, 3_000, 3),
+    (0.1, 0.05, 10_000, 10),
+    (0.15, 0.05, 60, 4),
+]
+
+
+@pytest.mark.parametrize(("tau", "beta", "queries", "overfits"), PLANNED)
+def test_a_session_on_the_planned_rows_keeps_its_tau(
+    tau: float, beta: float, queries: int, overfits: int
+) -> None:
+    """With the rows that a plan demands a session promises what was planned, by every method."""
+    bounds = {
+        bound.rule: bound.n
+        for bound in plan(tau=tau, beta=beta, queries=queries, overfits=overfits).bounds
+    }
+    ways = {"gaussian, information": "gaussian"} | {
+        way: way for way in ("rounding", "splitting", "ladder")
+    }
+    for rule, method in ways.items():
+        holdout = Holdout(None, bounds[rule], tau=tau, beta=beta, queries=queries, method=method)
+        assert holdout.guarantee.holds
+    size = bounds["coding"]
+    limits: dict[str, Any] = {"tau": tau, "beta": beta, "queries": queries}
+    assert Holdout(size, size, overfits=overfits, **limits).guarantee.holds
+    size = plan(overfits=overfits, epsilon=1, **limits).n
+    assert Holdout(size, size, overfits=overfits, epsilon=1, **limits).guarantee.holds
+
+
+@pytest.mark.parametrize("rows", [60, 1_000])
+def test_an_endless_session_may_have_fewer_overfits_than_planned(rows: int) -> None:
+    """No number of overfits below the one allowed makes a longer code than what is planned for."""
+    threshold, queries = coded_bounds.anytime_threshold(rows, rows), 101
+    cells = math.ceil(1 / threshold)
+    spent = [
+        history_nats(queries - 1 - size, size) + size * value_nats(0, cells)
+        for size in range(queries)
+    ]
+    for overfits in (5, 95, 100):
+        nats = max(spent[: overfits + 1]) + step_nats(queries, 0.05) + math.log(2)
+        tau = threshold + hoeffding_width(rows, nats)
+        assert coded_bounds.fits_anytime(rows, tau + 1e-9, 0.05, queries, overfits)
+        assert not coded_bounds.fits_anytime(rows, tau - 1e-9, 0.05, queries, overfits)
+
+    assert max(spent) > spent[-1]
 
 
 def test_overfits_are_found_for_given_rows() -> None:

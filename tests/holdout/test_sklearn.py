@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
-from confide.errors import BudgetExceeded
-from confide.holdout import Holdout
+from confide.errors import BadDeclaration, BudgetExceeded
+from confide.holdout import Holdout, metric_of
 
 N = 4_000
 
@@ -66,3 +68,26 @@ def test_a_search_stops_when_the_session_is_over() -> None:
         cross_val_score(
             LogisticRegression(), *train, cv=5, scoring=holdout.scorer(), error_score="raise"
         )
+
+
+def test_chances_rank_rows_where_there_is_no_decision_function() -> None:
+    """The auc of a tree is that of its chances, also for classes with names; not of its labels."""
+    (rows, marks), heldout = draw(1), draw(2)
+    train = rows, np.where(marks, "yes", "no")
+    tested = heldout[0], np.where(heldout[1], "yes", "no")
+    tree = DecisionTreeClassifier(max_depth=4).fit(*train)
+    metric = metric_of("auc", positive="yes")
+    score = Holdout(train, tested).scorer(metric)(tree, *train)
+    chances = tree.predict_proba(rows)[:, 1], tree.predict_proba(heldout[0])[:, 1]
+
+    assert Holdout(train, tested).score(*chances, metric).value == score
+
+
+def test_names_of_classes_are_no_chances() -> None:
+    """A classifier that offers neither chances nor a ranking is refused, and nothing is asked."""
+    train, heldout = draw(1), draw(2)
+    holdout = Holdout(train, heldout, tau=0.1, queries=20, overfits=3)
+    with pytest.raises(BadDeclaration, match="an estimator with predict_proba, got LinearSVC"):
+        holdout.scorer("brier")(LinearSVC().fit(*train), *train)
+
+    assert 20 == holdout.left.queries

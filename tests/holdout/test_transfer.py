@@ -71,6 +71,15 @@ def test_no_bound_passes_one() -> None:
     assert 1.0 == max_information_transfer(0.001, 100)
 
 
+def test_max_information_leaves_half_of_the_exponent() -> None:
+    """For epsilon = tau^2 it is what max-information leaves of Hoeffding's chance, both sides."""
+    for tau, n in ((0.1, 2_000), (0.05, 10_000)):
+        chance = math.exp(-2 * tau**2 * n)
+        kept = 2 * math.exp(max_information(tau**2, n)) * chance
+        assert pytest.approx(kept) == max_information_transfer(tau, n)
+        assert max_information_transfer(tau, n) < 1
+
+
 def test_max_information_of_independent_rows_is_smaller() -> None:
     """With a failure allowed the bound for independent rows applies, if it is the smaller."""
     assert 100.0 == max_information(0.01, 10_000)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -229,6 +230,7 @@ def test_answers_are_shared_if_the_owner_says_so(reuse: str, *, is_free: bool) -
     bob = curator.as_analyst("bob")
 
     assert is_free is (bob.kept(COUNT) is not None)
+    assert is_free is bob.preview(COUNT, share="1%").reused
     second = bob.sql(COUNT, share="1%")
     assert is_free is second.reused
     assert is_free is (shown(first) == shown(second))
@@ -295,14 +297,23 @@ def test_a_batch_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
     assert not curator.release([COUNT, SUM], share="1%", fresh=True)[0].reused
 
 
-def test_an_estimate_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
+@pytest.mark.parametrize("name", ["quantiles", "mean", "variance", "density", "blocks"])
+def test_an_estimate_of_another_rounding_is_not_shown(curator: cf.Curator, name: str) -> None:
     """Stored steps of an estimate that are not those of today's plan are refused, not misread."""
-    curator.quantiles("t", "x", [0.5], share="1%")
+    curator.register_estimator("middle", np.median, columns=["x"], bounds=[(0, 100)])
+    asking: Callable[..., Any] = {
+        "quantiles": lambda **how: curator.quantiles("t", "x", [0.5], share="1%", **how),
+        "mean": lambda **how: curator.mean("t", "x", bounds="private", share="1%", **how),
+        "variance": lambda **how: curator.variance("t", "x", share="1%", **how),
+        "density": lambda **how: curator.density("t", "x", share="1%", **how),
+        "blocks": lambda **how: curator.sample_and_aggregate("t", "middle", share="1%", **how),
+    }[name]
+    asking()
     spoil(curator)
     with pytest.raises(cf.UnsupportedQuery, match="fresh=True"):
-        curator.quantiles("t", "x", [0.5], share="1%")
+        asking()
 
-    assert not curator.quantiles("t", "x", [0.5], share="1%", fresh=True).reused
+    assert not asking(fresh=True).reused
 
 
 def spoil(curator: cf.Curator) -> None:
@@ -311,6 +322,7 @@ def spoil(curator: cf.Curator) -> None:
     question = next(iter(ledger.entries())).question
     stored = ledger.stored(question)
     assert stored is not None
-    assert stored.noisy["sizes"]
+    named = "sizes" if stored.noisy["sizes"] else "steps"
+    assert stored.noisy[named]
     again = ledger.reserve(question, stored.receipt.share)
-    ledger.commit(again, {**stored.noisy, "sizes": [["1/7"]]})
+    ledger.commit(again, {**stored.noisy, named: [["1/7"]]})

@@ -58,6 +58,14 @@ def test_a_bad_share_is_named(bad: object) -> None:
         Share.floor(bad)
 
 
+def test_the_least_share_is_told_where_it_matters() -> None:
+    """A share that is far too large is told what is meant; the least one only who asks for less."""
+    with pytest.raises(BadDeclaration, match=r'above 0 and at most 1, such as "5%", got 5000'):
+        Share.floor(5000)
+    with pytest.raises(BadDeclaration, match=f"share must be at least 1/{UNITS} of the budget"):
+        Share.floor(1e-30)
+
+
 @pytest.mark.parametrize("bad", [-1, 1.0, 2**63, "1", None, True])
 def test_bad_units_are_named(bad: int) -> None:
     """Units are a whole number that a database can hold."""

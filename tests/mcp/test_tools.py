@@ -133,11 +133,12 @@ def test_a_model_can_pay_for_a_new_answer(house: House) -> None:
 
 def test_a_model_asks_within_the_budget(house: House) -> None:
     """List, preview, ask, repeat, look at budget and history: only the first asking costs."""
-    shown, before, first, again, budget, history = call(
+    shown, before, first, after, again, budget, history = call(
         tools_of(house),
         ("list_tables", {}),
         ("preview", ASK),
         ("ask", ASK),
+        ("preview", ASK),
         ("ask", ASK),
         ("budget", {}),
         ("history", {"limit": 5}),
@@ -145,6 +146,7 @@ def test_a_model_asks_within_the_budget(house: House) -> None:
 
     assert "visits" == shown.structured_content["tables"][0]["name"]
     assert "1/100" == before.structured_content["cost"]["share"]
+    assert (False, True) == tuple(one.structured_content["reused"] for one in (before, after))
     assert not first.structured_content["reused"]
     assert again.structured_content["reused"]
     assert first.structured_content["rows"] == again.structured_content["rows"]
@@ -277,6 +279,42 @@ def test_what_has_another_shape_is_told_where(
 
     assert "malformed-request: " in said(refused)
     assert 0 == house.curator.budget.spent.share
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "told"),
+    [
+        ("ask", {"sql": TOTAL, "share": "1%", "fesh": True}, "'fesh'; did you mean fresh?"),
+        ("budget", {"of": "ana"}, "'of'; there are none"),
+        ("ask", {"share": "1%"}, "sql: is needed (one SELECT"),
+        ("ask", {"sql": TOTAL, "share": [1]}, "share: input should be a valid number (part of"),
+        ("ask", {"sql": TOTAL, "share": True}, "share: input should be a valid number (part of"),
+        ("ask", {"sql": TOTAL, "epsilon": True}, "epsilon: input should be a valid number"),
+        ("ask", {"sql": TOTAL, "error": True}, "error: input should be a valid number"),
+        ("holdout_ask", {"name": "b", "predictions": ["a"] * 99}, "predictions: input should be"),
+        ("ask", {"sql": TOTAL, "share": "a lot"}, 'share: or text such as "5%" or "1/20"'),
+        ("holdout_ask", {"name": "nobody's", "predictions": [1]}, "there are: "),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(
+    house: House, tool: str, given: dict[str, Any], told: str
+) -> None:
+    """An argument that is unknown, missing or no such thing is told shortly, before a charge."""
+    (refused,) = call(tools_of(house), (tool, given))
+
+    assert refused.is_error
+    assert told in said(refused)
+    assert len(said(refused)) < 300
+    assert "pydantic" not in said(refused)
+    assert 0 == house.curator.budget.spent.share
+
+
+def test_a_share_may_be_a_number(house: House) -> None:
+    """A model that writes 0.01 for one hundredth is understood."""
+    asked, budget = call(tools_of(house), ("ask", {**ASK, "share": 0.01}), ("budget", {}))
+
+    assert not asked.is_error
+    assert "1/100" == budget.structured_content["spent"]["share"]
 
 
 def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:

@@ -1,12 +1,14 @@
 """Sensitivities, compared with every pair of small databases."""
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 
+import numpy as np
 import pytest
 
-from confide.mechanisms import Neighbours, histogram_sensitivity, sum_sensitivity
+from confide.mechanisms import Laplace, Neighbours, histogram_sensitivity, sum_sensitivity
 
 Unit = tuple[int, ...]
 Database = tuple[Unit, ...]
@@ -51,6 +53,21 @@ def test_histograms_move_as_far_as_stated(neighbours: Neighbours, cells: int, ro
     assert stated.l1 == max(sum(move) for move in moves)
     assert stated.l2_squared == max(sum(step**2 for step in move) for move in moves)
     assert stated.largest == max(max(move) for move in moves)
+
+
+@pytest.mark.parametrize(("neighbours", "scale"), [("add-remove", 1), ("replace", 2)])
+@pytest.mark.parametrize("bins", [10, 1_000, 100_000])
+def test_the_noise_of_a_histogram_and_its_largest_error(
+    neighbours: str, scale: int, bins: int
+) -> None:
+    """However many bins, each count gets the same noise; the mean largest error grows like ln d."""
+    noise = Laplace(int(histogram_sensitivity(neighbours).l1), 1).noise
+    far = np.arange(60 * scale)
+    beyond = 2 * np.exp(-(far + 1) / scale) / (1 + np.exp(-1 / scale))
+    largest = float((1 - (1 - beyond) ** bins).sum())
+
+    assert scale == noise.exact_scale
+    assert scale * math.log(bins) <= largest <= scale * (math.log(bins) + 1)
 
 
 def test_a_histogram_moves_by_one_or_two() -> None:

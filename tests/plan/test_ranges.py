@@ -1,5 +1,6 @@
 """Where expressions can lie: texts that a list makes known, and lengths of parts of others."""
 
+import re
 from typing import Final
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 
 import confide as cf
 from confide.curator import Curator
+from confide.declare import Column as Declared
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.plan.ranges import Range, Ranges, range_of
@@ -85,6 +87,34 @@ def test_what_is_always_null_is_refused_before_it_is_paid() -> None:
     assert [] == keys.rows
 
 
+@pytest.mark.parametrize(
+    ("statistic", "named"),
+    [
+        ("SUM(n / m)", "n / m has no bounds"),
+        ("AVG(1 / n)", "1 / n has no bounds"),
+        ("SUM(LENGTH(note))", "LENGTH(note) has no bounds"),
+        ("AVG(2 * LENGTH(note) + n)", "2 * LENGTH(note) + n has no bounds"),
+        ("MEDIAN(CAST(note AS BIGINT))", "CAST(note AS BIGINT) has no bounds"),
+        ("SUM(n - CAST(note AS BIGINT))", "n - CAST(note AS BIGINT) has no bounds"),
+        (f"SUM(CASE WHEN note = '{'a' * 90}' THEN n / m END)", "aaaa... has no bounds"),
+    ],
+)
+def test_what_has_no_bounds_is_named_and_refused(statistic: str, named: str) -> None:
+    """A value that nothing but its type bounds is refused by name, with what to write, and free."""
+    rows = pa.table({"n": [1, 2], "m": [0, 1], "note": ["7", "x"]})
+    columns: dict[str, Declared] = {"n": cf.Int(0, 9), "m": cf.Int(0, 9), "note": cf.Text()}
+    curator = Curator([cf.Table("t", rows, unit=cf.ROW, columns=columns)], budget=cf.Budget(1e10))
+
+    with pytest.raises(UnsupportedQuery, match=re.escape(named)) as refused:
+        curator.sql(f"SELECT {statistic} AS s FROM t", share="1/10")
+
+    assert "LEAST(GREATEST(..., low), high)" in str(refused.value)
+    assert 0 == curator.budget.spent.share
+    for bounded in ("LEAST(LENGTH(note), 9)", "LEAST(GREATEST(CAST(note AS BIGINT), 0), 9)"):
+        answer = curator.sql(f"SELECT SUM({bounded}) AS s FROM t", epsilon=1e9)
+        assert 0 <= answer.rows[0]["s"] <= 18
+
+
 def test_keys_made_from_a_list_are_all_answered() -> None:
     """Groups by capitals of a category are those of the list, also without a part of delta."""
     rows = pa.table({"pid": [1, 2, 3, 4], "ward": ["north", "South", "?", "north"]})
@@ -97,3 +127,12 @@ def test_keys_made_from_a_list_are_all_answered() -> None:
 
     assert [("NORTH", 2), ("SOUTH", 1), (None, 1)] == [(r["w"], r["n"]) for r in capitals.rows]
     assert [("n", 2), ("s", 1), (None, 1)] == [(r["w"], r["n"]) for r in first.rows]
+
+
+def test_a_part_is_looked_at_once_however_often_it_comes() -> None:
+    """The range of a sum of 2^60 equal parts, made by sixty steps, takes sixty steps to find."""
+    doubled: Expression = Literal(1, Kind.INT)
+    for _ in range(60):
+        doubled = Call(Function.ADD, (doubled, doubled), Kind.INT)
+
+    assert Range(2**60, 2**60) == range_of(doubled, {})

@@ -348,7 +348,7 @@ EXPRESSIONS = [
     ("DATE_TRUNC('week', day) = day", "DATE_TRUNC takes"),
     ("CAST(age AS TIMESTAMP) IS NULL", "values are cast to"),
     ("CAST(age AS TINYINT) = 1", "values are cast to"),
-    ("CAST(age AS DECIMAL(9, 2)) = 1", "not answered"),
+    ("CAST(age AS DECIMAL(9, 2)) = 1", "cast to BIGINT, DOUBLE"),
     ("CAST(age AS INT[]) IS NULL", "lists"),
     ("CASE WHEN smoker THEN 1 ELSE 'a' END = 1", "does not take"),
     ("CASE WHEN smoker THEN NULL END IS NULL", "does not take"),

@@ -4,6 +4,10 @@ Each case is 10,000 releases of one group's exact totals through `perturb` and `
 noise is fine, intervals that are right hold in 94 to 96 % of them but for one run in 200,000
 (4.58 standard deviations of a binomial law). Noise of a few whole steps jumps over 95 %, so
 there only too rare holding is an error.
+
+Where only the interval is looked at, 40,000 releases are drawn at once: intervals that hold in 94.7
+to 95.3 % leave 94 to 96 % in less than one run in 10^9. At the edge of what is possible intervals
+may hold more often, never less: ``ALPHA`` is how often intervals that hold in 94 % are convicted.
 """
 
 from collections.abc import Iterator
@@ -15,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
@@ -25,10 +30,15 @@ from confide.loss import Share
 from confide.noise import Entropy
 from confide.plan import BentCells, Plan, Total
 from confide.query.sql import read_sql
-from confide.query.tree import Value
+from confide.query.tree import Expression, Value
 from confide.release import Answer, Cost, NoisyTotals, perturb
-from confide.release.estimates import estimate
+from confide.release.estimates import Floats, estimate
+from confide.release.evaluate import evaluate
+from confide.release.intervals import interval
+from confide.release.monotone import map_ends, sole_statistic
+from confide.release.noise import draw_noise
 from confide.release.quantiles import Chosen
+from confide.release.reference import reference_noise
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 10_000
@@ -131,12 +141,13 @@ def draw_cases() -> Iterator[Case]:
 def test_intervals_hold_as_often_as_they_say(case: Case, entropy: SeededEntropy) -> None:
     """Of 10,000 releases, 94 to 96 % of 95 % intervals hold the answer without noise.
 
-    More is right for counts of few noise steps, and for variances whose noise is as large as the
-    count: those intervals are cautious by design.
+    More is right for counts of few noise steps, and for means and variances whose noise is as large
+    as the count: those intervals are cautious by design, lest one be a point at the range's end.
     """
     held = cover(case, entropy)
     is_fine = case.statistic != "count" or (case.accounting, case.epsilon) == ("pure", "0.05")
     is_fine = is_fine and (case.statistic, case.rows) != ("variance", 20)
+    is_fine = is_fine and (case.statistic, case.accounting, case.rows) != ("avg", "pure", 200)
 
     assert held >= LOW
     assert held <= HIGH or not is_fine
@@ -191,6 +202,8 @@ def cover_median(case: Case, entropy: SeededEntropy) -> float:
 MEDIANS: Final = (
     Case("median", "pure", "2", 1_000, grouped=False),
     Case("median", "gaussian", "0.25", 1_500, grouped=True),
+    Case("median", "pure", "2", 1_000, grouped=True),
+    Case("median", "gaussian", "0.25", 1_500, grouped=False),
 )
 
 
@@ -202,3 +215,162 @@ def test_intervals_of_medians_hold_as_often_as_they_say(case: Case, entropy: See
     held = cover_median(case, entropy)
 
     assert LOW <= held <= HIGH
+
+
+DRAWN: Final = 40_000
+ALPHA: Final = 1e-9
+FEWEST: Final = int(stats.binom.ppf(ALPHA, DRAWN, LOW))
+BITS: Final = Table(
+    "bits", pa.table({"pid": [1], "i": [1]}), unit="pid", columns={"i": Int(0, 1)}, unique=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One statistic released many times: its exact value, estimates and intervals."""
+
+    plan: Plan
+    totals: Floats
+    truth: float
+    estimates: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> "Drawn":
+        """Draw the noise of all releases at once and read their 95 % intervals."""
+        statistic = plan.statistics[0]
+        sizes = np.array([float(size) for size in plan.noise.steps])
+        steps = np.rint(np.array(exact) / sizes)
+        totals = (steps + draw_noise(plan.noise, DRAWN, entropy)) * sizes
+        low, high = interval(statistic, plan, totals, reference_noise(plan), 0.95)
+        truth = float(estimate(statistic, plan, np.array(exact, dtype=np.float64)))
+        return cls(plan, totals, truth, estimate(statistic, plan, totals), low, high)
+
+    def holds(self) -> int:
+        return int(((self.low <= self.truth) & (self.truth <= self.high)).sum())
+
+
+def draw_ordinary() -> Iterator[Case]:
+    """Yield each statistic in each accounting, with groups and without, on ordinary data."""
+    for statistic in ("count", "sum", "avg", "variance", "stddev"):
+        for accounting in BUDGETS:
+            for grouped in (False, True):
+                yield Case(statistic, accounting, "0.1", 40_000, grouped)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("case", list(draw_ordinary()), ids=str)
+def test_intervals_of_ordinary_data_hold_as_often_as_they_say(
+    case: Case, entropy: SeededEntropy
+) -> None:
+    """Of 40,000 releases of many rows, 94 to 96 % of intervals hold, and each its own estimate."""
+    plan = case.plan()
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    values = 100.0 * rng.beta(2.0, 5.0, case.rows)
+    drawn = Drawn.of(plan, tuple(add_up(total, values) for total in plan.totals), entropy)
+
+    assert LOW * DRAWN <= drawn.holds() <= HIGH * DRAWN
+    assert ((drawn.low <= drawn.estimates) & (drawn.estimates <= drawn.high)).all()
+
+
+def plan_bits(statistic: str, accounting: str, epsilon: str = "1") -> Plan:
+    """Return the plan of a statistic of a column of zeros and ones."""
+    curator = Curator([BITS], budget=BUDGETS[accounting])
+    query = read_sql(f"SELECT {statistic} AS s FROM bits", curator._names)
+    return curator._plan(query, Share.floor(Fraction(epsilon) / 100))
+
+
+def add_bits(plan: Plan, rows: int, ones: int) -> tuple[int, ...]:
+    """Return the exact totals of so many zeros and ones, which all lie 1/2 from their centre."""
+    exact = []
+    for place, total in enumerate(plan.totals):
+        if total.grid is None:
+            exact.append(rows)
+        elif place == plan.statistics[0].square:
+            exact.append(rows * round((Fraction(1, 4) - total.grid.centre) / total.grid.step))
+        else:
+            exact.append(ones * total.grid.high + (rows - ones) * total.grid.low)
+    return tuple(exact)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rows", [2, 10, 100, 10_000])
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("statistic", ["VAR_SAMP(i)", "STDDEV(i)"])
+def test_intervals_hold_the_largest_variance_there_is(
+    statistic: str, accounting: str, rows: int, entropy: SeededEntropy
+) -> None:
+    """As many zeros as ones: 94 % hold or more, each its estimate, and none is a point.
+
+    Cut off at what the noisy count takes for the largest variance, as they once were, 57 to 61 %
+    hold; the same draws convict those.
+    """
+    plan = plan_bits(statistic, accounting)
+    drawn = Drawn.of(plan, add_bits(plan, rows, rows // 2), entropy)
+    seen = np.maximum(drawn.totals[:, plan.statistics[0].rows or 0], 2.0)
+    largest = 0.25 * seen / (seen - 1.0)
+    once = np.minimum(drawn.high, np.sqrt(largest) if "STDDEV" in statistic else largest)
+
+    assert drawn.holds() >= FEWEST
+    assert ((drawn.low <= drawn.estimates) & (drawn.estimates <= drawn.high)).all()
+    assert (drawn.low < drawn.high).all()
+    assert int((drawn.truth <= once).sum()) < FEWEST
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rows", [1, 3, 30, 1_000])
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("statistic", ["AVG(i)", "VAR_SAMP(i)", "STDDEV(i)"])
+def test_intervals_at_the_edge_of_the_range_are_no_points(
+    statistic: str, accounting: str, rows: int, entropy: SeededEntropy
+) -> None:
+    """Only zeros: 94 % hold or more, and even if the noise leads out of the range, none is a point.
+
+    About 3 % were points at the edge before totals were moved to the nearest possible ones.
+    """
+    plan = plan_bits(statistic, accounting)
+    drawn = Drawn.of(plan, add_bits(plan, rows, 0), entropy)
+
+    assert drawn.holds() >= FEWEST
+    assert ((drawn.low <= drawn.estimates) & (drawn.estimates <= drawn.high)).all()
+    assert (drawn.low < drawn.high).all()
+
+
+MAPPED: Final = {
+    "AVG(i) * 100": ("0.3", 20),
+    "ROUND(AVG(i), 1)": ("0.3", 20),
+    "1 - LN(1 + AVG(i))": ("0.3", 20),
+    "FLOOR(AVG(i) * 10)": ("1", 1_000),
+    "LEAST(SQRT(VAR_SAMP(i)), 0.45) / -3": ("1", 200),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("text", MAPPED)
+def test_intervals_of_arithmetic_hold_as_often_as_their_statistic(
+    text: str, accounting: str, entropy: SeededEntropy
+) -> None:
+    """What rises or falls with one statistic is held wherever the statistic is: 94 % or more.
+
+    From what the noise does to the estimate once more, 61 to 85 % held of the first four.
+    """
+    epsilon, rows = MAPPED[text]
+    plan = plan_bits(text, accounting, epsilon)
+    drawn = Drawn.of(plan, add_bits(plan, rows, rows * 3 // 10), entropy)
+    expression = plan.query.outputs[0].expression
+    assert sole_statistic(expression) == plan.statistics[0].aggregate
+
+    def compute(values: Floats) -> Floats:
+        def column(_: Expression) -> Floats:
+            return values
+
+        return evaluate(expression, column, len(values)).astype(np.float64)
+
+    low, high = map_ends(expression, lambda _: drawn.low, DRAWN, (drawn.low, drawn.high))
+    truth, own = compute(np.array([drawn.truth]))[0], compute(drawn.estimates)
+    held = int(((low <= truth) & (truth <= high)).sum())
+
+    assert held >= max(drawn.holds(), FEWEST)
+    assert ((low <= own) & (own <= high)).all()

@@ -61,6 +61,11 @@ def ask_both(curator: Curator, text: str) -> tuple[list[Any], list[Any]]:
         "word = 'x' OR NULL",
         "word = NULL",
         "CASE WHEN word >= 'x' THEN FALSE ELSE TRUE END",
+        "word IN ('x', 'y')",
+        "NOT word IN ('x', 'y')",
+        "word IS NULL",
+        "word IS NOT NULL AND COUNT(*) IN (7, 8)",
+        "COALESCE(word, 'x') = 'x'",
     ],
 )
 def test_null_keys_are_neither_equal_nor_unequal(curator: Curator, condition: str) -> None:
@@ -89,6 +94,7 @@ def test_numeric_keys_are_numbers(curator: Curator) -> None:
     expected, found = ask_both(
         curator,
         "SELECT size, COUNT(*) / NULLIF(size, 0) AS a, ROUND(size / 2) AS b, "
+        "COALESCE(NULLIF(size, 0), 9) AS f, COALESCE(COUNT(*), 0) AS g, "
         "GREATEST(size, 1) AS c, CASE WHEN size > 1 THEN size END AS d, 10 - size AS e "
         "FROM people GROUP BY size",
     )
@@ -139,3 +145,16 @@ def test_no_column_is_lost_without_rows(curator: Curator) -> None:
     assert ["flag", "n"] == answer.to_arrow().column_names
     assert ["flag", "n"] == list(answer.to_pandas().columns) == answer.to_polars().columns
     assert ["flag", "n_low", "n_high"] == list(answer.intervals().columns)
+
+
+@pytest.mark.parametrize("form", ["to_arrow", "to_pandas", "to_polars"])
+def test_sums_beyond_64_bits_have_every_form(form: str) -> None:
+    """A sum past 2^63 is the same number in Arrow, pandas and polars."""
+    rows = pd.DataFrame({"n": [2**53] * 3_000})
+    table = cf.Table("t", rows, unit=cf.ROW, columns={"n": cf.Int(0, 2**53)})
+    curator = cf.Curator([table], budget=cf.Budget(1e10))
+    answer = curator.sql("SELECT SUM(n) AS s FROM t", epsilon=1e9)
+
+    assert answer.rows[0]["s"] > 2**63
+    cell = getattr(answer, form)()["s"][0]
+    assert answer.rows[0]["s"] == int(cell.as_py() if form == "to_arrow" else cell)

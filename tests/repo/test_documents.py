@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.try_installs import installs
 
 from support.tree import ROOT, documents
 
@@ -66,6 +67,14 @@ def test_the_changelog_opens_with_privacy() -> None:
 
     assert versions
     assert {"Privacy"} == {re.findall(r"^### (.+)$", part, re.MULTILINE)[0] for part in versions}
+
+
+def test_tutorials_and_notebooks_name_their_install() -> None:
+    """Each says "Needs `pip install ...`" in words that `make matrix` finds and then tries."""
+    tutorials = set((ROOT / "docs" / "tutorials").glob("*.md"))
+    notebooks = set((ROOT / "notebooks").glob("*.ipynb"))
+
+    assert tutorials | notebooks <= {page for pages in installs().values() for page in pages}
 
 
 def test_limits_are_on_the_first_screen() -> None:

@@ -81,3 +81,33 @@ def test_a_helpless_message_is_noticed() -> None:
     """The rules above refuse a message that only complains."""
     for text in ("that did not work", "bad value", "the answer is no"):
         assert not HELPS.search(text)
+
+
+RULE = re.compile(r"\b(?:must|cannot be)\b")
+GIVEN = re.compile(r"\bgot\b|\bas in\b|\blike\b|this one is|: \{")
+
+
+def test_a_rule_alone_shows_what_was_given() -> None:
+    """A message whose only help is what must be, or cannot be, says beside it what it met."""
+    bare = [
+        f"{named(one)} {one.text}"
+        for one in MESSAGES
+        if not HELPS.search(RULE.sub("", one.text)) and not GIVEN.search(one.text)
+    ]
+
+    assert [] == bare
+
+
+def test_the_list_speaks_no_code() -> None:
+    """What stands for a value in the list of messages is a word or two, without calls or dots."""
+    listed = list_messages(set(error_kinds()))
+    holes = {
+        hole
+        for one in listed
+        if not one.is_passed_on
+        for hole in re.findall(r"\{[^}]*\}", one.text)
+    }
+    code = {hole for hole in holes if not re.fullmatch(r"\{[a-z0-9 ]+\}", hole)}
+
+    assert {'{"A": 12}'} >= code  # an example, as it is typed
+    assert [] == [one.text for one in listed if "<" in one.text[1:] and "()" in one.text]

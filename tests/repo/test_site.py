@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import pytest
 from tools import list_messages, write_site
@@ -19,6 +20,7 @@ FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 FETCHED = re.compile(
     r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=\"(?:https?:)?//[^\"]+"
 )
+LINKED = re.compile(r"<a\b[^>]*?\bhref=\"([^\"]+)\"")
 
 
 def nav() -> list[str]:
@@ -52,9 +54,20 @@ def test_every_name_has_a_text(name: str) -> None:
     assert [] == [heading for heading, text in texts.items() if not re.search(r"\w", text)]
 
 
+def dead(page: Path) -> list[tuple[str, str]]:
+    """Return the links of a page that lead to no file beside it."""
+    text = page.read_text(encoding="utf-8")
+    links = {urlsplit(found) for found in LINKED.findall(text)}
+    near = {link.path for link in links if link.path and not link.scheme and not link.netloc}
+    return [(page.name, link) for link in sorted(near) if not (page.parent / link).exists()]
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
-    """mkdocs, told that a warning is an error, writes every page; none loads from elsewhere."""
+    """mkdocs, told that a warning is an error, writes every page; none loads from elsewhere.
+
+    Every link within the site leads to a file of it.
+    """
     write_site.main()
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
     done = subprocess.run(
@@ -68,6 +81,7 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path)
     assert 0 == done.returncode, done.stderr
     assert len(written) > len(nav())
     assert set() == fetching
+    assert [] == [found for page in written if page.name != "404.html" for found in dead(page)]
 
 
 @pytest.mark.parametrize("tool", [list_messages, write_reference_module, write_site])

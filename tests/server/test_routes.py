@@ -38,12 +38,14 @@ def test_a_preview_costs_nothing_and_says_what_would(house: House) -> None:
 
 
 def test_a_repeat_is_free_and_the_same(house: House) -> None:
-    """The same question, however spelled, gives the same values at no cost."""
+    """The same question, however spelled, gives the same values at no cost; a preview says so."""
     first = house.post("/v1/query", ASK).json()
+    seen = {who: house.post("/v1/preview", ASK, who).json() for who in (house.ana, house.ben)}
     again = house.post("/v1/query", {"sql": COUNT.lower().replace("as n", 'as "n"'), "epsilon": 1})
 
     assert first["rows"] == again.json()["rows"]
     assert again.json()["reused"]
+    assert [True, False] == [seen[who]["reused"] for who in (house.ana, house.ben)]
     assert "0" == again.json()["cost"]["share"]
     assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
 

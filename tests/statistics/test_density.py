@@ -20,7 +20,7 @@ from confide.release.widths import choose_width
 from confide.statistics.density import project
 from support.auditor import audit
 from support.entropy import SeededEntropy
-from support.samples import curator_of
+from support.samples import curator_of, is_within
 
 ONE_ROW = Contribution(1, 1, is_cut=False)
 COUNTS = st.lists(st.integers(0, 300), min_size=8, max_size=8)
@@ -52,16 +52,16 @@ def test_a_density_is_a_density(bins: int | None, epsilon: float, entropy: Seede
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=20))
-def test_projection_gives_the_nearest_shares(numbers: list[float]) -> None:
-    """It lies in the simplex, leaves shares there alone, and no corner is nearer."""
-    shares = np.array(numbers)
-    found = project(shares)
+def test_projection_gives_the_nearest_parts(numbers: list[float]) -> None:
+    """It lies in the simplex, leaves parts there alone, and no corner is nearer."""
+    parts = np.array(numbers)
+    found = project(parts)
 
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(1)
     assert project(found) == pytest.approx(found, abs=1e-9)
-    nearest = np.linalg.norm(shares - found)
-    assert all(nearest <= np.linalg.norm(shares - corner) + 1e-9 for corner in np.eye(len(shares)))
+    nearest = np.linalg.norm(parts - found)
+    assert all(nearest <= np.linalg.norm(parts - corner) + 1e-9 for corner in np.eye(len(parts)))
 
 
 @given(
@@ -191,3 +191,29 @@ def test_the_band_holds_bin_by_bin(entropy: SeededEntropy) -> None:
 
     deviation = math.sqrt(640 * 0.95 * 0.05)
     assert 0.93 * 640 - 6 * deviation <= hits <= 0.98 * 640 + 6 * deviation
+
+
+@pytest.mark.statistical
+def test_the_band_counts_the_noise_of_all_bins() -> None:
+    """Where half of 256 rows lie in one of 512 bins, its band holds at a rate of 93 % or more.
+
+    Noise in the number of rows counts most there: a band that leaves it out holds in 71 %, and then
+    400 releases pass in one run of 10^9. The rows stay the same, so the band holds more often than
+    it says. That of 50 % holds in half of the releases or more, where it held in 38 % by the law of
+    a single bin's noise.
+    """
+    x = np.concatenate([np.full(128, 50.1), np.linspace(0, 99.9, 128)])
+    curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**4))
+    width = 100 / 512
+    place = int(50.1 / width)
+    truth = float(np.mean(x // width == place)) / width
+    hits = {0.95: 0, 0.5: 0}
+    for _ in range(400):
+        density = curator.density("people", "x", bins=512, epsilon=1, fresh=True)
+        for level in hits:
+            low, high = density.interval(level)
+            hits[level] += bool(low[place] <= truth <= high[place])
+
+    assert is_within(hits[0.95], 400, 0.93, 1.0)
+    assert is_within(hits[0.5], 400, 0.5, 1.0)
+    assert not is_within(round(0.71 * 400), 400, 0.93, 1.0)

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.declare import Bool, Budget, Category, Column, Float
+from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
@@ -87,6 +88,51 @@ def test_the_level_is_kept(
     release_at(monkeypatch, exact, entropy)
 
     assert is_within(count_rejections(test), RELEASES, 0.04, 0.06)
+
+
+def test_proportions_that_differ_have_spreads_of_their_own() -> None:
+    """Without noise, the interval is that of two parts that vary each by itself.
+
+    Half of 100 rows and a hundredth of 10,000 are 0.49 apart; taken as parts of one whole they
+    would vary by a fifth of what they do.
+    """
+    g = np.repeat([False, True], [100, 10_000])
+    y = np.concatenate([np.arange(100) < 50, np.arange(10_000) < 100])
+    curator = curator_of({"g": g, "y": y}, {"g": Bool(), "y": Bool()}, Budget(10**10))
+    found = curator.compare_proportions("people", "y", by="g", epsilon=10**9)
+    deviation = np.sqrt(0.5 * 0.5 / 100 + 0.01 * 0.99 / 10_000)
+    low, high = found.interval(0.9)
+
+    assert 0.49 == pytest.approx(found.value)
+    assert deviation == pytest.approx(found.standard_error, rel=1e-6)
+    assert 1.644854 * deviation == pytest.approx((high - low) / 2, rel=1e-3)
+
+
+def test_a_confidence_is_a_probability() -> None:
+    """Text, 1 and more are refused by name, as those of other intervals are."""
+    data = {"x": [1.0, 2.0], "g": [True, False]}
+    curator = curator_of(data, {"x": Float(0, 100), "g": Bool()}, Budget(1))
+    found = curator.compare_means("people", "x", by="g", epsilon=1)
+    for confidence in ("95%", 1, 95):
+        with pytest.raises(BadDeclaration, match="confidence must"):
+            found.interval(confidence)
+
+
+def test_a_declared_null_is_no_group() -> None:
+    """Two groups, with NULL declared beside them, are compared; one group and NULL are not."""
+    data = {"x": [10.0, 30.0, 70.0] * 40, "ward": ["A", "B", None] * 40, "g": ["A", "A", None] * 40}
+    columns: dict[str, Column] = {
+        "x": Float(0, 100),
+        "ward": Category(["A", None, "B"]),
+        "g": Category(["A", None]),
+    }
+    curator = curator_of(data, columns, Budget(10**7))
+    found = curator.compare_means("people", "x", by="ward", epsilon=10**6)
+    with pytest.raises(UnsupportedQuery, match="two groups"):
+        curator.compare_means("people", "x", by="g", epsilon=1)
+
+    assert ("A", "B") == found.groups
+    assert -20 == pytest.approx(found.value, abs=0.01)
 
 
 def test_a_difference_is_found(entropy: SeededEntropy) -> None:

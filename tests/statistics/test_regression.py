@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.curator import Curator
-from confide.declare import Bool, Budget, Column, Float
+from confide.declare import Bool, Budget, Category, Column, Float, Int
+from confide.errors import UnsupportedQuery
 from confide.statistics.columns import plan_sums
 from confide.statistics.formula import read_formula
 from confide.statistics.linear import Moments, noise_level, replicate, solve
@@ -116,6 +117,42 @@ def test_a_ridge_shrinks(entropy: SeededEntropy) -> None:
 
     assert slopes == sorted(slopes, reverse=True)
     assert slopes[2] < slopes[0] / 5
+
+
+@pytest.mark.parametrize(
+    ("formula", "names"),
+    [
+        ("y ~ a + b", ["Intercept", "a", "b"]),
+        ("y ~ a:b - 1", ["a:b"]),
+        ("y ~ 0 + b*a", ["b", "a", "b:a"]),
+        ("y ~ a*b*g", ["Intercept", "a", "b", "g", "a:b", "a:g", "b:g", "a:b:g"]),
+        ("y ~ ward + a:ward", ["Intercept", "ward[C]", "a:ward[C]"]),
+        ("y ~ 1", ["Intercept"]),
+    ],
+)
+def test_a_formula_means_what_its_signs_say(formula: str, names: list[str]) -> None:
+    """Sums, products, all products of a star, and the constant become coefficients by name."""
+    columns: dict[str, Column] = {**COLUMNS, "g": Int(0, 1), "ward": Category(["B", None, "C"])}
+    curator = curator_of({name: [None] for name in columns}, columns, Budget(1))
+
+    assert tuple(names) == read_formula(ask(curator, 1), "people", formula).labels
+
+
+def test_products_are_counted_before_they_are_made() -> None:
+    """Four factors of 299 columns each are refused by their number, not tried."""
+    columns: dict[str, Column] = {"y": Float(0, 1), "w": Category([f"w{i}" for i in range(300)])}
+    curator = curator_of({name: [None] for name in columns}, columns, Budget(1))
+    with pytest.raises(UnsupportedQuery, match="here 7,992,538,801"):
+        read_formula(ask(curator, 1), "people", "y ~ w:w:w:w")
+
+
+@pytest.mark.parametrize("kind", [Bool(), Int(0, 1)])
+def test_a_column_of_two_values_has_no_square_of_its_own(kind: Column) -> None:
+    """Scaled to -1 and 1 its square is the count, so no noise is spent on it."""
+    curator = curator_of({name: [None] for name in "gy"}, {"g": kind, "y": Float(0, 1)}, Budget(1))
+    design = read_formula(ask(curator, 1), "people", "y ~ g")
+
+    assert [(0, 1), (1, 1)] == Moments(design).pairs
 
 
 def test_noise_alone_does_not_run_away() -> None:

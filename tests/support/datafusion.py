@@ -20,6 +20,7 @@ from sqlglot.transforms import eliminate_semi_and_anti_joins
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
 from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
 from confide.engines.expressions import Sql, call, cast, number
+from confide.engines.fits import see_fit
 from confide.engines.fragments import label, select, table, unit_column
 from confide.engines.marks import MASK, digested
 from confide.engines.public import TableFacts
@@ -321,6 +322,10 @@ class DataFusionEngine(SqlEngine):
         missing = [name for name in wanted if name not in found]
         if missing:
             raise BadDeclaration(f"there is no column {missing[0]!r} in {declared.name!r}")
+        if isinstance(declared, Table):
+            for name, column in declared.columns.items():
+                said = str(rows.schema.field(name).type)
+                see_fit(declared.name, name, column, said, (found[name] or (None,))[0])
         known = {name: kind for name in wanted if (kind := found[name]) is not None}
         shown = pa.table({name: rows[name].cast(kind) for name, (_, kind) in known.items()})
         batches = shown.to_batches() or [pa.RecordBatch.from_pylist([], schema=shown.schema)]

@@ -19,6 +19,7 @@ from support.noiseless import BUDGETS, World
 from support.warehouses import Warehouse
 
 __all__ = [
+    "COLUMNS",
     "FEWER",
     "PLACES",
     "ROUGH",
@@ -38,6 +39,9 @@ SHARE: Final = Share.floor("1/100")
 SALT: Final = "grain"
 PLACES: Final = ("duckdb", "postgresql", "spark")
 """The engines of which the contracts are asked, by the names of their places."""
+
+COLUMNS: Final = (*PLACES, "datafusion")
+"""Those of the matrix: the worked example is asked one question of each family as well."""
 
 FEWER: Final = frozenset({"spark"})
 """Those that take too long for as many random cases as the others."""

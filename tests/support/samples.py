@@ -12,7 +12,7 @@ from scipy import special
 
 from confide.curator import Curator
 from confide.declare import Budget, Column, Table
-from confide.desk import Call
+from confide.desk import Manner
 from confide.plan import DeclaredKeys, Plan
 from confide.pricing import Want
 from confide.query import Function, TableQuery, Term
@@ -65,7 +65,7 @@ def curator_of(
 def ask(curator: Curator, epsilon: float) -> Asked:
     """Return the terms under which a statistic is asked for, as the curator's methods make them."""
     desk, want = curator._desk(), Want.of({"epsilon": epsilon})
-    return Asked(desk, curator.catalog, lambda: desk.prices.grant(want), Call())
+    return Asked(desk, curator.catalog, lambda: desk.prices.grant(want), Manner())
 
 
 def value_of(

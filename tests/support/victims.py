@@ -111,7 +111,7 @@ def break_path(mode: str, tell: int) -> None:
         commit = desk.Request.commit
 
         def shown(self: desk.Request, hold: Any, noisy: Noisy) -> desk.Settled:
-            deliver(tell, self.call.key, hold.entry, noisy)
+            deliver(tell, self.manner.key, hold.entry, noisy)
             time.sleep(WIDE)
             return commit(self, hold, noisy)
 

@@ -16,7 +16,7 @@ from confide.audit.views import Outputs
 from confide.audit.worlds import count_usual
 from confide.curator import Curator
 from confide.declare import Table
-from confide.errors import BudgetExceeded, Refusal
+from confide.errors import BudgetExceeded, MissingPackage, Refusal
 from confide.loss import Share
 from confide.query import count
 from confide.release import Answer
@@ -92,8 +92,8 @@ def _attempt(curator: Curator, ask: Ask) -> Sequence[float] | str:
         return ask(curator)
     except Refusal as refusal:
         return f"refused: {refusal}"
-    except ModuleNotFoundError as missing:
-        return f"not tried: {missing.name} is not installed"
+    except MissingPackage as missing:
+        return f"not tried: {missing}"
 
 
 def _draw(curator: Curator, ask: Ask, number: int) -> Outputs:

@@ -58,6 +58,8 @@ def _about(table: Table) -> Iterator[str]:
         yield f"SELECT VAR_SAMP({number}) AS v FROM {name}"
         yield f"SELECT SUM({number} * {number} + 1) AS s FROM {name} WHERE {number} IS NOT NULL"
         yield f"SELECT MEDIAN({number}) AS q FROM {name}"
+        for level in ("0.1", "0.9"):
+            yield f"SELECT QUANTILE_CONT({number}, {level}) AS q FROM {name}"
     for key in parts.keys[:2]:
         yield f"SELECT {key}, COUNT(*) AS n FROM {name} GROUP BY {key}"
     for key in parts.keys[:1]:

@@ -6,13 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from confide.cli.remote import open_connection
-from confide.cli.screen import percent, show_figures, show_paid
+from confide.cli.screen import (
+    make_table,
+    name_options,
+    percent,
+    say,
+    show_figures,
+    show_paid,
+)
 from confide.cli.session import check_writable, open_curator, warn_forgetful
 from confide.errors import BadDeclaration
+from confide.release.display import import_converter
 from confide.release.figures import NO_GROUP, Figures, figures_of, plain
 from confide.release.formats import to_csv, to_json
 from confide.release.svg import draw_chart
@@ -55,28 +62,38 @@ def preview_question(
 ) -> None:
     """Print the cost of an answer and the half-width of each of its columns."""
     with _open(config, url) as asked:
-        found = asked.preview(question, **want.given())
-    table = Table(title="Before asking")
-    table.add_column("column")
-    table.add_column("95 % half-width", justify="right")
-    for name, width in found.errors.items():
-        known = "depends on the data" if width is None else f"{width:,.4g}"
-        table.add_row(Text(plain(name)), known)
-    console.print(table)
-    cost = (
-        f"would cost {percent(found.cost.share)} of the budget (epsilon {found.cost.epsilon:.4g})"
-    )
-    console.print(f"{cost}; noise: {', '.join(found.mechanisms)}", markup=False, highlight=False)
+        found = asked.preview(question, **_suppose(console, want).given())
+    if found.errors:
+        width = "95 % half-width"
+        table = make_table("column", width, title="Before asking", right=(width,))
+        for name, half in found.errors.items():
+            known = "depends on the data" if half is None else f"{half:,.4g}"
+            table.add_row(Text(plain(name)), known)
+        console.print(table)
+    if found.regret is not None:
+        say(console, f"a chosen key is within {found.regret:,.4g} of the best, at 95 %")
+    if found.reused:
+        say(console, "asked before: the same answer again is free")
+    new = "a new one, with --fresh, would cost" if found.reused else "would cost"
+    share, epsilon = percent(found.cost.share), f"{found.cost.epsilon:.4g}"
+    kinds = ", ".join(found.mechanisms)
+    say(console, f"{new} {share} of the budget (epsilon {epsilon}); noise: {kinds}")
 
 
 def explain_question(console: Console, question: str, config: Path, want: Want) -> None:
     """Print what a question would do, one sentence a line; nobody need say what it may cost."""
-    supposed = want if want.is_said else replace(want, share="1%")
-    found = open_curator(config).explain(question, **supposed.given())
-    if not want.is_said:
-        console.print("Supposed: --share 1%; or say --epsilon, --share or --error.")
+    curator = open_curator(config)
+    found = curator.explain(question, **_suppose(console, want).given())
     for sentence in found.sentences:
-        console.print(f"- {plain(sentence)}", markup=False, highlight=False)
+        say(console, f"- {name_options(plain(sentence))}", hang=2)
+
+
+def _suppose(console: Console, want: Want) -> Want:
+    """Return what was said of cost or error; where nothing was, say what is supposed."""
+    if want.is_said:
+        return want
+    say(console, "Supposed: --share 1%; or say --epsilon, --share or --error.")
+    return replace(want, share="1%")
 
 
 def answer_question(
@@ -104,7 +121,7 @@ def answer_question(
             case _:
                 show_figures(output, figures_of(answer))
         if not answer.rows:
-            remarks.print(NO_GROUP, style="yellow", markup=False, highlight=False)
+            say(remarks, NO_GROUP, style="yellow")
         show_paid(remarks, answer, asked.budget)
         warn_forgetful(remarks, getattr(asked, "ledger", None))
         if plot is not None:
@@ -122,26 +139,16 @@ def _check_plot(path: Path) -> None:
         raise BadDeclaration(f"--plot must be a .svg or .png file, got {path.name!r}")
     check_writable(path)
     if path.suffix == ".png":
-        _converter()
+        import_converter()
 
 
 def _write_plot(remarks: Console, path: Path, figures: Figures) -> None:
     noisy = figures.noisy_columns()
     if not noisy:
-        remarks.print("the answer has no number to draw")
+        say(remarks, "the answer has no number to draw")
         return
     drawn = draw_chart(noisy[0], figures.labels(), figures.column(noisy[0]), paper="white")
     if path.suffix == ".svg":
         path.write_text(drawn, encoding="utf-8")
     else:
-        path.write_bytes(_converter().svg_to_png(drawn, scale=2))
-
-
-def _converter() -> Any:
-    try:
-        import vl_convert
-    except ImportError:
-        raise BadDeclaration(
-            "a .png needs the package vl-convert-python; install it, or plot into a .svg file"
-        ) from None
-    return vl_convert
+        path.write_bytes(import_converter().svg_to_png(drawn, scale=2))

@@ -3,7 +3,6 @@
 A command imports what it runs inside its body, so that ``confide --help`` stays quick.
 """
 
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -20,7 +19,6 @@ __all__ = ["app", "main"]
 REFUSED: Final = 1
 WRONG: Final = 2
 FAULT: Final = 3
-ARGUMENT: Final = re.compile(r"(?<![\w-])(epsilon|share|error|confidence|fresh)=(\w[\w.%/]*\b|)")
 
 
 class Format(StrEnum):
@@ -45,25 +43,13 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ConfideError as error:
+            from confide.cli.screen import name_options, say
             from confide.release.figures import plain
 
             said, *quoted = map(plain, str(error).splitlines() or [""])
-            lines = "\n".join([_as_options(said), *quoted])
-            Console(stderr=True).print(
-                f"{error.code}: {lines}", style="red", markup=False, highlight=False, soft_wrap=True
-            )
+            lines = "\n".join([f"{error.code}: {name_options(said)}", *quoted])
+            say(Console(stderr=True), lines, style="red", hang=2)
             raise typer.Exit(exit_code(error)) from None
-
-
-def _as_options(said: str) -> str:
-    """Return a message with what Python's callers type as it is typed in a shell.
-
-    >>> _as_options("say epsilon= or share=; share=5 is too much; ask with fresh=True")
-    'say --epsilon or --share; --share 5 is too much; ask with --fresh'
-    """
-    return ARGUMENT.sub(
-        lambda found: f"--{found[1]} {found[2].removeprefix('True')}".rstrip(), said
-    )
 
 
 app = typer.Typer(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from confide.audit import FULL, QUICK, Case, Finding, Report, Verdict, audit_declaration
+from confide.cli.screen import make_table, say
 from confide.cli.session import check_writable
 from confide.declare import read_toml
 from confide.release.figures import plain
@@ -36,21 +36,24 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
         )
     show_report(console, report)
     page.write_text(report.to_html(), encoding="utf-8")
-    console.print(f"every line: {page}", markup=False, highlight=False)
+    say(console, f"every line: {page}")
     return not report.convicted
 
 
 def show_report(console: Console, report: Report) -> None:
     """Print for each subject the neighbours that came nearest to disproving it."""
-    table = Table(title="Audit", caption=str(report))
-    for heading in ("on trial", "neighbours differ in", "claimed", "found", "samples", "verdict"):
-        table.add_column(heading, justify="right" if heading in ("found", "samples") else "left")
+    table = make_table("on trial, and what its neighbours differ in", title="Audit", is_light=True)
+    table.caption = str(report)
+    table.add_column("claimed", max_width=len("delta 0.0138"))
+    for heading in ("found", "samples"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", max_width=len(Verdict.ACQUITTED))
     nearest: dict[str, Finding] = {}
     for finding in report.findings:
         if _rank(finding) > _rank(nearest.get(finding.subject)):
             nearest[finding.subject] = finding
     for finding in nearest.values():
-        table.add_row(*map(Text, _cells(finding)), style=_style(finding))
+        table.add_row(*_cells(finding), style=_style(finding))
     console.print(table)
 
 
@@ -65,12 +68,13 @@ def _rank(finding: Finding | None) -> float:
     )
 
 
-def _cells(finding: Finding) -> list[str]:
+def _cells(finding: Finding) -> list[Text]:
     evidence = finding.evidence
     told = ["", "", ""]
     if evidence is not None:
         told = [str(evidence.claim), f"{evidence.found:.3g}", f"{finding.samples:,}"]
-    return [plain(finding.subject), finding.pair, *told, str(finding.verdict)]
+    subject = Text(plain(finding.subject)).append(f"\n  {plain(finding.pair)}", style="dim")
+    return [subject, *map(Text, told), Text(str(finding.verdict))]
 
 
 def _style(finding: Finding) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from confide.cli.screen import percent, show_budget
+from confide.cli.screen import make_table, percent, say, show_budget
 from confide.cli.session import open_declared_ledger, warn_forgetful
 from confide.curator import BudgetState
 from confide.declare import Declaration, read_toml
@@ -17,6 +17,9 @@ from confide.pricing import Prices
 from confide.release.figures import plain
 
 __all__ = ["export_ledger", "print_budget", "print_ledger", "print_recount"]
+
+HEADINGS: Final[tuple[str, ...]] = ("entry", "time (UTC)", "analyst", "share", "state", "link")
+RIGHT: Final = ("entry", "share")
 
 
 def print_budget(console: Console, config: Path) -> None:
@@ -37,7 +40,7 @@ def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
         ledger.verify()
     show_entries(console, ledger.entries())
     if is_verified:
-        console.print("balance and chain agree")
+        say(console, "balance and chain agree")
     warn_forgetful(console, ledger)
 
 
@@ -53,11 +56,10 @@ def export_ledger(console: Console, config: Path, path: Path) -> None:
         raise BadDeclaration(
             f"{path} cannot be written ({error.strerror}); name another file"
         ) from error
-    console.print(
+    say(
+        console,
         f"{path} has every charge and no values; whoever has it can run "
         f"`confide ledger --recount {path}`",
-        markup=False,
-        highlight=False,
     )
 
 
@@ -71,38 +73,48 @@ def print_recount(console: Console, path: Path) -> None:
     spent, terms = found.filter.spent, found.filter
     loss = terms.loss_of(spent)
     epsilon = loss.epsilon_at(terms.delta)
-    console.print(
+    say(
+        console,
         f"ledger {found.ledger}\n{found.entries:,} charges, {found.answered:,} of them answered\n"
         f"spent {percent(spent.fraction)} of epsilon {float(terms.epsilon):g}, delta "
         f"{float(terms.delta):g}: epsilon {epsilon:.4g}\nnewest link {found.digest}",
-        markup=False,
-        highlight=False,
     )
 
 
 def show_entries(console: Console, entries: Iterable[Entry]) -> None:
-    """Print the history of the budget, oldest first."""
-    table = Table(title="Ledger")
-    for heading in ("entry", "time (UTC)", "analyst", "share", "state", "question", "link"):
-        table.add_column(heading)
+    """Print the history of the budget, oldest first: a line of facts, and the question below."""
+    lines, questions = [HEADINGS], [""]
     for entry in entries:
-        asked = entry.question
-        table.add_row(
-            str(entry.number),
-            f"{entry.moment:%Y-%m-%d %H:%M}",
-            Text(plain(asked.analyst) or "-"),
-            percent(entry.share.fraction),
-            entry.state,
-            Text(plain(asked.text)),
-            entry.digest[:12],
+        lines.append(_cells(entry))
+        questions.append(plain(entry.question.text))
+    if len(lines) == 1:
+        say(console, "nothing was charged yet")
+        return
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for cells, question in zip(lines, questions, strict=True):
+        placed = (
+            cell.rjust(width) if heading in RIGHT else cell.ljust(width)
+            for heading, cell, width in zip(HEADINGS, cells, widths, strict=True)
         )
-    console.print(table)
+        say(console, "  ".join(placed).rstrip(), style="bold")
+        if question:
+            say(console, " " * (widths[0] + 2) + question)
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    return (
+        str(entry.number),
+        f"{entry.moment:%Y-%m-%d %H:%M}",
+        plain(entry.question.analyst) or "-",
+        percent(entry.share.fraction),
+        entry.state,
+        entry.digest[:12],
+    )
 
 
 def _show_analysts(console: Console, declaration: Declaration, ledger: Ledger) -> None:
-    table = Table(title="Analysts")
-    for heading in ("", "limit", "spent", "left now"):
-        table.add_column(heading, justify="right" if heading else "left")
+    shares = ("limit", "spent", "left now")
+    table = make_table("", *shares, title="Analysts", right=shares)
     for name in declaration.limits.analysts:
         allowed = ledger.allowance(name)
         table.add_row(

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 
 from confide.cli.questions import QUESTIONS, Asked, sample_table
-from confide.cli.screen import budget_line, percent, show_figures
+from confide.cli.screen import budget_line, percent, say, show_figures
 from confide.cli.session import check_writable
 from confide.curator import Curator
 from confide.declare import Budget
@@ -40,10 +40,10 @@ def run_demo(console: Console, report: Path) -> None:
     check_writable(report)
     with console.status("opening 8,366 people"):
         curator = Curator([sample_table()], budget=Budget(EPSILON))
-    console.print(
+    say(
+        console,
         f"8,366 people of a US health survey, unweighted; the budget is epsilon {EPSILON}. "
         "Noise differs at every run.",
-        highlight=False,
     )
     outcomes: list[Outcome] = []
     for number, asked in enumerate(QUESTIONS, start=1):
@@ -51,7 +51,8 @@ def run_demo(console: Console, report: Path) -> None:
         show_outcome(console, number, outcome, budget_line(curator.budget))
         outcomes.append(outcome)
     report.write_text(write_report(outcomes, EPSILON), encoding="utf-8")
-    console.print(f"\nThe same with charts: {report}", markup=False, highlight=False)
+    console.print()
+    say(console, f"The same with charts: {report}")
 
 
 def write_sample(console: Console, path: Path) -> None:
@@ -68,12 +69,10 @@ def write_sample(console: Console, path: Path) -> None:
         rows.write_csv(str(path))
     else:
         rows.write_parquet(str(path))
-    console.print(
+    say(
+        console,
         f"{path} holds 8,366 people of a US health survey; `confide init {path}` drafts a "
         "declaration",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -95,22 +94,16 @@ def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -
     """Print one question, its answer and the budget after it."""
     console.print()
     console.rule(f"[bold]{number}. {outcome.asked.title}", align="left")
-    console.print(outcome.asked.sql, style="cyan", markup=False, highlight=False, soft_wrap=True)
+    say(console, outcome.asked.sql, style="cyan", hang=2)
     if outcome.expected:
-        console.print(outcome.expected, style="dim", markup=False, highlight=False)
+        say(console, outcome.expected, style="dim")
     if outcome.figures is not None:
         show_figures(console, outcome.figures)
     else:
-        console.print(
-            f"refused: {outcome.refusal}",
-            style="yellow",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        say(console, f"refused: {outcome.refusal}", style="yellow", hang=2)
     if outcome.asked.remark:
-        console.print(outcome.asked.remark, style="italic", markup=False, highlight=False)
-    console.print(f"{describe_cost(outcome)}; {budget}", markup=False, highlight=False)
+        say(console, outcome.asked.remark, style="italic")
+    say(console, f"{describe_cost(outcome)}; {budget}")
 
 
 def describe_cost(outcome: Outcome) -> str:

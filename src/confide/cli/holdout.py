@@ -35,10 +35,13 @@ def plan(
     epsilon: Epsilon = None,
 ) -> None:
     """Show what a session needs by every known bound; leave out what is sought."""
+    from confide.cli.screen import say
     from confide.holdout import plan as make_plan
 
     found = make_plan(tau=tau, beta=beta, queries=queries, overfits=overfits, n=n, epsilon=epsilon)
-    Console().print(str(found), markup=False, highlight=False, soft_wrap=True)
+    written = str(found)
+    claims = max(line.find("claim [source]") for line in written.splitlines())
+    say(Console(), written, hang=max(claims, 0))
 
 
 @app.command()
@@ -50,13 +53,16 @@ def experiment(
     runs: Annotated[int, typer.Option(help="How often each variant is run.")] = 50,
 ) -> None:
     """Choose features with a holdout asked many times, as published, and draw what happens."""
+    from confide.cli.screen import say
     from confide.cli.session import check_writable
     from confide.holdout.experiment import METHODS, run_experiment
     from confide.holdout.figures import save_result
+    from confide.release.display import import_converter
 
     if out.suffix.lower() not in (".png", ".svg", ".html"):
         raise BadDeclaration(f"--out must be a .png, .svg or .html file, got {out.name!r}")
     check_writable(out)
+    import_converter()
     console = Console()
     with Progress(console=console) as bar:
         task = bar.add_task("experiment", total=2 * runs)
@@ -65,12 +71,10 @@ def experiment(
     last = max(k for k in result.curves[0].picks)
     for method in METHODS:
         curve = result.curve(method, has_signal=False)
-        console.print(
+        say(
+            console,
             f"{method}, no signal, {last} features: "
             f"holdout says {curve.holdout[:, -1].mean():.3f}, "
             f"fresh rows {curve.fresh[:, -1].mean():.3f}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
         )
-    console.print(f"figures in {out}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"figures in {out}")

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
+from confide.cli.screen import make_table, say
 from confide.loss import Loss, compose
 from confide.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, SparseVector
 
@@ -50,14 +50,14 @@ def run_mechanisms(console: Console) -> None:
         flip_condition(),
         watch_months(),
     ]
-    table = Table(title="An invented clinic of 240 patients; the answers differ at every run")
-    for heading in ("mechanism", "question", "answer", "95 % interval", "loss"):
-        table.add_column(heading)
+    headings = ("mechanism", "question", "answer", "95 % interval", "loss")
+    title = "An invented clinic of 240 patients; the answers differ at every run"
+    table = make_table(*headings, title=title, is_light=True)
     for line in lines:
         table.add_row(line.mechanism, line.question, line.answer, line.interval, cost(line.loss))
     console.print(table)
     together = compose([line.loss for line in lines]).epsilon_at(DELTA)
-    console.print(f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}.")
+    say(console, f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}.")
 
 
 def count_smokers() -> Line:

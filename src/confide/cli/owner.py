@@ -2,23 +2,24 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
-from confide.cli.screen import show_findings
-from confide.declare import Kind, PublicTable, Table, read_toml
+from confide.cli.screen import make_table, say, show_findings
+from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare.draft import DraftTable, draft_toml, name_table
 from confide.declare.tables import NAME
 from confide.engines.conversion import convert_csv
 from confide.engines.guesses import KINDS, guess_shapes, say_conversion
 from confide.engines.inspection import Finding, inspect_table, read_schema
 from confide.engines.opening import Home, home_of, read_address
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, Fault
+from confide.ledger import check_ledger
+from confide.loss import auto_filter
 from confide.release.figures import plain
 
 __all__ = ["check_declaration", "convert_file", "draft_declaration"]
@@ -40,12 +41,10 @@ def draft_declaration(console: Console, data: Sequence[str], config: Path) -> No
         raise BadDeclaration(
             f"{config} cannot be written ({error.strerror}); name another file"
         ) from error
-    console.print(
+    say(
+        console,
         f"{config} names {len(tables)} table(s). Open it, and finish the lines that begin with "
         '"# ": budget, unit, bounds. Then run `confide check`.',
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
     )
     for path, table in zip(map(Path, data), tables, strict=True):
         if not table.is_guessed:
@@ -57,13 +56,11 @@ def draft_declaration(console: Console, data: Sequence[str], config: Path) -> No
 
 
 def _advise(console: Console, path: Path, what: str) -> None:
-    console.print(
+    say(
+        console,
         f"Some columns of {path.name} have {what}. Make a copy with plain names and types, and "
         f"draft from that: {say_conversion(path)}",
         style="yellow",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -74,25 +71,23 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
     copy = path.parent / f"{path.stem}.parquet" if target is None else target
     with console.status(f"reading {path.name}"):
         made = convert_csv(path, copy)
-    table = RichTable(title=f"{path.name}, as {copy.name} has it")
-    for heading in ("in the file", "in the copy", "read as", "cells not read"):
-        table.add_column(heading, justify="right" if heading.startswith("cells") else "left")
+    lost, title = "cells not read", f"{plain(path.name)}, as {plain(copy.name)} has it"
+    table = make_table("in the file", "in the copy", "read as", lost, title=title, right=(lost,))
     for column in made.columns:
         unread = f"{column.unread:,}" if column.unread else ""
         table.add_row(Text(plain(column.title)), column.name, str(column.shape), unread)
     console.print(table)
     if made.long_rows:
-        console.print(
+        say(
+            console,
             f"{made.long_rows:,} row(s) have more cells than the first line has names; what is too "
             "much was left out, so look whether their cells stand in the right columns.",
             style="yellow",
         )
-    console.print(
-        f"Cells that were not read are empty in the copy. Draft from it: confide init "
+    say(
+        console,
+        "Cells that were not read are empty in the copy. Draft from it: confide init "
         f"{shlex.quote(str(copy))}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
     )
 
 
@@ -124,14 +119,45 @@ def check_declaration(console: Console, config: Path) -> bool:
     for table in tables:
         with console.status(f"reading {table.name}"):
             findings += inspect_table(table)
+    findings += [*_check_keys(declaration), *_check_ledger(declaration)]
     findings.sort(key=lambda finding: not finding.is_problem)
     problems = sum(finding.is_problem for finding in findings)
     if findings:
         show_findings(console, findings)
-        console.print(
+        say(
+            console,
             "These figures are exact and about real rows: keep them to yourself, and do not "
             "choose bounds by them.",
             style="yellow",
         )
-    console.print(f"{problems} problem(s), {len(findings) - problems} note(s)", highlight=False)
+    say(console, f"{problems} problem(s), {len(findings) - problems} note(s)")
     return not problems
+
+
+def _check_keys(declaration: Declaration) -> Iterator[Finding]:
+    """Look for columns whose keys the budget can never name."""
+    if declaration.budget.delta:
+        return
+    for table in declaration.tables:
+        for name, column in table.columns.items():
+            if column.kind is Kind.TEXT:
+                message = (
+                    "with delta 0 no key of a text can be named; write delta in [budget], or "
+                    "declare a category with its values"
+                )
+                yield Finding(table.name, name, message)
+
+
+def _check_ledger(declaration: Declaration) -> Iterator[Finding]:
+    """Look whether a ledger that is there keeps the budget that is declared."""
+    if declaration.ledger is None:
+        return
+    budget = declaration.budget
+    opening = auto_filter(budget.epsilon, budget.delta, budget.accounting)
+    try:
+        check_ledger(declaration.ledger, opening, neighbours=declaration.neighbours.value)
+    except BadDeclaration as problem:
+        yield Finding("", "", str(problem), is_problem=True)
+    except Fault as fault:
+        reason = str(fault).split(";")[0]
+        yield Finding("", "", f"{reason}; look at url in [ledger]", is_problem=True)

@@ -16,10 +16,12 @@ STYLE: Final = """
 body { font: 16px/1.5 sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin: 0 0 .5rem; }
 section { border: 1px solid var(--edge); border-radius: .5rem; padding: 1rem; margin: 1.2rem 0; }
-pre { background: var(--soft); padding: .6rem; border-radius: .3rem; overflow-x: auto; }
+pre { background: var(--soft); padding: .6rem; border-radius: .3rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem; text-align: left; }
 td + td, th + th { text-align: right; } thead th { border-bottom: 1px solid var(--edge); }
 .interval, .note { opacity: .7; } .refused { border-left: 4px solid #e0a030; padding-left: .8rem; }
+.cost { margin-top: .8rem; }
 .budget { background: var(--soft); border-radius: .3rem; height: .7rem; margin-top: .3rem; }
 .budget div { background: var(--bar); border-radius: .3rem; height: 100%; }
 svg { max-width: 100%; height: auto; display: block; margin-top: .8rem; }
@@ -46,7 +48,8 @@ def _section(place: int, outcome: Outcome) -> str:
     asked = outcome.asked
     parts = [f"<h2>{place}. {escape(asked.title)}</h2>", f"<pre>{escape(asked.sql)}</pre>"]
     if outcome.expected:
-        parts.append(f'<p class="note">{escape(outcome.expected)}</p>')
+        expected = outcome.expected.replace("+-", "\N{PLUS-MINUS SIGN}")
+        parts.append(f'<p class="note">{escape(expected)}</p>')
     if outcome.figures is not None:
         parts += [_table(outcome.figures), *draw_charts(outcome.figures)]
     else:
@@ -54,7 +57,9 @@ def _section(place: int, outcome: Outcome) -> str:
     if asked.remark:
         parts.append(f"<p>{escape(asked.remark)}</p>")
     left = percent(outcome.left, down=True)
-    parts.append(f'<div class="note">{describe_cost(outcome)}; {left} of the budget left</div>')
+    parts.append(
+        f'<div class="note cost">{describe_cost(outcome)}; {left} of the budget left</div>'
+    )
     width = f"{float(outcome.left) * 100:.2f}%"
     parts.append(f'<div class="budget"><div style="width:{width}"></div></div>')
     return f"<section>{''.join(parts)}</section>"

@@ -1,8 +1,13 @@
-"""What the commands print."""
+"""What the commands print: words and tables that fit the screen; a narrow one loses nothing."""
 
 import math
+import re
+import textwrap
+from collections.abc import Container
 from fractions import Fraction
+from typing import Final, Literal
 
+from rich.box import HEAVY_HEAD, SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,22 +18,105 @@ from confide.release.figures import Figures, Tabular, percent, plain
 
 __all__ = [
     "budget_line",
+    "make_table",
+    "name_options",
     "percent",
+    "say",
     "show_budget",
     "show_figures",
     "show_findings",
     "show_paid",
 ]
 
-BAR = 30
+BAR: Final = 30
+NARROWEST: Final = 40
+ROOM: Final = 24
+WIDEST: Final = 100_000
+CARETS: Final = re.compile(r" *\^+")
+ARGUMENT: Final = re.compile(
+    r"(?<![\w(-])(epsilon|share|error|confidence|fresh)=((?>\w[\w.%/]*\b|))(?!, delta)"
+)
+
+
+def say(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
+    """Print words: broken between words on a screen, as they are where a program reads them.
+
+    A line and the carets below it stay as they are; what goes on in a next line begins ``hang``
+    columns to the right of its first.
+    """
+    lines = text.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        is_marked = CARETS.fullmatch(below) or CARETS.fullmatch(line)
+        shown = line if is_marked or not console.is_terminal else _fill(line, console.width, hang)
+        console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fill(line: str, width: int, hang: int) -> str:
+    """Return a line as several of at most ``width`` columns.
+
+    >>> print(_fill("  line 3: epsilon is missing", 20, 2))
+      line 3: epsilon is
+        missing
+    """
+    begins = len(line) - len(line.lstrip())
+    indent = " " * (begins + hang if begins + hang + ROOM <= width else begins)
+    return textwrap.fill(
+        line,
+        max(width, NARROWEST),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def name_options(said: str) -> str:
+    """Return a message with what Python's callers type as it is typed in a shell.
+
+    What stands inside a call, or beside a delta, is a budget and no option.
+
+    >>> name_options("say epsilon= or share=; share=5 is too much; ask with fresh=True")
+    'say --epsilon or --share; --share 5 is too much; ask with --fresh'
+    >>> name_options("such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8")
+    'such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8'
+    """
+    return ARGUMENT.sub(
+        lambda found: f"--{found[1]} {found[2].removeprefix('True')}".rstrip(), said
+    )
+
+
+def make_table(
+    *headings: str, title: str = "", right: Container[str] = (), is_light: bool = False
+) -> Table:
+    """Return a table without rows; a cell that is too wide goes on below and is never cut off.
+
+    A light one has no lines between columns, which leaves more room for words.
+    """
+    box, padding = (SIMPLE_HEAD, (0, 1, 0, 0)) if is_light else (HEAVY_HEAD, (0, 1, 0, 1))
+    table = Table(title=title or None, box=box, padding=padding, pad_edge=not is_light)
+    for heading in headings:
+        _add_column(table, heading, is_right=heading in right)
+    return table
+
+
+def _add_column(table: Table, heading: str, *, is_right: bool) -> None:
+    side: Literal["left", "right"] = "right" if is_right else "left"
+    table.add_column(Text(plain(heading)), justify=side, overflow="fold")
 
 
 def show_figures(console: Console, figures: Figures) -> None:
     """Print an answer: each noisy column with its 95 % interval beside it."""
+    wide = _spread(figures)
+    wanted = console.measure(wide, options=console.options.update(width=WIDEST)).maximum
+    is_narrow = wanted > console.width
+    console.print(_stack(figures) if is_narrow and figures.noisy_columns() else wide)
+
+
+def _spread(figures: Figures) -> Table:
+    """Return a table with a row for each group."""
     noisy = set(figures.noisy_columns())
     table = Table()
     for name in figures.columns:
-        table.add_column(Text(plain(name)), justify="right" if name in noisy else "left")
+        _add_column(table, name, is_right=name in noisy)
         if name in noisy:
             table.add_column("95 % interval", justify="right", style="dim")
     for row in figures.rows:
@@ -36,15 +124,31 @@ def show_figures(console: Console, figures: Figures) -> None:
         for name, cell in zip(figures.columns, row, strict=True):
             cells += [Text(cell.text), Text(cell.interval)] if name in noisy else [Text(cell.text)]
         table.add_row(*cells)
-    console.print(table)
+    return table
+
+
+def _stack(figures: Figures) -> Table:
+    """Return a table with a row for each number, where one for each group is too wide."""
+    noisy = figures.noisy_columns()
+    keys = [name for name in figures.columns if name not in noisy]
+    table = make_table(*keys, "column", "value", "95 % interval", right=("value", "95 % interval"))
+    for row in figures.rows:
+        cells = dict(zip(figures.columns, row, strict=True))
+        named = [Text(cells[key].text) for key in keys]
+        for name in noisy:
+            cell = cells[name]
+            table.add_row(*named, Text(plain(name)), Text(cell.text), Text(cell.interval))
+            named = [Text("")] * len(keys)
+        table.add_section()
+    return table
 
 
 def show_paid(console: Console, answer: Tabular, state: BudgetState) -> None:
     """Print what an answer cost and what is left."""
     paid = "nothing: asked before" if answer.reused else f"{percent(answer.cost.share)}"
-    console.print(f"cost {paid}; {budget_line(state)}", markup=False, highlight=False)
+    say(console, f"cost {paid}; {budget_line(state)}")
     if answer.reused:
-        console.print("a new answer must be paid for: add --fresh", highlight=False)
+        say(console, "a new answer must be paid for: add --fresh")
 
 
 def budget_line(state: BudgetState) -> str:
@@ -56,9 +160,8 @@ def budget_line(state: BudgetState) -> str:
 
 def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
     """Print total, spent and left."""
-    table = Table(title="Budget")
-    for heading in ("", "share", f"epsilon at delta {float(delta):g}"):
-        table.add_column(heading, justify="right" if heading else "left")
+    epsilon = f"epsilon at delta {float(delta):g}"
+    table = make_table("", "share", epsilon, title="Budget", right=("share", epsilon))
     for name, cost in (("total", state.total), ("spent", state.spent), ("left", state.left)):
         table.add_row(name, percent(cost.share, down=name == "left"), f"{cost.epsilon:.4g}")
     console.print(table)
@@ -66,9 +169,7 @@ def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
 
 def show_findings(console: Console, findings: list[Finding]) -> None:
     """Print how a declaration fits its data, problems first."""
-    table = Table(title="The declaration beside the data")
-    for heading in ("", "table", "column", "finding"):
-        table.add_column(heading)
+    table = make_table("", "table", "column", "finding", title="The declaration beside the data")
     for finding in findings:
         mark = Text("problem", style="red") if finding.is_problem else Text("note")
         table.add_row(

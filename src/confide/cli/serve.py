@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Console
 
 from confide.cli.extras import import_extra
+from confide.cli.screen import say
 from confide.declare import read_toml
 from confide.errors import BadDeclaration
 
@@ -26,7 +27,8 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
     check_declared(read_toml(config))
     _check_address(host, port)
     os.environ[CONFIG], os.environ[WORKERS] = str(config.resolve()), str(workers)
-    console.print(f"confide listens on http://{host}:{port}", markup=False, highlight=False)
+    said = f"confide listens on http://{host}:{port} once the data is open; Ctrl-C ends it"
+    say(console, said)
     console.file.flush()  # a log that is a file shows it at once
     uvicorn.run(
         "confide.server:open_app",

@@ -6,6 +6,7 @@ from typing import Final
 
 from rich.console import Console
 
+from confide.cli.screen import say
 from confide.curator import Curator, open_declared
 from confide.declare import Catalog, Declaration, read_toml
 from confide.desk import find_ledger
@@ -45,7 +46,7 @@ def open_declared_ledger(declaration: Declaration) -> Ledger:
 def warn_forgetful(console: Console, ledger: object) -> None:
     """Say that a ledger in memory is forgotten with the command."""
     if isinstance(ledger, MemoryLedger):
-        console.print(FORGETFUL, style="yellow", markup=False)
+        say(console, FORGETFUL, style="yellow")
 
 
 def check_writable(path: Path) -> None:

@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from confide.cli.screen import percent
+from confide.cli.screen import make_table, percent, say
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.loss import Share
@@ -28,11 +27,10 @@ def make_token(
     text, token = tokens.make(name, Role(role), days=days, limit=limit)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     most = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
-    Console(stderr=True).print(
+    say(
+        Console(stderr=True),
         f"The token of {token.role} {name}, until {_day(token.expires)}{most}. It is shown this "
         "once: keep it where you keep passwords.",
-        markup=False,
-        highlight=False,
     )
 
 
@@ -44,15 +42,15 @@ def revoke_tokens(console: Console, config: Path, name: str) -> None:
         raise BadDeclaration(f"{name!r} has no token; `confide token --list` shows who has")
     for token in live:
         tokens.revoke(token.id)
-    console.print(f"{len(live)} token(s) of {name} revoked", markup=False, highlight=False)
+    say(console, f"{len(live)} token(s) of {name} revoked")
 
 
 def list_tokens(console: Console, config: Path) -> None:
     """Print every token, newest first, without its secret."""
     _, tokens = _open(config)
-    table = Table(title="Tokens")
-    for heading in ("id", "name", "role", "until", "may spend", "has spent", "state"):
-        table.add_column(heading)
+    shares = ("may spend", "has spent")
+    headings = ("id", "name", "role", "until", *shares, "state")
+    table = make_table(*headings, title="Tokens", right=shares, is_light=True)
     for token in tokens.listed():
         label = f"{token.name} / {token.label}" if token.label else token.name
         most = "" if token.limit is None else percent(token.limit.fraction)

@@ -1,14 +1,21 @@
 """An answer that came over the network: the same views as the curator's own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from confide.errors import Fault
 from confide.exact import Number, probability
 from confide.release import Cost
-from confide.release.display import Chart, draw_chart, write_table
+from confide.release.display import (
+    Chart,
+    draw_chart,
+    import_frames,
+    write_arrow,
+    write_table,
+    write_text,
+)
 
 __all__ = ["RemoteAnswer", "RemoteReceipt", "read_cost"]
 
@@ -23,7 +30,7 @@ class RemoteReceipt:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoteAnswer:
     """Noisy values, one row a group, with their intervals, cost and receipt."""
 
@@ -34,7 +41,7 @@ class RemoteAnswer:
     reused: bool
     _ends: Ends
     _level: float
-    _fetch: Callable[[int, float], Ends] = field(repr=False)
+    _fetch: Callable[[int, float], Ends]
 
     @classmethod
     def of(cls, body: dict[str, Any], fetch: Callable[[int, float], Ends]) -> "RemoteAnswer":
@@ -52,21 +59,17 @@ class RemoteAnswer:
 
     def to_pandas(self) -> Any:
         """Return the values as a pandas frame."""
-        import pandas as pd
-
+        pd = import_frames("pandas")
         return pd.DataFrame(self.rows, columns=list(self.columns))
 
     def to_polars(self) -> Any:
         """Return the values as a polars frame."""
-        import polars as pl
-
+        pl = import_frames("polars")
         return pl.DataFrame(self.rows, schema=list(self.columns), orient="row")
 
     def to_arrow(self) -> Any:
         """Return the values as an Arrow table."""
-        import pyarrow as pa
-
-        return pa.Table.from_pylist(self.rows)
+        return write_arrow(self.columns, self.rows)
 
     def interval_rows(self, confidence: Number = 0.95) -> Ends:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x.
@@ -89,8 +92,7 @@ class RemoteAnswer:
 
     def intervals(self, confidence: Number = 0.95) -> Any:
         """Return the intervals as a pandas frame, with the keys in front."""
-        import pandas as pd
-
+        pd = import_frames("pandas")
         keys = self._keys()
         both = zip(self.rows, self.interval_rows(confidence), strict=True)
         return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
@@ -101,9 +103,14 @@ class RemoteAnswer:
         numbers = [name for name in self.columns if name not in keys]
         return draw_chart(keys, numbers, self.rows, self.interval_rows())
 
+    def __repr__(self) -> str:
+        return write_text(self.columns, self.rows, self.interval_rows(), self._footer())
+
     def _repr_html_(self) -> str:
-        footer = f"95 % intervals in brackets; cost {self.cost}"
-        return write_table(self.columns, self.rows, self.interval_rows(), footer)
+        return write_table(self.columns, self.rows, self.interval_rows(), self._footer())
+
+    def _footer(self) -> str:
+        return f"95 % intervals in brackets; cost {self.cost}"
 
     def _keys(self) -> list[str]:
         noisy = {name.removesuffix("_low") for row in self._ends[:1] for name in row}

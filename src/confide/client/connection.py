@@ -14,7 +14,14 @@ from confide.client.refusals import NotReady, TooManyRequests, Unreachable
 from confide.client.sessions import RemoteChoice, RemoteWatch
 from confide.client.wants import write_want
 from confide.curator import BudgetState, Preview
-from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
+from confide.errors import (
+    BadDeclaration,
+    BudgetExceeded,
+    ConfideError,
+    Fault,
+    Refusal,
+    import_package,
+)
 from confide.exact import Number
 from confide.query import Names, TableQuery, canonical
 from confide.sessions import Score, pair_candidates
@@ -46,7 +53,9 @@ def connect(
             "network in between is yours"
         )
     if not isinstance(token, str) or not token.isascii() or not token.strip():
-        raise BadDeclaration("token must be the text that the owner gave you")
+        raise BadDeclaration(
+            "token must be the text that the owner gave you; `confide token NAME` makes one"
+        )
     headers = {"authorization": f"Bearer {token.strip()}"}
     base = url.rstrip("/")
     return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
@@ -82,6 +91,7 @@ class Connection(RemoteEstimators):
             found["errors"],
             tuple(found["mechanisms"]),
             regret=found["regret"],
+            reused=found["reused"],
         )
 
     def table(self, name: str) -> TableQuery:
@@ -240,7 +250,7 @@ class Connection(RemoteEstimators):
         except httpx2.HTTPError as error:
             raise Unreachable(
                 f"the server cannot be reached ({type(error).__name__}); look at its address and "
-                "at your network, and ask again with the same key"
+                f"at your network, {_advise(body)}"
             ) from None
         try:
             found = response.json()
@@ -251,14 +261,20 @@ class Connection(RemoteEstimators):
         raise _read_refusal(response.status_code, found)
 
 
+def _advise(body: dict[str, Any] | None) -> str:
+    """Return how to ask again without paying twice; a key that was made up is not known outside."""
+    if body is not None and "key" in body:
+        return (
+            "and ask again with the same key; if you gave none, ask the same without fresh=True: "
+            "what was charged comes back free"
+        )
+    if body is not None and "predictions" in body:
+        return "and look at what is left: the submission may have been counted"
+    return "and try again; this costs nothing"
+
+
 def _import_http() -> Any:
-    try:
-        import httpx2
-    except ImportError:
-        raise BadDeclaration(
-            'a connection needs the package httpx2; install it with pip install "confide[server]"'
-        ) from None
-    return httpx2
+    return import_package("httpx2", "a connection needs httpx2", '"confide[server]"')
 
 
 def _amount(given: Number) -> float | str:

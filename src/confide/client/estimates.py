@@ -4,13 +4,14 @@ import math
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confide.client.answers import RemoteReceipt, read_cost
 from confide.client.wants import write_want
 from confide.exact import Number, probability
 from confide.release import Cost
+from confide.release.display import NUMBERS, import_frames
 
 __all__ = ["RemoteEstimate", "RemoteEstimators"]
 
@@ -19,7 +20,7 @@ FAR: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
 """JSON has no infinity: what is missing lies infinitely far away, on its own side."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoteEstimate:
     """Numbers with standard errors and intervals that count sampling and noise.
 
@@ -36,8 +37,8 @@ class RemoteEstimate:
     edges: tuple[float, ...] | None
     p_value: float | None
     _form: str
-    _numbers: dict[str, list[float]]
-    _fetch: Callable[[float], "RemoteEstimate"] = field(repr=False)
+    _numbers: dict[str, list[Any]]
+    _fetch: Callable[[float], "RemoteEstimate"]
 
     @classmethod
     def of(
@@ -83,11 +84,23 @@ class RemoteEstimate:
 
     def to_pandas(self) -> Any:
         """Return one row a number: value, standard error, interval."""
-        import pandas as pd
-
+        pd = import_frames("pandas", NUMBERS)
         headings = ("value", "standard_error", "low", "high")
         columns = dict(zip(headings, self._numbers.values(), strict=True))
         return pd.DataFrame(columns, index=pd.Index(self.names, name="parameter"))
+
+    def __str__(self) -> str:
+        values, lows, highs = (self._numbers[name] for name in ("values", "lows", "highs"))
+        known = ["unknown" if value is None else f"{value:.5g}" for value in values]
+        lines = [
+            f"{name}: {value} [{low:.5g}, {high:.5g}]"
+            for name, value, low, high in zip(self.names, known, lows, highs, strict=True)
+        ]
+        head = f"{self.statistic}, {100 * self.confidence:g} % intervals; cost {self.cost}"
+        return "\n".join([head, *lines])
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _shape(self, numbers: list[Any]) -> Any:
         match self._form:

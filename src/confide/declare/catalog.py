@@ -27,6 +27,8 @@ class Catalog:
     def __init__(self, tables: Iterable[Table | PublicTable]) -> None:
         if isinstance(tables, Table | PublicTable):
             raise BadDeclaration(f"tables must be a list: write [{tables.name}]")
+        if not isinstance(tables, Iterable):
+            raise BadDeclaration(f"tables must be a list of Table and PublicTable, got {tables!r}")
         listed = list(tables)
         for table in listed:
             if not isinstance(table, Table | PublicTable):
@@ -34,7 +36,10 @@ class Catalog:
         names = [table.name.lower() for table in listed]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise BadDeclaration(f"table names must differ, got {', '.join(twice)} more than once")
+            raise BadDeclaration(
+                f"table names must differ by more than capitals, got {', '.join(twice)} more than "
+                "once; rename one"
+            )
         private = {table.name: table for table in listed if isinstance(table, Table)}
         if not private:
             raise BadDeclaration("at least one Table is needed; only public tables were given")

@@ -77,7 +77,9 @@ class Float:
         most = fraction("high", high, "a finite number")
         _check_order(least, most)
         if max(-least, most) > LARGEST_FLOAT:
-            raise BadDeclaration("bounds must be numbers that a double can hold, up to 1.7e308")
+            raise BadDeclaration(
+                "bounds must be numbers that a double can hold, at most 1.7e308 either way"
+            )
         grain = positive("step", step) if step is not None else finest_step(least, most)
         if step is not None and most > least and not 1 <= (most - least) / grain <= LARGEST:
             raise BadDeclaration(
@@ -98,11 +100,14 @@ class Category:
     values: tuple[str | None, ...]
 
     def __init__(self, values: Iterable[str | None]) -> None:
-        listed = () if isinstance(values, str) else tuple(values)
+        is_list = isinstance(values, Iterable) and not isinstance(values, str)
+        listed = tuple(values) if is_list else ()
         if not listed or not all(value is None or isinstance(value, str) for value in listed):
             raise BadDeclaration(f"values must be a list of at least one text, got {values!r}")
         if len(set(listed)) != len(listed):
-            raise BadDeclaration("values must differ from each other, got one twice")
+            raise BadDeclaration(
+                "values must differ from each other, got one twice; list each once"
+            )
         object.__setattr__(self, "values", listed)
 
 

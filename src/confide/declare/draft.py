@@ -38,12 +38,15 @@ TABLE: Final = """
 source = {source}
 # unit = {unit} {whom}
 #                            # "ROW" when every row is another person. It is who is protected: two
-#                            # numbers for one person would be two people. Take its line below away
+#                            # numbers for one person would be two people. {line}
 # max_rows_per_unit = 1      # how many rows of one person count in an answer; the rest is cut
+#                            # Does nobody have more than one? Add unique = true, and none is cut
 # max_groups_per_unit = 1    # and in how many of its groups; less means less noise
 
 [tables.{name}.columns]
 """
+KEPT: Final = "Take its line below away"
+LEFT_OUT: Final = "It has no line below"
 GUESSED: Final = "# These types are guessed from the first rows; you know better.\n"
 NAMED: Final = "# the column that tells whom a row is about; or"
 SOUGHT: Final = "# to judge by its name, the column that tells whom a row is about; or"
@@ -55,6 +58,8 @@ LINES: Final[dict[Kind | None, str]] = {
     Kind.TEXT: '{name} = {{ type = "text" }}  # or {{ type = "category", values = ["A", "B"] }}',
     None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool or date',
 }
+WORDED: Final = '  # or { type = "category", values = ["No", "Yes"] }'
+"""What a flag may be as well that was written as words."""
 WORDS: Final = (
     "person|patient|user|customer|client|member|subject|respondent|participant|student|employee"
 )
@@ -110,7 +115,10 @@ def _draft_table(table: DraftTable) -> str:
     unit = guess_unit(list(table.columns))
     whom = NAMED if unit is None else SOUGHT
     shown = _quote(unit or "COLUMN").ljust(19)
-    head = TABLE.format(name=table.name, source=_quote(table.source), unit=shown, whom=whom)
+    line = KEPT if unit is None else LEFT_OUT
+    head = TABLE.format(
+        name=table.name, source=_quote(table.source), unit=shown, whom=whom, line=line
+    )
     lines = [
         _draft_column(name, kind, is_guessed=table.is_guessed)
         for name, kind in table.columns.items()
@@ -123,6 +131,8 @@ def _draft_column(name: str, kind: Kind | None, *, is_guessed: bool) -> str:
     if not NAME.match(name):
         return f"# {name!a} cannot be declared: rename it to letters, digits and underscores"
     line = LINES[kind].format(name=name)
+    if is_guessed and kind is Kind.BOOL:
+        line += WORDED
     return f"# {line}" if is_guessed and not line.startswith("#") else line
 
 

@@ -138,7 +138,10 @@ class Limits:
                 raise BadDeclaration(_bad_name(scope, name))
             if name and known and name not in known:
                 listed = ", ".join(sorted(known))
-                raise BadDeclaration(f"nobody declared the {scope} {name!r}; declared: {listed}")
+                raise BadDeclaration(
+                    f"nobody declared the {scope} {name!r}; declared: {listed}; add "
+                    f"[{scope}s.{_bare(name)}] to confide.toml"
+                )
 
     def rules(self, analyst: str, purpose: str) -> list[Rule]:
         """Return every bound that a charge of this analyst for this purpose must keep."""
@@ -193,6 +196,15 @@ def _read_limits(scope: str, given: Mapping[str, Number | Share | Limit]) -> Map
 
 def _by_name(windows: Mapping[Window, Share]) -> dict[str, Share]:
     return {window.value: share for window, share in windows.items()}
+
+
+def _bare(name: str) -> str:
+    """Return a name as a key of TOML.
+
+    >>> _bare("bob"), _bare("bob@clinic.org")
+    ('bob', '"bob@clinic.org"')
+    """
+    return f'"{name}"' if {".", "@"} & set(name) else name
 
 
 def _bad_name(scope: str, name: object) -> str:

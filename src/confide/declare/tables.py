@@ -123,5 +123,8 @@ def _read_columns(columns: object) -> Mapping[str, Column]:
                 f"column {name!r} must be Int, Float, Category, Text, Bool or Date, got {column!r}"
             )
     if len({name.lower() for name in columns}) != len(columns):
-        raise BadDeclaration("columns must differ by more than upper and lower case")
+        raise BadDeclaration(
+            "columns must differ by more than capitals, got two alike; rename one, also in the "
+            "source"
+        )
     return MappingProxyType(dict(columns))

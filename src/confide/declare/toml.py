@@ -76,7 +76,7 @@ def read_toml(path: str | Path) -> Declaration:
             f"{file} cannot be read ({reason}); write one, or let `confide init DATA` draft it"
         ) from error
     except UnicodeDecodeError as error:
-        raise BadDeclaration(f"{file} must be text in UTF-8") from error
+        raise BadDeclaration(f"{file} must be text in UTF-8; save it so in your editor") from error
     return parse_toml(content, name=str(file), folder=file.resolve().parent)
 
 

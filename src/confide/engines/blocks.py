@@ -132,15 +132,19 @@ def compute_blocks(
     columns = {name: _plain(np.asarray(found[name])) for name in reading.columns}
     size = len(next(iter(columns.values())))
     if BLOCK in found:
-        places = np.asarray(found[BLOCK]).astype(np.int64)
+        places = np.asarray(found[BLOCK]).astype(np.int32)
     else:
-        places = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int64)
+        places = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int32)
     order = np.lexsort([*map(_rank, columns.values()), places])
-    ends = np.searchsorted(places[order], np.arange(reading.blocks + 1))
-    rows = Block(columns).take(order)
-    parts = [_scatter(rows.take(slice(first, last))) for first, last in pairwise(ends.tolist())]
+    ends = np.searchsorted(places, np.arange(reading.blocks + 1), sorter=order)
+    rows = Block(columns)
+
+    def compute(span: tuple[int, int]) -> list[float]:
+        # Blocks are copied when their turn comes, so that all rows are in memory once.
+        return _compute(estimator, _scatter(rows.take(order[slice(*span)])), outputs)
+
     with ThreadPoolExecutor(WORKERS) as pool:
-        results = list(pool.map(lambda part: _compute(estimator, part, outputs), parts))
+        results = list(pool.map(compute, pairwise(ends.tolist())))
     return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import duckdb
 
 from confide.declare.draft import name_table
-from confide.engines.shapes import READERS, Shape, find_shape
+from confide.engines.shapes import READERS, Shape, find_shape, is_row
 from confide.errors import BadDeclaration
 
 __all__ = ["Converted", "Copy", "convert_csv", "plain_names"]
@@ -65,11 +65,15 @@ def convert_csv(path: Path, target: Path) -> Copy:
             raise BadDeclaration(
                 f"{path.name!r} has no first line with the names of its columns; add one"
             )
+        if is_row(titles):
+            raise BadDeclaration(
+                f"the first line of {path.name!r} looks like a row; add a line of names above it"
+            )
         sheet = _Sheet(len(titles))
         sample = list(sheet.fit(islice(rows, ROWS)))
         shapes = [find_shape([row[place] for row in sample]) for place in range(len(titles))]
         # Privacy: the rows lie in the folder of the copy for a moment, readable to its writer
-        # alone, and are removed with it.
+        # alone, and are removed with it; so are those for which DuckDB has no memory.
         with TemporaryDirectory(dir=target.parent, prefix=".confide-") as folder:
             plain = Path(folder) / "rows.csv"
             with plain.open("x", encoding="utf-8", newline="") as file:
@@ -163,6 +167,7 @@ def _write(
     read = [f'{reader} AS "{name}"' for name, reader in named]
     lost = [f"COUNT(*) FILTER ({HELD.format(name)} AND {reader} IS NULL)" for name, reader in named]
     with duckdb.connect(":memory:") as connection:
+        connection.execute("SET temp_directory = $folder", {"folder": str(plain.parent)})
         rows = f"SELECT {', '.join(read)} FROM {cells}"  # noqa: S608  # plain names alone
         _run(connection, f"COPY ({rows}) TO $2 (FORMAT parquet)", [str(plain), str(target)])
         counts = f"SELECT {', '.join(lost)} FROM {cells}"  # noqa: S608  # plain names alone

@@ -84,22 +84,22 @@ def _large_units(heights: sql.Select, most: int) -> sql.Select:
 
     Claim: a unit has ``most`` or more marks below its bound, no two of one level.
     Why:   the bound is the least mark past the level of the ``most``-th lowest bit. x & (x - 1) is
-           x without its lowest bit, so after ``most`` - 1 times that bit is the lowest of x; and
-           XOR of x and x - 1 has this bit and all below it, as many as there are levels up to it.
+           x without its lowest bit, so after ``most`` - 1 times that bit is the lowest of x, and x
+           is 0 if there is none; and XOR of x and x - 1 has this bit and all below it, as many as
+           there are levels up to it.
     """
-    levels = call("BIT_OR", level_of())
-    units = select([unit_column(), label(levels, FOUND)], nested(heights, MARKED))
+    levels = label(call("BIT_OR", level_of()), FOUND)
+    units = select([unit_column(), levels], nested(heights, MARKED))
     units.set("where", sql.Where(this=rarer_than(most + MORE_LEVELS)))
     units.set("group", sql.Group(expressions=[unit_column()]))
-    enough = sql.GTE(this=call("BIT_COUNT", levels.copy()), expression=number(most))
-    units.set("having", sql.Having(this=enough))
     below = sql.Paren(this=sql.Sub(this=column(FOUND), expression=number(1)))
     for _ in range(most - 1):
         others = sql.BitwiseAnd(this=column(FOUND), expression=below.copy())
         units = select([unit_column(), label(others, FOUND)], nested(units, FOUND))
     past = call("BIT_COUNT", sql.BitwiseXor(this=column(FOUND), expression=below))
     bound = sql.Mul(this=cast(past, "BIGINT"), expression=number(2**LEVEL_BITS))
-    return select([unit_column(), label(bound, BOUND)], nested(units, FOUND))
+    large = select([unit_column(), label(bound, BOUND)], nested(units, FOUND))
+    return large.where(sql.NEQ(this=column(FOUND), expression=number(0)), copy=False)
 
 
 def _near_rows(marked: sql.Select, units: sql.Select) -> sql.Select:

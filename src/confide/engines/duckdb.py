@@ -1,22 +1,23 @@
 """DuckDB, embedded: the default engine."""
 
-import os
-import shutil
-import tempfile
 import threading
-import weakref
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Kind, PublicTable, Table
+from confide.engines.duckdb_patience import TIMEOUT, WATCHER, read_timeout
+from confide.engines.duckdb_spelling import write_duckdb
 from confide.engines.engine import Columns, Rows, SqlEngine
 from confide.engines.expressions import Sql, call, cast, try_cast
+from confide.engines.fits import see_fit
 from confide.engines.fragments import column, one_zero, without_nan
-from confide.engines.public import TableFacts, kinds_of, types_of
+from confide.engines.memory import Memory
+from confide.engines.public import TableFacts, kinds_of, plain_type, types_of
 from confide.engines.uniqueness import count_units, list_unique, say_not_unique
 from confide.engines.views import (
     name_lists,
@@ -47,14 +48,26 @@ UNITS: Final = {
     *("TIMESTAMP WITH TIME ZONE", '"NULL"'),
 }
 """Types of units: equal values of these have one text."""
+FITTING: Final[dict[str, Kind]] = {
+    **dict.fromkeys((*WHOLE, *FLOATS, "UBIGINT", "HUGEINT", "UHUGEINT"), Kind.FLOAT),
+    **dict.fromkeys(("DECIMAL", "BIT", "BIGNUM"), Kind.FLOAT),
+    **dict.fromkeys(("VARCHAR", "ENUM", "JSON", "VARIANT", '"NULL"'), Kind.TEXT),
+    "BOOLEAN": Kind.BOOL,
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), Kind.DATE),
+    **dict.fromkeys(("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), Kind.DATE),
+}
+"""What casts find in a type, if anything: of all others only the text can be read."""
+T = TypeVar("T")
 MOST_PARSED: Final = 256
 FASTER: Final = {
     # Groups whose keys have so many bits together are counted by place, without hashing: 2 MB.
     "perfect_ht_threshold": 18,
     # Files are on this machine, whose system reads ahead; to copy columns in advance takes longer.
     "disable_parquet_prefetching": "true",
+    # The first rows of each unit in a heap take longer than in a window, and cannot leave memory.
+    "disabled_optimizers": "'top_n_window_elimination'",
 }
-"""Settings that change how long a statement takes, and nothing else."""
+"""Settings that change what time and memory a statement takes, and nothing else."""
 
 
 class DuckDB(SqlEngine):
@@ -67,15 +80,18 @@ class DuckDB(SqlEngine):
 
     failures = (duckdb.Error,)
     advice = (
-        (duckdb.IOException, "a file cannot be read; open the declaration again"),
-        (duckdb.PermissionException, "a file is gone; open the declaration again"),
+        (duckdb.IOException, "a file cannot be read or a disk is full; open the declaration again"),
+        (duckdb.PermissionException, "a file is gone or forbidden; open the declaration again"),
+        (duckdb.InvalidInputException, "a file is damaged, or was cut short"),
         (duckdb.OutOfMemoryException, "there is not enough memory"),
+        (duckdb.InterruptException, f"stopped, or slower than {TIMEOUT} allows"),
         (duckdb.BinderException, "a file has other columns by now; open the declaration again"),
     )
     is_narrow = True
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
+        self._seconds = read_timeout()
         self._lock = threading.Lock()
         self._connection = duckdb.connect(":memory:")
         # Long statements take a millisecond or two to parse, so those that come again are kept.
@@ -83,9 +99,7 @@ class DuckDB(SqlEngine):
         self._connection.execute("SET TimeZone = 'UTC'")  # a moment's day must not depend on where
         for setting, value in FASTER.items():
             self._connection.execute(f"SET {setting} = {value}")
-        folder = _make_folder()
-        self._connection.execute("SET temp_directory = $folder", {"folder": folder})
-        self._ending = weakref.finalize(self, _remove_folder, folder, os.getpid())
+        self._memory = Memory(self._connection)
         self._views: dict[str, sql.Select] = {}
         self._lists: dict[tuple[str, ...], str] = {}
         kinds: dict[str, dict[str, Kind]] = {}
@@ -105,21 +119,26 @@ class DuckDB(SqlEngine):
     def _write(self, select: sql.Select) -> str:
         unfold_views(select, self._views)
         name_lists(select, self._lists)
-        return select.sql("duckdb", copy=False)
+        return write_duckdb(select)
 
     def _rows(self, statement: str) -> Rows:
-        with self._lock:
-            return self._connection.execute(self._parse(statement)[0]).fetchall()
+        return self._fetch(lambda: self._execute(statement).fetchall())
 
     def _columns(self, statement: str) -> Columns:
-        with self._lock:
-            return self._connection.execute(self._parse(statement)[0]).fetchnumpy()
+        return self._fetch(lambda: self._execute(statement).fetchnumpy())
+
+    def _fetch(self, fetch: Callable[[], T]) -> T:
+        with self._lock, WATCHER.watched(self._connection, self._seconds):
+            return self._memory.run(fetch)
+
+    def _execute(self, statement: str) -> duckdb.DuckDBPyConnection:
+        return self._connection.execute(self._parse(statement)[0])
 
     def close(self) -> None:
         """End the connection; nothing can be read afterwards."""
         with self._lock:
             self._connection.close()
-        self._ending()
+        self._memory.remove()
 
     def _open(self, table: Table | PublicTable) -> None:
         """Make a source readable under its raw name.
@@ -163,7 +182,7 @@ class DuckDB(SqlEngine):
             if isinstance(table.unit, str)
         }
         for name, found in types.items():
-            if found.split("(")[0] not in UNITS:
+            if plain_type(found) not in UNITS:
                 raise BadDeclaration(
                     f"unit of table {name!r} is of type {found}, which may write one value in "
                     "several ways; name a column of whole numbers or of texts"
@@ -179,7 +198,10 @@ class DuckDB(SqlEngine):
 
     def _show(self, table: Table, unit: Sql | None) -> None:
         try:
-            types_of(self._connection, raw_name(table.name), table.columns)  # all are there
+            types = types_of(self._connection, raw_name(table.name), table.columns)
+            for name, declared in table.columns.items():
+                stored_as = FITTING.get(plain_type(types[name]))
+                see_fit(table.name, name, declared, types[name], stored_as)
             stored = kinds_of(self._connection, raw_name(table.name))
             self._name_lists(table)
             self._view(table.name, view_of_private(table, raw_name(table.name), unit, stored))
@@ -205,7 +227,8 @@ class DuckDB(SqlEngine):
 
     def _create(self, name: str, rows: sql.Select, *, kind: str = "VIEW") -> None:
         made = sql.Create(this=sql.table_(name, quoted=True), kind=kind, expression=rows)
-        self._connection.execute(made.sql("duckdb"))
+        text = made.sql("duckdb")
+        self._memory.run(lambda: self._connection.execute(text))
 
     def _check_unique(self, table: Table) -> None:
         """See that a unit declared unique is."""
@@ -221,21 +244,9 @@ class DuckDB(SqlEngine):
         files = [str(Path(file).resolve()) for file in sources if isinstance(file, str | Path)]
         self._connection.execute("SET allowed_paths = $files", {"files": files})
         self._connection.execute("SET enable_external_access = false")
+        # Privacy: of the settings the limit of memory alone may change, which changes no answer.
+        self._connection.execute("SET allowed_configs = ['memory_limit']")
         self._connection.execute("SET lock_configuration = true")
-
-
-def _make_folder() -> str:
-    """Return a new folder for the user of this process alone, or no name if there can be none."""
-    try:
-        return tempfile.mkdtemp(prefix="confide-")
-    except OSError:
-        return ""
-
-
-def _remove_folder(folder: str, process: int) -> None:
-    """Remove a folder, unless it is that of a process from which this one was forked."""
-    if folder and os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:

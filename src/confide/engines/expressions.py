@@ -5,15 +5,15 @@ Doubles stay finite: whatever could become infinite or NaN turns into NULL. Noth
 analyst's text is used; literals are built as literals.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.plan.ranges import Range, Ranges, range_of
+from confide.plan.ranges import Finder, Range, Ranges
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
@@ -96,17 +96,26 @@ def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
 
 @dataclass(frozen=True, slots=True)
 class Emitter:
-    """Writes expressions over columns whose ranges are known."""
+    """Writes expressions over columns whose ranges are known.
+
+    Those in ``named`` were computed before, and are columns by these names. Of them, calls give
+    reals.
+    """
 
     ranges: Ranges
+    named: Mapping[Expression, str] = field(default_factory=dict)
+    finder: Finder = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "finder", Finder(self.ranges))
 
     def emit(self, expression: Expression) -> Sql:
         """Return the engine's form of a row expression."""
+        if expression in self.named:
+            return self._column(expression, self.named[expression])
         match expression:
-            case Column(table=table, name=name, kind=kind):
-                found = sql.column(name, table=table, quoted=True)
-                is_sure = kind is not Kind.INT or _is_safe(self.ranges[table, name])
-                return typed(found, kind) if is_sure else found
+            case Column(table=table, name=name):
+                return self._column(expression, name, table)
             case Literal(value=bool() | None):
                 return literal(expression.value)
             case Literal(value=int(value)):
@@ -118,8 +127,13 @@ class Emitter:
             case Key() | Aggregate():
                 raise TypeError("keys and aggregates are not row expressions")
 
+    def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:
+        found = sql.column(name, table=table, quoted=True)
+        is_sure = expression.kind is not Kind.INT or _is_safe(self.finder.find(expression))
+        return typed(found, expression.kind) if is_sure else found
+
     def _call(self, whole: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
-        found = range_of(whole, self.ranges)
+        found = self.finder.find(whole)
         as_doubles = whole.kind is Kind.FLOAT or not _is_safe(found)
         parts = [self.emit(argument) for argument in arguments]
         if function in PLACES:
@@ -131,6 +145,9 @@ class Emitter:
                 count = 1 if function is F.ROUND else len(parts)
                 parts[:count] = [_as_double(part) for part in parts[:count]]
             result: Sql = sql.Paren(this=ARITHMETIC[function](*parts))
+            result = (
+                typed(result, Kind.FLOAT) if as_doubles and function is not F.MODULO else result
+            )
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
 
@@ -237,7 +254,10 @@ def _within(parts: Args) -> Sql:
 
 
 def _as_double(part: Sql) -> Sql:
-    return cast(part, "DOUBLE")
+    """Return a number as a double; what says that it is one is left as it is."""
+    known = part.to if isinstance(part, sql.Cast) else part.type
+    is_double = known is not None and known.this is NAMED["DOUBLE"]
+    return part if is_double else cast(part, "DOUBLE")
 
 
 def _to_whole(name: str) -> Callable[[Args], Sql]:

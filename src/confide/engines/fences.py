@@ -8,6 +8,7 @@ skipped: then only one process reads the table.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from sqlglot import expressions as sql
@@ -20,24 +21,29 @@ HEAVY: Final = 12
 """From so many nodes on, an expression is not computed twice."""
 
 Weights = Mapping[str, int]
+Views = Mapping[str, sql.Select]
+NO_VIEWS: Final[Views] = MappingProxyType({})
 WHOLE: Final = ("group", "having", "distinct", "limit", "offset")
 """What a selection has that no planner dissolves."""
 
 
-def add_fences(select: sql.Select) -> Weights:
+def add_fences(select: sql.Select, views: Views = NO_VIEWS) -> Weights:
     """Fence off each nested selection of which some heavy expression is named more than once.
 
-    Returns how many nodes stand behind each name that the selection shows.
+    ``views`` are selections that tables are the names of. Returns how many nodes stand behind each
+    name that the selection shows.
     """
     for part in select.ctes:
         if isinstance(part.this, sql.Select):
-            add_fences(part.this)
+            add_fences(part.this, views)
     start = select.args.get("from_")
     inner = start.this if start is not None else None
     behind: Weights = {}
     for source in (inner, *(join.this for join in select.args.get("joins") or ())):
         if isinstance(source, sql.Subquery):
-            behind = {**behind, **_enter(select, source)}
+            behind = {**behind, **_enter(select, source, views)}
+        elif isinstance(source, sql.Table) and source.name in views:
+            behind = {**behind, **_look_ups(views[source.name])}
     if any(select.args.get(key) for key in WHOLE) or select.find(sql.Window, sql.AggFunc):
         return {}
     weights = dict(behind) if select.is_star else {}
@@ -49,11 +55,24 @@ def add_fences(select: sql.Select) -> Weights:
     return weights
 
 
-def _enter(select: sql.Select, source: sql.Subquery) -> Weights:
+def _look_ups(view: sql.Select) -> Weights:
+    """Return the columns of a view that are looked up in a long list, which is what costs most.
+
+    What else a view computes is cheaper than a fence.
+    """
+    weights = {shown.alias: len(_longest_list(shown)) for shown in view.expressions}
+    return {name: length for name, length in weights.items() if length >= HEAVY}
+
+
+def _longest_list(shown: Sql) -> list[Sql]:
+    return max((found.expressions for found in shown.find_all(sql.In)), key=len, default=[])
+
+
+def _enter(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
     inner = source.this
     if not isinstance(inner, sql.Select):
         return {}
-    weights = add_fences(inner)
+    weights = add_fences(inner, views)
     named = [node.name for node in _own_columns(select)]
     if any(weight >= HEAVY and named.count(name) > 1 for name, weight in weights.items()):
         inner.set("offset", sql.Offset(expression=sql.Literal.string("0")))

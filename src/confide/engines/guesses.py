@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from confide.declare import Kind
-from confide.engines.shapes import Shape, find_shape
+from confide.engines.shapes import Shape, find_shape, is_row
 from confide.errors import BadDeclaration
 
 __all__ = ["KINDS", "guess_shapes", "say_conversion"]
@@ -58,6 +58,10 @@ def guess_shapes(path: Path) -> dict[str, Shape]:
         raise BadDeclaration(
             f"{path.name!r} has no first line with the names of its columns; add one, or name a "
             "Parquet file"
+        )
+    if is_row(names):
+        raise BadDeclaration(
+            f"the first line of {path.name!r} looks like a row; add a line of names above it"
         )
     lower = [name.lower() for name in names]
     twice = next((name for name in names if lower.count(name.lower()) > 1), None)

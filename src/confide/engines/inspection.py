@@ -4,7 +4,9 @@
 # on the path of a question calls anything here.
 """
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,6 +32,8 @@ from confide.declare import (
 from confide.engines.duckdb import CSV_RULES, csv_options
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
 from confide.engines.fragments import column, is_known, label, table, without_nan
+from confide.engines.guesses import say_conversion
+from confide.engines.memory import make_folder, remove_folder
 from confide.engines.opening import Home, home_of, open_engine
 from confide.errors import BadDeclaration
 
@@ -69,7 +73,7 @@ class _Stored:
 
 def read_schema(source: str | Path) -> dict[str, Kind | None]:
     """Return the columns of a Parquet file and their kinds, from its schema alone."""
-    with duckdb.connect(":memory:") as connection:
+    with _connect() as connection:
         stored = _open(connection, Path(source).name, source)
     return {column.name: column.kind for column in stored}
 
@@ -81,8 +85,9 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
     """
     if home_of(declared.source) is not Home.FILES:
         return _inspect_elsewhere(declared)
-    with duckdb.connect(":memory:") as connection:
+    with _connect() as connection:
         try:
+            _check_presence(declared.source)
             stored = _open(connection, declared.name, declared.source)
             if isinstance(declared, PublicTable):
                 return []
@@ -93,6 +98,22 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
         except (BadDeclaration, duckdb.Error) as error:
             return [Finding(declared.name, "", str(error), is_problem=True)]
     return sorted(found, key=lambda finding: not finding.is_problem)
+
+
+@contextmanager
+def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Lend a connection.
+
+    # Privacy: rows for which there is no memory go into a folder that only this process's user can
+    # read, and not beside the declaration; it is removed in the end.
+    """
+    folder = make_folder()
+    try:
+        with duckdb.connect(":memory:") as connection:
+            connection.execute("SET temp_directory = $folder", {"folder": folder})
+            yield connection
+    finally:
+        remove_folder(folder, os.getpid())
 
 
 def _inspect_elsewhere(declared: Table | PublicTable) -> list[Finding]:
@@ -106,6 +127,17 @@ def _inspect_elsewhere(declared: Table | PublicTable) -> list[Finding]:
     return []
 
 
+def _check_presence(source: Any) -> None:
+    """Refuse a file that is not there; a pattern may stand for several."""
+    if not isinstance(source, str | Path) or set("*?[") & set(str(source)):
+        return
+    path = Path(source)
+    if not path.exists():
+        near = path.is_relative_to(Path.cwd())
+        shown = path.relative_to(Path.cwd()) if near else path
+        raise BadDeclaration(f"there is no file {shown}; write its path as seen from confide.toml")
+
+
 def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
     """Make the source readable under one name and return its columns."""
     if isinstance(source, str | Path):
@@ -115,7 +147,8 @@ def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list
             connection.execute(view.sql("duckdb"))
         except duckdb.Error as error:
             reason = str(error).split("\n", maxsplit=1)[0]
-            rules = f"; {CSV_RULES}" if Path(source).suffix.lower() == ".csv" else ""
+            is_csv = Path(source).suffix.lower() == ".csv"
+            rules = f"; {CSV_RULES}" if is_csv else "; write the file anew"
             raise BadDeclaration(f"{name!r} cannot be read: {reason}{rules}") from error
     else:
         connection.register(RAW, source)
@@ -133,6 +166,11 @@ def _reader(name: str, path: Path) -> Sql:
             return call("READ_PARQUET", file)
         case ".csv":
             return call("READ_CSV", file, *csv_options(as_text=True))
+        case ".tsv" | ".tab" | ".txt":
+            raise BadDeclaration(
+                f"{name or str(path)!r} must be a .parquet or .csv file; make a copy once, and use "
+                f"that: {say_conversion(path)}"
+            )
         case _:
             raise BadDeclaration(
                 f"{name or str(path)!r} must be a .parquet or .csv file; name one, or a table of "
@@ -165,6 +203,8 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Fin
             continue
         if (found.kind, kind.kind) not in FITTING:
             message = f"is stored as {found.type}, declared {kind.kind}"
+            if found.kind is None:
+                message += "; leave it out, or store it as a plain type"
             yield Finding(declared.name, name, message, is_problem=found.kind is None)
 
 
@@ -197,11 +237,18 @@ def _check_values(
         if lost_count:
             share = _percent(lost_count, known)
             message = f"{share} of the values do not read as {kind.kind} and count as NULL"
-            is_most = 2 * lost_count > known and kind.kind in SPELLED
-            yield Finding(declared.name, name, message + (OTHERWISE if is_most else ""))
+            message += _advise(kind, is_most=2 * lost_count > known)
+            yield Finding(declared.name, name, message, is_problem=lost_count == known)
         if outside:
             fate = _fate_outside(kind)
             yield Finding(declared.name, name, f"{_percent(outside, known)} of the values {fate}")
+
+
+def _advise(declared: Column, *, is_most: bool) -> str:
+    """Return what to do about values that do not read as declared."""
+    if declared.kind is Kind.BOOL:
+        return "; declare a category with its values"
+    return OTHERWISE if is_most and declared.kind in SPELLED else ""
 
 
 def _check_units(
@@ -233,9 +280,10 @@ def _check_units(
             f"row{'s' if most > 1 else ''}"
         )
         message += (
-            "; unique = true cannot be kept"
+            "; unique = true cannot be kept: take it away, and raise max_rows_per_unit"
             if declared.unique
-            else f"; {_percent(cut, in_all)} of the rows never count"
+            else f"; {_percent(cut, in_all)} of the rows never count; raise max_rows_per_unit, or "
+            "accept that the rest is left out"
         )
         yield Finding(declared.name, declared.unit, message, is_problem=declared.unique)
 
@@ -273,7 +321,7 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
 
 def _fate_outside(declared: Column) -> str:
     if isinstance(declared, Category):
-        return "are not listed and count as NULL"
+        return "are not listed and count as NULL; add them to values (spaces and capitals count)"
     return "lie outside the bounds and are clipped"
 
 

@@ -41,6 +41,8 @@ LEVELS: Final = 48
 LEVEL_BITS: Final = 41
 """Of a mark's bits so many are below its level."""
 DIGEST: Final = "MD5_NUMBER"
+ENDS: Final = ((120, 255), (104, 255 << 8), (88, 255 << 16), (72, 127 << 24))
+"""How far a digest is shifted for each of its last bytes, from the last, and which bits are it."""
 BETWEEN, NOTHING = "\x1f", "\x1e"  # between texts, and for NULL
 
 
@@ -176,7 +178,7 @@ def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
             part = cast(value.copy() / size * number(float(2 ** (BITS - 1))), "BIGINT")
             found = [_fold(whole), _and(part, number(MASK))]
         case _:
-            found = [_text_digit(cast(value, "VARCHAR"))]
+            found = [_text_digit(value if kind is Kind.TEXT else cast(value, "VARCHAR"))]
     return found
 
 
@@ -202,17 +204,14 @@ def _text_digit(text: Sql) -> Sql:
     """Return the last 31 bits of the MD5 of a text's bytes.
 
     DuckDB takes the last byte for the foremost, so the last four change places. Its optimiser
-    computes the digest once; other engines write the whole of this, the only OR, in their own way.
+    computes the digest once; other engines write the whole OR, the only one, in their own way.
     """
-    digest = sql.BitwiseRightShift(this=call(DIGEST, text), expression=number(96))
-    word = cast(sql.Paren(this=digest), "BIGINT")
-    last = _left(_and(word, number(127)), 24)
-    third = _left(_and(word.copy(), number(255 << 8)), 8)
-    second = _and(_right(word.copy(), 8), number(255 << 8))
-    upper = sql.Add(this=sql.Add(this=last, expression=third), expression=second)
-    return sql.Paren(
-        this=sql.BitwiseOr(this=sql.Paren(this=upper), expression=_right(word.copy(), 24))
+    last, *others = (
+        _and(_right(call(DIGEST, text.copy()), right), number(bits)) for right, bits in ENDS
     )
+    upper = reduce(lambda left, right: sql.Add(this=left, expression=right), others)
+    word = sql.BitwiseOr(this=sql.Paren(this=upper), expression=last)
+    return cast(sql.Paren(this=word), "BIGINT")
 
 
 def digested(node: sql.BitwiseOr) -> Sql:

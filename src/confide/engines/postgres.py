@@ -11,10 +11,18 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import psycopg
 from sqlglot import expressions as sql
 
-from confide.declare import Catalog, Category, Column, Kind, PublicTable, Table, Text
+from confide.declare import Catalog, Column, Kind, PublicTable, Table
 from confide.engines.engine import Columns, Rows, SqlEngine, fail, name_columns
+from confide.engines.fits import see_fit
 from confide.engines.fragments import column, label
 from confide.engines.postgres_digits import look_up_digits, sort_by_numbers
+from confide.engines.postgres_sessions import (
+    GRACE,
+    check_server,
+    connect,
+    cut_off,
+    fix_settings,
+)
 from confide.engines.postgres_spelling import POSTGRESQL
 from confide.engines.postgres_types import Relation, Stored, find_relation, shape, shape_unit
 from confide.engines.public import TableFacts
@@ -24,26 +32,6 @@ from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
 
 __all__ = ["PostgreSQL", "read_columns"]
-
-OLDEST: Final = 170_000
-PATIENCE: Final = "10min"
-SETTINGS: Final[Mapping[str, str]] = {
-    "search_path": "pg_catalog, pg_temp",
-    "default_transaction_read_only": "on",
-    "client_encoding": "UTF8",
-    "TimeZone": "UTC",
-    "DateStyle": "ISO, YMD",
-    "IntervalStyle": "postgres",
-    "extra_float_digits": "1",
-    "bytea_output": "hex",
-    "standard_conforming_strings": "on",
-    "lc_monetary": "C",
-    "lc_numeric": "C",
-    "lc_time": "C",
-    "transform_null_equals": "off",
-    "jit": "off",
-}
-"""What a session must not leave to a role, a database or the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +105,15 @@ class PostgreSQL(SqlEngine):
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt, self._lock, self._depth = salt, threading.RLock(), 0
+        self._patience = GRACE
         sources = {table.name: Source.of(table.name, table.source) for table in catalog.tables}
         self._address = _only_address(sources)
         self._open: psycopg.Connection[Any] | None = None
         self._ending: weakref.finalize[Any, PostgreSQL] | None = None
         self._read_columns: dict[str, tuple[Relation, tuple[Stored, ...]]] = {}
         try:
-            with _connect(self._address) as connection:
-                _check_server(connection)
+            with connect(self._address) as connection:
+                check_server(connection)
                 found = {
                     name: find_relation(connection, name, source.table)
                     for name, source in sources.items()
@@ -194,7 +183,19 @@ class PostgreSQL(SqlEngine):
     def _cursor(self, statement: str, values: Sequence[str] = ()) -> "psycopg.Cursor[Any]":
         if self._open is None:
             raise psycopg.OperationalError("there is no connection")
-        return self._open.execute(statement.encode(), values or None)
+        with self._watched(self._open):
+            return self._open.execute(statement.encode(), values or None)
+
+    @contextmanager
+    def _watched(self, connection: "psycopg.Connection[Any]") -> Iterator[None]:
+        """Give up a connection whose server does not even end what takes too long."""
+        timer = threading.Timer(self._patience, cut_off, (connection,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @contextmanager
     def _session(self) -> Iterator[None]:
@@ -215,7 +216,8 @@ class PostgreSQL(SqlEngine):
         try:
             if self._open is None or self._open.closed:
                 self._open = self._connect()
-            self._check_types(self._open)
+            with self._watched(self._open):
+                self._check_types(self._open)
         except psycopg.OperationalError:
             if self._open is not None and not self._open.closed:
                 raise  # the server is there, but slow, or somebody holds a table
@@ -235,9 +237,9 @@ class PostgreSQL(SqlEngine):
 
     def _connect(self) -> "psycopg.Connection[Any]":
         """Return a new connection, which is closed with the engine at the latest."""
-        connection = _connect(self._address)
+        connection = connect(self._address)
         self._ending = weakref.finalize(self, connection.close)
-        _fix_settings(connection)
+        self._patience = fix_settings(connection) + GRACE
         return connection
 
     def _end(self) -> None:
@@ -298,18 +300,11 @@ def read_columns(source: str) -> dict[str, Kind | None]:
     """
     found = Source.of("visits", source)
     try:
-        with _connect(found.address) as connection:
+        with connect(found.address) as connection:
             relation = find_relation(connection, found.table, found.table)
     except psycopg.Error as error:
         raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
     return {stored.name: stored.kind for stored in relation.columns}
-
-
-def _connect(address: str) -> "psycopg.Connection[Any]":
-    connection = psycopg.connect(address, prepare_threshold=None)
-    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    connection.read_only = True
-    return connection
 
 
 def _only_address(sources: Mapping[str, Source]) -> str:
@@ -332,33 +327,10 @@ def _wanted(
         name: (relation.find(table.name, name), declared)
         for name, declared in table.columns.items()
     }
-    for name, (stored, declared) in wanted.items():
-        if stored.kind is None and not isinstance(declared, Text | Category):
-            raise BadDeclaration(
-                f"column {name!r} of {table.name!r} is stored as {stored.type}, which cannot be "
-                "read as declared; make a view that casts it, and name that as table="
-            )
+    for name, declared in table.columns.items():
+        stored = wanted[name][0]
+        see_fit(table.name, name, declared, stored.type, stored.fitting)
     return wanted
-
-
-def _check_server(connection: "psycopg.Connection[Any]") -> None:
-    version = connection.info.server_version
-    if version < OLDEST:
-        raise BadDeclaration(
-            f"PostgreSQL {OLDEST // 10_000} or newer is needed, this is {version // 10_000}"
-        )
-    encoding = connection.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
-        raise BadDeclaration(f"the database must be encoded in UTF8, this one is in {encoding}")
-
-
-def _fix_settings(connection: "psycopg.Connection[Any]") -> None:
-    for name, value in SETTINGS.items():
-        connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
-    found = connection.execute("SHOW statement_timeout").fetchone()
-    if found is not None and found[0] == "0":
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (PATIENCE,))
-    connection.commit()
 
 
 def _say(error: psycopg.Error) -> str:

@@ -71,6 +71,11 @@ class Stored:
         """Our word for its type; None where we have none."""
         return KINDS.get(self.base)
 
+    @property
+    def fitting(self) -> Kind | None:
+        """What casts find in it, if anything: the text of an identifier is no number, no day."""
+        return None if self.base == "uuid" else self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:

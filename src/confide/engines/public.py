@@ -14,7 +14,7 @@ from confide.engines.fragments import column, table
 from confide.errors import BadDeclaration
 from confide.plan import ANYTHING, Range
 
-__all__ = ["TableFacts", "kinds_of", "types_of"]
+__all__ = ["TableFacts", "kinds_of", "plain_type", "types_of"]
 
 KINDS: Final = (
     (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
@@ -34,9 +34,18 @@ def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]
     rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
     found = {}
     for name, engine_type, *_ in rows:
-        plain = str(engine_type).split("(")[0]
+        plain = plain_type(str(engine_type))
         found.update({str(name): kind for kind, names in KINDS if plain in names})
     return found
+
+
+def plain_type(said: str) -> str:
+    """Return a type of the engine without its parameters; a list stays one.
+
+    >>> plain_type("DECIMAL(10,2)"), plain_type("DECIMAL(10,2)[]")
+    ('DECIMAL', 'DECIMAL(10,2)[]')
+    """
+    return said if said.endswith("]") else said.split("(", maxsplit=1)[0]
 
 
 def types_of(

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["READERS", "Shape", "find_shape"]
+__all__ = ["READERS", "Shape", "find_shape", "is_row"]
 
 NEARLY_ALL: Final = 0.95
+ODD_FLAGS: Final = 1
+"""Cells of a column of flags that may read otherwise; two such are words of a third meaning."""
 
 
 class Shape(StrEnum):
@@ -52,9 +54,21 @@ def find_shape(cells: Sequence[str]) -> Shape:
     if not held:
         return Shape.EMPTY
     for shape, pattern in READ:
-        if sum(pattern.fullmatch(cell) is not None for cell in held) >= NEARLY_ALL * len(held):
+        odd = sum(pattern.fullmatch(cell) is None for cell in held)
+        if odd <= (1 - NEARLY_ALL) * len(held) and (shape is not Shape.BOOL or odd <= ODD_FLAGS):
             return shape
     return Shape.TEXT
+
+
+def is_row(titles: Sequence[str]) -> bool:
+    """Tell whether a first line looks like a row: all that it holds are numbers or dates.
+
+    >>> is_row(["1", "2.5", ""]), is_row(["person", "2024"]), is_row(["", ""])
+    (True, False, False)
+    """
+    held = [title for title in titles if title.strip()]
+    names = (Shape.BOOL, Shape.TEXT)  # y and n are short names
+    return bool(held) and all(find_shape([title]) not in names for title in held)
 
 
 def _cast(kind: str) -> Callable[[str], str]:

@@ -8,6 +8,7 @@ import contextlib
 import weakref
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 
@@ -16,9 +17,18 @@ from sqlglot import expressions as sql
 from confide.declare import Catalog, Kind, PublicTable, Table
 from confide.engines.engine import Columns, Rows, SqlEngine, fail, name_columns
 from confide.engines.expressions import Sql, call
+from confide.engines.fits import see_fit
 from confide.engines.fragments import column, label, table
 from confide.engines.public import TableFacts
 from confide.engines.shortcuts import send_large_units
+from confide.engines.spark_patience import (
+    SHORT,
+    TIMEOUT,
+    Patience,
+    is_connected,
+    name_failure,
+    retry_less,
+)
 from confide.engines.spark_sources import Place, can_read_twice, find_place, open_session
 from confide.engines.spark_spelling import SPARK, spark_cast
 from confide.engines.uniqueness import count_units, list_unique, say_not_unique
@@ -45,8 +55,9 @@ KINDS: Final = {
 }
 CHANGED: Final = "a public table was changed; open the declaration again"
 NOT_UNIQUE: Final = "a unit declared unique has several rows by now; open the declaration again"
-CONNECT: Final = "pyspark.sql.connect."
 BINARY: Final = "UTF8_BINARY"
+GONE: Final = ("Connection", "BrokenPipe", "Network", "INVALID_HANDLE", "Grpc")
+"""Words in the names of failures after which Spark is not there any more."""
 TIMES: Final = ("timestamp", "timestamp_ntz")
 TYPES: Final = {
     Kind.INT: "BIGINT",
@@ -55,6 +66,15 @@ TYPES: Final = {
     Kind.BOOL: "BOOLEAN",
     Kind.DATE: "DATE",
 }
+ADVICE: Final = (
+    ("TableAltered", "a table was altered since it was opened; open the declaration again"),
+    ("TimeoutError", f"slower than {TIMEOUT} allows, or Spark stands still"),
+    ("FAILED_READ_FILE", "a file is gone, may not be read, was cut short, or has other types"),
+    *((word, "Spark cannot be reached, or its session has ended") for word in GONE),
+    ("NOT_FOUND", "a declared table or column is gone"),
+    ("OutOfMemory", "Spark has no memory left"),
+)
+"""What to tell the owner, by the first word that stands in the name of a failure."""
 Raw = dict[str, tuple[Kind, Sql]]
 
 
@@ -71,10 +91,6 @@ class Spark(SqlEngine):
 
     # Privacy: the driver raises errors of many kinds, and none of them may reach an analyst.
     failures = (Exception,)
-    advice = (
-        (TableAltered, "a table was altered since it was opened; open the declaration again"),
-        (ConnectionError, "Spark cannot be reached, or its session has ended"),
-    )
     facts: TableFacts
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
@@ -82,9 +98,10 @@ class Spark(SqlEngine):
         self._tables: dict[str, Any] = {}
         self._light: set[str] = set()
         places = {table.name: find_place(table) for table in catalog.tables}
-        self._spark = _own_session(places)
+        self._patience = _own_session(places)
+        self._spark = self._patience.session
         self._shared: list[str] = []
-        self._is_connected = type(self._spark).__module__.startswith(CONNECT)
+        self._is_connected = is_connected(self._spark)
         if not self._is_connected:
             # Over the network this would wait for a server that has gone; `close` is for that.
             weakref.finalize(self, _forget, self._spark, self._shared).atexit = False
@@ -112,6 +129,9 @@ class Spark(SqlEngine):
     def close(self) -> None:
         """Forget the views; the owner's session goes on."""
         _forget(self._spark, self._shared)
+        if self._is_connected:
+            with contextlib.suppress(Exception):
+                self._spark.client.close()
 
     def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
         """Return a statement that reads a small source twice, to sort less of it.
@@ -127,13 +147,16 @@ class Spark(SqlEngine):
         return SPARK.write(_apart(select))
 
     def _rows(self, statement: str) -> Rows:
-        self._see_unaltered()
-        return [tuple(row) for row in self._spark.sql(statement).collect()]
+        return self._patience.wait(lambda: self._run(statement)[1])
 
     def _columns(self, statement: str) -> Columns:
+        return name_columns(*self._patience.wait(lambda: self._run(statement)))
+
+    def _run(self, statement: str) -> tuple[list[str], Rows]:
+        """Return the names of columns and the rows that a statement gives."""
         self._see_unaltered()
         found = self._spark.sql(statement)
-        return name_columns(found.columns, [tuple(row) for row in found.collect()])
+        return found.columns, [tuple(row) for row in found.collect()]
 
     def _see_unaltered(self) -> None:
         """Raise an error if a table has other columns than when it was opened."""
@@ -210,12 +233,15 @@ class Spark(SqlEngine):
         if rows != units:
             raise say_not_unique(declared)
 
-    def _name(self, error: Exception) -> str:
-        """Return the kind of an error, and the table or the condition that is named beside it."""
-        find = getattr(error, "getCondition", None)
-        condition = find() if callable(find) else None
-        said = str(error) if isinstance(error, TableAltered) else condition
-        return f"{type(error).__name__} ({said})" if said else type(error).__name__
+    def _explain(self, error: Exception) -> str:
+        """Return what happened and what to do about it; errors of Spark are known by their names.
+
+        Their types are those of packages that are there only with Spark.
+        """
+        is_altered = isinstance(error, TableAltered)
+        named = f"TableAltered ({error})" if is_altered else name_failure(error, self._patience)
+        said = next((text for word, text in ADVICE if word in named), "")
+        return f"{named}: {said}" if said else named
 
 
 def _apart(select: sql.Select) -> sql.Select:
@@ -228,14 +254,17 @@ def _apart(select: sql.Select) -> sql.Select:
     return select
 
 
-def _own_session(places: Mapping[str, Place]) -> Any:
-    session = open_session(places)
+def _own_session(places: Mapping[str, Place]) -> Patience:
+    """Return a session of our own, with how long it may take."""
+    owner = session = open_session(places)
     if not any(place.cluster.startswith("sc://") for place in places.values()):
         session = session.newSession()  # what is opened by such an address is our own already
     with _ended_on_error(session), _blamed(*places):
+        if is_connected(session):
+            retry_less(session)
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
-    return session
+        return Patience.of(owner, session)
 
 
 @contextlib.contextmanager
@@ -248,7 +277,7 @@ def _ended_on_error(session: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if type(session).__module__.startswith(CONNECT):
+        if is_connected(session):
             with contextlib.suppress(Exception):
                 session.client.close()
         raise
@@ -266,9 +295,11 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
     """Return the declared columns, each in one of the five types that questions know."""
     raw: Raw = {}
     for name, one in declared.columns.items():
-        raw[name] = _read_column(
-            declared.name, name, _type_of(declared.name, name, types), one.kind
-        )
+        stored = _type_of(declared.name, name, types)
+        raw[name] = _read_column(declared.name, name, stored, one.kind)
+        said = stored.simpleString()
+        found = Kind.DATE if stored.typeName() in TIMES else KINDS[stored.typeName()]
+        see_fit(declared.name, name, one, said, found)
     if isinstance(declared.unit, str):
         raw[declared.unit] = _read_unit(declared, _type_of(declared.name, declared.unit, types))
     return raw
@@ -285,7 +316,7 @@ def _read_column(source: str, name: str, stored: Any, wanted: Kind) -> tuple[Kin
     else:
         raise BadDeclaration(
             f"column {name!r} of {source!r} holds {stored.simpleString()}, which confide cannot "
-            f"read; leave it out, or make a view of numbers, texts, truths and days"
+            f"read as {wanted}; leave it out, or make a view of numbers, texts, truths and days"
         )
     if said == "decimal" and wanted is Kind.INT:
         # Halves go away from zero as long as it is a decimal, and to even numbers afterwards.
@@ -337,7 +368,8 @@ def _blamed(*names: str) -> Iterator[None]:
 
 
 def _forget(session: Any, shared: list[str]) -> None:
+    brief = Patience(session, SHORT)
     while shared:
         name = shared.pop()
         with contextlib.suppress(Exception):
-            session.catalog.dropGlobalTempView(name)
+            brief.wait(partial(session.catalog.dropGlobalTempView, name))

@@ -67,8 +67,8 @@ class Spelling:
     dialect: str
     nodes: Mapping[type[Sql], Rule] = field(default_factory=dict)
     calls: Mapping[str, Rule] = field(default_factory=dict)
-    finish: Callable[[sql.Select], object] | None = None
-    """What is done to the whole statement at last."""
+    finish: Callable[[sql.Select, Mapping[str, sql.Select]], object] | None = None
+    """What is done to the whole statement at last, with the views that it reads."""
 
     def write(self, select: sql.Select, views: Mapping[str, sql.Select] | None = None) -> str:
         """Return the text of a statement, with the views that it reads as parts of a WITH.
@@ -78,7 +78,7 @@ class Spelling:
         used = list(_used(select, views or {}))
         spelled = self.spell(select)
         if self.finish is not None:
-            self.finish(spelled)
+            self.finish(spelled, views or {})
         own = spelled.args.get("with_")
         if used:
             spelled.set("with_", None)

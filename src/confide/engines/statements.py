@@ -33,6 +33,7 @@ from confide.engines.parts import (
     whole_part,
 )
 from confide.engines.sealed import Groups
+from confide.engines.sharing import Layers
 from confide.engines.sources import SourceWriter, leftmost
 from confide.engines.views import as_listed, as_stored
 from confide.plan import (
@@ -60,15 +61,26 @@ def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select
     parts = [f"t{place}" for place in _carried(plan)]
     stored = _stored_keys(plan)
     rows = _added(_values(plan, salt, unit, stored), plan, keys)
-    if plan.contribution.is_cut:
+    if plan.contribution.is_cut and not _is_of_units(plan):
         kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **_kinds(plan)}
         small = _small_keys(plan)
         rows = cut_rows(rows, plan.contribution, keys, parts, salt, kinds=kinds, small=small)
-    sums = [_summed(total, f"t{_twin(total, plan)}", plan) for total in plan.totals]
+    sums = [
+        _summed(total, f"t{_twin(place, plan)}", plan) for place, total in enumerate(plan.totals)
+    ]
     if isinstance(plan.keys, EarnedKeys):
         sums.append(_units(plan))
     statement = _grouped(map(column, keys), sums, nested(rows, "kept"), keys)
     return _listed(statement, keys, stored) if stored else statement
+
+
+def _is_of_units(plan: Plan) -> bool:
+    """Tell whether all that is asked is how many units there are, which a cut does not change.
+
+    Why: a cut leaves a row of every unit, and one row makes it count.
+    """
+    plain = (total.measure is Measure.UNITS and _is_plain(total) for total in plan.totals)
+    return plan.has_unit and not plan.query.keys and all(plain)
 
 
 def centre_totals(groups: Groups, plan: Plan) -> Groups:
@@ -118,7 +130,7 @@ def _carried(plan: Plan) -> list[int]:
     return [
         place
         for place, total in enumerate(plan.totals)
-        if not _is_plain(total) and _twin(total, plan) == place
+        if not _is_plain(total) and _twin(place, plan) == place
     ]
 
 
@@ -127,16 +139,18 @@ def _is_plain(total: Total) -> bool:
     return total.argument is None and total.where is None
 
 
-def _twin(total: Total, plan: Plan) -> int:
+def _twin(place: int, plan: Plan) -> int:
     """Return the place of a total, or of the sum of the very values that it counts.
 
     Why: what a row adds to that sum is NULL where its value is NULL or its condition does not hold.
     """
-    for place, other in enumerate(plan.totals):
+    total = plan.totals[place]
+    sums = enumerate(plan.totals) if total.measure is Measure.ROWS else ()
+    for twin, other in sums:
         same = (other.argument, other.where) == (total.argument, total.where)
-        if same and other.grid is not None and total.measure is Measure.ROWS:
-            return place
-    return plan.totals.index(total)
+        if same and other.grid is not None:
+            return twin
+    return place
 
 
 def _grouped(
@@ -222,26 +236,43 @@ def _values(plan: Plan, salt: str, unit: Kind, stored: Mapping[int, Category]) -
         else:
             value = _key(key, emitter)
         columns.append(label(value, f"k{place}"))
-    for place in _carried(plan):
-        total = plan.totals[place]
-        columns += [label(value, name) for name, value in _operands(total, place, plan, emitter)]
+    layers = Layers.of(_arguments(plan), plan.ranges)
+    columns += [label(value, name) for name, value in _operands(plan, emitter)]
+    columns += layers.first()
     writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
     rows = writer.attach(sql.Select(expressions=columns or [number(1)]), source)
     if plan.query.where is not None:
         rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
-    return rows
+    return layers.stack(rows)
 
 
-def _operands(total: Total, place: int, plan: Plan, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
-    """Yield the value and the condition of a total, and its steps where these are clipped."""
-    if total.where is not None:
-        yield f"w{place}", emitter.emit(total.where)
-    if total.grid is not None and _step_ends(total, plan) and isinstance(total.argument, Column):
-        stored = column(as_stored(total.argument.name), total.argument.table)
-        yield f"v{place}", stored
-        yield f"s{place}", try_steps(stored.copy(), _uncentred(total, total.grid, plan).grid)
-    elif total.argument is not None:
-        yield f"v{place}", emitter.emit(total.argument)
+def _arguments(plan: Plan) -> dict[str, Expression]:
+    """Return the values of the totals, but for those that are read as they are stored."""
+    totals = {f"v{place}": plan.totals[place] for place in _carried(plan)}
+    return {
+        name: total.argument
+        for name, total in totals.items()
+        if total.argument is not None and _stored_argument(total, plan) is None
+    }
+
+
+def _operands(plan: Plan, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
+    """Yield the conditions of the totals, and values as they are stored with their steps."""
+    for place in _carried(plan):
+        total = plan.totals[place]
+        if total.where is not None:
+            yield f"w{place}", emitter.emit(total.where)
+        stored = _stored_argument(total, plan)
+        if stored is not None and total.grid is not None:
+            yield f"v{place}", stored
+            yield f"s{place}", try_steps(stored.copy(), _uncentred(total, total.grid, plan).grid)
+
+
+def _stored_argument(total: Total, plan: Plan) -> Sql | None:
+    """Return the column as it is stored of a total whose steps are clipped instead."""
+    if total.grid is None or not _step_ends(total, plan) or not isinstance(total.argument, Column):
+        return None
+    return column(as_stored(total.argument.name), total.argument.table)
 
 
 def _key(key: Expression, emitter: Emitter) -> Sql:

@@ -41,6 +41,9 @@ def _name(plan: Plan, histogram: Histogram | None) -> str:
 
     Why: it shows every field that a statement is written from, domains apart, which follow from
          keys and ranges; values that Python holds equal, such as 1, 1.0 and True, look different.
+         What is shown of a group is computed after the noise, from totals and histograms alone.
     """
-    read = plan.query, plan.contribution, plan.has_unit, type(plan.keys), dict(plan.ranges)
-    return repr((read, plan.totals if histogram is None else histogram))
+    query = plan.query
+    read = query.source, query.where, query.keys, plan.contribution, plan.has_unit
+    seen = type(plan.keys), dict(plan.ranges), plan.totals if histogram is None else histogram
+    return repr((read, seen))

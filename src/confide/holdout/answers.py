@@ -1,6 +1,6 @@
 """What a holdout answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from confide.holdout.intervals import Bracket
@@ -19,8 +19,8 @@ class Answer:
 
     value: float
     overfit: bool
-    metric: Metric
-    bracket: Bracket
+    metric: Metric = field(repr=False)
+    bracket: Bracket = field(repr=False)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -31,6 +31,11 @@ class Answer:
     def __float__(self) -> float:
         return self.value
 
+    def __str__(self) -> str:
+        low, high = self.interval
+        told = ", overfit" if self.overfit else ""
+        return f"{self.value:.4g} [{low:.4g}, {high:.4g}]{told}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
@@ -38,7 +43,7 @@ class Answers:
 
     values: Floats
     overfit: Marks
-    outcomes: Outcomes
+    outcomes: Outcomes = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.values)

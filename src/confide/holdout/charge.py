@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from confide.errors import BadDeclaration, Fault
 from confide.holdout.methods import Method
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["LedgerStore", "check_curator"]
 
 T = TypeVar("T")
-LONGEST_NAME: Final = 100
 
 
-def check_curator(curator: "Curator", method: Method, name: str) -> Loss:
+def check_curator(curator: "Curator", method: Method) -> Loss:
     """Return the loss of a session; refuse what a curator could not state it for."""
     if method.loss is None:
         raise BadDeclaration(
@@ -43,10 +42,6 @@ def check_curator(curator: "Curator", method: Method, name: str) -> Loss:
         raise BadDeclaration(
             "a holdout's loss is stated for one row replaced; open the curator with "
             "neighbours='replace'"
-        )
-    if not (isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME and name.isprintable()):
-        raise BadDeclaration(
-            f"name must be a text of 1 to {LONGEST_NAME} printable characters, got {name!r}"
         )
     return method.loss
 

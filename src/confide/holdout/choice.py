@@ -96,6 +96,7 @@ def choose_method(name: str, terms: Terms) -> Method:
         case "naive":
             return Naive(terms.rows)
         case "without a guess":
+            terms.count("queries", "a session without training rows")
             tried = [_unguessed(way, terms) for way in ("gaussian", "rounding", "splitting")]
             return min((way for way in tried if way is not None), key=lambda way: way.tau)
         case found:

@@ -18,7 +18,7 @@ from confide.holdout.coding import (
     step_nats,
     value_nats,
 )
-from confide.holdout.intervals import hoeffding_width
+from confide.holdout.intervals import SPARE, hoeffding_width
 
 __all__ = [
     "anytime_threshold",
@@ -87,10 +87,12 @@ def fits_same_claim(rows: int, tau: float, beta: float, queries: int, overfits: 
 def fits_anytime(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Tell whether an endless session still keeps tau at query ``queries`` after ``overfits``.
 
-    Claim:   the interval of the last of so many queries, after so many overfits in whatever order
-             and into whatever cells, is no wider than tau to each side.
+    Claim:   the interval of the last of so many queries, after at most so many overfits in
+             whatever order and into whatever cells, is no wider than tau to each side.
     Why:     the code of `outcome_nats` gives every order of the same outcomes the same length, and
-             no cell is longer than ln(2 G); longer sessions and more overfits are only longer.
+             no cell is longer than ln(2 G). One more query that stands makes it longer; of t
+             queries one more overfit, the o-th, does so while o - 1/2 <= 2 G (t - o + 1/2), and
+             from there on shorter: so the longest is at the last such o, if that many may be.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
@@ -98,7 +100,8 @@ def fits_anytime(rows: int, tau: float, beta: float, queries: int, overfits: int
     cells = math.ceil(1 / threshold)
     nats = step_nats(queries, beta) + math.log(2)
     before = queries - 1
-    marked = min(overfits, before)
+    longest = math.floor((2 * cells * (before + 0.5) + 0.5) / (2 * cells + 1))
+    marked = min(overfits, before, longest)
     nats += history_nats(before - marked, marked) + marked * value_nats(0, cells)
     return threshold + hoeffding_width(rows, nats) <= tau
 
@@ -127,7 +130,7 @@ def choose_answer_cells(rows: int, tau: float, beta: float, queries: int) -> int
         width = sampling_width(rows, log_answers(queries, cells), beta)
         if width >= tau:
             return None
-        wanted = math.ceil(1 / (2 * (tau - width)) - 1e-9)
+        wanted = math.ceil(1 / (2 * (tau - width)) - SPARE)
         if wanted <= cells:
             return cells
         cells = wanted
@@ -180,7 +183,7 @@ def choose_levels(rows: int, tau: float, beta: float, queries: int, teams: int =
         width = sampling_width(rows, log_ladder(queries, teams * (levels - 1) + 1), beta)
         if width >= tau:
             return None
-        wanted = math.ceil(1 / (2 * (tau - width)) - 1e-9)
+        wanted = math.ceil(1 / (2 * (tau - width)) - SPARE)
         if wanted <= levels:
             return levels
         levels = wanted

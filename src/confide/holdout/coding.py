@@ -11,9 +11,10 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from confide.holdout.intervals import hoeffding_width
+from confide.holdout.intervals import SPARE, hoeffding_width
 
 __all__ = [
+    "ROUND_UP",
     "choose_cells",
     "history_nats",
     "log_answers",
@@ -105,7 +106,7 @@ def choose_cells(
         width = sampling_width(rows, log_nodes(queries, overfits, cells), beta)
         if width >= tau:
             return None
-        wanted = math.ceil(1 / (2 * (tau - width)) - 1e-9)
+        wanted = math.ceil(1 / (2 * (tau - width)) - SPARE)
         if wanted <= cells:
             return cells, width
         cells = wanted

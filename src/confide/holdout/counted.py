@@ -17,6 +17,7 @@ from confide.holdout.methods import (
     check_rows,
     log_two_over,
     middle_of,
+    state_guarantee,
 )
 from confide.holdout.state import Progress
 from confide.noise import Entropy
@@ -86,7 +87,8 @@ class Rounding(Written):
         return replace(progress, queries=progress.queries + len(middle)), outcomes
 
     def guarantee(self) -> Guarantee:
-        return _guarantee(self, f"every answer of {self.queries:,}")
+        what = f"every answer of {self.queries:,}"
+        return state_guarantee(self, what, f"n = {self.rows:,}", PROOF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,8 @@ class Ladder(Written):
             index / self.levels,
             (index + 1) / self.levels,
             np.full(len(index), self.nats),
+            # The best may be an earlier query, of another metric: nothing is known of its values.
             batch.rows,
-            batch.is_binary,
         )
         return (
             replace(progress, queries=progress.queries + len(index), level=int(index[-1])),
@@ -158,16 +160,5 @@ class Ladder(Written):
         )
 
     def guarantee(self) -> Guarantee:
-        return _guarantee(self, f"the best score after each of {self.queries:,} submissions")
-
-
-def _guarantee(method: Rounding | Ladder, what: str) -> Guarantee:
-    holds = method.wanted is None or method.tau <= method.wanted * (1 + 1e-9)
-    shown = method.wanted if holds and method.wanted is not None else method.tau
-    claim = (
-        f"{what} within tau = {shown:.4g} of the population with probability "
-        f"{1 - method.beta:.4g}, n = {method.rows:,}"
-    )
-    if not holds:
-        claim = f"tau = {method.wanted:.4g} needs more rows; what holds is {claim}"
-    return Guarantee(holds, shown, method.beta, method.rows, claim, PROOF)
+        what = f"the best score after each of {self.queries:,} submissions"
+        return state_guarantee(self, what, f"n = {self.rows:,}", PROOF)

@@ -31,9 +31,10 @@ class Rows:
         except ConfideError:
             raise
         except Exception as error:  # noqa: BLE001 - any failure of phi is the same to us
+            given = "X and y" if isinstance(self.block, tuple) else "all rows at once"
             raise BadDeclaration(
-                f"phi raised {type(error).__name__} on {self.name}; it must give every row a value "
-                "in [0, 1]"
+                f"phi raised {type(error).__name__} on {self.name}; it is called with {given}, and "
+                "must give every row a value in [0, 1]"
             ) from (error if self.name == "train" else None)
 
     def check_callable(self) -> None:
@@ -68,8 +69,8 @@ def read_rows(name: str, given: Any, labels: str | None) -> Rows:
         array = np.array(None)
     if array.ndim == 0 or array.dtype.kind == "O":
         raise BadDeclaration(
-            f"{name} must be a frame, a pair (X, y), an array or a number of rows, got "
-            f"{type(given).__name__}"
+            f"{name} must be a frame, a pair (X, y) in parentheses, an array or a number of rows, "
+            f"got {type(given).__name__}"
         )
     width = (f"{array.shape[1]} columns",) if array.ndim > 1 else None
     return Rows(name, _size(name, len(array)), array, array, columns=width)
@@ -82,9 +83,10 @@ def _read_pair(name: str, given: tuple[Any, ...]) -> Rows:
     size = _length(name, features)
     marks = np.asarray(labels)
     if marks.shape != (size,):
+        column = "; take the column itself: y.ravel(), or frame['name']"
         raise BadDeclaration(
             f"{name} must be a pair (X, y) with one label for each of {size:,} rows, got labels of "
-            f"shape {marks.shape}"
+            f"shape {marks.shape}" + (column if marks.shape == (size, 1) else "")
         )
     columns = getattr(features, "columns", None)
     names = tuple(map(str, columns)) if columns is not None else None

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from confide.errors import BadDeclaration
 from confide.holdout.experiment import METHODS, Curve, Result
-from confide.release.display import SCHEMA, Chart
+from confide.release.display import SCHEMA, Chart, import_converter
 
 __all__ = ["draw_result", "save_result", "write_page"]
 
@@ -42,9 +42,7 @@ def save_result(result: Result, path: str | Path) -> None:
 
 def write_page(result: Result) -> str:
     """Return a page with the chart and a table; it needs no script and no other file."""
-    import vl_convert
-
-    chart = vl_convert.vegalite_to_svg(draw_result(result).spec)
+    chart = import_converter().vegalite_to_svg(draw_result(result).spec)
     head = "".join(f"<th>{name}</th>" for name in ("method", "signal", "k", *LINES))
     body = "".join(_table_rows(curve) for curve in result.curves)
     return (

@@ -28,6 +28,7 @@ from confide.holdout.methods import (
     check_rows,
     log_two_over,
     middle_of,
+    state_guarantee,
 )
 from confide.holdout.state import Progress
 from confide.holdout.values import Floats, Marks
@@ -132,16 +133,9 @@ class Coding(Written):
         )
 
     def guarantee(self) -> Guarantee:
-        holds = self.wanted is None or self.tau <= self.wanted * (1 + 1e-9)
-        shown = self.wanted if holds and self.wanted is not None else self.tau
-        claim = (
-            f"every answer within tau = {shown:.4g} of the population with probability "
-            f"{1 - self.beta:.4g}, for {self.queries:,} queries until {self.overfits:,} overfits, "
-            f"n = {self.rows:,}"
-        )
-        if not holds:
-            claim = f"tau = {self.wanted:.4g} needs more rows; what holds is {claim}"
-        return Guarantee(holds, shown, self.beta, self.rows, claim, PROOF)
+        until = f"until {self.overfits:,} overfit{'' if self.overfits == 1 else 's'}"
+        extent = f"for {self.queries:,} queries {until}, n = {self.rows:,}"
+        return state_guarantee(self, "every answer", extent, PROOF)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Bracket", "bernoulli_divergence", "hoeffding_width", "lower_end", "upper_end"]
+from confide.holdout.values import ERROR
+
+__all__ = [
+    "SPARE",
+    "Bracket",
+    "bernoulli_divergence",
+    "hoeffding_width",
+    "lower_end",
+    "upper_end",
+]
 
 HALVINGS: Final = 60
 SLACK: Final = 1e-12
+ROUNDING: Final = 2 * float(ERROR)
+"""What a computed mean may be off by, and as much again for the arithmetic of bounds."""
+
+SPARE: Final = 1e-12
+"""How far comparisons of bounds may be off: less than the second half of ROUNDING."""
 EXACT_ROWS: Final = 10**7
 TERMS: Final = 200
 LOOSENESS: Final = 1e-6
@@ -22,12 +36,13 @@ def hoeffding_width(rows: int, nats: float) -> float:
     """Return the half-width of an interval for a mean of independent values in [0, 1].
 
     Law:     P(mean - truth >= w) <= exp(-2 rows w^2), and the same below.
-    Claim:   each side misses with probability at most exp(-nats).
-    Why:     2 rows w^2 = nats.
+    Claim:   each side misses with probability at most exp(-nats), also where the mean is not the
+             true one but as `mean_of` computes it.
+    Why:     2 rows w^2 = nats, and ROUNDING is added, more than that mean may be off.
     Source:  [Hoe63] Theorem 2.
     Checked: tests/holdout/test_intervals.py.
     """
-    return math.sqrt(max(nats, 0.0) / (2 * rows)) * (1 + SLACK)
+    return math.sqrt(max(nats, 0.0) / (2 * rows)) * (1 + SLACK) + ROUNDING
 
 
 def bernoulli_divergence(q: float, p: float) -> float:

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration, BudgetExceeded
-from confide.holdout.intervals import Bracket
+from confide.exact import float_above
+from confide.holdout.intervals import SPARE, Bracket
 from confide.holdout.state import Progress
-from confide.holdout.values import Floats, Marks
+from confide.holdout.values import FINENESS, Floats, Marks, sensitivity
 from confide.loss import Loss
 from confide.noise import Entropy
+from confide.noise.quantile import LARGEST_SCALE
 
 __all__ = [
     "Asked",
@@ -24,8 +26,10 @@ __all__ = [
     "Written",
     "check_left",
     "check_rows",
+    "check_sigma",
     "log_two_over",
     "middle_of",
+    "state_guarantee",
 ]
 
 EDGE: Final = 1e-10
@@ -119,6 +123,51 @@ class Outcomes:
         )
 
 
+class Bounded(Protocol):
+    """A way of answering that keeps a tau, which may be more than the one that was wanted."""
+
+    @property
+    def rows(self) -> int:
+        """The rows of the holdout."""
+        ...
+
+    @property
+    def beta(self) -> float:
+        """The chance that anything of what is promised does not hold."""
+        ...
+
+    @property
+    def wanted(self) -> float | None:
+        """The tau that was asked for, if any."""
+        ...
+
+    @property
+    def tau(self) -> float:
+        """The tau that is kept."""
+        ...
+
+
+def state_guarantee(
+    method: Bounded, what: str, extent: str, source: str, loss: Loss | None = None
+) -> Guarantee:
+    """Return what holds where ``what`` is within the method's tau, which ``extent`` limits.
+
+    A tau of 1 or more says nothing, for all answers lie in [0, 1].
+    """
+    kept, wanted = method.tau, method.wanted
+    holds = kept < 1 if wanted is None else kept <= wanted * (1 + SPARE)
+    shown = wanted if holds and wanted is not None else kept
+    claim = (
+        f"{what} within tau = {shown:.4g} of the population with probability "
+        f"{1 - method.beta:.4g}, {extent}"
+    )
+    if kept >= 1:
+        claim = f"every tau below 1 needs more rows or less noise; {extent}"
+    elif not holds:
+        claim = f"tau = {wanted:.6g} needs more rows; what holds is {claim}"
+    return Guarantee(holds, shown, method.beta, method.rows, claim, source, loss)
+
+
 class Method(Protocol):
     """One way of answering; all state is in `Progress`."""
 
@@ -189,6 +238,19 @@ def check_rows(method: str, rows: int, asked: Asked) -> None:
             f"{method} needs one value for each of {rows:,} rows; a metric of pairs of rows needs "
             "method='guess-and-check'"
         )
+
+
+def check_sigma(sigma: Fraction, rows: int) -> Fraction:
+    """Return the noise of a session, or refuse more than can be drawn on the grid of its rows."""
+    most = LARGEST_SCALE * sensitivity(rows) / (4 * FINENESS)
+    if sigma > most:
+        shown = float_above(sigma)  # which may be too large for a float
+        raise BadDeclaration(
+            f"sigma must be at most {float(most):.4g} for {rows:,} rows, got {shown:.4g}; "
+            "means lie in [0, 1], so noise near 1 leaves nothing of them: take more rows, fewer "
+            "overfits, or more epsilon"
+        )
+    return sigma
 
 
 def middle_of(means: Floats, cells: int) -> tuple[NDArray[np.int64], Floats]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, fraction
-from confide.holdout.values import check_range
+from confide.holdout.values import check_range, describe
 
 __all__ = [
     "METRICS",
@@ -166,6 +166,13 @@ METRICS: Final = {
 }
 CODED: Final[dict[str, Callable[[object], Score]]] = {"brier": _Brier, "auc": _Auc}
 RANGED: Final = {"squared-error": 2, "absolute-error": 1}
+ELSEWHERE: Final = {
+    "roc_auc": "auc",
+    "neg_brier_score": "brier",
+    "neg_mean_squared_error": "squared-error",
+    "neg_mean_absolute_error": "absolute-error",
+}
+"""Names of scikit-learn for metrics that have another name here."""
 
 
 def metric_of(
@@ -189,12 +196,16 @@ def metric_of(
         return _coded(name, positive)
     if isinstance(name, Metric):
         return name
-    if name in RANGED:
+    if isinstance(name, str) and name in RANGED:
         return _clipped(name, RANGED[name], high)
-    if name not in METRICS:
-        known = ", ".join([*METRICS, *RANGED])
-        raise BadDeclaration(f"metric must be one of {known}, got {name!r}")
-    return METRICS[name]
+    if isinstance(name, str) and name in METRICS:
+        return METRICS[name]
+    same = ELSEWHERE.get(name) if isinstance(name, str) else None
+    known = ", ".join([*METRICS, *RANGED])
+    raise BadDeclaration(
+        f"metric must be one of {known}, or a Metric of your own that gives each row a value in "
+        f"[0, 1]; got {name!r}" + (f", which is {same!r} here" if same else "")
+    )
 
 
 def mean_metric(low: Number = 0, high: Number = 1) -> Metric:
@@ -276,6 +287,10 @@ def read_predictions(metric: Metric, name: str, predictions: object, rows: int) 
         raise BadDeclaration(
             f"{name} must be {rows:,} values, one for each label, got rows of several lengths"
         ) from None
+    if array.ndim == 0:
+        raise BadDeclaration(
+            f"{name} must be {rows:,} values, one for each label, got {describe(predictions)}"
+        )
     if array.shape != (rows,):
         raise BadDeclaration(
             f"{name} must be {rows:,} values, one for each label, got shape {array.shape}"
@@ -289,7 +304,10 @@ def measure(metric: Metric, name: str, labels: Array, predictions: Array) -> Arr
     found, rows = np.asarray(metric.values(labels, predictions)), len(labels)
     most = rows // 2 if metric.is_paired else rows
     if found.ndim != 1 or not (1 if metric.is_paired else rows) <= len(found) <= most:
-        raise BadDeclaration(f"{metric.name} must give one value for each row, or for each pair")
+        raise BadDeclaration(
+            f"{metric.name} must give one value for each row, or for each pair; return an array of "
+            "that length"
+        )
     check_range(name, found)
     return found
 

@@ -19,12 +19,12 @@ from confide.holdout.methods import (
     Written,
     check_left,
     check_rows,
+    check_sigma,
+    state_guarantee,
 )
-from confide.holdout.noisy_bounds import best_gaussian
+from confide.holdout.noisy_bounds import best_gaussian, gaussian_width
 from confide.holdout.state import Progress
-from confide.holdout.thresholdout import FINENESS
-from confide.holdout.transfer import gaussian_transfer
-from confide.holdout.values import ERROR, sensitivity
+from confide.holdout.values import FINENESS, sensitivity
 from confide.loss import GaussianLoss
 from confide.mechanisms.grid import LARGEST_VALUE, Grid
 from confide.noise import Entropy, RoundedGaussian
@@ -41,10 +41,9 @@ class GaussianAnswers(Written):
     Law:     mean + rounded normal noise of deviation sigma, on a grid of which ``FINENESS`` steps
              are the sensitivity s of a mean; cut to [0, 1].
     Claim:   (s / sigma)^2 queries = mu^2 of Gaussian DP as one row is replaced; with probability
-             1 - beta every answer within `gaussian_transfer` of the population.
+             1 - beta every answer within `gaussian_width` of the population.
     Why:     rounding to the grid keeps the sensitivity at FINENESS steps; each answer is a
-             Gaussian mechanism, however queries are chosen. For validity the noise is compared
-             with s instead of 1 / rows, and half a step and ERROR are added.
+             Gaussian mechanism, however queries are chosen.
     Source:  [DRS22], [RRSSTW20], docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -65,7 +64,8 @@ class GaussianAnswers(Written):
     ) -> "GaussianAnswers":
         """Return a session with this noise, or with the noise that is best for validity."""
         if sigma is not None:
-            return cls(rows, beta, queries, positive("sigma", sigma), SPLIT, tau)
+            kept = check_sigma(positive("sigma", sigma), rows)
+            return cls(rows, beta, queries, kept, SPLIT, tau)
         _, best, split = best_gaussian(rows, beta, queries)
         return cls(rows, beta, queries, Fraction(best).limit_denominator(10**12), split, tau)
 
@@ -82,10 +82,9 @@ class GaussianAnswers(Written):
     @property
     def tau(self) -> float:
         """What every answer keeps."""
-        near = float(self.sigma / (self.rows * sensitivity(self.rows)))
-        spread = gaussian_transfer(self.queries, self.rows, near, self.beta, split=self.split)
-        more = float(self.sigma) / near * (1 + 1e-9)
-        return spread * more + float(self.step + ERROR)
+        return gaussian_width(
+            self.rows, self.beta, self.queries, sigma=float(self.sigma), split=self.split
+        )
 
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, None)
@@ -107,15 +106,8 @@ class GaussianAnswers(Written):
         return replace(progress, queries=progress.queries + len(values)), outcomes
 
     def guarantee(self) -> Guarantee:
-        holds = self.wanted is None or self.tau <= self.wanted * (1 + 1e-9)
-        shown = self.wanted if holds and self.wanted is not None else self.tau
-        claim = (
-            f"every answer of {self.queries:,} within tau = {shown:.4g} of the population with "
-            f"probability {1 - self.beta:.4g}, n = {self.rows:,}"
-        )
-        if not holds:
-            claim = f"tau = {self.wanted:.4g} needs more rows; what holds is {claim}"
-        return Guarantee(holds, shown, self.beta, self.rows, claim, "RRSSTW20", self.loss)
+        what, extent = f"every answer of {self.queries:,}", f"n = {self.rows:,}"
+        return state_guarantee(self, what, extent, "RRSSTW20", self.loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +170,8 @@ class Splitting(Written):
         return replace(progress, queries=progress.queries + size), outcomes
 
     def guarantee(self) -> Guarantee:
-        holds = self.wanted is None or self.tau <= self.wanted * (1 + 1e-9)
-        shown = self.wanted if holds and self.wanted is not None else self.tau
-        claim = (
-            f"every answer of {self.queries:,} within tau = {shown:.4g} of the population with "
-            f"probability {1 - self.beta:.4g}, from {self.each:,} rows each"
-        )
-        if not holds:
-            claim = f"tau = {self.wanted:.4g} needs more rows; what holds is {claim}"
-        return Guarantee(holds, shown, self.beta, self.rows, claim, "Hoe63")
+        what, extent = f"every answer of {self.queries:,}", f"from {self.each:,} rows each"
+        return state_guarantee(self, what, extent, "Hoe63")
 
 
 @dataclass(frozen=True, slots=True)

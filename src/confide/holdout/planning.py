@@ -5,7 +5,7 @@ confide can run is the plan.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -153,7 +153,7 @@ class Plan:
     overfits: int | None
     method: str
     sought: str
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Bound, ...] = field(repr=False)
 
     def __str__(self) -> str:
         wide = max(len(bound.rule) for bound in self.bounds)

@@ -1,7 +1,7 @@
 """A scorer for scikit-learn whose scores stay true of the population."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,18 +13,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Scorer", "predict_column"]
 
+INSTEAD: Final = {"decision_function": ["predict_proba"]}
+
 
 def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
     """Return what an estimator says of each row, in one number: of chances, the positive one's."""
-    predict = getattr(estimator, metric.wants, None)
-    if metric.wants == "predict" or predict is None:
+    way = _find_way(estimator, metric)
+    if way == "predict":
         return estimator.predict(rows)
-    found = np.asarray(predict(rows))
+    found = np.asarray(getattr(estimator, way)(rows))
     place = _find_class(estimator, metric)
     if found.ndim == 2 and (metric.positive is not None or found.shape[1] == 2):
         return found[:, place]
     # A decision function speaks for the second of two classes.
-    return -found if metric.wants == "decision_function" and place == 0 else found
+    return -found if way == "decision_function" and place == 0 else found
+
+
+def _find_way(estimator: Any, metric: Metric) -> str:
+    """Return which of its methods says of each row what the metric wants to know.
+
+    Chances rank rows as well as a decision function does. What is no classifier predicts numbers.
+    """
+    ways = [metric.wants, *INSTEAD.get(metric.wants, [])]
+    found = [way for way in ways if getattr(estimator, way, None) is not None]
+    if not found and hasattr(estimator, "classes_"):
+        raise BadDeclaration(
+            f"{metric.name} needs an estimator with {' or '.join(ways)}, got "
+            f"{type(estimator).__name__}, which names classes only; take another, or wrap it in "
+            "scikit-learn's CalibratedClassifierCV"
+        )
+    return found[0] if found else "predict"
 
 
 def _find_class(estimator: Any, metric: Metric) -> int:

@@ -25,7 +25,7 @@ from confide.holdout.metrics import (
 )
 from confide.holdout.plain import Splitting
 from confide.holdout.scoring import Scorer, predict_column
-from confide.holdout.state import FileStore, MemoryStore, Progress, Store, check_whole
+from confide.holdout.state import FileStore, MemoryStore, Progress, Store, check_name, check_whole
 from confide.holdout.values import (
     Floats,
     check_guess,
@@ -107,7 +107,7 @@ class Holdout:
         )
         self._method: Method = choose_method(method, terms)
         self._entropy: Entropy = SYSTEM
-        self._store: Store = self._find_store(ledger, name, curator)
+        self._store: Store = self._find_store(ledger, check_name(name), curator)
         written = json.dumps(self._method.terms(), sort_keys=True)
         self._store.open(written, self._method.start(self._entropy))
 
@@ -120,7 +120,7 @@ class Holdout:
                 "inside a curator the session's state is kept in the curator's ledger; leave "
                 "ledger= out here, and open the curator with ledger= a file or a database"
             )
-        return LedgerStore(curator, name, check_curator(curator, self._method, name))
+        return LedgerStore(curator, name, check_curator(curator, self._method))
 
     @property
     def left(self) -> Left:
@@ -339,8 +339,8 @@ class Holdout:
             self._store.change(lambda progress: (replace(progress, is_spoiled=True), None))
             raise BadDeclaration(
                 f"{what} failed on the holdout's rows, and how is not told; nothing was answered, "
-                "and the session is over. Make it a function that gives every possible row a value "
-                "in [0, 1]"
+                "and the session is over. Take one that gives any row a value in [0, 1]: "
+                "with missing values too, or with categories that the training rows do not have"
             ) from None
 
     def _train_size(self) -> int:

@@ -12,11 +12,12 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 from confide.errors import BadDeclaration, Fault, Refusal
 
-__all__ = ["FileStore", "MemoryStore", "Progress", "Store", "check_whole"]
+__all__ = ["FileStore", "MemoryStore", "Progress", "Store", "check_name", "check_whole"]
 
 T = TypeVar("T")
 
 PATIENCE: Final = 60.0
+LONGEST_NAME: Final = 100
 TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS holdout_sessions "
     "(name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT NOT NULL)"
@@ -54,6 +55,15 @@ def check_whole(progress: Progress) -> Progress:
             "no answer has used"
         )
     return progress
+
+
+def check_name(name: object) -> str:
+    """Return the name of a session, or refuse what cannot be one."""
+    if isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME and name.isprintable():
+        return name
+    raise BadDeclaration(
+        f"name must be a text of 1 to {LONGEST_NAME} printable characters, got {name!r}"
+    )
 
 
 class Store(Protocol):
@@ -129,6 +139,11 @@ class FileStore:
     __slots__ = ("_name", "_path")
 
     def __init__(self, path: str | Path, name: str) -> None:
+        if "://" in str(path):
+            raise BadDeclaration(
+                f"ledger must be the path of a file, such as 'holdout.db', got {str(path)!r}; a "
+                "session in a database belongs to a curator: open that with it, and give curator="
+            )
         self._path, self._name = Path(path).absolute(), name
         if not self._path.parent.is_dir():
             raise BadDeclaration(f"ledger must lie in a folder that exists, got {str(path)!r}")

@@ -19,19 +19,18 @@ from confide.holdout.methods import (
     Written,
     check_left,
     check_rows,
+    check_sigma,
     middle_of,
+    state_guarantee,
 )
 from confide.holdout.noisy_bounds import fits_theorem, theorem_sigma, thresholdout_margins
 from confide.holdout.state import Progress
-from confide.holdout.values import Marks, sensitivity
+from confide.holdout.values import FINENESS, Marks, sensitivity
 from confide.loss import LaplaceLoss, Loss, PureLoss, compose, repeat
 from confide.mechanisms.grid import LARGEST_VALUE, Grid
 from confide.noise import DiscreteLaplace, Entropy, Integers
 
-__all__ = ["FINENESS", "Thresholdout"]
-
-FINENESS: Final = 1_000
-"""Grid steps in the most that one row can move a mean."""
+__all__ = ["Thresholdout"]
 
 MOST_CELLS: Final = 10**6
 CHUNK: Final = 64
@@ -98,7 +97,8 @@ class Thresholdout(Written):
             noise = Fraction(theorem_sigma(tau, beta, queries))
         else:
             raise BadDeclaration("thresholdout needs sigma= or epsilon=, or tau= with queries=")
-        session = cls(rows, beta, queries, overfits, Fraction(1), noise, tau)
+        kept = check_sigma(noise, rows)
+        session = cls(rows, beta, queries, overfits, Fraction(1), kept, tau)
         return replace(session, threshold=session.line(threshold))
 
     def line(self, threshold: Number | None) -> Fraction:
@@ -218,26 +218,25 @@ class Thresholdout(Written):
         return _make_tools(self.step, self.threshold, self.sigma)
 
     def guarantee(self) -> Guarantee:
-        counted = self.tau
-        published = (
-            self.wanted is not None
-            and self.threshold == Fraction(3 * self.wanted / 4)
-            and float(self.sigma) <= theorem_sigma(self.wanted, self.beta, self.queries)
-            and fits_theorem(self.rows, self.wanted, self.beta, self.queries, self.overfits)
-        )
-        holds = self.wanted is None or counted <= self.wanted * (1 + 1e-9)
-        shown = self.wanted if holds and self.wanted is not None else counted
-        claim = (
-            f"every answer within tau = {shown:.4g} of the population with probability "
-            f"{1 - self.beta:.4g}, for {self.queries:,} queries until {self.overfits:,} overfits, "
-            f"n = {self.rows:,}"
-        )
-        if published:
-            claim += " (the published theorem holds too)"
-        if not holds:
-            claim = f"tau = {self.wanted:.4g} needs more rows; what holds is {claim}"
-        return Guarantee(
-            holds, shown, self.beta, self.rows, claim, "docs/proofs/holdout.md", self.loss
+        until = f"until {self.overfits:,} overfit{'' if self.overfits == 1 else 's'}"
+        extent = f"for {self.queries:,} queries {until}, n = {self.rows:,}"
+        if self.is_published:
+            extent += " (the published theorem holds too)"
+        return state_guarantee(self, "every answer", extent, "docs/proofs/holdout.md", self.loss)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the published theorem speaks of this session: its noise, no more and no less.
+
+        Less would keep answers nearer to the rows, but their privacy, from which the theorem
+        follows, would be lost.
+        """
+        tau = self.wanted
+        return (
+            tau is not None
+            and self.threshold == Fraction(3 * tau / 4)
+            and self.sigma == Fraction(theorem_sigma(tau, self.beta, self.queries))
+            and fits_theorem(self.rows, tau, self.beta, self.queries, self.overfits)
         )
 
 

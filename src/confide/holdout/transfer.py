@@ -15,6 +15,7 @@ __all__ = [
     "gaussian_information",
     "gaussian_transfer",
     "information_transfer",
+    "log_pure_transfer",
     "max_information",
     "max_information_transfer",
     "monitor_transfer",
@@ -45,10 +46,13 @@ def pure_transfer(epsilon: float, rows: int, chance: float) -> float:
     >>> round(math.log(pure_transfer(0.01, 10_000, 1e-10)) / math.log(1e-10), 2)
     0.85
     """
-    nats, spread = -math.log(chance), rows * epsilon**2 / 8
-    if spread >= nats:
-        return 1.0
-    return math.exp(-nats + 2 * math.sqrt(spread * nats))
+    return math.exp(log_pure_transfer(epsilon, rows, -math.log(chance)))
+
+
+def log_pure_transfer(epsilon: float, rows: int, nats: float) -> float:
+    """Return ln of `pure_transfer` for a chance of exp(-nats), however small that is."""
+    spread = rows * epsilon**2 / 8
+    return 2 * math.sqrt(spread * nats) - nats if spread < nats else 0.0
 
 
 def pure_transfer_published(tau: float, rows: int) -> float:

@@ -12,11 +12,13 @@ from confide.errors import BadDeclaration
 
 __all__ = [
     "ERROR",
+    "FINENESS",
     "MOST_ROWS",
     "Floats",
     "Marks",
     "check_guess",
     "check_range",
+    "describe",
     "guess_of",
     "guesses_of",
     "mean_of",
@@ -44,6 +46,9 @@ MOST_BLOCKS: Final = 2**15
 MOST_ROWS: Final = 2**30
 ERROR: Final = Fraction(1, 2**36)
 """How far a mean from here may lie from the true one."""
+
+FINENESS: Final = 1_000
+"""Steps of the grid, on which noise is added, in the most that one row can move a mean."""
 
 ONE: Final = {8: np.float64(1).view(np.uint64), 4: np.float32(1).view(np.uint32)}
 BITS: Final[dict[int, Any]] = {8: np.uint64, 4: np.uint32}
@@ -216,11 +221,20 @@ def _as_numbers(name: str, values: object) -> Array:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         raise BadDeclaration(f"{name} must be numbers, got {type(values).__name__}") from None
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or not 0 < len(array.shape):
+    if array.ndim == 0:
+        raise BadDeclaration(f"{name} must be a number for each row, got {describe(values)}")
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise BadDeclaration(f"{name} must be an array of real numbers, got {_shape(array)}")
     if not 1 <= len(array) <= MOST_ROWS:
         raise BadDeclaration(f"{name} must have 1 to 2**30 rows, got {len(array)}")
     return array
+
+
+def describe(thing: object) -> str:
+    """Return what one thing is that stands where there should be one for each row."""
+    if hasattr(thing, "predict"):
+        return f"a {type(thing).__name__}; give what it predicts: model.predict(X)"
+    return f"a single {type(thing).__name__}"
 
 
 def _shape(array: Array) -> str:

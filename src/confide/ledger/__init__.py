@@ -26,7 +26,7 @@ from confide.ledger.refusals import (
 )
 
 if TYPE_CHECKING:
-    from confide.ledger.opening import open_ledger
+    from confide.ledger.opening import check_ledger, open_ledger
     from confide.ledger.sql import SqlLedger
 
 __all__ = [
@@ -49,11 +49,16 @@ __all__ = [
     "Recount",
     "SqlLedger",
     "Stored",
+    "check_ledger",
     "open_ledger",
     "recount",
 ]
 
-_HOMES: Final = {"SqlLedger": "confide.ledger.sql", "open_ledger": "confide.ledger.opening"}
+_HOMES: Final = {
+    "SqlLedger": "confide.ledger.sql",
+    "check_ledger": "confide.ledger.opening",
+    "open_ledger": "confide.ledger.opening",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -136,7 +136,10 @@ def open_anchor(address: str | Path) -> Anchor:
 
         return DatabaseAnchor(text)
     if not text.strip():
-        raise BadDeclaration("the address of an anchor must be a path or a database, got nothing")
+        raise BadDeclaration(
+            "the address of an anchor must be a path or a database, got nothing; write one such as "
+            "'anchor.log'"
+        )
     return LogAnchor(text) if Path(text).suffix in (".log", ".jsonl") else FileAnchor(text)
 
 

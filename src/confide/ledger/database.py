@@ -349,7 +349,7 @@ def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
         )
     return LedgerUnavailable(
         f"the ledger cannot be used: {reason}; nothing was answered. A charge may have been made: "
-        "ask again with the same key"
+        "ask again with the same key, if you gave one"
     )
 
 

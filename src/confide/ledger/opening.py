@@ -11,19 +11,20 @@ from confide.declare import Limits
 from confide.errors import BadDeclaration
 from confide.ledger.anchors import Anchor, open_anchor
 from confide.ledger.chain import describe_filter, first_head, now, read_filter
-from confide.ledger.database import Database
-from confide.ledger.refusals import RESTORE, LedgerDamaged, LedgerNewer
+from confide.ledger.database import Database, read_address
+from confide.ledger.refusals import RESTORE, LedgerDamaged, LedgerNewer, refuse_relation
 from confide.ledger.relations import write_relation
 from confide.ledger.rows import read_digest, read_head
 from confide.ledger.sql import Identity, SqlLedger
 from confide.ledger.tables import HEAD, META
-from confide.loss import Filter
+from confide.loss import Filter, GaussianFilter, PureFilter, RenyiFilter
 
-__all__ = ["open_ledger"]
+__all__ = ["check_ledger", "open_ledger"]
 
 NEWEST: Final = "0001"
 STEPS: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = "confide_version"
+ACCOUNTINGS: Final = {PureFilter: "pure", GaussianFilter: "gaussian", RenyiFilter: "renyi"}
 GATE: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
 
 
@@ -60,6 +61,31 @@ def open_ledger(
         database.close()
         raise
     return ledger
+
+
+def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") -> None:
+    """Look whether a ledger that is there keeps this budget; write nothing, and make none.
+
+    Raises:
+        BadDeclaration: it belongs to another budget, or keeps another relation of neighbours.
+    """
+    url = read_address(address)
+    if url.get_backend_name() == "sqlite":
+        path = Path(str(url.database))
+        if not path.is_file() or not path.stat().st_size:
+            return
+    database = Database(address)
+    try:
+        kept = database.look(_find_meta)
+    finally:
+        database.close()
+    if kept:
+        _refuse_budget(read_filter(kept.get("terms", "")), opening)
+        refuse_relation(kept.get("neighbours", neighbours), neighbours)
+
+
+def _find_meta(connection: Connection) -> dict[str, str]:
+    return _read_meta(connection) if inspect(connection).has_table(META.name) else {}
 
 
 def _take_in(connection: Connection, opening: Filter, neighbours: str) -> Identity:
@@ -112,29 +138,46 @@ def _version(connection: Connection) -> str | None:
 
 def _identify(connection: Connection, opening: Filter) -> Identity:
     """Return whose ledger this is, making it the budget's own if it is new."""
-    kept: dict[str, str] = {
-        str(name): str(value)
-        for name, value in connection.execute(select(META.c.name, META.c.value))
-    }
+    kept = _read_meta(connection)
     if not kept:
         return _make(connection, opening)
     known = read_filter(kept.get("terms", ""))
     identity = Identity(kept.get("identity", ""), kept.get("salt", ""), known)
     if not identity.name or not identity.salt:
         raise LedgerDamaged(f"the ledger does not say which one it is; {RESTORE}")
-    if (type(known), known.epsilon, known.delta) != (type(opening), opening.epsilon, opening.delta):
-        raise BadDeclaration(
-            f"this ledger keeps a budget of epsilon={float(known.epsilon):g}, "
-            f"delta={float(known.delta):g} ({type(known).__name__}), and the one declared is "
-            f"epsilon={float(opening.epsilon):g}, delta={float(opening.delta):g} "
-            f"({type(opening).__name__}); declare the ledger's own budget again, or name another "
-            "ledger: what is spent in both adds up"
-        )
+    _refuse_budget(known, opening)
     head = read_head(connection)
     newest = read_digest(connection, head.records - 1) if head.records else None
     if head.records and newest != head.digest:
         raise LedgerDamaged(f"the newest record of the ledger is missing or was changed; {RESTORE}")
     return identity
+
+
+def _read_meta(connection: Connection) -> dict[str, str]:
+    found = connection.execute(select(META.c.name, META.c.value))
+    return {str(name): str(value) for name, value in found}
+
+
+def _refuse_budget(known: Filter, opening: Filter) -> None:
+    """Refuse a budget that is not the one a ledger was made for."""
+    if (known.epsilon, known.delta) != (opening.epsilon, opening.delta):
+        raise BadDeclaration(
+            f"this ledger keeps a budget of {_terms(known)}, and the one declared has "
+            f"{_terms(opening)}; declare the ledger's own budget again, or name another ledger: "
+            "what is spent in both adds up"
+        )
+    if type(known) is not type(opening):
+        kept = ACCOUNTINGS[type(known)]
+        raise BadDeclaration(
+            f"this ledger counts what is spent by {kept} accounting, and the budget declared by "
+            f'{ACCOUNTINGS[type(opening)]}; declare accounting = "{kept}" in the budget, or name '
+            "another ledger: what is spent in both adds up"
+        )
+
+
+def _terms(budget: Filter) -> str:
+    """Return what a budget allows, as people read it."""
+    return f"epsilon {float(budget.epsilon):.12g} and delta {float(budget.delta):.12g}"
 
 
 def _make(connection: Connection, opening: Filter) -> Identity:

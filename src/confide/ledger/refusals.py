@@ -64,7 +64,7 @@ def refuse_relation(kept: str, asked: str) -> None:
     """
     if kept != asked:
         raise BadDeclaration(
-            f"this ledger keeps losses for neighbours={kept!r}, and {asked!r} is declared; declare "
-            "the ledger's own again, or name another ledger: losses under two relations do not "
-            "add up"
+            f"this ledger keeps losses for neighbours = {kept!r}, and {asked!r} is declared; "
+            "declare the ledger's own again, or name another ledger: losses under two relations do "
+            "not add up"
         )

@@ -264,7 +264,10 @@ def auto_filter(
 def _set_aside(delta: Fraction, delta_aside: object) -> Fraction:
     aside = probability("delta_aside", delta_aside)
     if not delta:
-        raise BadDeclaration("delta must be a number in (0, 1) for this accounting, got 0")
+        raise BadDeclaration(
+            "delta must be a number in (0, 1) for this accounting, got 0; write one such as 1e-8, "
+            "or leave accounting out"
+        )
     if aside >= delta:
         raise BadDeclaration(f"delta_aside must be below delta = {delta}, got {delta_aside!r}")
     return delta - aside

@@ -50,8 +50,13 @@ class Share:
         eleven requests of 1 / 11, which prints a hair too large, fit as well.
         """
         units = math.floor(_read(value) * UNITS)
-        if not 1 <= units <= _MOST_UNITS:
-            raise BadDeclaration(f"share must be from 1/{UNITS} to 1, got {value!r}")
+        if units > _MOST_UNITS:
+            raise BadDeclaration(
+                'share must be a part of the budget above 0 and at most 1, such as "5%", got '
+                f"{value!r}"
+            )
+        if not units:
+            raise BadDeclaration(f"share must be at least 1/{UNITS} of the budget, got {value!r}")
         return cls(units)
 
     @classmethod

@@ -6,28 +6,47 @@ from pydantic import Field
 
 __all__ = [
     "Above",
+    "Bins",
+    "Board",
+    "By",
     "Candidates",
     "Column",
     "Columns",
     "Ends",
     "Epsilon",
     "Error",
+    "Estimator",
+    "Family",
+    "Formula",
+    "Fresh",
     "Key",
+    "Levels",
     "Limit",
+    "Predictions",
     "Queries",
+    "Sensitivity",
     "Share",
+    "Signed",
     "Sql",
     "Statistic",
-    "Word",
+    "Table",
+    "Threshold",
+    "Watch",
+    "Weights",
     "say",
 ]
 
 LONGEST_SQL: Final = 100_000
 
 Sql = Annotated[str, Field(max_length=LONGEST_SQL, description="one SELECT with aggregates")]
-Share = Annotated[str | None, Field(max_length=60, description='part of the budget, such as "1%"')]
-Epsilon = Annotated[float | None, Field(gt=0, description="epsilon of this answer, such as 0.1")]
-Error = Annotated[float | None, Field(gt=0, description="half-width wanted at 95 %")]
+# Strict: true and "0.1" are no numbers, and true must not be taken for all of the budget.
+_Number = Annotated[float, Field(strict=True)]
+Share = Annotated[
+    _Number | Annotated[str, Field(max_length=60)] | None,
+    Field(description='part of the budget, such as "1%" or 0.01'),
+]
+Epsilon = Annotated[_Number | None, Field(gt=0, description="epsilon of this answer, such as 0.1")]
+Error = Annotated[_Number | None, Field(gt=0, description="half-width wanted at 95 %")]
 Fresh = Annotated[bool, Field(description="pay for a new answer to a question asked before")]
 Limit = Annotated[int, Field(ge=1, le=200, description="how many, newest first")]
 Key = Annotated[
@@ -62,7 +81,30 @@ Statistic = Literal[
     "independence",
     "sample_and_aggregate",
 ]
-Word = Annotated[str | None, Field(max_length=2_000)]
+Board = Annotated[str, Field(max_length=200, description="name of a holdout")]
+Predictions = Annotated[
+    list[float], Field(description="a number for each row of the holdout, in order")
+]
+Weights = Annotated[
+    list[float] | None, Field(description="how much each question matters, a number for each")
+]
+Threshold = Annotated[float, Field(description="what answers are compared with")]
+Sensitivity = Annotated[float | None, Field(description="the most that one person changes a sum")]
+Signed = Annotated[bool, Field(description="whether sums may be negative")]
+Watch = Annotated[int, Field(description="the number that the tool watch gave")]
+Table = Annotated[str, Field(max_length=2_000, description="a table that list_tables names")]
+By = Annotated[str | None, Field(max_length=2_000, description="a column of two groups")]
+Levels = Annotated[list[float] | None, Field(description="parts such as 0.5 for the median")]
+Formula = Annotated[
+    str | None, Field(max_length=2_000, description='such as "cost ~ age + smoker"')
+]
+Family = Annotated[
+    str | None, Field(max_length=2_000, description="a law, such as linear or normal")
+]
+Bins = Annotated[int | None, Field(description="how many; left out, they are chosen privately")]
+Estimator = Annotated[
+    str | None, Field(max_length=2_000, description="a name that the owner registered")
+]
 Column = Annotated[str | None, Field(max_length=200, description="one numeric column")]
 Columns = Annotated[list[str] | None, Field(max_length=100, description="several columns")]
 Ends = Annotated[

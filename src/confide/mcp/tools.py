@@ -15,6 +15,7 @@ from confide.mcp import arguments as given
 from confide.mcp import words
 from confide.mcp.arguments import say
 from confide.mcp.askers import Asker
+from confide.mcp.calls import Tools
 
 __all__ = ["make_tools"]
 
@@ -44,7 +45,7 @@ def _make_quietly() -> MCPServer[Any]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
-        return MCPServer("confide", instructions=words.INSTRUCTIONS)
+        return Tools("confide", instructions=words.INSTRUCTIONS)
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
@@ -97,7 +98,9 @@ def _add_free(server: MCPServer[Any], guard: _Guard) -> None:
         return {"answers": await guard.run(context, lambda asker: asker.history(limit))}
 
     @server.tool(description=words.HOLDOUT)
-    async def holdout_ask(context: Calling, name: str, predictions: list[float]) -> Told:
+    async def holdout_ask(
+        context: Calling, name: given.Board, predictions: given.Predictions
+    ) -> Told:
         return await guard.run(context, lambda asker: asker.holdout_ask(name, predictions))
 
 
@@ -131,7 +134,7 @@ def _add_questions(server: MCPServer[Any], guard: _Guard) -> None:
     async def release(
         context: Calling,
         queries: given.Queries,
-        weights: list[float] | None = None,
+        weights: given.Weights = None,
         share: given.Share = None,
         epsilon: given.Epsilon = None,
     ) -> Told:
@@ -145,11 +148,11 @@ def _add_watches(server: MCPServer[Any], guard: _Guard) -> None:
     @server.tool(description=words.WATCH)
     async def watch(
         context: Calling,
-        threshold: float,
+        threshold: given.Threshold,
         *,
         above: given.Above = 1,
-        sensitivity: float | None = None,
-        signed: bool = False,
+        sensitivity: given.Sensitivity = None,
+        signed: given.Signed = False,
         key: given.Key = None,
         share: given.Share = None,
         epsilon: given.Epsilon = None,
@@ -160,7 +163,7 @@ def _add_watches(server: MCPServer[Any], guard: _Guard) -> None:
 
     @server.tool(description=words.WATCH_ASK)
     async def watch_ask(
-        context: Calling, watch: int, sql: given.Sql, key: given.Key = None
+        context: Calling, watch: given.Watch, sql: given.Sql, key: given.Key = None
     ) -> Told:
         asked = say(sql=sql, key=key)
         return await guard.run(context, lambda asker: asker.watch_ask(watch, asked))
@@ -173,18 +176,18 @@ def _add_estimates(server: MCPServer[Any], guard: _Guard) -> None:
     async def estimate(
         context: Calling,
         statistic: given.Statistic,
-        table: str,
+        table: given.Table,
         *,
         column: given.Column = None,
         columns: given.Columns = None,
-        by: given.Word = None,
-        levels: list[float] | None = None,
-        formula: given.Word = None,
-        family: given.Word = None,
-        bins: int | None = None,
+        by: given.By = None,
+        levels: given.Levels = None,
+        formula: given.Formula = None,
+        family: given.Family = None,
+        bins: given.Bins = None,
         bounds: given.Ends = None,
         within: given.Ends = None,
-        estimator: given.Word = None,
+        estimator: given.Estimator = None,
         share: given.Share = None,
         epsilon: given.Epsilon = None,
     ) -> Told:

@@ -49,7 +49,8 @@ rows and groups of one person count. Free. Call this first."""
 
 PREVIEW: Final = """\
 Show what an answer would cost and how far off each number would be, without asking. Reads no data
-and is free. Give exactly one of share, epsilon and error."""
+and is free. Give exactly one of share, epsilon and error. ``reused`` tells that there is an answer
+which is free for you: ask gives that one, and cost and errors are those of a new one."""
 
 ASK: Final = """\
 Ask one SQL question and pay for it from the budget. One SELECT over the listed tables: COUNT(*),
@@ -102,4 +103,5 @@ is free too, and returns the same values."""
 HOLDOUT: Final = """\
 Score predictions against a reusable holdout: a score with its interval comes back. It stays
 trustworthy however often you adapt to earlier scores, until the holdout's own budget is used up.
-Give one prediction for each row of the holdout, in order."""
+Give one prediction for each row of the holdout, in order. An unknown name is refused with those
+that there are."""

@@ -66,7 +66,8 @@ class Exponential(Selector):
         if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
             # Privacy: how many scores there are may be data, here and below.
             raise BadDeclaration(
-                "weights must be one for each score, and more than zero for one in each row"
+                "weights must be one for each score, and more than zero for at least one in "
+                "each row"
             )
         return greatest_each(scores, self.rate, GUMBEL, entropy, weights)
 
@@ -88,7 +89,10 @@ class Exponential(Selector):
         ends = places.read(breaks, "breaks")
         values = read_scores(scores)
         if ends.ndim != 1 or len(ends) != len(values) + 1 or (np.diff(ends) < 0).any():
-            raise BadDeclaration("breaks must be one more than the scores, in increasing order")
+            raise BadDeclaration(
+                "breaks must be one more than the scores, in increasing order, such as [0, 1, 5] "
+                "for two"
+            )
         widths = np.diff(ends)
         filled = np.flatnonzero(widths > 0)
         if not len(filled):

@@ -100,7 +100,9 @@ class KeySelection:
     ) -> dict[str, int]:
         """Return the named keys with their noisy counts, in the order of the keys themselves."""
         if not isinstance(counts, Mapping):
-            raise BadDeclaration("counts must map each key to its number of units")
+            raise BadDeclaration(
+                'counts must map each key to its number of units, such as {"A": 12}'
+            )
         keys = sorted(counts)
         named, noisy = self.release([counts[key] for key in keys], entropy=entropy)
         return {key: int(noisy[i]) for i, key in enumerate(keys) if named[i]}

@@ -77,5 +77,7 @@ class RandomisedResponse:
     def _read(self, name: str, values: object) -> Integers:
         read = read_whole(name, values)
         if (read < 0).any() or (read >= self.categories).any():
-            raise BadDeclaration(f"{name} must hold categories from 0 to {self.categories - 1}")
+            raise BadDeclaration(
+                f"{name} must hold categories from 0 to {self.categories - 1}; number yours so"
+            )
         return read

@@ -4,12 +4,13 @@ from confide.plan.cells import BentCells, Cells, EvenCells
 from confide.plan.keys import DeclaredKeys, EarnedKeys
 from confide.plan.plan import Plan, Statistic, make_plan
 from confide.plan.quantiles import Histogram, Quantile
-from confide.plan.ranges import ANYTHING, Range, Ranges, declared_range
+from confide.plan.ranges import ANYTHING, Range, Ranges
 from confide.plan.sources import (
     INNER,
     Contribution,
     PublicFacts,
     UnitColumns,
+    declared_range,
     private_tables,
     unit_columns,
 )

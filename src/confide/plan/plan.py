@@ -16,7 +16,7 @@ from confide.plan.grants import calibrate, take_part
 from confide.plan.keys import KEY_PART, DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
-from confide.plan.ranges import Range, Ranges, range_of
+from confide.plan.ranges import ANY_INT, ANY_LENGTH, Finder, Range, Ranges
 from confide.plan.sizes import check_sizes
 from confide.plan.sources import (
     Contribution,
@@ -28,6 +28,7 @@ from confide.plan.sources import (
     unit_of,
 )
 from confide.plan.totals import Measure, Total, grid_for
+from confide.query.canonical import quote
 from confide.query.functions import Aggregation, Function
 from confide.query.tree import (
     Aggregate,
@@ -127,7 +128,7 @@ def make_plan(
         keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     tables = private_tables(query.source, catalog)
-    wanted = _Totals(tables, ranges, tuple(_aggregates(query)), answered)
+    wanted = _Totals(tables, Finder(ranges), tuple(_aggregates(query)), answered)
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
     reaches = reach_of(totals, contribution, neighbours, answered)
@@ -208,7 +209,7 @@ class _Totals:
     """Collects the totals and histograms that a question needs, each once."""
 
     tables: Mapping[str, Table]
-    ranges: Ranges
+    finder: Finder
     aggregates: tuple[Aggregate, ...]
     answered: int | None
     places: dict[Total, int] = field(default_factory=dict)
@@ -257,13 +258,18 @@ class _Totals:
 
     def _value(self, aggregate: Aggregate, *, centred: bool = True) -> int:
         argument = _argument(aggregate)
-        grid = grid_for(self._range(argument), argument.kind, self._step(argument), centred=centred)
+        grid = grid_for(
+            self._range(argument, LARGEST_ADDED),
+            argument.kind,
+            self._step(argument),
+            centred=centred,
+        )
         return self.place(Total(Measure.VALUE, argument, aggregate.where, grid))
 
     def _square(self, aggregate: Aggregate) -> int:
         """Place the total of squared distances from the centre of the range."""
         argument = _argument(aggregate)
-        found = self._range(argument)
+        found = self._range(argument, LARGEST_ADDED)
         grid = grid_for(found, argument.kind, self._step(argument), centred=True)
         centre = Literal(float(grid.centre), Kind.FLOAT)
         distance = Call(Function.SUBTRACT, (argument, centre), Kind.FLOAT)
@@ -279,7 +285,9 @@ class _Totals:
         level, argument = read_level(aggregate.level), _argument(aggregate)
         is_whole = argument.kind is Kind.INT
         step = Fraction(1) if is_whole else self._step(argument)
-        cells = cells_for(self._range(argument), step, self.answered, is_whole=is_whole)
+        cells = cells_for(
+            self._range(argument, LARGEST_CHOSEN), step, self.answered, is_whole=is_whole
+        )
         if cells is None:
             raise UnsupportedQuery(
                 f"a quantile of {self.answered:,} groups is too much to count; group by fewer keys"
@@ -288,16 +296,33 @@ class _Totals:
         place = self.histograms.setdefault(found, len(self.histograms))
         return self.levels.setdefault((place, level), len(self.levels))
 
-    def _range(self, argument: Expression) -> Range:
-        found = range_of(argument, self.ranges)
+    def _range(self, argument: Expression, most: float) -> Range:
+        """Return where an argument lies, or refuse one that is unbounded, or beyond ``most``."""
+        found = self.finder.find(argument)
         if found.is_empty:
-            raise UnsupportedQuery("this expression is always NULL; leave it out")
-        if not found.is_bounded:
+            raise UnsupportedQuery(f"{quote(argument)} is always NULL; leave it out")
+        if not found.is_bounded or self._is_as_wide_as_its_type(argument, found):
             raise UnsupportedQuery(
-                "this expression has no bounds, so one person could change the answer without "
-                "limit; write LEAST(GREATEST(expression, low), high) around it"
+                f"{quote(argument)} has no bounds, so one person could change the answer without "
+                "limit; write LEAST(GREATEST(..., low), high) around it, where NULL becomes low"
+            )
+        if found.largest > most:
+            raise UnsupportedQuery(
+                f"{quote(argument)} can be larger than {most:.0e}, so the answer or its "
+                "interval might be infinite; write LEAST(GREATEST(..., low), high) around it, "
+                "where NULL becomes low, or scale it"
             )
         return found
+
+    def _is_as_wide_as_its_type(self, argument: Expression, found: Range) -> bool:
+        """Tell whether nothing but a type bounds a value: that of lengths, or of whole numbers."""
+        casts = (part for part in walk(argument) if isinstance(part, Call))
+        return any(
+            part.function in BY_TYPE
+            and self.finder.find(part) == BY_TYPE[part.function]
+            and found.high - found.low >= ANY_LENGTH.high
+            for part in casts
+        )
 
     def _step(self, argument: Expression) -> Fraction | None:
         """Return the declared step of a bare column."""
@@ -310,6 +335,10 @@ class _Totals:
 
 MOST_NUMBERS: Final = 10**7
 LARGEST_SQUARED: Final = 1e140
+LARGEST_CHOSEN: Final = 1e300
+LARGEST_ADDED: Final = LARGEST_SQUARED**2
+"""A noisy total is at most 2^61 times as large, or as its squares: far from the end of doubles."""
+BY_TYPE: Final = {Function.LENGTH: ANY_LENGTH, Function.TO_INT: ANY_INT}
 LAWS: Final[dict[type, str]] = {DiscreteLaplace: "Laplace", BoxNoise: "KNorm"}
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 

@@ -8,16 +8,15 @@ relies on them not to overflow.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
-from confide.declare import Bool, Category, Date, Float, Int, Kind, Text
-from confide.declare import Column as Declared
+from confide.declare import Kind
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
-__all__ = ["ANYTHING", "Range", "Ranges", "declared_range", "range_of"]
+__all__ = ["ANYTHING", "ANY_INT", "ANY_LENGTH", "TRUTH", "Finder", "Range", "Ranges", "range_of"]
 
 F = Function
 Bound = int | float
@@ -62,28 +61,39 @@ class Range:
 ANYTHING: Final = Range(-math.inf, math.inf)
 NOTHING: Final = Range(math.inf, -math.inf, ())
 TRUTH: Final = Range(0, 1)
-LARGEST_INT: Final = 2**63 - 1
-LONGEST_TEXT: Final = 2**31
+ANY_INT: Final = Range(-(2**63), 2**63 - 1)
+ANY_LENGTH: Final = Range(0, 2**31)
 
 Ranges = Mapping[tuple[str, str], Range]
 """The range of each column that a query can read, by table and name."""
 
 
-def declared_range(column: Declared) -> Range:
-    """Return what a declaration promises of a column, once its values are clipped."""
-    match column:
-        case Int(low=low, high=high):
-            return Range(low, high)
-        case Float(low=least, high=most):
-            return Range(float(least), float(most))
-        case Category(values=values):
-            return Range(-math.inf, math.inf, values)
-        case Date(low=first, high=last):
-            return Range(first.toordinal(), last.toordinal())
-        case Bool():
-            return TRUTH
-        case Text():
-            return ANYTHING
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Finds the ranges of expressions over the same columns, that of each part once."""
+
+    columns: Ranges
+    found: dict[int, tuple[Expression, Range]] = field(default_factory=dict)
+
+    def find(self, expression: Expression) -> Range:
+        """Return where the value of a row's expression can lie."""
+        known = self.found.get(id(expression))
+        if known is None:
+            # The expression is kept with its range: no other one gets its id meanwhile.
+            known = self.found[id(expression)] = expression, self._find(expression)
+        return known[1]
+
+    def _find(self, expression: Expression) -> Range:
+        match expression:
+            case Column(table=table, name=name):
+                return self.columns[table, name]
+            case Literal(value=value):
+                return _of_literal(value)
+            case Call(function=function, arguments=arguments, kind=kind):
+                found = RULES[function]([self.find(part) for part in arguments], arguments)
+                return _whole(found) if kind is Kind.INT else found
+            case Key() | Aggregate():
+                return ANYTHING
 
 
 def range_of(expression: Expression, columns: Ranges) -> Range:
@@ -93,17 +103,7 @@ def range_of(expression: Expression, columns: Ranges) -> Range:
     >>> range_of(Literal(3, Kind.INT), {})
     Range(low=3, high=3, values=None)
     """
-    match expression:
-        case Column(table=table, name=name):
-            return columns[table, name]
-        case Literal(value=value):
-            return _of_literal(value)
-        case Call(function=function, arguments=arguments, kind=kind):
-            parts = [range_of(argument, columns) for argument in arguments]
-            found = RULES[function](parts, arguments)
-            return _whole(found) if kind is Kind.INT else found
-        case Key() | Aggregate():
-            return ANYTHING
+    return Finder(columns).find(expression)
 
 
 def _of_literal(value: object) -> Range:
@@ -253,7 +253,7 @@ def _to_int(parts: Parts, arguments: Sequence[Expression]) -> Range:
     (part,), (argument,) = parts, arguments
     if getattr(argument, "kind", None) in (Kind.INT, Kind.FLOAT, Kind.BOOL) and part.is_bounded:
         return Range(math.floor(part.low), math.ceil(part.high))
-    return Range(-LARGEST_INT - 1, LARGEST_INT)
+    return ANY_INT
 
 
 def _to_float(parts: Parts, arguments: Sequence[Expression]) -> Range:
@@ -277,9 +277,9 @@ def _length(parts: Parts, arguments: Sequence[Expression]) -> Range:
         return Range(min(lengths), max(lengths))
     match arguments[0]:
         case Call(function=F.SUBSTR, arguments=(_, _, Literal(value=int(count)))):
-            return Range(0, min(abs(count), LONGEST_TEXT))
+            return Range(0, min(abs(count), ANY_LENGTH.high))
         case _:
-            return Range(0, LONGEST_TEXT)
+            return ANY_LENGTH
 
 
 def _letters(change: Callable[[str], str]) -> Rule:

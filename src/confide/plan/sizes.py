@@ -1,12 +1,12 @@
 """Questions that would take the engine too long to read, refused before they are paid for."""
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from confide.errors import UnsupportedQuery
-from confide.plan.ranges import Ranges, range_of
+from confide.plan.ranges import Finder, Ranges
 from confide.query.functions import Function
 from confide.query.tree import (
-    Aggregate,
     Call,
     Column,
     Expression,
@@ -14,7 +14,7 @@ from confide.query.tree import (
     PerUnit,
     Query,
     Source,
-    walk,
+    parts_of,
 )
 
 __all__ = ["check_sizes"]
@@ -49,34 +49,53 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
 
     ``ranges`` of the source's columns tell where arithmetic stays bounded and needs no guard.
     """
-    for top in _expressions(query):
-        if _size(top, ranges or {}) > LARGEST:
-            raise UnsupportedQuery(
-                "this expression is too deep: divisions, roots and casts inside one another; "
-                "write it with fewer of them"
-            )
+    sizes = _Sizes(Finder(ranges or {}))
+    if any(sizes.measure(top).size > LARGEST for top in _expressions(query)):
+        raise UnsupportedQuery(
+            "this expression is too deep: divisions, roots and casts inside one another; "
+            "write it with fewer of them"
+        )
 
 
-def _size(expression: Expression, ranges: Ranges) -> int:
-    """Return how many pieces the expression has when guards are written out, or more."""
-    match expression:
-        case Call(function=function, arguments=arguments):
-            copies = COPIES.get(function, (1,) * len(arguments))
-            sizes = (_size(argument, ranges) for argument in arguments)
-            total = sum(size * times for size, times in zip(sizes, copies, strict=True))
-            twice = function in GUARDED and not _is_plain(expression, ranges)
-            return min(1 + total * (2 if twice else 1), LARGEST + 1)
-        case Aggregate(argument=argument, where=where):
-            return 1 + sum(_size(part, ranges) for part in (argument, where) if part is not None)
-        case _:
-            return 1
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How many pieces there are when guards are written out; whether all columns have ranges."""
+
+    size: int
+    is_known: bool = True
 
 
-def _is_plain(call: Call, ranges: Ranges) -> bool:
-    """Tell whether arithmetic is written without a guard: its range is known and bounded."""
-    columns = {(part.table, part.name) for part in walk(call) if isinstance(part, Column)}
-    known = call.function in PLAIN and columns <= ranges.keys()
-    return known and range_of(call, ranges).is_bounded
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Measures expressions of one question, each part once; ``finder`` knows their ranges."""
+
+    finder: Finder
+    found: dict[int, _Size] = field(default_factory=dict)
+
+    def measure(self, expression: Expression) -> _Size:
+        known = self.found.get(id(expression))
+        if known is None:
+            known = self.found[id(expression)] = self._measure(expression)
+        return known
+
+    def _measure(self, expression: Expression) -> _Size:
+        parts = [self.measure(part) for part in parts_of(expression)]
+        is_known = all(part.is_known for part in parts)
+        match expression:
+            case Column(table=table, name=name):
+                return _Size(1, (table, name) in self.finder.columns)
+            case Call(function=function):
+                copies = COPIES.get(function, (1,) * len(parts))
+                total = sum(part.size * times for part, times in zip(parts, copies, strict=True))
+                is_plain = is_known and self._is_plain(expression)
+                twice = function in GUARDED and not is_plain
+                return _Size(min(1 + total * (2 if twice else 1), LARGEST + 1), is_known)
+            case _:
+                return _Size(1 + sum(part.size for part in parts), is_known)
+
+    def _is_plain(self, call: Call) -> bool:
+        """Tell whether arithmetic is written without a guard: its range is bounded."""
+        return call.function in PLAIN and self.finder.find(call).is_bounded
 
 
 def _expressions(query: Query) -> list[Expression]:

@@ -1,12 +1,14 @@
 """What the rows of a question's source are: the ranges of their columns, the limits of a unit."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
-from confide.declare import Catalog, Row, Table
+from confide.declare import Bool, Catalog, Category, Date, Float, Int, Row, Table, Text
+from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
-from confide.plan.ranges import Range, Ranges, declared_range, range_of
+from confide.plan.ranges import ANYTHING, TRUTH, Range, Ranges, range_of
 from confide.query.functions import Aggregation
 from confide.query.tree import (
     Aggregate,
@@ -25,6 +27,7 @@ __all__ = [
     "Contribution",
     "PublicFacts",
     "UnitColumns",
+    "declared_range",
     "leftmost_table",
     "limits_of",
     "private_tables",
@@ -119,6 +122,23 @@ def ranges_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Ranges:
             assert_never(source)
 
 
+def declared_range(column: Declared) -> Range:
+    """Return what a declaration promises of a column, once its values are clipped."""
+    match column:
+        case Int(low=low, high=high):
+            return Range(low, high)
+        case Float(low=least, high=most):
+            return Range(float(least), float(most))
+        case Category(values=values):
+            return Range(-math.inf, math.inf, values)
+        case Date(low=first, high=last):
+            return Range(first.toordinal(), last.toordinal())
+        case Bool():
+            return TRUTH
+        case Text():
+            return ANYTHING
+
+
 def unit_of(source: Source, catalog: Catalog) -> str | Row:
     """Return the unit of the leftmost table."""
     return leftmost_table(source, catalog).unit
@@ -175,7 +195,10 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
     parts = (part for output in source.outputs for part in walk(output.expression))
     aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, Aggregate)))
     if not all(aggregate.function in PER_UNIT for aggregate in aggregates):
-        raise UnsupportedQuery("of one unit's rows only COUNT, SUM and AVG can be asked")
+        raise UnsupportedQuery(
+            "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the "
+            "subquery, and MEDIAN or VAR_SAMP outside"
+        )
     ranges = {
         (INNER, f"g{place}"): _statistic_range(aggregate, inner, limits.rows)
         for place, aggregate in enumerate(aggregates)

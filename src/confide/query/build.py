@@ -1,7 +1,7 @@
 """Questions in Python: the same trees as SQL makes, step by step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from confide.errors import UnsupportedQuery
@@ -178,12 +178,22 @@ class TableQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Turns terms into expressions; ``aliases`` are outputs that may be named."""
+    """Turns terms into expressions; ``aliases`` are outputs that may be named.
+
+    A term that stands in several places becomes one expression, which is made once.
+    """
 
     scope: Scope
     aliases: Mapping[str, Expression] | None = None
+    made: dict[int, tuple[Term, Expression]] = field(default_factory=dict)
 
     def read(self, term: Term) -> Expression:
+        found = self.made.get(id(term))
+        if found is None:
+            found = self.made[id(term)] = term, self._make(term)  # kept: no other gets its id
+        return found[1]
+
+    def _make(self, term: Term) -> Expression:
         match term:
             case Named(name=name):
                 alias = (self.aliases or {}).get(name.lower())
@@ -193,7 +203,7 @@ class _Resolver:
             case Applied(function=function, arguments=arguments):
                 return make_call(function, *map(self.read, arguments))
             case Statistic(function=function, argument=argument, condition=condition):
-                inside = _Resolver(self.scope)
+                inside = _Resolver(self.scope) if self.aliases else self
                 return make_aggregate(
                     function,
                     None if argument is None else inside.read(argument),

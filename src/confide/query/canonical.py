@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from typing import Final
 
 from confide.query.functions import Aggregation, Function
@@ -28,7 +29,7 @@ from confide.query.tree import (
     Source,
 )
 
-__all__ = ["Writer", "canonical", "describe"]
+__all__ = ["Writer", "canonical", "describe", "quote"]
 
 F = Function
 PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -44,6 +45,8 @@ RESERVED: Final = frozenset(
         *("union", "using", "values", "when", "where", "with", "xor"),
     }
 )
+LONGEST_QUOTED: Final = 70
+HALF: Final = Fraction(1, 2)
 ATOM: Final = 8
 UNARY: Final = 7
 COMPARISON: Final = 4
@@ -117,9 +120,27 @@ def describe(expression: Expression) -> str:
     >>> describe(make_aggregate(Aggregation.COUNT, None))
     'count(*)'
     """
-    if isinstance(expression, Column):
-        return expression.name
-    return Writer((), first="").write(expression).lower()
+    writer = Writer((), first="")
+    match expression:
+        case Column(name=name):
+            return name
+        case Aggregate(function=Aggregation.QUANTILE, argument=value, where=None, level=level) if (
+            value is not None and level == HALF
+        ):
+            return f"median({writer.write(value)})".lower()
+        case _:
+            return writer.write(expression).lower()
+
+
+def quote(expression: Expression) -> str:
+    """Return an expression as it may stand in a message: its text, or the beginning of a long one.
+
+    >>> from confide.declare import Kind
+    >>> quote(Literal(3, Kind.INT))
+    '3'
+    """
+    text = Writer((), first="").write(expression)
+    return text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)

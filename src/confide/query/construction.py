@@ -6,9 +6,11 @@ flat, negated numbers are literals, texts beside dates are dates.
 
 import math
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime, time
 from fractions import Fraction
 from typing import Final
+
+import numpy as np
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
@@ -42,6 +44,7 @@ FIXED: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
 
 def make_literal(value: object) -> Literal:
     """Return a value that the analyst wrote, with its type."""
+    value = _plain(value)
     match value:
         case None:
             return Literal(None, None)
@@ -60,6 +63,17 @@ def make_literal(value: object) -> Literal:
                 f"a value must be a number of at most 38 digits, a text of at most {LONGEST} "
                 "characters without control characters, a day, TRUE, FALSE or NULL"
             )
+
+
+def _plain(value: object) -> object:
+    """Return what a cell of NumPy or pandas holds as a value of Python's; others as they are."""
+    match value:
+        case datetime() if value.time() == time.min and value.tzinfo is None:
+            return date(value.year, value.month, value.day)
+        case np.generic():
+            return value.item()
+        case _:
+            return value
 
 
 def _is_control(char: str) -> bool:
@@ -130,7 +144,8 @@ def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
     start = FIXED.get(function, len(arguments))
     if not all(isinstance(argument, Literal) for argument in arguments[start:]):
         raise UnsupportedQuery(
-            f"what follows the first argument of {function.upper()} must be written out as values"
+            f"what follows the first argument of {function.upper()} must be written out, such as 2 "
+            "or 'day', and be no column"
         )
 
 
@@ -148,6 +163,8 @@ def _explain_misfit(function: Function, kinds: Sequence[Kind | None]) -> str:
     hint = "compare, combine and return values of one type, or CAST them"
     if function in (F.AND, F.OR, F.NOT):
         hint = "it takes conditions; write one such as x <> 0"
+    elif function in (F.LEAST, F.GREATEST):
+        hint = "it takes numbers; write CASE WHEN x < y THEN x ELSE y END for others"
     elif function is F.MODULO:
         hint = "it takes whole numbers; CAST(x AS BIGINT) makes one"
     return f"{function.upper()} does not take ({given}): {hint}"

@@ -4,7 +4,7 @@ from typing import Final
 
 __all__ = ["underline"]
 
-WIDTH: Final = 100
+WIDTH: Final = 70
 
 
 def underline(text: str, start: int, end: int) -> str:

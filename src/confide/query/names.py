@@ -54,9 +54,9 @@ class Names:
 
     def table(self, name: str) -> TableNames:
         """Return a declared table, or refuse with the names that could have been meant."""
-        match = match_name(name, self.tables)
+        match = match_name(str(name), self.tables)
         if match is None:
-            raise UnknownName(f"there is no table {name!r}; {suggest_name(name, self.tables)}")
+            raise UnknownName(f"there is no table {name!r}; {suggest_name(str(name), self.tables)}")
         return self.tables[match]
 
 

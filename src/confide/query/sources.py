@@ -69,7 +69,8 @@ class Tables:
                 )
         if left.unit is None or member.unit is None:
             raise UnsupportedQuery(
-                "every row of this table is another person, who cannot be found in another table"
+                "every row of this table is another person, who cannot be found in another table; "
+                "ask about each table alone, or join a public one"
             )
         if isinstance(member.source, Scan) and member.source.table in _scanned(self.source):
             raise UnsupportedQuery(
@@ -83,7 +84,10 @@ def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...
     on = []
     for left, right in pairs:
         if isinstance(left, Unit) or isinstance(right, Unit):
-            raise UnsupportedQuery("a public table is about no one and cannot be joined on a unit")
+            raise UnsupportedQuery(
+                "a public table is about no one and cannot be joined on a unit; join it on another "
+                "column: ON left.x = table.y"
+            )
         make_call(Function.EQUAL, left, right)  # refuses types that cannot be equal
         on.append((left, right))
     if not on:
@@ -135,7 +139,10 @@ def make_per_unit(
     for output in lifted:
         statistics = [part for part in walk(output.expression) if isinstance(part, Aggregate)]
         if not statistics or output.expression.kind is None:
-            raise UnsupportedQuery(f"{output.name!r} must be an aggregate of the unit's rows")
+            raise UnsupportedQuery(
+                f"{output.name!r} must be an aggregate of the unit's rows, such as SUM(x) or "
+                "COUNT(*)"
+            )
         if any(part.function is Aggregation.COUNT_UNITS for part in statistics):
             raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
         if output.name.lower() == UNIT:

@@ -29,6 +29,7 @@ __all__ = [
     "Scan",
     "Source",
     "Value",
+    "parts_of",
     "size_of",
     "substitute",
     "walk",
@@ -60,16 +61,25 @@ class Call:
 
     The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
     the expression and the literals; LIKE takes a literal pattern, ROUND and SUBSTR take literal
-    numbers. ``size`` counts its parts; it is kept, since parts may stand in a tree many times.
+    numbers. ``size`` counts its parts. It is kept, as is the hash, since parts may stand in a tree
+    many times: one object, which is not walked again.
     """
 
     function: Function
     arguments: tuple["Expression", ...]
     kind: Kind
     size: int = field(init=False, repr=False, compare=False)
+    hashed: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", 1 + sum(map(size_of, self.arguments)))
+        object.__setattr__(self, "hashed", hash((self.function, self.arguments, self.kind)))
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __reduce__(self) -> tuple[type["Call"], tuple[object, ...]]:
+        return Call, (self.function, self.arguments, self.kind)  # hashes differ between processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,19 +198,27 @@ def size_of(expression: Expression) -> int:
             return 1
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield the expression and all its parts, outermost first."""
-    yield expression
+def parts_of(expression: Expression) -> tuple[Expression, ...]:
+    """Return what an expression is made of directly."""
     match expression:
         case Call(arguments=arguments):
-            for argument in arguments:
-                yield from walk(argument)
+            return arguments
         case Aggregate(argument=argument, where=where):
-            for part in (argument, where):
-                if part is not None:
-                    yield from walk(part)
+            return tuple(part for part in (argument, where) if part is not None)
         case Column() | Literal() | Key():
-            pass
+            return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yield the expression and all its parts, outermost first; an object that comes again, once."""
+    seen: set[int] = set()
+    ahead = [expression]
+    while ahead:
+        part = ahead.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            ahead.extend(reversed(parts_of(part)))
 
 
 def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:

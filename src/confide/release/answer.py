@@ -17,11 +17,19 @@ from confide.plan import Plan
 from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Expression, Key, Output, Value
 from confide.release.combination import Mixture, combine, noise_of
-from confide.release.display import Chart, draw_chart, write_table, write_text
+from confide.release.display import (
+    Chart,
+    draw_chart,
+    import_frames,
+    write_arrow,
+    write_table,
+    write_text,
+)
 from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
 from confide.release.intervals import bootstrap, half_width, interval
 from confide.release.likely import likely_counts
+from confide.release.monotone import map_ends, sole_statistic
 from confide.release.noise import NoisyTotals
 from confide.release.quantiles import read_ends, spread_ends
 from confide.release.reference import reference_levels, reference_noise
@@ -105,22 +113,17 @@ class Answer:
 
     def to_pandas(self) -> Any:
         """Return the values as a pandas frame."""
-        import pandas as pd
-
+        pd = import_frames("pandas")
         return pd.DataFrame(self.rows, columns=list(self.columns))
 
     def to_polars(self) -> Any:
         """Return the values as a polars frame."""
-        import polars as pl
-
+        pl = import_frames("polars")
         return pl.DataFrame(self.rows, schema=list(self.columns), orient="row")
 
     def to_arrow(self) -> Any:
         """Return the values as an Arrow table."""
-        import pyarrow as pa
-
-        rows = self.rows
-        return pa.table({name: [row[name] for row in rows] for name in self.columns})
+        return write_arrow(self.columns, self.rows)
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
@@ -135,8 +138,7 @@ class Answer:
 
     def intervals(self, confidence: Number = 0.95) -> Any:
         """Return the intervals as a pandas frame, with the keys in front."""
-        import pandas as pd
-
+        pd = import_frames("pandas")
         rows, ends = self.rows, self.interval_rows(confidence)
         keys, numbers = self._names()
         columns = {key: [row[key] for row in rows] for key in keys}
@@ -194,6 +196,10 @@ class Answer:
                 return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
             low, high = interval(statistic, self.plan, totals, noise, level)
             return _floor(low, expression, self.plan), _floor(high, expression, self.plan)
+        sole = sole_statistic(expression)
+        if sole is not None:
+            count = len(self.totals.groups)
+            return map_ends(expression, self._column(totals), count, self._interval(sole, level))
         every = len(noise) // BOOTSTRAP
         thinned, levels = noise[::every], reference_levels(self.plan)[::every]
         spreads = [

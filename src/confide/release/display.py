@@ -2,18 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, import_package
 
-__all__ = ["NO_GROUP", "SCHEMA", "Chart", "draw_chart", "plain", "write_table", "write_text"]
+__all__ = [
+    "NO_GROUP",
+    "NUMBERS",
+    "SCHEMA",
+    "Chart",
+    "draw_chart",
+    "import_converter",
+    "import_frames",
+    "plain",
+    "write_arrow",
+    "write_table",
+    "write_text",
+]
 
 Rows = Sequence[Mapping[str, Any]]
 MIME: Final = "application/vnd.vegalite.v5+json"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
 MOST_ROWS: Final = 200
+CELLS: Final = "take .rows and .interval_rows(0.95)"
+NUMBERS: Final = "take .value, .standard_error and .interval(0.95)"
+"""What holds the same as a frame of an answer, or of an estimate, and needs no package."""
 NO_GROUP: Final = (
     "No group is shown. A key that nobody declared is named only if enough units share it (explain "
     "tells how many); HAVING and LIMIT leave out others."
@@ -32,16 +48,39 @@ class Chart:
 
     def save(self, path: str | Path) -> None:
         """Write the chart as .svg or .png (needs the package vl-convert-python)."""
-        import vl_convert
-
         target = Path(path)
         match target.suffix.lower():
             case ".svg":
-                target.write_text(vl_convert.vegalite_to_svg(self.spec), encoding="utf-8")
+                drawn = import_converter().vegalite_to_svg(self.spec)
+                target.write_text(drawn, encoding="utf-8")
             case ".png":
-                target.write_bytes(vl_convert.vegalite_to_png(self.spec, scale=2))
+                target.write_bytes(import_converter().vegalite_to_png(self.spec, scale=2))
             case _:
                 raise BadDeclaration(f"a chart is saved as .svg or .png, got {target.name!r}")
+
+
+def import_converter() -> Any:
+    """Return the package that makes pictures of charts; without it, say what to type."""
+    need = "this picture is made by another package"
+    return import_package("vl_convert", need, "vl-convert-python")
+
+
+def import_frames(package: str, instead: str = CELLS) -> Any:
+    """Return a package of frames by its name; without it, say what to type or take instead."""
+    return import_package(package, f"a frame like this needs {package}", f"{package}, or {instead}")
+
+
+def write_arrow(columns: Sequence[str], rows: Rows) -> Any:
+    """Return an Arrow table; a column with whole numbers beyond 64 bits is one of decimals."""
+    pa = import_frames("pyarrow")
+    cells = {name: [row[name] for row in rows] for name in columns}
+    return pa.table({name: _narrow(column) for name, column in cells.items()})
+
+
+def _narrow(column: list[Any]) -> list[Any]:
+    if all(not isinstance(cell, int) or abs(cell) < 2**63 for cell in column):
+        return column
+    return [None if cell is None else Decimal(cell) for cell in column]
 
 
 def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from confide.plan import Plan, Statistic
 from confide.query.functions import Aggregation
 
-__all__ = ["Floats", "estimate", "grid_of"]
+__all__ = ["Floats", "estimate", "grid_of", "variance"]
 
 Floats = NDArray[np.float64]
 
@@ -30,9 +30,9 @@ def estimate(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
         case Aggregation.MEAN:
             return _mean(totals, statistic.value, _known(rows), plan)
         case Aggregation.VARIANCE:
-            return _variance(totals, statistic, _known(rows), plan)
+            return variance(statistic, plan, totals)
         case Aggregation.STDDEV:
-            return np.sqrt(_variance(totals, statistic, _known(rows), plan))
+            return np.sqrt(variance(statistic, plan, totals))
         case Aggregation.QUANTILE:
             return totals[..., len(plan.totals) + _place(statistic)]
         case _:
@@ -64,8 +64,9 @@ def _mean(totals: Floats, place: int | None, rows: Floats, plan: Plan) -> Floats
     return centre + step * np.clip(totals[..., place] / np.maximum(rows, 1.0), low, high)
 
 
-def _variance(totals: Floats, statistic: Statistic, rows: Floats, plan: Plan) -> Floats:
+def variance(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
     """Return n / (n - 1) times the mean square less the squared mean, about the range's centre."""
+    rows = _known(totals[..., statistic.rows] if statistic.rows is not None else None)
     centre, _, _, _ = grid_of(statistic.value, plan)
     mean = _mean(totals, statistic.value, rows, plan) - centre
     square = _mean(totals, statistic.square, rows, plan)

@@ -121,6 +121,18 @@ def _compare(relation: Callable[[Column_, Column_], Column_]) -> Rule:
     return compare
 
 
+def _coalesce(parts: Sequence[Column_]) -> Column_:
+    """Return the first value that is there."""
+    known = [~_is_missing(part) for part in parts[:-1]]
+    pairs = [one for pair in zip(known, parts[:-1], strict=True) for one in pair]
+    return _case([*pairs, parts[-1]])
+
+
+def _in(parts: Sequence[Column_]) -> Column_:
+    value, *others = parts
+    return _or([_compare(operator.eq)([value, other]) for other in others])
+
+
 def _finite(part: Column_) -> Column_:
     return np.where(np.isfinite(part), part, np.nan)
 
@@ -159,6 +171,9 @@ RULES: Final[dict[F, Rule]] = {
     F.OR: _or,
     F.NOT: lambda p: _join(_is_false(p[0]), _is_true(p[0])),
     F.CASE: _case,
+    F.COALESCE: _coalesce,
+    F.IN: _in,
+    F.IS_NULL: lambda p: _is_missing(p[0]),
     F.ABS: lambda p: np.abs(p[0]),
     F.FLOOR: lambda p: np.floor(p[0]),
     F.CEIL: lambda p: np.ceil(p[0]),

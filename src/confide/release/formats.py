@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confide.release.figures import Tabular
 
-__all__ = ["to_csv", "to_json"]
+__all__ = ["to_csv", "to_json", "write_value"]
 
 TRIGGERS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
@@ -39,7 +39,7 @@ def to_json(answer: Tabular, confidence: float = 0.95) -> str:
         "rows": [_json_row(row) for row in answer.rows],
         "intervals": [_json_row(row) for row in answer.interval_rows(confidence)],
         "confidence": confidence,
-        "cost": {"share": _json_value(answer.cost.share), "epsilon": answer.cost.epsilon},
+        "cost": {"share": write_value(answer.cost.share), "epsilon": answer.cost.epsilon},
         "receipt": {"entry": answer.receipt.entry, "digest": answer.receipt.digest},
         "reused": answer.reused,
     }
@@ -63,10 +63,11 @@ def _guard(text: str) -> str:
 
 
 def _json_row(row: dict[str, Any]) -> dict[str, object]:
-    return {name: _json_value(value) for name, value in row.items()}
+    return {name: write_value(value) for name, value in row.items()}
 
 
-def _json_value(value: Any) -> object:
+def write_value(value: Any) -> Any:
+    """Return a value as JSON holds it: what is no finite number is missing."""
     match value:
         case float() if not math.isfinite(value):
             return None

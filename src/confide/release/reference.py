@@ -5,7 +5,9 @@ all of them. Evenly spread points (multiples of irrational numbers, modulo 1) gi
 more exactly than as many random ones.
 """
 
+import math
 from functools import lru_cache
+from itertools import count, islice
 from typing import Final
 
 import numpy as np
@@ -15,11 +17,10 @@ from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
 from confide.plan import Plan
 from confide.plan.noise import TotalNoise
 
-__all__ = ["reference_levels", "reference_noise", "sample_noise"]
+__all__ = ["list_primes", "reference_levels", "reference_noise", "sample_noise"]
 
 Floats = NDArray[np.float64]
 POINTS: Final = 2**14
-PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
 def reference_noise(plan: Plan) -> Floats:
@@ -65,15 +66,15 @@ def _signed(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floats:
 @lru_cache(maxsize=8)
 def _points(dimensions: int) -> Floats:
     """Return evenly spread points of the open unit cube."""
-    roots = np.sqrt(np.array([_prime(place) for place in range(dimensions)], dtype=np.float64))
+    roots = np.sqrt(np.array(list_primes(dimensions), dtype=np.float64))
     steps = np.arange(1, POINTS + 1, dtype=np.float64)[:, None] * roots
     return np.clip(steps % 1.0, 2.0**-40, 1.0 - 2.0**-40)
 
 
-def _prime(place: int) -> int:
-    if place < len(PRIMES):
-        return PRIMES[place]
-    found = _prime(place - 1) + 2
-    while any(found % divisor == 0 for divisor in range(3, int(found**0.5) + 1, 2)):
-        found += 2
-    return found
+def list_primes(number: int) -> list[int]:
+    """Return so many primes, the least first: no two of their roots are fractions of each other."""
+    return list(islice(filter(_is_prime, count(2)), number))
+
+
+def _is_prime(number: int) -> bool:
+    return all(number % divisor for divisor in range(2, math.isqrt(number) + 1))

@@ -52,7 +52,8 @@ class Boards:
 
     def _find(self, name: str) -> Leaderboard:
         if name not in self._boards:
-            raise NotFound("this server has no holdout of that name; GET /v1/holdouts lists them")
+            known = ", ".join(self._boards) or "none at all"
+            raise NotFound(f"this server has no holdout of that name; there are: {known}")
         return self._boards[name]
 
 
@@ -70,7 +71,10 @@ def read_predictions(text: str) -> list[float]:
         rows = rows[1:]
     wrong = next((place for place, row in enumerate(rows) if not _is_number(row[-1])), None)
     if wrong is not None or not rows:
-        raise BadDeclaration("predictions must be a CSV file whose last column holds numbers alone")
+        raise BadDeclaration(
+            "predictions must be a CSV file whose last column holds numbers alone; send one line "
+            "for each row, such as 17,0.25"
+        )
     return [float(row[-1]) for row in rows]
 
 
@@ -108,4 +112,6 @@ def _read_labels(board: Board) -> list[float]:
     try:
         return [float(row[board.column]) for row in rows]
     except (TypeError, ValueError):
-        raise BadDeclaration(f"labels of {board.name!r} must all be numbers") from None
+        raise BadDeclaration(
+            f"labels of {board.name!r} must all be numbers; write them so, or name another column"
+        ) from None

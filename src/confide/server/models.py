@@ -96,12 +96,16 @@ class Answered(_Shape):
 
 
 class PreviewShown(_Shape):
-    """What an answer would cost and how far off it would be; null where the data decide."""
+    """What an answer would cost and how far off it would be; null where the data decide.
+
+    ``reused`` tells that there is an answer already which asking gives the caller for free.
+    """
 
     cost: CostShown
     errors: dict[str, float | None]
     mechanisms: list[str]
     regret: float | None
+    reused: bool
 
 
 class ColumnShown(_Shape):

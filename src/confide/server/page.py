@@ -135,7 +135,6 @@ def _preview(caller: Caller, office: Office, form: dict[str, str]) -> dict[str, 
         "preview": found,
         "left_after": left if left >= 0 else None,
         "key": secrets.token_hex(16),
-        "is_kept": office.curator_of(caller).kept(form["sql"]) is not None,
     }
 
 

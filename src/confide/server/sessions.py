@@ -94,7 +94,8 @@ def _find(office: Office, caller: Caller, entry: int) -> KeptWatch:
         watch = None
     if watch is None or (caller.is_agent and watch.label != _label(caller)):
         raise NotYours(
-            "this is not one of your watches; POST /v1/watches opens one and tells its number"
+            "this is not one of your watches; POST /v1/watches, or the tool watch, opens one and "
+            "tells its number"
         )
     return watch
 

@@ -1,9 +1,7 @@
 """From what the curator gives to what crosses the network."""
 
 import math
-from datetime import UTC, date, datetime
-from fractions import Fraction
-from typing import Any
+from datetime import UTC, datetime
 
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import (
@@ -21,6 +19,7 @@ from confide.declare import (
 )
 from confide.ledger import Entry, Receipt
 from confide.release import Answer, Cost
+from confide.release.formats import write_value
 from confide.server import models
 from confide.server.tokens import Token
 
@@ -57,7 +56,7 @@ def show_answer(answer: Answer, confidence: float) -> models.Answered:
     ends = answer.interval_rows(confidence)
     return models.Answered(
         columns=list(answer.columns),
-        rows=[{name: _cell(value) for name, value in row.items()} for row in answer.rows],
+        rows=[{name: write_value(value) for name, value in row.items()} for row in answer.rows],
         intervals=[{name: show_number(value) for name, value in row.items()} for row in ends],
         confidence=confidence,
         cost=show_cost(answer.cost),
@@ -76,6 +75,7 @@ def show_preview(found: Preview) -> models.PreviewShown:
         },
         mechanisms=list(found.mechanisms),
         regret=found.regret,
+        reused=found.reused,
     )
 
 
@@ -161,18 +161,6 @@ def _column(name: str, column: Column) -> models.ColumnShown:
             return models.ColumnShown(name=name, type="category", values=list(values))
         case Text() | Bool():
             return models.ColumnShown(name=name, type=str(Kind(column.kind)))
-
-
-def _cell(value: Any) -> models.Cell:
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case Fraction():
-            return str(value)
-        case date():
-            return value.isoformat()
-        case _:
-            return value  # type: ignore[no-any-return]  # the other kinds are plain already
 
 
 def _when(microseconds: int) -> str | None:

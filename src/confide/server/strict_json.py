@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from confide.client.refusals import MalformedRequest
+from confide.server.models import WRITTEN
 
 __all__ = ["read_json", "read_shape", "write_complaints"]
 
@@ -42,8 +43,12 @@ def write_complaints(problems: Sequence[Any]) -> str:
     """Return where a request differs from the documented shape; its values are not repeated."""
     found: list[str] = []
     for problem in problems[:5]:
-        place = ".".join(str(part) for part in problem["loc"] if part != "body")
-        found.append(f"{place[:80] or 'the body'}: {problem['msg']}")
+        parts = [str(part) for part in problem["loc"] if part != "body"]
+        # What begins like this is a word of pydantic's for one of several shapes.
+        place = ".".join(part for part in parts if not part.startswith("constrained-"))
+        is_amount = problem.get("ctx", {}).get("pattern") == WRITTEN
+        said = 'or text such as "5%" or "1/20"' if is_amount else problem["msg"]
+        found.append(f"{place[:80] or 'the body'}: {said}")
     return "; ".join(dict.fromkeys(found))
 
 

@@ -8,13 +8,11 @@ from confide.desk import Score
 from confide.sessions.choice import choose_among, pair_candidates
 from confide.sessions.kept import KeptWatch
 from confide.sessions.methods import Watching
-from confide.sessions.watch import FINENESS, Threshold, Watch
+from confide.sessions.watch import Watch
 
 __all__ = [
-    "FINENESS",
     "KeptWatch",
     "Score",
-    "Threshold",
     "Watch",
     "Watching",
     "choose_among",

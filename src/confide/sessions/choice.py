@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from confide.desk import Call, Desk, Score
+from confide.desk import Desk, Manner, Score
 from confide.errors import BadDeclaration
 from confide.loss import Share
 from confide.plan.selection import plan_contest
@@ -19,15 +19,23 @@ def pair_candidates(
     candidates: Iterable[str], score: Callable[[str], Score] | Mapping[str, Score]
 ) -> dict[str, Score]:
     """Return the question of each candidate, in their order."""
-    names = [] if isinstance(candidates, str) else list(candidates)
+    is_list = isinstance(candidates, Iterable) and not isinstance(candidates, str)
+    names = list(candidates) if is_list else []
     if not 1 <= len(names) <= MOST_CANDIDATES or not all(isinstance(name, str) for name in names):
         raise BadDeclaration(
             f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got "
             f"{len(names):,} things of {type(candidates).__name__}"
         )
     if len(set(names)) != len(names):
-        raise BadDeclaration("candidates must differ from each other, got one twice")
+        raise BadDeclaration(
+            "candidates must differ from each other, got one twice; name each once"
+        )
     if not isinstance(score, Mapping):
+        if not callable(score):
+            raise BadDeclaration(
+                "score must be a function from a candidate to its question, or a mapping from one "
+                f"to the other, got {type(score).__name__}"
+            )
         return {name: score(name) for name in names}
     missing = [name for name in names if name not in score]
     if missing:
@@ -38,7 +46,7 @@ def pair_candidates(
 
 
 def choose_among(
-    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], call: Call
+    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], manner: Manner
 ) -> Choice:
     """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
 
@@ -50,7 +58,7 @@ def choose_among(
     queries = {name: desk.read_score(asked) for name, asked in scores.items()}
     names = list(queries)
     question = desk.name_question({"choose": [[n, canonical(one)] for n, one in queries.items()]})
-    request = desk.open(question, call)
+    request = desk.open(question, manner)
     settled = request.settled
     share = request.share(grant) if settled is None else settled.receipt.share
     plans = [desk.plan(query, share) for query in queries.values()]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from confide.desk import Call, Desk, Score
+from confide.desk import Desk, Manner, Score
 from confide.errors import Fault, UnsupportedQuery
 from confide.exact import Number
 from confide.ledger import AnsweredAlready, Hold, KeyUsed, Noisy, Question, Receipt, Stored
@@ -73,10 +73,10 @@ class KeptWatch:
         Raises:
             BudgetExceeded: all answers "above" are given; nothing was read.
         """
-        read, call = self._desk.read_score(query), Call.of(key=key)
+        read, manner = self._desk.read_score(query), Manner.of(key=key)
         plan = self._desk.plan(read, self.receipt.share)
         self._threshold.admit(plan)
-        asked = {"asked": canonical(read), "key": call.key}
+        asked = {"asked": canonical(read), "key": manner.key}
         while True:
             newest = self._newest()
             told = self._told(asked, newest)
@@ -175,14 +175,14 @@ class KeptWatch:
 
 
 def keep_watch(
-    desk: Desk, threshold: Threshold, grant: Callable[[], Share], call: Call, label: str = ""
+    desk: Desk, threshold: Threshold, grant: Callable[[], Share], manner: Manner, label: str = ""
 ) -> KeptWatch:
     """Return a session that is charged as a whole, now; the same key finds it again, for free.
 
     The ``label`` stays with the session: whose it is, where several ask under one analyst's name.
     """
     terms = {**threshold.terms, "label": label} if label else threshold.terms
-    request = desk.open(desk.name_question(terms), Call(fresh=True, key=call.key))
+    request = desk.open(desk.name_question(terms), Manner(fresh=True, key=manner.key))
     settled = request.settled
     if settled is None:
         share = request.share(grant)

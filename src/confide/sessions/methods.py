@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 
 from confide.declare import Catalog
-from confide.desk import Call, Desk
+from confide.desk import Desk, Manner
 from confide.errors import UnsupportedQuery
 from confide.exact import Number
 from confide.mechanisms import Neighbours
@@ -42,7 +42,7 @@ class Watching(ABC):
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
         desk, asked = self._desk(), Want.of(want)
-        return open_watch(desk, line, lambda: desk.prices.grant(asked), Call.of(key=key))
+        return open_watch(desk, line, lambda: desk.prices.grant(asked), Manner.of(key=key))
 
     def keep_watch(
         self,
@@ -62,7 +62,7 @@ class Watching(ABC):
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
         desk, asked = self._desk(), Want.of(want)
-        return keep_watch(desk, line, lambda: desk.prices.grant(asked), Call.of(key=key), label)
+        return keep_watch(desk, line, lambda: desk.prices.grant(asked), Manner.of(key=key), label)
 
     def take_up_watch(self, entry: int) -> KeptWatch:
         """Return the session of `keep_watch` whose receipt has this entry; costs nothing."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
-from confide.desk import Call, Desk, Score
+from confide.desk import Desk, Manner, Score
 from confide.errors import BudgetExceeded, UnsupportedQuery
 from confide.exact import Number, float_above, fraction, positive
 from confide.ledger import Hold, KeyUsed, Receipt
@@ -17,7 +17,7 @@ from confide.plan.selection import find_epsilon, moves_of, only_total
 from confide.release.noise import round_to_steps
 from confide.release.selection import compare_score
 
-__all__ = ["Threshold", "Watch", "open_watch", "used_up"]
+__all__ = ["FINENESS", "Threshold", "Watch", "open_watch", "used_up"]
 
 FINENESS: Final = 1_000
 
@@ -186,22 +186,24 @@ class Watch:
         raise TypeError("a session cannot be copied: both copies would answer")
 
 
-def open_watch(desk: Desk, threshold: Threshold, grant: Callable[[], Share], call: Call) -> Watch:
+def open_watch(
+    desk: Desk, threshold: Threshold, grant: Callable[[], Share], manner: Manner
+) -> Watch:
     """Return a session that is charged as a whole, now.
 
     A key opens one session: its noise lives in this process alone, so a session that has begun
     cannot be taken up again; one of `keep_watch` can.
     """
-    request = desk.open(desk.name_question(threshold.terms), Call(fresh=True, key=call.key))
+    request = desk.open(desk.name_question(threshold.terms), Manner(fresh=True, key=manner.key))
     if request.settled is not None:
-        raise _spent_key(call.key)
+        raise _spent_key(manner.key)
     share = request.share(grant)
     vector = threshold.open(desk.prices.loss(share), desk.entropy)
     # Privacy: charged before any row is read, for everything that the session will ever tell.
     hold = request.reserve(share, readings=None)
     settled = request.commit(hold, {})
     if settled.reused:
-        raise _spent_key(call.key)
+        raise _spent_key(manner.key)
     return Watch(desk, threshold, vector, hold, settled.receipt)
 
 

@@ -12,15 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from confide.engines.blocks import Block, Estimator, SealedBlocks
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import fraction, whole
 from confide.ledger import Hold
 from confide.loss import Loss, PureLoss, Share
 from confide.plan.blocks import BlockReading
 from confide.query import TableQuery, count_units
 from confide.release.blocks import add_blocks
+from confide.release.sizes import OTHER_SIZES
 from confide.statistics.columns import declared_column
-from confide.statistics.estimate import Estimate, make_estimate
+from confide.statistics.estimate import Estimate, Form, make_estimate
 from confide.statistics.pooling import Pooling
 from confide.statistics.reading import (
     Asked,
@@ -157,7 +158,7 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
     paid = pay(asked, terms, release.prepare, release.run, readings=2)
     numbers, replicas = release.read(paid.prepared, paid.noisy)
     names = tuple(f"{sampling.name}[{place}]" for place in range(sampling.outputs))
-    form = "one" if sampling.outputs == 1 else "list"
+    form: Form = "one" if sampling.outputs == 1 else "list"
     return make_estimate(f"{sampling.name} over blocks", names, numbers, replicas, paid, form=form)
 
 
@@ -171,10 +172,11 @@ class _Release:
 
     def prepare(self, share: Share) -> tuple[Share, Share]:
         """Return what the count of units costs, if it is needed, and what is left."""
-        if self.sampling.blocks is not None:
-            return Share(0), share
-        count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-        self.asked.plan(self._count(), count)
+        count, rest = Share(0), share
+        if self.sampling.blocks is None:
+            count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
+            self.asked.plan(self._count(), count)
+        self._pooling(rest).check()
         return count, rest
 
     def _pooling(self, share: Share) -> Pooling:
@@ -205,23 +207,30 @@ class _Release:
         ends = [parts.find_bounds(sealed, place) for place in range(self.sampling.outputs)]
         grids = [parts.grid(place, end) for place, end in enumerate(ends)]
         quartiles = [parts.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
+        steps = parts.write_steps(grids, quartiles)
+        found: dict[str, Any] = {"bounds": ends, "quartiles": quartiles, "steps": steps}
         if self.sampling.method == "median":
             middle = [parts.median(sealed, place, grid) for place, grid in enumerate(grids)]
-            return {"bounds": ends, "quartiles": quartiles, "sums": middle}
-        windows = [parts.window(pair, grid) for pair, grid in zip(quartiles, grids, strict=True)]
-        entropy = self.asked.desk.entropy
+            return {**found, "sums": middle}
+        windows, entropy = parts.windows(grids, quartiles), self.asked.desk.entropy
         sums = add_blocks(sealed, grids, windows, parts.sum_noise(windows), entropy)
         squares: list[int] = []
         if self.sampling.method == "mean":
             noise = parts.square_noise(windows)
             squares = add_blocks(sealed, grids, windows, noise, entropy, squared=True)
-        return {"bounds": ends, "quartiles": quartiles, "sums": sums, "squares": squares}
+        return {**found, "sums": sums, "squares": squares}
 
     def read(self, shares: tuple[Share, Share], noisy: dict[str, Any]) -> tuple[Floats, Floats]:
-        """Return the estimates and their replicas from what was released."""
+        """Return the estimates and their replicas from what was released.
+
+        Raises:
+            UnsupportedQuery: it was written in other steps than those of today.
+        """
         parts = self._pooling(shares[1])
         blocks, outputs = float(noisy["blocks"]), self.sampling.outputs
         grids = [parts.grid(place, noisy["bounds"][place]) for place in range(outputs)]
+        if noisy.get("steps") != parts.write_steps(grids, noisy["quartiles"]):
+            raise UnsupportedQuery(OTHER_SIZES)
         normals = spread_normals(outputs)
         numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
         for place, grid in enumerate(grids):

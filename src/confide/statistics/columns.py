@@ -17,6 +17,7 @@ __all__ = [
     "ROWS",
     "Numbers",
     "Within",
+    "count_values",
     "declared_column",
     "number_column",
     "plan_sums",
@@ -59,6 +60,24 @@ def declared_column(asked: Asked, table: str, name: str) -> tuple[str, str, Colu
     return found, named, columns[named]
 
 
+def count_values(declared: Column) -> int | None:
+    """Return how many values a column has, known beforehand; None where nobody listed them.
+
+    NULL is no value here, declared or not: rows without one are left out of every estimate.
+    """
+    match declared:
+        case Bool():
+            return 2
+        case Int(low=low, high=high):
+            return high - low + 1
+        case Category(values=values):
+            return len(values) - (None in values)
+        case Float() | Text() | Date():
+            return None
+        case _:
+            assert_never(declared)
+
+
 def number_column(asked: Asked, table: str, name: str, within: Within = None) -> Numbers:
     """Return a column of numbers with the bounds declared, or tighter ones that were asked for."""
     _, found, declared = declared_column(asked, table, name)
@@ -81,21 +100,21 @@ def number_column(asked: Asked, table: str, name: str, within: Within = None) ->
     low_end, high_end = max(bounds[0], within[0]), min(bounds[1], within[1])
     if low_end >= high_end:
         raise UnsupportedQuery(
-            f"within=({within[0]:.6g}, {within[1]:.6g}) lies outside the declared bounds of "
-            f"{found!r}; choose it from {bounds[0]:.6g} to {bounds[1]:.6g}"
+            f"({within[0]:.6g}, {within[1]:.6g}) lies outside the declared bounds of {found!r}; "
+            f"choose two numbers from {bounds[0]:.6g} to {bounds[1]:.6g}"
         )
     return Numbers(found, col(found).clip(low_end, high_end), low_end, high_end)
 
 
-def read_within(within: object) -> Within:
-    """Return bounds that an analyst chose, or None for the declared ones."""
+def read_within(within: object, name: str = "within") -> Within:
+    """Return bounds that an analyst chose under this name, or None for the declared ones."""
     if within is None:
         return None
     if isinstance(within, str) or not isinstance(within, Sequence) or len(within) != 2:
-        raise BadDeclaration(f"within must be two numbers (low, high), got {within!r}")
-    low, high = (float(fraction("within", end, "two finite numbers")) for end in within)
+        raise BadDeclaration(f"{name} must be two numbers (low, high), got {within!r}")
+    low, high = (float(fraction(name, end, "two finite numbers")) for end in within)
     if low >= high:
-        raise BadDeclaration(f"within needs low < high, got {within!r}")
+        raise BadDeclaration(f"{name} needs low < high, got {within!r}")
     return low, high
 
 

@@ -69,18 +69,22 @@ class Density:
     Claim:   ``interval`` holds the mean of the population's density over a bin, for each bin by
              itself, with about the confidence asked for.
     Why:     a bin's noisy count is off by sampling, whose variance is n p (1 - p), and by noise of
-             known law; the squares of the two half-widths are added, which is exact where either
-             is much larger than the other. The band is about the noisy counts themselves, and
-             stretched to hold the value, which is `smooth_counts` of them; what is known of a
-             density (not below zero, 1 in all) then moves the value to the nearest such histogram,
-             never away from the truth.
+             known law. The noise of all other bins is in the number of rows that it is divided by:
+             of n rows the bin's part is off by ((1 - p) Z - p times the others' Z) / n, so with k
+             bins the deviation of one bin's noise counts sqrt((1 - p)^2 + (k - 1) p^2) times,
+             which is about 1 unless most rows lie in few bins; whichever of one bin's law and a
+             normal one of the same deviation reaches farther is taken. The squares of the two
+             half-widths are added, which is exact where either is much larger than the other. The
+             band is about the noisy counts themselves, and stretched to hold the value, which is
+             `smooth_counts` of them; what is known of a density (not below zero, 1 in all) then
+             moves the value to the nearest such histogram, never away from the truth.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
 
     name: str
     bins: Bins
-    shares: Floats
+    parts: Floats
     smoothed: Floats
     size: float
     noise: Floats
@@ -100,16 +104,18 @@ class Density:
 
     @property
     def standard_error(self) -> Floats:
-        """The standard deviation of each height, over sampling and noise together."""
-        spread = np.sqrt(self._sampling() ** 2 + self.noise.var() / self.size**2)
-        return np.asarray(spread / self.bins.width)
+        """The standard deviation of each height before smoothing, over sampling and noise."""
+        noise = self.noise.std() * self._spread_noise()
+        return np.asarray(np.hypot(self._sampling(), noise) / self.bins.width)
 
     def interval(self, confidence: Number = 0.95) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of the band, one a bin."""
         level = float(probability("confidence", confidence, zero=False))
-        added = float(np.quantile(np.abs(self.noise), level)) / self.size
-        reach = np.sqrt((special.ndtri((1 + level) / 2) * self._sampling()) ** 2 + added**2)
-        low, high = (self.shares - reach, self.shares + reach)
+        normal = float(special.ndtri((1 + level) / 2))
+        # Noise of one bin has its own law, that of many together is nearly normal.
+        noise = max(float(np.quantile(np.abs(self.noise), level)), normal * self.noise.std())
+        reach = np.hypot(normal * self._sampling(), noise * self._spread_noise())
+        low, high = (self.parts - reach, self.parts + reach)
         value = project(self.smoothed)
         ends = np.maximum(np.minimum(low, value), 0.0), np.maximum(high, value)
         return ends[0] / self.bins.width, ends[1] / self.bins.width
@@ -152,22 +158,28 @@ class Density:
         return f"<{self}>"
 
     def _sampling(self) -> Floats:
-        kept = np.clip(self.shares, 0.0, 1.0)
+        kept = np.clip(self.parts, 0.0, 1.0)
         # A bin found empty may well hold a row or so: one is added, as for counts near zero.
         return np.sqrt((kept + 1.0 / self.size) * (1.0 - kept) / self.size)
 
+    def _spread_noise(self) -> Floats:
+        """Return how far noise of deviation 1 in every bin moves each bin's part of the rows."""
+        kept = np.clip(self.parts, 0.0, 1.0)
+        others = np.sqrt(self.bins.count - 1.0) * kept
+        return np.asarray(np.hypot(1.0 - kept, others) / self.size)
 
-def project(shares: Floats) -> Floats:
-    """Return the nearest shares that are not below zero and add up to 1.
 
-    Why: the nearest point of the simplex is the shares less a constant, cut off at zero; the
-         constant is that of the most positive shares for which it leaves all of them positive.
+def project(parts: Floats) -> Floats:
+    """Return the nearest parts that are not below zero and add up to 1.
+
+    Why: the nearest point of the simplex is the parts less a constant, cut off at zero; the
+         constant is that of the most positive parts for which it leaves all of them positive.
          The truth lies in the simplex, so the nearest point of it is no farther from the truth.
     """
-    ordered = np.sort(shares)[::-1]
-    surplus = (np.cumsum(ordered) - 1.0) / np.arange(1, len(shares) + 1)
+    ordered = np.sort(parts)[::-1]
+    surplus = (np.cumsum(ordered) - 1.0) / np.arange(1, len(parts) + 1)
     last = np.flatnonzero(ordered > surplus)[-1]
-    return np.asarray(np.maximum(shares - surplus[last], 0.0))
+    return np.asarray(np.maximum(parts - surplus[last], 0.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,20 @@
 """An estimate: numbers with standard errors and intervals that count sampling and noise."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, assert_never
 
 import numpy as np
 
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.release import Cost
-from confide.release.display import Chart, draw_chart, write_table
+from confide.release.display import NUMBERS, Chart, draw_chart, import_frames, write_table
 from confide.statistics.reading import Floats, Paid
 
 __all__ = ["Estimate", "Form", "make_estimate"]
 
-Form = str
-"""How several numbers are handed over: "one", "named" or "list"."""
+Form = Literal["one", "named", "list"]
+"""How numbers are handed over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +63,7 @@ class Estimate:
 
     def to_pandas(self) -> Any:
         """Return one row a number: value, standard error, 95 % interval."""
-        import pandas as pd
-
+        pd = import_frames("pandas", NUMBERS)
         return pd.DataFrame(self._rows()).set_index("parameter")
 
     def plot(self) -> Chart:
@@ -111,8 +110,10 @@ class Estimate:
                 return [found]
             case "named":
                 return list(found.values())
-            case _:
+            case "list":
                 return list(found)
+            case _:
+                assert_never(self.form)
 
     def _shape(self, numbers: list[Any]) -> Any:
         match self.form:
@@ -120,8 +121,10 @@ class Estimate:
                 return numbers[0]
             case "named":
                 return dict(zip(self.names, numbers, strict=True))
-            case _:
+            case "list":
                 return numbers
+            case _:
+                assert_never(self.form)
 
 
 def make_estimate(

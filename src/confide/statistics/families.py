@@ -16,7 +16,7 @@ from confide.errors import UnsupportedQuery
 from confide.query import Term, greatest
 from confide.statistics.reading import Floats
 
-__all__ = ["FAMILIES", "FAMILY_LIST", "Family", "Scaled", "divide", "make_family", "pad"]
+__all__ = ["FAMILIES", "FAMILY_LIST", "Family", "Law", "Scaled", "divide", "make_family", "pad"]
 
 TINY: Final = 1e-6
 LEAST_GAP: Final = 1e-3
@@ -53,15 +53,11 @@ class Scaled:
         return self.centre + self.half * np.clip(mean, -1.0, 1.0)
 
 
-class Family(Protocol):
-    """A family of laws of one number."""
+class Law(Protocol):
+    """A family of laws: its parameters, and how they follow from sums."""
 
     @property
     def parameters(self) -> tuple[str, ...]: ...
-
-    def terms(self, value: Term) -> list[Term]:
-        """Return what is added up over the rows, besides their number."""
-        ...
 
     def solve(self, sums: Floats) -> Floats:
         """Return the likeliest parameters; the last axes are sums in and parameters out."""
@@ -72,6 +68,14 @@ class Family(Protocol):
 
         The count does not vary with the sample: its row and column are zero.
         """
+        ...
+
+
+class Family(Law, Protocol):
+    """A family of laws of one number."""
+
+    def terms(self, value: Term) -> list[Term]:
+        """Return what is added up over the rows, besides their number."""
         ...
 
 

@@ -1,11 +1,12 @@
 """Formulas such as ``cost ~ age + ward + age:smoker``: which columns explain which."""
 
+import math
 import re
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, combinations, product
 from typing import Final
 
-from confide.declare import Bool, Category
+from confide.declare import Category
 from confide.errors import UnsupportedQuery
 from confide.query import Term, case, col
 from confide.statistics.columns import Numbers, declared_column, number_column
@@ -14,7 +15,11 @@ from confide.statistics.reading import Asked
 __all__ = ["Design", "read_formula"]
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+PIECE: Final = r"\s*[^\s+-][^+-]*"
+SIGNED: Final = re.compile(rf"\s*[+-]?{PIECE}(?:[+-]{PIECE})*\Z")
 MOST_COLUMNS: Final = 16
+MOST_FACTORS: Final = 4
+"""Of five factors all products would be more columns than a formula may have."""
 LONGEST: Final = 1_000
 INTERCEPT: Final = "Intercept"
 
@@ -40,8 +45,9 @@ def read_formula(asked: Asked, table: str, formula: str) -> Design:
     """Return what a formula means over declared columns.
 
     ``y ~ a + b`` explains y by a and b and a constant; ``a:b`` is their product, ``a*b`` both and
-    the product, ``- 1`` leaves the constant out. A Category column stands for one column a value
-    but the first, each 1 where the row has the value and 0 elsewhere.
+    the product, ``a*b*c`` all three and all their products, ``- 1`` leaves the constant out. A
+    Category column stands for one column a value but the first, each 1 where the row has the value
+    and 0 elsewhere.
     """
     if not isinstance(formula, str) or len(formula) > LONGEST or formula.count("~") != 1:
         raise UnsupportedQuery(
@@ -54,17 +60,13 @@ def read_formula(asked: Asked, table: str, formula: str) -> Design:
     for term in terms:
         for column in _expand(asked, table, term):
             columns.setdefault(column.name, column)
-    if len(columns) + has_intercept > MOST_COLUMNS or len(columns) + has_intercept == 0:
-        raise UnsupportedQuery(
-            f"a formula explains by 1 to {MOST_COLUMNS} columns, here {len(columns)}; a Category "
-            "column counts once for each value but the first"
-        )
-    if response.name in columns:
+    _check_columns(len(columns) + has_intercept)
+    used = dict.fromkeys(part for term in terms for part in term)
+    names = [declared_column(asked, table, name)[1] for name in used]
+    if response.name in names:
         raise UnsupportedQuery(
             f"{response.name!r} stands on both sides of the formula; leave it out on the right"
         )
-    used = dict.fromkeys(part for term in terms for part in term)
-    names = [declared_column(asked, table, name)[1] for name in used]
     return Design(
         " ".join(formula.split()),
         response,
@@ -76,19 +78,41 @@ def read_formula(asked: Asked, table: str, formula: str) -> Design:
 
 def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
     """Return whether there is a constant, and each term as the names that it multiplies."""
-    has_intercept, terms = True, []
+    if not SIGNED.match(text):
+        raise UnsupportedQuery(
+            "a formula has a column name after every + and -, and 1 for a constant alone, such as "
+            "'cost ~ age + smoker' or 'cost ~ 1'"
+        )
+    has_intercept = True
+    terms: list[tuple[str, ...]] = []
     for sign, part in re.findall(r"([+-]?)([^+-]+)", text):
         piece = part.strip()
         if piece in ("0", "1"):
             has_intercept = (piece == "1") == (sign != "-")
-        elif sign == "-" or not piece:
+        elif sign == "-":
             raise UnsupportedQuery("a formula adds up; only '- 1' takes something away")
         elif "*" in piece:
-            names = [_read_name(name) for name in piece.split("*")]
-            terms += [(name,) for name in names] + [tuple(names)]
+            names = _read_factors(piece, "*")
+            sizes = range(1, len(names) + 1)
+            terms += chain.from_iterable(combinations(names, size) for size in sizes)
         else:
-            terms.append(tuple(_read_name(name) for name in piece.split(":")))
+            terms.append(_read_factors(piece, ":"))
     return has_intercept, terms
+
+
+def _read_factors(text: str, sign: str) -> tuple[str, ...]:
+    names = tuple(_read_name(name) for name in text.split(sign))
+    if len(names) > MOST_FACTORS:
+        raise UnsupportedQuery(f"at most {MOST_FACTORS} columns are multiplied, got {len(names)}")
+    return names
+
+
+def _check_columns(number: int) -> None:
+    if not 1 <= number <= MOST_COLUMNS:
+        raise UnsupportedQuery(
+            f"a formula explains by 1 to {MOST_COLUMNS} columns, here {number:,}, the constant "
+            "among them; a Category column counts once for each value but the first"
+        )
 
 
 def _read_name(text: str) -> str:
@@ -104,6 +128,7 @@ def _read_name(text: str) -> str:
 def _expand(asked: Asked, table: str, term: tuple[str, ...]) -> list[Numbers]:
     """Return the columns that a term stands for: products of one column of each factor."""
     factors = [_factor(asked, table, name) for name in term]
+    _check_columns(max(1, math.prod(map(len, factors))))  # before so many are made
     return [_multiply(parts) for parts in product(*factors)]
 
 
@@ -112,8 +137,7 @@ def _factor(asked: Asked, table: str, name: str) -> list[Numbers]:
     if isinstance(declared, Category):
         values = [value for value in declared.values if value is not None]
         return [_indicator(found, value) for value in values[1:]]
-    numbers = number_column(asked, table, name)
-    return [Numbers(found, numbers.term, numbers.low, numbers.high, isinstance(declared, Bool))]
+    return [number_column(asked, table, name)]
 
 
 def _indicator(name: str, value: str) -> Numbers:

@@ -10,17 +10,23 @@ from typing import Any, Final
 import numpy as np
 from scipy import special
 
-from confide.declare import Bool, Category, Int
 from confide.errors import UnsupportedQuery
+from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
 from confide.query import sum as total
 from confide.release import Cost
-from confide.statistics.columns import ROWS, declared_column, number_column
+from confide.statistics.columns import (
+    ROWS,
+    Numbers,
+    count_values,
+    declared_column,
+    number_column,
+)
 from confide.statistics.families import Normal
 from confide.statistics.likelihood import release_sums
 from confide.statistics.reading import Asked, Floats, Paid, Sums, read_sums
-from confide.statistics.replicas import spread_normals, thin
+from confide.statistics.replicas import sample_counts, thin
 
 __all__ = [
     "Comparison",
@@ -32,18 +38,47 @@ __all__ = [
 
 MOST_CELLS: Final = 400
 LEAST: Final = 1e-12
+HALVINGS: Final = 40
+"""After these the end of an interval is known to a part in 10^10 of a standard error."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """How far off a difference may be: by sampling of this deviation, and by this noise."""
+
+    deviation: float
+    noise: Floats
+
+    @property
+    def both(self) -> float:
+        """The deviation of sampling and noise together."""
+        return float(np.hypot(self.deviation, self.noise.std()))
+
+    def exceed(self, reach: float) -> float:
+        """Return the chance of an error beyond ``reach``, either way.
+
+        Why: the normal part is integrated, the noise averaged over evenly spread points of its law.
+        """
+        unit = max(self.deviation, LEAST)
+        above = special.ndtr((self.noise - reach) / unit)
+        below = special.ndtr((-reach - self.noise) / unit)
+        return float(min(1.0, (above + below).mean()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The difference of two groups, with its p-value under no difference.
 
+    ``spread`` is that of the difference in a population like the groups found, ``null_spread`` in
+    one where the groups do not differ.
+
     Claim:   without a difference in the population, the p-value is below 0.05 in about 5 % of
-             releases, whatever the noise.
+             releases, whatever the noise; the interval holds the population's difference with
+             about the confidence asked for.
     Why:     the difference is off by sampling, nearly normal with the variance of its two parts,
              and by noise of known law. The p-value is the chance that both together reach as far
-             as the difference found: the normal part is integrated, the noise averaged over evenly
-             spread points of its law.
+             as the difference found. Parts of a whole vary with the part itself: two that are alike
+             by the part of both groups together, two that differ each by its own.
     Source:  [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_hypotheses.py.
     """
@@ -51,8 +86,8 @@ class Comparison:
     title: str
     groups: tuple[str, str]
     values: tuple[float, float]
-    deviation: float
-    noise: Floats
+    spread: Spread
+    null_spread: Spread
     cost: Cost
     receipt: Receipt
     reused: bool
@@ -65,27 +100,21 @@ class Comparison:
     @property
     def standard_error(self) -> float:
         """The deviation of the difference, over sampling and noise together."""
-        return float(np.hypot(self.deviation, self.noise.std()))
+        return self.spread.both
 
     @property
     def p_value(self) -> float:
         """The chance of such a difference, either way, if there is none in the population."""
-        return self._beyond(abs(self.value))
+        return self.null_spread.exceed(abs(self.value))
 
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+    def interval(self, confidence: Number = 0.95) -> tuple[float, float]:
         """Return an interval for the population's difference."""
+        miss = 1.0 - float(probability("confidence", confidence, zero=False))
         low, high = 0.0, 20.0 * max(self.standard_error, LEAST)
-        for _ in range(60):
+        for _ in range(HALVINGS):
             middle = (low + high) / 2.0
-            low, high = (middle, high) if self._beyond(middle) > 1.0 - confidence else (low, middle)
+            low, high = (middle, high) if self.spread.exceed(middle) > miss else (low, middle)
         return self.value - high, self.value + high
-
-    def _beyond(self, reach: float) -> float:
-        spread = max(self.deviation, LEAST)
-        ends = special.ndtr((-reach - self.noise) / spread) + special.ndtr(
-            (self.noise - reach) / spread
-        )
-        return float(min(1.0, ends.mean()))
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -128,7 +157,7 @@ class Independence:
 
 def compare_means(asked: Asked, table: str, column: str, by: str) -> Comparison:
     """Return how the means of a column differ between two groups."""
-    numbers, group = number_column(asked, table, column), _read_group(asked, table, by)
+    numbers, group = _read_sides(asked, table, column, by)
     law = Normal(numbers.scaled)
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
     sums = {f"s{i}": total(term) for i, term in enumerate(law.terms(numbers.term))}
@@ -139,15 +168,13 @@ def compare_means(asked: Asked, table: str, column: str, by: str) -> Comparison:
     scaled = (solved[:, 0] - numbers.scaled.centre) / numbers.scaled.half
     noise = found.group_noise()
     moved = (noise[:, :, 1] - scaled * noise[:, :, 0]) / sizes * numbers.scaled.half
-    deviation = float(np.sqrt((solved[:, 1] ** 2 / sizes).sum()))
-    return _compare(
-        f"mean of {numbers.name}", found, solved[:, 0], moved, paid, deviation=deviation
-    )
+    spread = _add_spreads(solved[:, 1] ** 2 / sizes, moved)
+    return _compare(f"mean of {numbers.name}", found, solved[:, 0], (spread, spread), paid)
 
 
 def compare_proportions(asked: Asked, table: str, column: str, by: str) -> Comparison:
     """Return how the part of rows in which a column is true differs between two groups."""
-    numbers, group = number_column(asked, table, column), _read_group(asked, table, by)
+    numbers, group = _read_sides(asked, table, column, by)
     if not numbers.is_binary:
         raise UnsupportedQuery(f"a proportion is of a Bool or Int(0, 1) column, not {column!r}")
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
@@ -156,39 +183,49 @@ def compare_proportions(asked: Asked, table: str, column: str, by: str) -> Compa
     found = read_sums(paid.prepared, paid.noisy["steps"])
     counts = found.values[:, 0].reshape(2, 2)
     sizes = np.maximum(counts.sum(axis=1), 1.0)
-    shares = np.clip(counts[:, 1] / sizes, 0.0, 1.0)
-    pooled = float(
-        np.clip(counts[:, 1].sum() / sizes.sum(), 1.0 / sizes.sum(), 1.0 - 1.0 / sizes.sum())
-    )
+    parts = np.clip(counts[:, 1] / sizes, 0.0, 1.0)
+    pooled = counts[:, 1].sum() / sizes.sum()
     noise = found.group_noise()[:, :, 0].reshape(-1, 2, 2)
-    moved = ((1.0 - pooled) * noise[:, :, 1] - pooled * noise[:, :, 0]) / sizes
-    deviation = float(np.sqrt(pooled * (1.0 - pooled) * (1.0 / sizes).sum()))
-    return _compare(
-        f"proportion of {numbers.name}", found, shares, moved, paid, deviation=deviation
-    )
+
+    def spread_of(each: Floats, rows: Floats) -> Spread:
+        # A part that was found to be none, or all, may well be off by a row.
+        edge = np.minimum(1.0 / rows, 0.5)
+        kept = np.clip(each, edge, 1.0 - edge)
+        moved = ((1.0 - kept) * noise[:, :, 1] - kept * noise[:, :, 0]) / sizes
+        return _add_spreads(kept * (1.0 - kept) / sizes, moved)
+
+    spreads = spread_of(parts, sizes), spread_of(np.full(2, pooled), np.full(2, sizes.sum()))
+    return _compare(f"proportion of {numbers.name}", found, parts, spreads, paid)
 
 
-def _read_group(asked: Asked, table: str, by: str) -> str:
+def _add_spreads(variances: Floats, moved: Floats) -> Spread:
+    """Return the spread of a difference, from variances and moves by noise of both groups."""
+    return Spread(float(np.sqrt(variances.sum())), moved[:, 0] - moved[:, 1])
+
+
+def _read_sides(asked: Asked, table: str, column: str, by: str) -> tuple[Numbers, str]:
+    """Return the column that is compared, and the name of the one that makes two groups."""
+    numbers = number_column(asked, table, column)
     _, name, declared = declared_column(asked, table, by)
-    values = len(declared.values) if isinstance(declared, Category) else 0
-    if isinstance(declared, Bool) or declared == Int(0, 1) or values == 2:
-        return name
-    raise UnsupportedQuery(
-        "two groups are compared, so by= must be a Bool, an Int(0, 1) or a Category of two "
-        f"values, which {by!r} is not"
-    )
+    if count_values(declared) != 2:
+        raise UnsupportedQuery(
+            "two groups are compared, so by= must be a Bool, or a Category or Int of two values, "
+            f"which {by!r} is not; name another column, or declare it so"
+        )
+    if name == numbers.name:
+        raise UnsupportedQuery(f"{name!r} cannot be compared by itself; name another column in by=")
+    return numbers, name
 
 
 def _compare(
-    title: str, found: Sums, values: Floats, moved: Floats, paid: Paid[Any], *, deviation: float
+    title: str, found: Sums, values: Floats, spreads: tuple[Spread, Spread], paid: Paid[Any]
 ) -> Comparison:
     names = list(dict.fromkeys(str(group[0]) for group in found.groups))
     return Comparison(
         title,
         (names[0], names[1]),
         (float(values[0]), float(values[1])),
-        deviation,
-        moved[:, 0] - moved[:, 1],
+        *spreads,
         paid.cost,
         paid.receipt,
         paid.reused,
@@ -197,7 +234,7 @@ def _compare(
 
 def check_independence(asked: Asked, table: str, first: str, second: str) -> Independence:
     """Return whether two columns of few values are independent of each other."""
-    read = [_read_levels(asked, table, column) for column in (first, second)]
+    read = [_read_values(asked, table, column) for column in (first, second)]
     names, shape = [name for name, _ in read], (read[0][1], read[1][1])
     if names[0] == names[1]:
         raise UnsupportedQuery("independence is of two different columns")
@@ -214,20 +251,15 @@ def check_independence(asked: Asked, table: str, first: str, second: str) -> Ind
     return Independence(title, statistic, beyond, counts, paid.cost, paid.receipt, paid.reused)
 
 
-def _read_levels(asked: Asked, table: str, column: str) -> tuple[str, int]:
+def _read_values(asked: Asked, table: str, column: str) -> tuple[str, int]:
     """Return a column of few values, and how many they are."""
     _, name, declared = declared_column(asked, table, column)
-    match declared:
-        case Bool():
-            return name, 2
-        case Int(low=low, high=high):
-            return name, high - low + 1
-        case Category(values=values):
-            return name, len(values)
-        case _:
-            raise UnsupportedQuery(
-                f"independence is of Category, Bool or short Int columns, not {name!r}"
-            )
+    values = count_values(declared)
+    if values is None:
+        raise UnsupportedQuery(
+            f"independence is of Category, Bool or short Int columns, not {name!r}"
+        )
+    return name, values
 
 
 def _margins(counts: Floats) -> tuple[Floats, Floats, Floats]:
@@ -253,8 +285,6 @@ def _null_tables(counts: Floats, noise: Floats) -> Floats:
     """Return tables of independent columns with these margins, sampled and noised."""
     size, down, across = _margins(counts)
     parts = np.outer(down, across).ravel()
-    normals = spread_normals(len(parts))
-    roots = np.sqrt(parts)
-    sampled = roots * (normals - (normals @ roots)[:, None] * roots) * np.sqrt(float(size))
+    sampled = sample_counts(parts, float(size))
     tables: Floats = (float(size) * parts + sampled + thin(noise)).reshape(-1, *counts.shape)
     return tables

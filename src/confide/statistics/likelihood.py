@@ -5,23 +5,32 @@ on the sums is noise once, whatever is computed from them.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from confide.declare import Bool, Category, Int
+from confide.declare import Bool, Int
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 from confide.query import Query, TableQuery, canonical, col, count
-from confide.statistics.columns import ROWS, Within, declared_column, number_column, plan_sums
+from confide.statistics.columns import (
+    ROWS,
+    Within,
+    count_values,
+    declared_column,
+    number_column,
+    plan_sums,
+)
 from confide.statistics.estimate import Estimate, make_estimate
-from confide.statistics.families import FAMILIES, FAMILY_LIST, Family, make_family
+from confide.statistics.families import FAMILIES, FAMILY_LIST, Law, make_family
 from confide.statistics.gaussian import MultivariateNormal
 from confide.statistics.reading import Asked, Floats, Paid, pay, read_sums, release_totals
-from confide.statistics.replicas import move_sums
+from confide.statistics.replicas import move_sums, sample_counts, thin
 
 __all__ = ["estimate_family", "release_sums", "solve_counts", "solve_sums"]
 
-MOST_LEVELS = 1_000
+MOST_VALUES: Final = 1_000
+"""Replicas of so many probabilities take a few hundred megabytes."""
 
 
 def estimate_family(
@@ -66,7 +75,7 @@ def release_sums(asked: Asked, kind: str, query: TableQuery) -> Paid[Plan]:
     )
 
 
-def solve_sums(law: Family, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
+def solve_sums(law: Law, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Return the likeliest parameters, and what they could as well have been."""
     solved = law.solve(sums)
     covariance = law.covariance(solved) * max(float(sums[0]), 1.0)
@@ -91,31 +100,34 @@ def _estimate_counts(asked: Asked, table: str, columns: Sequence[str], family: s
     if len(columns) != 1:
         raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
     _, name, declared = declared_column(asked, table, columns[0])
-    binary = isinstance(declared, Bool) or declared == Int(0, 1)
-    levels = isinstance(declared, Category | Bool | Int)
-    if not binary and (family == "bernoulli" or not levels):
+    is_binary, values = declared in (Bool(), Int(0, 1)), count_values(declared)
+    if values is None or (family == "bernoulli" and not is_binary):
         wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool or a short Int"
         raise UnsupportedQuery(f"a {family} law needs a column declared as {wanted}")
+    if not 1 <= values <= MOST_VALUES:
+        raise UnsupportedQuery(
+            f"a categorical law is of 1 to {MOST_VALUES:,} values, and column {name!r} may have "
+            f"{values:,}; ask for counts by SQL, or declare fewer"
+        )
     query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(**{ROWS: count()})
     paid = release_sums(asked, family, query)
     sums = read_sums(paid.prepared, paid.noisy["steps"])
-    shares, moved = solve_counts(sums.values[:, 0], sums.group_noise()[:, :, 0])
+    parts, moved = solve_counts(sums.values[:, 0], sums.group_noise()[:, :, 0])
     if family == "bernoulli":
         title = f"probability of {name}"
-        return make_estimate(title, ("p",), shares[1:], moved[:, 1:], paid, form="named")
+        return make_estimate(title, ("p",), parts[1:], moved[:, 1:], paid, form="named")
     names = tuple(str(group[0]) for group in sums.groups)
-    return make_estimate(f"law of {name}", names, shares, moved, paid, form="named")
+    return make_estimate(f"law of {name}", names, parts, moved, paid, form="named")
 
 
 def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Return the likeliest parts of a whole, and what they could as well have been."""
-    shares = _shares(counts)
+    parts = _find_parts(counts)
     size = max(float(counts.sum()), 1.0)
-    covariance = size * (np.diag(shares) - np.outer(shares, shares))
-    return shares, _shares(move_sums(counts, noise, covariance))
+    return parts, _find_parts(counts + sample_counts(parts, size) + thin(noise))
 
 
-def _shares(counts: Floats) -> Floats:
+def _find_parts(counts: Floats) -> Floats:
     """Return the parts of a whole; counts that the noise took below zero are none."""
     kept = np.maximum(counts, 0.0)
     whole = kept.sum(axis=-1, keepdims=True)

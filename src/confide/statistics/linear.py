@@ -16,7 +16,7 @@ from confide.statistics.columns import Numbers, plan_sums
 from confide.statistics.estimate import Estimate, make_estimate
 from confide.statistics.families import Scaled
 from confide.statistics.formula import Design
-from confide.statistics.gaussian import lift_matrix
+from confide.statistics.gaussian import lift_matrix, multiply_terms
 from confide.statistics.likelihood import release_sums
 from confide.statistics.reading import Asked, Floats, Paid, read_sums
 from confide.statistics.replicas import root_of, spread_normals, thin
@@ -60,11 +60,7 @@ class Moments:
         scaled = [
             scale.term(column.term) for scale, column in zip(self.scales, columns, strict=True)
         ]
-        products = [
-            (2.0 * scaled[i] * scaled[i] - 1.0 if i == j else scaled[i] * scaled[j]).clip(-1.0, 1.0)
-            for i, j in self.pairs
-        ]
-        return [*scaled, *products]
+        return [*scaled, *multiply_terms(scaled, self.pairs)]
 
     def matrix(self, sums: Floats) -> Floats:
         """Return the symmetric matrices of the sums of all products; a constant comes first."""

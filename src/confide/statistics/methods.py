@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from confide.desk import Call
-from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
+from confide.desk import Manner
+from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery, import_package
 from confide.exact import Number, non_negative
 from confide.pricing import Want
 from confide.statistics.reading import Asked
@@ -47,8 +47,8 @@ class Estimators(ABC):
                 "how near an estimate is depends on the data; say epsilon= or share="
             )
         desk = self._desk()
-        call = Call.of(fresh=fresh, key=key)
-        return Asked(desk, self.catalog, lambda: desk.prices.grant(wanted), call)
+        manner = Manner.of(fresh=fresh, key=key)
+        return Asked(desk, self.catalog, lambda: desk.prices.grant(wanted), manner)
 
     def density(
         self,
@@ -66,6 +66,7 @@ class Estimators(ABC):
         ``bins=None`` chooses the width privately, for a fifth of the cost. ``within=(low, high)``
         clips tighter than declared.
         """
+        _need_scipy()
         from confide.statistics.columns import read_within
         from confide.statistics.density import estimate_density
 
@@ -87,6 +88,7 @@ class Estimators(ABC):
 
         Many at once cost less than one by one. ``value`` is a list, or a number for one level.
         """
+        _need_scipy()
         from confide.statistics.columns import read_within
         from confide.statistics.quantiles import estimate_quantiles, read_levels
 
@@ -110,7 +112,11 @@ class Estimators(ABC):
         ``bounds`` are tighter ones than declared, or "private": found first, for a third of the
         cost, which pays where the declared bounds are loose.
         """
-        return self._moment("mean", table, column, bounds, self._asked(want, fresh=fresh, key=key))
+        _need_scipy()
+        from confide.statistics.moments import estimate_moment
+
+        asked = self._asked(want, fresh=fresh, key=key)
+        return estimate_moment(asked, table, column, "mean", bounds)
 
     def variance(
         self,
@@ -123,8 +129,11 @@ class Estimators(ABC):
         **want: Number,
     ) -> "Estimate":
         """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
+        _need_scipy()
+        from confide.statistics.moments import estimate_moment
+
         asked = self._asked(want, fresh=fresh, key=key)
-        return self._moment("variance", table, column, bounds, asked)
+        return estimate_moment(asked, table, column, "variance", bounds)
 
     def covariance(
         self,
@@ -136,29 +145,15 @@ class Estimators(ABC):
         key: str | None = None,
         **want: Number,
     ) -> "Estimate":
-        """Return variances and covariances of columns, by name such as ``cov(age, cost)``."""
-        from confide.statistics.columns import read_within
-        from confide.statistics.moments import PRIVATE, estimate_covariance
+        """Return variances and covariances of columns, by name such as ``cov(age, cost)``.
 
-        private = bounds == PRIVATE
-        within = None if private else read_within(bounds)
+        ``bounds`` as for `mean`, the same for all columns. Intervals take the columns for normal.
+        """
+        _need_scipy()
+        from confide.statistics.moments import estimate_covariance
+
         asked = self._asked(want, fresh=fresh, key=key)
-        return estimate_covariance(asked, table, list(columns), within, private=private)
-
-    def _moment(
-        self,
-        what: str,
-        table: str,
-        column: str,
-        bounds: Sequence[Number] | str | None,
-        asked: Asked,
-    ) -> "Estimate":
-        from confide.statistics.columns import read_within
-        from confide.statistics.moments import PRIVATE, estimate_moment
-
-        private = bounds == PRIVATE
-        within = None if private else read_within(bounds)
-        return estimate_moment(asked, table, column, what, within, private=private)
+        return estimate_covariance(asked, table, list(columns), bounds)
 
     def exponential_family(
         self,
@@ -176,6 +171,7 @@ class Estimators(ABC):
         Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a
         list of columns, multivariate-normal.
         """
+        _need_scipy()
         from confide.statistics.columns import read_within
         from confide.statistics.likelihood import estimate_family
 
@@ -197,16 +193,23 @@ class Estimators(ABC):
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
         ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
+        ``ridge`` shrinks the slopes of a linear one.
         """
+        _need_scipy()
         from confide.statistics.formula import read_formula
         from confide.statistics.generalised import fit_generalised
         from confide.statistics.linear import fit_linear
 
         asked = self._asked(want, fresh=fresh, key=key)
         design = read_formula(asked, table, formula)
+        shrinking = float(non_negative("ridge", ridge))
         match family:
             case "linear":
-                return fit_linear(asked, table, design, float(non_negative("ridge", ridge)))
+                return fit_linear(asked, table, design, shrinking)
+            case "logistic" | "poisson" if shrinking:
+                raise UnsupportedQuery(
+                    f"ridge= shrinks linear regressions, and this one is {family}; leave it out"
+                )
             case "logistic" | "poisson":
                 return fit_generalised(asked, table, design, family)
             case _:
@@ -225,6 +228,7 @@ class Estimators(ABC):
         **want: Number,
     ) -> "Comparison":
         """Return the difference of a column's means in two groups, with a p-value."""
+        _need_scipy()
         from confide.statistics.hypotheses import compare_means
 
         return compare_means(self._asked(want, fresh=fresh, key=key), table, column, by)
@@ -240,6 +244,7 @@ class Estimators(ABC):
         **want: Number,
     ) -> "Comparison":
         """Return the difference of the parts in which a column is true, with a p-value."""
+        _need_scipy()
         from confide.statistics.hypotheses import compare_proportions
 
         return compare_proportions(self._asked(want, fresh=fresh, key=key), table, column, by)
@@ -255,6 +260,7 @@ class Estimators(ABC):
         **want: Number,
     ) -> "Independence":
         """Return a chi-square test of whether two columns have to do with each other."""
+        _need_scipy()
         from confide.statistics.hypotheses import check_independence
 
         return check_independence(self._asked(want, fresh=fresh, key=key), table, first, second)
@@ -301,6 +307,7 @@ class Estimators(ABC):
         privately. ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is
         window, mean or median. ``corrected=True`` takes away bias that falls like 1 / rows.
         """
+        _need_scipy()
         from confide.statistics.aggregate import Sampling, estimate_blocks
 
         # A function given by hand is not known again: another may have the same name.
@@ -310,6 +317,11 @@ class Estimators(ABC):
             if estimator not in self.estimators:
                 known = ", ".join(sorted(self.estimators)) or "none so far"
                 raise UnknownName(f"there is no estimator {estimator!r}; registered are: {known}")
+            if columns is not None or bounds is not None:
+                raise UnsupportedQuery(
+                    "a registered estimator has the columns and bounds that the owner gave it; "
+                    "leave columns= and bounds= out"
+                )
             function, columns, bounds = self.estimators[estimator]
             name = estimator
         else:
@@ -328,6 +340,11 @@ class Estimators(ABC):
             method=method,
         )
         return estimate_blocks(asked, sampling, corrected=corrected)
+
+
+def _need_scipy() -> None:
+    """Refuse at once, and not after a charge, where SciPy is not installed."""
+    import_package("scipy", "statistics need SciPy", '"confide[statistics]"')
 
 
 def _name_function(function: object) -> str:

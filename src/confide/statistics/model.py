@@ -57,24 +57,29 @@ class Model:
         return _multiply([Constant(1.0), *self._scaled()], None)[1:]
 
     def curved_terms(self, coefficients: Floats) -> list[Term]:
-        """Return products of columns times weights, and columns times means if they are others."""
-        reach, mean = self.reach(coefficients), self._mean(coefficients)
-        products = _multiply(self.columns(), self.link.weight_term(mean) / reach.weight)
+        """Return products of columns times weights, and columns times means if they are others.
+
+        Columns and mean are made once, so that an engine need not compute them for each product.
+        """
+        reach, columns = self.reach(coefficients), self.columns()
+        mean = self._mean(columns, coefficients)
+        products = _multiply(columns, self.link.weight_term(mean) / reach.weight)
         if self.has_own_means:
             return products
         part = (mean - self.link.middle) / reach.mean
-        return [*products, *(_bound(column * part) for column in self.columns())]
+        return [*products, *(_bound(column * part) for column in columns)]
 
     def residual_terms(self, coefficients: Floats) -> list[Term]:
         """Return columns times what the mean leaves of the response."""
-        part = (self._response() - self._mean(coefficients)) / self.reach(coefficients).residual
-        return [_bound(column * part) for column in self.columns()]
+        reach, columns = self.reach(coefficients).residual, self.columns()
+        part = (self._response() - self._mean(columns, coefficients)) / reach
+        return [_bound(column * part) for column in columns]
 
     def _response(self) -> Term:
         return self.design.response.term.clip(0.0, self.link.largest)
 
-    def _mean(self, coefficients: Floats) -> Term:
-        pairs = zip(self.columns(), coefficients, strict=True)
+    def _mean(self, columns: list[Term], coefficients: Floats) -> Term:
+        pairs = zip(columns, coefficients, strict=True)
         return self.link.mean_term(_add_up([column * float(weight) for column, weight in pairs]))
 
     def unscale(self, scaled: Floats) -> Floats:

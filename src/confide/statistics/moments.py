@@ -3,32 +3,35 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
-from confide.errors import UnsupportedQuery
+from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.exact import Number
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.plan.ladder import plan_ladder
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
 from confide.release.ladder import climb
-from confide.statistics.columns import Numbers, Within, number_column, plan_sums
+from confide.statistics.columns import Numbers, Within, number_column, plan_sums, read_within
 from confide.statistics.estimate import Estimate, make_estimate
-from confide.statistics.families import Family, Normal, Scaled, divide, pad
+from confide.statistics.families import Normal, Scaled, divide, pad
 from confide.statistics.gaussian import MultivariateNormal
 from confide.statistics.likelihood import solve_sums
 from confide.statistics.reading import (
     Asked,
     Floats,
+    Paid,
     pay,
     read_sums,
     release_totals,
     split_share,
 )
+from confide.statistics.replicas import move_sums
 
-__all__ = ["PRIVATE", "estimate_covariance", "estimate_moment"]
+__all__ = ["Mean", "Variance", "estimate_covariance", "estimate_moment"]
 
 PRIVATE: Final = "private"
 BOUNDS_PART: Final = Fraction(1, 3)
@@ -36,17 +39,37 @@ COUNT_PART: Final = Fraction(1, 5)
 TAILS: Final = (Fraction(1, 10), Fraction(9, 10))
 
 Window = tuple[float, float]
+Bounds = Sequence[Number] | str | None
+"""Within which values count: two numbers, "private" for found ones, None for those declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of any law, from the sums of z and 2 z^2 - 1.
+
+    A mean varies from sample to sample by the variance of the rows, whatever their law: that of a
+    normal one with the same variance does.
+    """
+
+    x: Scaled
+
+    def terms(self, value: Term) -> list[Term]:
+        """Return the scaled value and its square; both from -1 to 1."""
+        return Normal(self.x).terms(value)
+
+    def estimate(self, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the deviation, and what they could as well have been."""
+        return solve_sums(Normal(self.x), sums, noise)
 
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """Mean and variance of any law, from the sums of z, z^2, z^3 and z^4.
+    """The variance of any law, from the sums of z, 2 z^2 - 1, z^3 and 2 z^4 - 1.
 
-    The fourth powers say how much a variance varies from sample to sample.
+    Third and fourth powers say how much a variance varies from sample to sample.
     """
 
     x: Scaled
-    parameters: tuple[str, ...] = ("variance",)
 
     def terms(self, value: Term) -> list[Term]:
         """Return powers of the scaled value; even ones from -1 to 1 like the others."""
@@ -55,14 +78,22 @@ class Variance:
         even = [(2.0 * square - 1.0).clip(-1.0, 1.0), (2.0 * square * square - 1.0).clip(-1.0, 1.0)]
         return [z, even[0], (z * square).clip(-1.0, 1.0), even[1]]
 
-    def solve(self, sums: Floats) -> Floats:
+    def estimate(self, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return the variance, and what it could as well have been."""
+        covariance = self._covariance(sums) * max(float(sums[0]), 1.0)
+        return self._solve(sums), self._solve(move_sums(sums, noise, covariance))
+
+    def _solve(self, sums: Floats) -> Floats:
         """Return the sample variance."""
         means, rows = np.clip(divide(sums), -1.0, 1.0), np.maximum(sums[..., :1], 2.0)
         square = (means[..., 1:2] + 1.0) / 2.0 - means[..., :1] ** 2
         return np.clip(square * rows / (rows - 1.0), 0.0, 1.0) * self.x.half**2
 
-    def sampling(self, sums: Floats) -> Floats:
-        """Return the covariance of a row's terms, from the noisy powers themselves."""
+    def _covariance(self, sums: Floats) -> Floats:
+        """Return the covariance of one row's (1, z, 2 z^2 - 1), from the noisy powers themselves.
+
+        The other powers say this only, and stay as they are: they vary by nothing here.
+        """
         means = np.clip(divide(sums), -1.0, 1.0)
         z, square = means[0], (means[1] + 1.0) / 2.0
         third, fourth = means[2], (means[3] + 1.0) / 2.0
@@ -71,9 +102,7 @@ class Variance:
         return pad(np.pad(spread, ((0, 2), (0, 2))))
 
 
-def estimate_moment(
-    asked: Asked, table: str, column: str, what: str, within: Within, *, private: bool
-) -> Estimate:
+def estimate_moment(asked: Asked, table: str, column: str, what: str, bounds: Bounds) -> Estimate:
     """Return the mean or the variance of a column, with its standard error.
 
     Law:     a count and sums of powers within [-1, 1] plus the plan's noise; bounds that are found
@@ -85,50 +114,22 @@ def estimate_moment(
     Source:  [Smi11], [KV18]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_moments.py.
     """
-    law: Callable[[Scaled], Any] = Normal if what == "mean" else Variance
+    law = Mean if what == "mean" else Variance
 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
-        added: list[Term] = law(numbers[0].scaled).terms(numbers[0].term)
-        return added
+        return law(numbers[0].scaled).terms(numbers[0].term)
 
-    finder = _Finder(asked, table, (column,), terms, within=within, private=private)
+    finder = _Finder(asked, table, (column,), terms, bounds)
     paid = finder.pay(what)
     numbers = finder.numbers(paid.noisy["windows"])[0]
-    plan = finder.plan(paid.prepared[-1], paid.noisy["windows"])
+    plan = finder.plan(paid.prepared.shares[-1], paid.noisy["windows"])
     sums = read_sums(plan, paid.noisy["steps"])
-    model = law(numbers.scaled)
-    if what == "mean":
-        solved, replicas = solve_sums(model, sums.values[0], sums.noise)
-        solved, replicas = solved[:1], replicas[:, :1]
-    else:
-        solved, replicas = solve_sums(_Sampled(model, sums.values[0]), sums.values[0], sums.noise)
-    return make_estimate(f"{what} of {numbers.name}", (what,), solved, replicas, paid)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sampled:
-    """A variance whose sampling follows from the released powers."""
-
-    law: Variance
-    sums: Floats
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.law.parameters
-
-    def terms(self, value: Term) -> list[Term]:
-        return self.law.terms(value)
-
-    def solve(self, sums: Floats) -> Floats:
-        return self.law.solve(sums)
-
-    def covariance(self, parameters: Floats) -> Floats:
-        del parameters
-        return self.law.sampling(self.sums)
+    solved, replicas = law(numbers.scaled).estimate(sums.values[0], sums.noise)
+    return make_estimate(f"{what} of {numbers.name}", (what,), solved[:1], replicas[:, :1], paid)
 
 
 def estimate_covariance(
-    asked: Asked, table: str, columns: Sequence[str], within: Within, *, private: bool
+    asked: Asked, table: str, columns: Sequence[str], bounds: Bounds
 ) -> Estimate:
     """Return variances and covariances of columns, as of a normal law; see `estimate_moment`."""
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
@@ -137,18 +138,34 @@ def estimate_covariance(
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
         return MultivariateNormal(numbers).terms()
 
-    finder = _Finder(asked, table, tuple(columns), terms, within=within, private=private)
+    finder = _Finder(asked, table, tuple(columns), terms, bounds)
     paid = finder.pay("covariance")
     numbers = finder.numbers(paid.noisy["windows"])
     law = MultivariateNormal(numbers)
-    plan = finder.plan(paid.prepared[-1], paid.noisy["windows"])
+    plan = finder.plan(paid.prepared.shares[-1], paid.noisy["windows"])
     sums = read_sums(plan, paid.noisy["steps"])
-    solved, replicas = solve_sums(cast(Family, law), sums.values[0], sums.noise)
+    solved, replicas = solve_sums(law, sums.values[0], sums.noise)
     first = len(columns)
     title = f"covariances of {', '.join(one.name for one in numbers)}"
     return make_estimate(
         title, law.parameters[first:], solved[first:], replicas[:, first:], paid, form="named"
     )
+
+
+def _read_bounds(bounds: Bounds) -> Within:
+    if isinstance(bounds, str) and bounds != PRIVATE:
+        raise BadDeclaration(
+            f"bounds must be two numbers (low, high), {PRIVATE!r} or None, got {bounds!r}"
+        )
+    return None if isinstance(bounds, str) else read_within(bounds, "bounds")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What each reading costs, that of the sums last, and their plan within the widest bounds."""
+
+    shares: tuple[Share, ...]
+    plan: Plan
 
 
 class _Finder:
@@ -160,15 +177,14 @@ class _Finder:
         table: str,
         columns: tuple[str, ...],
         terms: Callable[[tuple[Numbers, ...]], list[Term]],
-        *,
-        within: Within,
-        private: bool,
+        bounds: Bounds,
     ) -> None:
-        self.asked, self.table, self.private = asked, table, private
+        self.asked, self.table, self.private = asked, table, bounds == PRIVATE
+        within = _read_bounds(bounds)
         self.columns = [number_column(asked, table, name, within) for name in columns]
         self.terms = terms
 
-    def pay(self, what: str) -> Any:
+    def pay(self, what: str) -> Paid[_Prepared]:
         """Return the released sums, and the windows within which they were made."""
         whole = [(one.low, one.high) for one in self.columns]
         named = {"estimate": what, "query": canonical(self._query(whole)), "private": self.private}
@@ -189,24 +205,22 @@ class _Finder:
         names = [one.name for one in self.columns]
         return self.asked.desk.read(plan_sums(self.table, names, self.terms(self.numbers(windows))))
 
-    def _prepare(self, share: Share) -> tuple[Share, ...]:
+    def _prepare(self, share: Share) -> _Prepared:
         whole = [(one.low, one.high) for one in self.columns]
-        if not self.private:
-            self.plan(share, whole)
-            return (share,)
-        each = [BOUNDS_PART / len(whole)] * len(whole)
-        shares = split_share(share, (*each, 1 - BOUNDS_PART))
-        self.plan(shares[-1], whole)
-        for one, part in zip(self.columns, shares, strict=False):
-            self._cells(one, part)
-        return shares
+        shares: tuple[Share, ...] = (share,)
+        if self.private:
+            each = [BOUNDS_PART / len(whole)] * len(whole)
+            shares = split_share(share, (*each, 1 - BOUNDS_PART))
+            for one, part in zip(self.columns, shares, strict=False):
+                self._cells(one, part)  # refused before the charge
+        return _Prepared(shares, self.plan(shares[-1], whole))
 
-    def _release(self, shares: tuple[Share, ...], hold: Hold) -> dict[str, Any]:
+    def _release(self, prepared: _Prepared, hold: Hold) -> dict[str, Any]:
         windows = [[one.low, one.high] for one in self.columns]
         if self.private:
-            parts = zip(self.columns, shares, strict=False)
+            parts = zip(self.columns, prepared.shares, strict=False)
             windows = [list(self._find(one, part, hold)) for one, part in parts]
-        plan = self.plan(shares[-1], windows)
+        plan = self.plan(prepared.shares[-1], windows)
         return {"windows": windows, "steps": release_totals(self.asked.desk, plan, hold)}
 
     def _cells(self, one: Numbers, share: Share) -> tuple[Plan, Plan, Share]:

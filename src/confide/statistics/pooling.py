@@ -60,6 +60,22 @@ class Pooling:
         """The part that finding bounds leaves."""
         return 1 - BOUNDS_PART if None in self.bounds else Fraction(1)
 
+    def check(self) -> None:
+        """Refuse a loss for which there is no noise, before it is charged.
+
+        Why: all grids are as wide, and a narrower window needs no more steps of noise.
+        """
+        if None in self.bounds:
+            self._bounds_choice()
+        whole = grid_of_bounds(Fraction(0), Fraction(1))
+        pairs: list[list[int]] = [[] for _ in self.bounds]
+        if self.method != "mean":
+            self._quartile_choice()
+            pairs = [[whole.low, whole.high] for _ in self.bounds]
+        if self.method == "median":
+            self._median_choice()
+        self.write_steps([whole for _ in self.bounds], pairs)
+
     def find_bounds(self, sealed: SealedBlocks, place: int) -> list[int]:
         """Return where the middle of the results lies and how far from it most of them are.
 
@@ -67,7 +83,7 @@ class Pooling:
         """
         if self.bounds[place] is not None:
             return []
-        choice = self._choice(BOUNDS_PART / (2 * self.bounds.count(None)))
+        choice = self._bounds_choice()
         middle = choose_block_rank(
             sealed, place, ASINH, choice, self.entropy, level=MIDDLE, bend=_bend
         )
@@ -95,8 +111,7 @@ class Pooling:
         """Return two quartiles of the results, in steps; none for the plain mean."""
         if self.method == "mean":
             return []
-        part = WINDOW_PART if self.method == "window" else QUARTILE_PART
-        choice = self._choice(self.rest * part / (2 * len(self.bounds)))
+        choice = self._quartile_choice()
         return [
             choose_block_rank(sealed, place, grid, choice, self.entropy, level=level)
             for level in (LOW, HIGH)
@@ -115,6 +130,23 @@ class Pooling:
         wide = WIDENING * max(high - low, 1)
         return max(grid.low, low - wide), min(grid.high, high + wide)
 
+    def windows(
+        self, grids: Sequence[ValueGrid], quartiles: Sequence[Sequence[int]]
+    ) -> list[Window]:
+        """Return the window of each output."""
+        return [self.window(pair, grid) for pair, grid in zip(quartiles, grids, strict=True)]
+
+    def write_steps(
+        self, grids: Sequence[ValueGrid], quartiles: Sequence[Sequence[int]]
+    ) -> list[str]:
+        """Return in which steps everything is released: numbers mean nothing without them."""
+        found = [grid.step for grid in grids]
+        if self.method != "median":
+            windows = self.windows(grids, quartiles)
+            found += self.sum_noise(windows).steps
+            found += self.square_noise(windows).steps if self.method == "mean" else ()
+        return [str(step) for step in found]
+
     def sum_noise(self, windows: Sequence[Window]) -> TotalNoise:
         """Return the noise of the sums over blocks."""
         part = 1 - SPREAD_PART if self.method == "mean" else 1 - WINDOW_PART
@@ -130,6 +162,13 @@ class Pooling:
 
     def _choice(self, part: Fraction) -> Exponential:
         return choose_rank(self.neighbours, self.granted, part)
+
+    def _bounds_choice(self) -> Exponential:
+        return self._choice(BOUNDS_PART / (2 * self.bounds.count(None)))
+
+    def _quartile_choice(self) -> Exponential:
+        part = WINDOW_PART if self.method == "window" else QUARTILE_PART
+        return self._choice(self.rest * part / (2 * len(self.bounds)))
 
     def _median_choice(self) -> Exponential:
         return self._choice(self.rest * (1 - QUARTILE_PART) / len(self.bounds))
@@ -152,9 +191,7 @@ class Pooling:
             )
             moved = ranks * (unit * deviation * (2 * np.pi) ** 0.5 / blocks)
             return middle, unit * deviation * (np.pi / 2) ** 0.5, moved
-        windows = [
-            self.window(one, other) for one, other in zip(noisy["quartiles"], grids, strict=True)
-        ]
+        windows = self.windows(grids, noisy["quartiles"])
         low, high = windows[place]
         noise = self.sum_noise(windows)
         mean = noisy["sums"][place] * float(noise.steps[place]) / blocks

@@ -18,7 +18,7 @@ from confide.plan.ladder import Ladder, plan_ladder
 from confide.query import TableQuery, canonical, col, count, quantile
 from confide.release.ladder import climb
 from confide.statistics.columns import Numbers, Within, number_column
-from confide.statistics.estimate import Estimate, make_estimate
+from confide.statistics.estimate import Estimate, Form, make_estimate
 from confide.statistics.reading import (
     Asked,
     Floats,
@@ -113,7 +113,7 @@ def estimate_quantiles(
     places = [wanted.index(level) for level in levels]
     names = tuple(f"q{float(level):g}" for level in levels)
     replicas = _replicas(middle, low, high)[:, places]
-    form = "one" if single else "list"
+    form: Form = "one" if single else "list"
     return make_estimate(
         f"quantiles of {numbers.name}", names, middle[places], replicas, paid, form=form
     )

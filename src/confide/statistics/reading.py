@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Catalog
-from confide.desk import Call, Desk
+from confide.desk import Desk, Manner
 from confide.errors import UnsupportedQuery
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
@@ -52,7 +52,7 @@ class Asked:
     desk: Desk
     catalog: Catalog
     grant: Callable[[], Share]
-    call: Call
+    manner: Manner
 
     def plan(self, query: Query, share: Share) -> Plan:
         """Return the plan of sums, or refuse groups that nobody declared: before any charge.
@@ -97,7 +97,7 @@ def pay(
     Source:  [DR14]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_reading.py.
     """
-    request = asked.desk.open(asked.desk.name_question(terms), asked.call)
+    request = asked.desk.open(asked.desk.name_question(terms), asked.manner)
     settled = request.settled
     share = request.share(asked.grant) if settled is None else settled.receipt.share
     prepared = prepare(share)
@@ -154,19 +154,23 @@ class Sums:
 
 
 def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:
-    """Return the released sums of a planned question whose outputs are counts and plain sums."""
+    """Return the released sums of a planned question whose outputs are counts and plain sums.
+
+    A declared NULL is a group of its own, and empty: estimates leave out rows without a value.
+    What is released of it is noise alone, and is dropped.
+    """
     if not isinstance(plan.keys, DeclaredKeys):
         raise TypeError("statistics are asked of declared groups")
-    groups = plan.keys.groups
-    table = NoisyTotals(groups, tuple(map(tuple, steps))).values(plan)
+    table = NoisyTotals(plan.keys.groups, tuple(map(tuple, steps))).values(plan)
+    kept = [place for place, group in enumerate(plan.keys.groups) if None not in group]
+    groups = tuple(plan.keys.groups[place] for place in kept)
     wanted = [output.expression for output in plan.query.outputs]
     aggregates = [part for part in wanted if isinstance(part, Aggregate)]
     places, scales = zip(*(_place(plan, part) for part in aggregates), strict=True)
     columns, factors = list(places), np.array(scales)
     noise = reference_noise(plan)[:, columns] * factors
-    return Sums(
-        groups, table[:, columns] * factors, noise, total_variances(plan)[columns] * factors**2
-    )
+    values = table[np.ix_(kept, columns)] * factors
+    return Sums(groups, values, noise, total_variances(plan)[columns] * factors**2)
 
 
 def _place(plan: Plan, aggregate: Aggregate) -> tuple[int, float]:

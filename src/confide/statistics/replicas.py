@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 from scipy import special
 
+from confide.release.reference import list_primes
 from confide.statistics.reading import Floats
 
-__all__ = ["POINTS", "move_sums", "root_of", "spread_normals", "thin"]
+__all__ = ["POINTS", "move_sums", "root_of", "sample_counts", "spread_normals", "thin"]
 
 POINTS: Final = 2**13
 """So many that the reach of an interval is right to 1 %; a quarter of them leaves up to 5 %."""
-PRIMES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
 @lru_cache(maxsize=16)
@@ -26,19 +26,10 @@ def spread_normals(dimensions: int) -> Floats:
     Why: multiples of irrational numbers, modulo 1, fill the unit cube evenly. Cube roots of primes
          are independent of the square roots that the points of the noise are multiples of.
     """
-    roots = np.cbrt(np.array([_prime(place) for place in range(dimensions)], dtype=np.float64))
+    roots = np.cbrt(np.array(list_primes(dimensions), dtype=np.float64))
     steps = np.arange(1, POINTS + 1, dtype=np.float64)[:, None] * roots
     normals: Floats = special.ndtri(np.clip(steps % 1.0, 2.0**-40, 1.0 - 2.0**-40))
     return normals
-
-
-def _prime(place: int) -> int:
-    if place < len(PRIMES):
-        return PRIMES[place]
-    found = _prime(place - 1) + 2
-    while any(found % divisor == 0 for divisor in range(3, int(found**0.5) + 1, 2)):
-        found += 2
-    return found
 
 
 def move_sums(sums: Floats, noise: Floats, covariance: Floats) -> Floats:
@@ -47,6 +38,19 @@ def move_sums(sums: Floats, noise: Floats, covariance: Floats) -> Floats:
     ``noise`` holds at least POINTS evenly spread points of its law; every so many are taken.
     """
     return sums + spread_normals(len(sums)) @ root_of(covariance).T + thin(noise)
+
+
+def sample_counts(parts: Floats, size: float) -> Floats:
+    """Return by how much counts differ from their means, POINTS times, in parts of a whole.
+
+    Why: with independent normal numbers e and roots r of the parts, whose squares add up to 1, the
+         numbers r_i (e_i - r_i sum r_j e_j) have the covariances p_i - p_i^2 and -p_i p_j, those of
+         one row of a multinomial law.
+    """
+    roots = np.sqrt(parts)
+    normals = spread_normals(len(parts))
+    sampled: Floats = roots * (normals - (normals @ roots)[:, None] * roots) * np.sqrt(size)
+    return sampled
 
 
 def thin(noise: Floats) -> Floats:

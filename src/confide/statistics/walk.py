@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from confide.query import Term
-from confide.statistics.gaussian import lift_matrix
+from confide.statistics.gaussian import fill_matrix, lift_matrix
 from confide.statistics.model import Model
 from confide.statistics.reading import Floats, Sums
 from confide.statistics.replicas import root_of, spread_normals, thin
@@ -119,7 +119,7 @@ class Walk:
         """Start where normal columns would have the responses that were released."""
         constant, link = self.model.design.has_intercept, self.model.link
         deviation = float(np.sqrt(sums.variance.max()))
-        products = _fill(sums.values[0], len(self.model.design.columns) + 1)
+        products = fill_matrix(sums.values[0], len(self.model.design.columns) + 1)
         self.stand_in = make_stand_in(link, products, deviation, constant=constant)
         clear = self.stand_in.rows / max(deviation, 1e-300) / CLEAR
         self.rounds = 1 + int(np.clip(np.log10(max(clear, 1e-300)), 0, MOST_ROUNDS - 1))
@@ -134,8 +134,8 @@ class Walk:
         count = size * (size + 1) // 2
         deviations = np.sqrt(sums.variance)
         self.curvature = Curvature(
-            released=_fill(sums.values[0, :count], size) * reach.weight,
-            noise=_fill(self._thin(sums.reorder(1)[:, :count]), size) * reach.weight,
+            released=fill_matrix(sums.values[0, :count], size) * reach.weight,
+            noise=fill_matrix(self._thin(sums.reorder(1)[:, :count]), size) * reach.weight,
             floor=max(float(np.sqrt(size) * deviations[:count].max()) * reach.weight, LEAST),
             tangent=self.stand_in.add_up(self.coefficients)[1],
         )
@@ -196,12 +196,3 @@ def foresee(model: Model) -> list[Question]:
         Question(model.curved_terms(ones), CURVED_PART / MOST_ROUNDS),
         Question(model.residual_terms(ones), LAST_PART),
     ]
-
-
-def _fill(products: Floats, size: int) -> Floats:
-    """Return sums of products as symmetric matrices."""
-    matrix = np.zeros((*products.shape[:-1], size, size))
-    first, second = np.triu_indices(size)
-    matrix[..., first, second] = products
-    matrix[..., second, first] = products
-    return matrix

@@ -27,8 +27,8 @@ MOMENTS: Final[dict[type[exp.Expr], Aggregation]] = {
     exp.StddevSamp: A.STDDEV,
 }
 ADVICE: Final[dict[type[exp.Expr], str]] = {
-    exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01)",
-    exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99)",
+    exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01), or of one unit's rows AVG(x)",
+    exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99), or of one unit's rows AVG(x)",
     exp.Quantile: "QUANTILE picks a row; write QUANTILE_CONT(x, q)",
     exp.PercentileDisc: "PERCENTILE_DISC picks a row; write PERCENTILE_CONT",
     exp.CountIf: "write COUNT(*) FILTER (WHERE condition)",

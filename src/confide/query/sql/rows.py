@@ -250,10 +250,10 @@ def _read_nullif(node: exp.Expr, here: Here) -> Expression:
 def _read_cast(node: exp.Expr, here: Here) -> Expression:
     """Read CAST, TRY_CAST and x::type alike: what cannot be cast is NULL."""
     here.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
-    here.statement.expect(node.args["to"], "this")
     function = CASTS.get(node.args["to"].this)
-    if function is None:
+    if function is None:  # before its digits are looked at: DECIMAL(10, 2)
         raise UnsupportedQuery("values are cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN or DATE only")
+    here.statement.expect(node.args["to"], "this")
     return make_call(function, read_expression(node.this, here))
 
 

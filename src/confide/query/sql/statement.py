@@ -227,7 +227,9 @@ def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
             )
     parentheses = [token.token_type for token in tokens]
     if parentheses.count(T.L_PAREN) != parentheses.count(T.R_PAREN):
-        raise UnsupportedQuery("as many parentheses must close as open")
+        raise UnsupportedQuery(
+            "as many parentheses must close as open; add the one that is missing"
+        )
 
 
 def _check_commas(text: str, tokens: Sequence[Token]) -> None:

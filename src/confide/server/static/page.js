@@ -12,6 +12,7 @@ function theme() {
     font: "system-ui, sans-serif",
     view: { stroke: null },
     axis: { labelColor: ink, titleColor: ink, gridColor: line, domainColor: line, tickColor: line },
+    axisX: { labelOverlap: "greedy", labelSeparation: 6 },
     legend: { labelColor: ink, titleColor: ink },
     title: { color: ink },
     mark: { color: "#2f6db5" },

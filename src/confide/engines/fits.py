@@ -1,0 +1,46 @@
+"""Which stored types can be read as which declared kinds: one rule for all engines.
+
+Texts are read as far as they can be, cell by cell. Of other types some can never be read as what is
+declared, whatever their values are; then every value would be NULL and no answer would say so.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from confide.declare import Column, Kind
+from confide.errors import BadDeclaration
+
+__all__ = ["see_fit"]
+
+NUMBERS: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
+READABLE: Final[Mapping[Kind | None, tuple[Kind, ...]]] = MappingProxyType(
+    {
+        Kind.INT: NUMBERS,
+        Kind.FLOAT: NUMBERS,
+        Kind.BOOL: NUMBERS,
+        Kind.DATE: (Kind.DATE, Kind.TEXT),
+        Kind.TEXT: tuple(Kind),
+        None: (Kind.TEXT,),
+    }
+)
+"""As what values of a kind can be read; as anything else they are NULL, whatever the value."""
+
+
+def see_fit(table: str, name: str, declared: Column, said: str, stored: Kind | None) -> None:
+    """See that a column can be read as declared.
+
+    ``said`` is its type in the engine's words, and ``stored`` our word for that: days for points in
+    time as well, None for what only its text can be read of, such as lists, bytes and identifiers.
+
+    Raises:
+        BadDeclaration: every value of it would be read as NULL.
+    """
+    readable = READABLE[stored]
+    if declared.kind in readable:
+        return
+    listed = [*(str(kind) for kind in readable if kind is not Kind.TEXT), "category"]
+    raise BadDeclaration(
+        f"column {name!r} of table {table!r} is stored as {said}, of which no value can be read as "
+        f"{declared.kind}; declare {', '.join(listed)} or text, or cast it where it is stored"
+    )

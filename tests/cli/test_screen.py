@@ -1,0 +1,127 @@
+"""What is printed fits the screen that it is printed on, and nothing is lost on a narrow one."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from confide.cli.books import show_entries
+from confide.cli.screen import make_table, name_options, say, show_figures
+from confide.ledger import Entry, MemoryLedger, Question
+from confide.loss import Share, auto_filter
+from confide.release.figures import Cell, Figures
+
+TEXT = "SELECT " + ", ".join(f"SUM(column_{place}) AS total_{place}" for place in range(12))
+FIGURES = Figures(
+    ("ward", *(f"mean_{place}" for place in range(6))),
+    tuple(
+        (Cell(ward), *(Cell(1234 + place, 1200.0, 1300.0) for place in range(6)))
+        for ward in ("north", "south")
+    ),
+)
+
+
+def screen(width: int, *, is_terminal: bool = True) -> Console:
+    """Return a console of so many columns that keeps what it is told."""
+    return Console(
+        file=StringIO(), width=width, force_terminal=is_terminal, no_color=True, color_system=None
+    )
+
+
+def shown(console: Console) -> list[str]:
+    """Return the lines that a console was told."""
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def entries() -> list[Entry]:
+    """Return two charges, one with a long question."""
+    ledger = MemoryLedger(auto_filter(2, 0))
+    for text in (TEXT, "SELECT COUNT(*) AS n"):
+        hold = ledger.reserve(Question(text, "fingerprint", "ana"), Share.floor("5%"))
+        ledger.commit(hold, {"steps": []})
+    return list(ledger.entries())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_a_ledger_fits_the_screen(width: int) -> None:
+    """No line is wider than the screen, and the facts of an entry stand on one line."""
+    console = screen(width)
+    show_entries(console, entries())
+    lines = shown(console)
+
+    assert width >= max(map(len, lines))
+    assert 2 == sum("ana" in line and "5 %" in line and "answered" in line for line in lines)
+    assert TEXT in " ".join(" ".join(line.split()) for line in lines)
+
+
+def test_a_ledger_in_a_file_has_a_question_a_line() -> None:
+    """Where a program reads it, a question stands whole on one line."""
+    console = screen(80, is_terminal=False)
+    show_entries(console, entries())
+
+    assert TEXT in [line.strip() for line in shown(console)]
+
+
+def test_a_ledger_without_charges_says_so() -> None:
+    """An empty history is a sentence, not a table without rows."""
+    console = screen(80)
+    show_entries(console, [])
+
+    assert ["nothing was charged yet"] == shown(console)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_figure_is_cut_off(width: int) -> None:
+    """Every value and every interval is shown whole, however narrow the screen is."""
+    console = screen(width)
+    show_figures(console, FIGURES)
+    whole = "\n".join(shown(console))
+
+    assert width >= max(map(len, shown(console)))
+    assert 2 * 6 == whole.count("1,200 to 1,300")
+    for place in range(6):
+        assert 2 == whole.count(Cell(1234 + place, 1200.0, 1300.0).text)
+        assert f"mean_{place}" in whole
+    assert "…" not in whole
+
+
+def test_a_cell_that_is_too_wide_goes_on_below() -> None:
+    """A word wider than its column is broken, not cut off."""
+    console, table = screen(40), make_table("a", "b")
+    table.add_row("x" * 70, "y" * 70)
+    console.print(table)
+    whole = "".join(shown(console))
+
+    assert (70, 70) == (whole.count("x"), whole.count("y"))
+
+
+def test_words_are_broken_between_words_and_carets_stay_below() -> None:
+    """A message fits the screen; the line of a question and its carets stay one below the other."""
+    question, carets = "line 1: SELECT MAX(age) FROM visits WHERE age > 20 AND ward = 'A'", " " * 15
+    message = f"{'words ' * 30}\n{question}\n{carets}^^^\n  line 3: {'more ' * 20}"
+    console = screen(60)
+    say(console, message, hang=2)
+    lines = shown(console)
+
+    place = lines.index(question)
+    assert f"{carets}^^^" == lines[place + 1]
+    assert 60 >= max(len(line) for line in lines if line != question)
+    assert lines[1].startswith("  words")
+    assert lines[-1].startswith("    more")
+
+
+def test_a_program_reads_a_message_as_one_line() -> None:
+    """What is not a terminal gets no line breaks, so that a text can be searched in it."""
+    console = screen(60, is_terminal=False)
+    say(console, "words " * 30)
+
+    assert 1 == len(shown(console))
+
+
+def test_a_budget_is_no_option() -> None:
+    """What Python's callers type is named as in a shell, but a budget in a message stays whole."""
+    assert "say --epsilon or --share" == name_options("say epsilon= or share=")
+    assert "--share 5% is too much" == name_options("share=5% is too much")
+    for text in ("such as Budget(epsilon=1.0), got 2", "epsilon=2.5, delta=1e-08 is declared"):
+        assert text == name_options(text)

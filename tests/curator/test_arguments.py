@@ -1,0 +1,73 @@
+"""Arguments that are no such thing, and values as pandas and NumPy have them."""
+
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import confide as cf
+
+COUNT = "SELECT COUNT(*) AS n FROM t"
+ROWS = pd.DataFrame({"a": [1, 2], "d": [date(2020, 1, 1), date(2021, 1, 1)]})
+
+
+def table() -> cf.Table:
+    columns: dict[str, Any] = {"a": cf.Int(0, 9), "d": cf.Date("2019-01-01", "2022-01-01")}
+    return cf.Table("t", ROWS, unit=cf.ROW, columns=columns)
+
+
+def opened(**given: Any) -> cf.Curator:
+    return cf.Curator([table()], budget=cf.Budget(1e10), **given)
+
+
+WRONG: list[tuple[str, Callable[[cf.Curator], object]]] = [
+    ("there is no table None", lambda curator: curator.table(None)),  # type: ignore[arg-type]
+    ("a list of questions", lambda curator: curator.release(None, share="1%")),  # type: ignore[arg-type]
+    ("candidates must be a list", lambda c: c.choose(None, lambda _: COUNT, share="1%")),  # type: ignore[arg-type]
+    ("score must be a function", lambda c: c.choose(["a"], None, share="1%")),  # type: ignore[arg-type]
+    ("fresh must be True or False", lambda c: c.sql(COUNT, share="1%", fresh="no")),  # type: ignore[arg-type]
+    ("ledger must be a path", lambda _: opened(ledger=5)),
+    ("limits must be such as", lambda _: opened(limits=3)),
+    ("tables must be a list", lambda _: cf.Curator(None, budget=cf.Budget(1))),  # type: ignore[arg-type]
+    ("values must be a list", lambda _: cf.Category(None)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("told", "wrong"), WRONG, ids=[told for told, _ in WRONG])
+def test_what_is_no_such_thing_is_refused_in_words(
+    told: str, wrong: Callable[[cf.Curator], object]
+) -> None:
+    """A wrong argument is an error of ours with words, not of Python, and costs nothing."""
+    curator = opened()
+    with pytest.raises(cf.ConfideError, match=told):
+        wrong(curator)
+
+    assert 0 == curator.budget.spent.share
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("a", np.int64(1)),
+        ("a", np.float32(1.5)),
+        ("a", np.float64(1.5)),
+        ("d", datetime(2020, 6, 1)),  # noqa: DTZ001  # as pandas has days
+        ("d", pd.Timestamp("2020-06-01")),
+    ],
+)
+def test_values_of_numpy_and_pandas_are_values(column: str, value: Any) -> None:
+    """What a cell of a frame holds can be compared with; a day may come as its first moment."""
+    asked = opened().table("t").where(cf.col(column) > value).agg(n=cf.count())
+
+    assert [{"n": 1}] == asked.ask(epsilon=1e9).rows
+
+
+def test_a_moment_within_a_day_is_no_day() -> None:
+    """A time of day is refused rather than cut off."""
+    with pytest.raises(cf.ConfideError, match="a day"):
+        opened().table("t").where(cf.col("d") > pd.Timestamp("2020-06-01 12:00")).agg(
+            n=cf.count()
+        ).ask(epsilon=1)

@@ -1,0 +1,56 @@
+"""What DuckDB reads is what the tree says: every double to the last bit, every cast."""
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import duckdb
+import pytest
+from sqlglot import expressions as sql
+
+from confide.declare import Category
+from confide.engines.duckdb_spelling import write_duckdb
+from confide.engines.expressions import TYPES, cast, number, try_cast
+from confide.engines.views import as_narrow
+from support.entropy import SeededEntropy
+
+EDGES: Final = (
+    *(0.0, 5e-324, 2.2250738585072014e-308, 0.1, 0.5, 1.0, 2.5, 1e15, 1e16, 1e22, 123456789.123),
+    *(2.0**53 + 2, 2.0**63, math.nextafter(1, 2), math.nextafter(1, 0), 1.7976931348623157e308),
+)
+
+
+def read(values: Sequence[sql.Expr]) -> tuple[object, ...]:
+    found = duckdb.execute(write_duckdb(sql.Select(expressions=list(values)))).fetchone()
+    assert found is not None
+    return tuple(found)
+
+
+def test_doubles_are_read_to_the_last_bit(entropy: SeededEntropy) -> None:
+    """Whatever its bits are, a finite double that is written is the one that is read."""
+    drawn = struct.unpack("<2000d", entropy.words(2_000).tobytes())
+    wanted = [*EDGES, *(-edge for edge in EDGES), *filter(math.isfinite, drawn)]
+    kinds = [sql.Anonymous(this="TYPEOF", expressions=[number(value)]) for value in wanted]
+
+    assert wanted == list(read([number(value) for value in wanted]))
+    assert {"DOUBLE"} == set(read(kinds))
+
+
+@pytest.mark.parametrize("kind", TYPES.values())
+def test_casts_are_those_of_the_tree(kind: str) -> None:
+    """A cast gives the type that it names; one that cannot be done gives NULL where it is tried."""
+    text = "2020-01-31" if kind == "DATE" else "1"
+    made = [cast(sql.Literal.string(text), kind), try_cast(sql.Literal.string(text), kind)]
+    types = [sql.Anonymous(this="TYPEOF", expressions=[one]) for one in made]
+    failed = try_cast(sql.Literal.string("?"), kind)
+
+    assert [kind, kind] == list(read([*types]))
+    assert ("?" if kind == "VARCHAR" else None,) == read([failed])
+
+
+def test_lists_of_texts_keep_their_words() -> None:
+    """A cast to a list of texts is written whole."""
+    listed = as_narrow(sql.Literal.string("b"), Category(["a", "b"]))
+
+    assert ("b",) == read([listed])

@@ -1,0 +1,126 @@
+"""DuckDB's memory: what lies beyond its limit changes no integer, and nothing stays behind."""
+
+import stat
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from confide.curator import Curator
+from confide.declare import Budget, Catalog, Int, Table
+from confide.engines import memory
+from confide.engines.duckdb import FASTER, DuckDB
+from confide.engines.memory import Memory
+from confide.errors import Fault
+from confide.query.sql import read_sql
+from support.places import SALT, SHARE, Exact, read_exactly
+
+ROWS: Final = 1_000_000
+SMALL: Final = 32
+"""Megabytes: fewer than that many rows take, and enough for two threads."""
+MUCH: Final = 4_000
+TEXT: Final = "SELECT COUNT(*) AS rows, COUNT(DISTINCT who) AS units, SUM(n) AS n FROM t"
+
+
+def draw_rows(rows: int) -> pa.Table:
+    """Return five rows a unit, scattered over the table."""
+    places = np.arange(rows, dtype=np.int64) * 7_919 % rows
+    return pa.table({"who": places // 5, "n": places % 97})
+
+
+def declare(source: pa.Table | Path) -> Table:
+    return Table("t", source, unit="who", columns={"n": Int(0, 96)}, max_rows_per_unit=3)
+
+
+def open_within(megabytes: int, table: Table, patch: pytest.MonkeyPatch, **more: str) -> DuckDB:
+    """Return an engine with two threads and so much memory."""
+    patch.setattr(memory, "LEAST", megabytes)
+    patch.setattr(memory, "EACH", 0)
+    for setting, value in {"threads": "2", **more}.items():
+        patch.setitem(FASTER, setting, value)
+    return DuckDB(Catalog([table]), salt=SALT)
+
+
+def ask(engine: DuckDB, table: Table) -> Exact:
+    curator = Curator([table], budget=Budget(1))
+    return read_exactly(engine, curator._plan(read_sql(TEXT, curator._names), SHARE))
+
+
+def find_folder(engine: DuckDB) -> Path:
+    asked = engine._connection.execute("SELECT current_setting('temp_directory')")
+    ((folder,),) = asked.fetchall()
+    return Path(folder)
+
+
+def never_again(patch: pytest.MonkeyPatch) -> None:
+    """Let a statement that finds too little memory fail."""
+    patch.setattr(Memory, "run", lambda _, statement: statement())
+
+
+def test_rows_beyond_memory_change_no_integer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written to a folder for one user, the answer is the same, and nothing is left."""
+    table = declare(draw_rows(ROWS))
+    expected = ask(open_within(MUCH, table, monkeypatch), table)
+    never_again(monkeypatch)
+    engine = open_within(SMALL, table, monkeypatch)
+    folder = find_folder(engine)
+
+    assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
+    assert expected == ask(engine, table)
+    assert 0 == sum(file.stat().st_size for file in folder.iterdir())
+    engine.close()
+    assert not folder.exists()
+
+
+def test_a_question_without_room_on_disk_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows beyond the limit have nowhere to go, the limit gives way, and then holds again."""
+    table = declare(draw_rows(ROWS))
+    expected = ask(open_within(MUCH, table, monkeypatch), table)
+    engine = open_within(SMALL, table, monkeypatch, max_temp_directory_size="'0KB'")
+    asked = "SELECT current_setting('memory_limit')"
+    limit = engine._connection.execute(asked).fetchall()
+
+    assert expected == ask(engine, table)
+    assert limit == engine._connection.execute(asked).fetchall()
+    never_again(monkeypatch)
+    with pytest.raises(Fault):  # so the limit did give way
+        ask(engine, table)
+
+
+def test_a_table_that_is_held_may_be_larger_than_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However little memory there is, a CSV file is opened and read as with much of it."""
+    csv.write_csv(draw_rows(100_000), tmp_path / "t.csv")
+    table = declare(tmp_path / "t.csv")
+    expected = ask(open_within(MUCH, table, monkeypatch), table)
+
+    assert expected == ask(open_within(1, table, monkeypatch), table)
+
+
+def test_without_a_folder_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no folder can be made, statements take the memory that they need."""
+    with duckdb.connect(":memory:") as connection:
+        asked = "SELECT current_setting('memory_limit')"
+        before = connection.execute(asked).fetchall()
+        monkeypatch.setattr(memory, "make_folder", lambda: "")
+        Memory(connection)
+
+        assert before == connection.execute(asked).fetchall()
+
+
+def test_no_other_setting_can_change() -> None:
+    """Of an open engine nothing but the limit of memory can be set."""
+    engine = DuckDB(Catalog([declare(draw_rows(10))]), salt=SALT)
+    engine._connection.execute("SET memory_limit = '1GB'")
+    for setting in (
+        "threads = 1",
+        "enable_external_access = true",
+        "allowed_configs = ['threads']",
+    ):
+        with pytest.raises(duckdb.InvalidInputException, match="locked"):
+            engine._connection.execute(f"SET {setting}")

@@ -1,0 +1,123 @@
+"""A core install: what needs another package says what to type, and charges nothing before."""
+
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+from confide.client.answers import RemoteAnswer
+from confide.curator import Curator
+from confide.declare import Budget, Category, Int, Table
+from confide.errors import BadDeclaration, MissingPackage
+from confide.statistics import Estimators
+from support.tree import run_python
+
+CORE = """
+import sys
+
+class Core:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "sklearn", "vl_convert"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Core())
+import confide as cf
+
+columns = {"age": cf.Int(0, 120), "ward": cf.Category(["A", "B"])}
+curator = cf.Curator(
+    [cf.Table("visits", sys.argv[1], unit="pid", columns=columns)], budget=cf.Budget(epsilon=1)
+)
+answer = curator.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", share="10%")
+calls = [
+    answer.to_pandas,
+    answer.to_polars,
+    answer.to_arrow,
+    answer.intervals,
+    lambda: answer.plot().save("x.png"),
+    lambda: curator.mean("visits", "age", share="1%"),
+    lambda: curator.variance("visits", "age", share="1%"),
+    lambda: curator.covariance("visits", ["age"], share="1%"),
+    lambda: curator.density("visits", "age", share="1%"),
+    lambda: curator.quantiles("visits", "age", 0.5, share="1%"),
+    lambda: curator.exponential_family("visits", "age", family="poisson", share="1%"),
+    lambda: curator.fit("visits", "age ~ ward", share="1%"),
+    lambda: curator.compare_means("visits", "age", by="ward", share="1%"),
+    lambda: curator.compare_proportions("visits", "age", by="ward", share="1%"),
+    lambda: curator.independence("visits", "age", "ward", share="1%"),
+    lambda: curator.sample_and_aggregate("visits", len, columns=["age"], share="1%"),
+]
+for call in calls:
+    try:
+        call()
+    except cf.BadDeclaration as error:
+        print(error.code, "|", error)
+print("left", curator.budget.left.share)
+"""
+
+
+def people() -> Table:
+    rows = Path(__file__).parents[2] / "src/confide/cli/samples/nhanes.parquet"
+    sex = Category(["Female", "Male"])
+    return Table("people", rows, unit="person", columns={"sex": sex, "age": Int(0, 120)})
+
+
+def test_a_core_install_says_what_to_type(tmp_path: Path) -> None:
+    """Every method that needs a package names it, and the one answer is all that was charged."""
+    rows = [f"{pid},{'A' if pid % 2 else 'B'},{pid % 90}" for pid in range(100)]
+    (tmp_path / "visits.csv").write_text("\n".join(["pid,ward,age", *rows]), encoding="utf-8")
+    *said, left = run_python("-c", CORE, str(tmp_path / "visits.csv")).strip().splitlines()
+
+    assert 16 == len(said)
+    assert {"missing-package"} == {line.split(" | ")[0] for line in said}
+    assert all("; type pip install " in line for line in said)
+    frames = "a frame like this needs pandas; type pip install pandas, or take .rows and"
+    assert frames in said[0]
+    assert 'statistics need SciPy; type pip install "confide[statistics]"' in said[-1]
+    assert "left 9/10" == left
+
+
+def test_every_estimator_asks_for_its_package_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without SciPy each statistic is refused before its arguments are looked at."""
+    curator = Curator([people()], budget=Budget(1))
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    methods = [
+        name
+        for name, method in vars(Estimators).items()
+        if inspect.isfunction(method)
+        and not name.startswith("_")
+        and "want" in inspect.signature(method).parameters
+    ]
+
+    assert len(methods) >= 11
+    for name in methods:
+        method = getattr(curator, name)
+        needed = inspect.signature(method).parameters.values()
+        given = {
+            one.name: "none"
+            for one in needed
+            if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+        }
+        with pytest.raises(MissingPackage, match="SciPy"):
+            method(**given)
+    assert 1 == curator.budget.left.share
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
+def test_a_remote_answer_says_what_to_type(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came over the network names the missing package of its frames too."""
+    body = {
+        "columns": ["n"],
+        "rows": [{"n": 1}],
+        "cost": {"share": "1/100", "epsilon": 0.1},
+        "receipt": {"entry": 1, "digest": ""},
+        "reused": False,
+        "intervals": [{"n_low": 0, "n_high": 2}],
+        "confidence": 0.95,
+    }
+    answer = RemoteAnswer.of(body, lambda *_: [])
+    monkeypatch.setitem(sys.modules, package, None)
+    name = {"pyarrow": "arrow"}.get(package, package)
+
+    with pytest.raises(BadDeclaration, match=f"type pip install {package}, or take"):
+        getattr(answer, f"to_{name}")()
