@@ -115,6 +115,54 @@ def test_what_has_no_bounds_is_named_and_refused(statistic: str, named: str) -> 
         assert 0 <= answer.rows[0]["s"] <= 18
 
 
+@pytest.mark.parametrize(
+    "bounded",
+    [
+        "CASE WHEN LENGTH(note) > 3 THEN income ELSE 0 END",
+        "CASE WHEN CAST(note AS BIGINT) > 3 THEN income ELSE 0 END",
+        "LEAST(GREATEST(CAST(note AS BIGINT), 0), 5000000000)",
+        "CAST(note AS BIGINT) % 7 + income",
+    ],
+)
+def test_a_wide_range_that_is_declared_or_written_is_a_bound(bounded: str) -> None:
+    """Lengths and casts in conditions and between written ends leave wide sums as they are."""
+    rows = pa.table({"income": [10**9, 2], "note": ["7", "long"]})
+    columns: dict[str, Declared] = {"income": cf.Int(0, 3 * 10**9), "note": cf.Text()}
+    curator = Curator([cf.Table("t", rows, unit=cf.ROW, columns=columns)], budget=cf.Budget(1))
+
+    assert curator.preview(f"SELECT SUM({bounded}) AS s FROM t", epsilon=0.1).errors
+
+
+@pytest.mark.parametrize(
+    ("inner", "named"),
+    [
+        ("SUM(CAST(note AS DOUBLE))", "CAST(note AS DOUBLE) has no bounds"),
+        ("AVG(CAST(note AS BIGINT))", "CAST(note AS BIGINT) has no bounds"),
+        ("SUM(LENGTH(note))", "LENGTH(note) has no bounds"),
+        ("SUM(1 / LENGTH(note))", "1 / LENGTH(note) has no bounds"),
+        ("SUM(n % 0)", "n % 0 is always NULL"),
+        ("AVG(huge)", "huge can be larger than 1e+280"),
+    ],
+)
+@pytest.mark.parametrize("asked", ["AVG(t) AS x FROM ({})", "COUNT(*) AS x FROM ({}) WHERE t > 5"])
+def test_statistics_of_a_unit_have_bounds_too(asked: str, inner: str, named: str) -> None:
+    """What has no bounds below is refused, free, also where only a condition reads it."""
+    rows = pa.table({"pid": [1, 1], "n": [1, 2], "huge": [1.0, 2.0], "note": ["7", "x"]})
+    columns: dict[str, Declared] = {
+        "n": cf.Int(0, 9),
+        "huge": cf.Float(0, 1e290),
+        "note": cf.Text(),
+    }
+    table = cf.Table("t", rows, unit="pid", columns=columns, max_rows_per_unit=2)
+    curator = Curator([table], budget=cf.Budget(1))
+    below = f"SELECT pid, {inner} AS t FROM t GROUP BY pid"
+
+    with pytest.raises(UnsupportedQuery, match=re.escape(named)):
+        curator.sql(f"SELECT {asked.format(below)}", epsilon=0.1)
+
+    assert 0 == curator.budget.spent.share
+
+
 def test_keys_made_from_a_list_are_all_answered() -> None:
     """Groups by capitals of a category are those of the list, also without a part of delta."""
     rows = pa.table({"pid": [1, 2, 3, 4], "ward": ["north", "South", "?", "north"]})

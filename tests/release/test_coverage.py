@@ -32,10 +32,10 @@ from confide.plan import BentCells, Plan, Total
 from confide.query.sql import read_sql
 from confide.query.tree import Expression, Value
 from confide.release import Answer, Cost, NoisyTotals, perturb
+from confide.release.ends import map_ends, sole_statistic
 from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
 from confide.release.intervals import interval
-from confide.release.monotone import map_ends, sole_statistic
 from confide.release.noise import draw_noise
 from confide.release.quantiles import Chosen
 from confide.release.reference import reference_noise
@@ -343,6 +343,10 @@ MAPPED: Final = {
     "1 - LN(1 + AVG(i))": ("0.3", 20),
     "FLOOR(AVG(i) * 10)": ("1", 1_000),
     "LEAST(SQRT(VAR_SAMP(i)), 0.45) / -3": ("1", 200),
+    "COALESCE(AVG(i), 0)": ("0.3", 20),
+    "ABS(AVG(i))": ("0.3", 20),
+    "NULLIF(ROUND(AVG(i), 1), 2)": ("0.3", 20),
+    "COALESCE(VAR_SAMP(i), 0)": ("0.3", 20),
 }
 
 
@@ -354,7 +358,8 @@ def test_intervals_of_arithmetic_hold_as_often_as_their_statistic(
 ) -> None:
     """What rises or falls with one statistic is held wherever the statistic is: 94 % or more.
 
-    From what the noise does to the estimate once more, 61 to 85 % held of the first four.
+    From what the noise does to the estimate once more, 61 to 85 % held of the first four, and 57 to
+    79 % of the last.
     """
     epsilon, rows = MAPPED[text]
     plan = plan_bits(text, accounting, epsilon)

@@ -1,5 +1,8 @@
 """How an answer looks in a terminal and as a chart."""
 
+import math
+from typing import Any
+
 from confide.declare import Category, Float
 from confide.release.display import draw_chart
 from support.neighbours import open_one
@@ -49,3 +52,17 @@ def test_a_chart_finds_columns_whose_names_have_dots() -> None:
 
     assert ["a\\.b", "c\\[0\\]", "n\\.1"] == [dots[at]["field"] for at in ("y", "color", "x")]
     assert ["a.b, c[0]", "c[0]", "n.1"] == [dots[at]["title"] for at in ("y", "color", "x")]
+
+
+def test_values_without_a_whole_interval_are_not_drawn() -> None:
+    """Where an end is infinitely far away or there is none, no dot stands alone on the chart."""
+    rows: list[dict[str, Any]] = [{"k": "a", "n": 1.0}, {"k": "b", "n": 2.0}, {"k": "c", "n": None}]
+    ends = [
+        {"n_low": 0.5, "n_high": 1.5},
+        {"n_low": -math.inf, "n_high": 3.0},
+        {"n_low": math.nan, "n_high": math.nan},
+    ]
+    nothing = {"n": None, "n_low": None, "n_high": None}
+    values = draw_chart(["k"], ["n"], rows, ends).spec["data"]["values"]
+
+    assert [{**rows[0], **ends[0]}, {"k": "b", **nothing}, {"k": "c", **nothing}] == values

@@ -94,7 +94,7 @@ def test_numeric_keys_are_numbers(curator: Curator) -> None:
     expected, found = ask_both(
         curator,
         "SELECT size, COUNT(*) / NULLIF(size, 0) AS a, ROUND(size / 2) AS b, "
-        "COALESCE(NULLIF(size, 0), 9) AS f, COALESCE(COUNT(*), 0) AS g, "
+        "COALESCE(NULLIF(size, 0), 9) AS f, COALESCE(COUNT(*), 0) AS g, COALESCE(COUNT(*)) AS h, "
         "GREATEST(size, 1) AS c, CASE WHEN size > 1 THEN size END AS d, 10 - size AS e "
         "FROM people GROUP BY size",
     )

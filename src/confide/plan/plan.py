@@ -11,12 +11,13 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
+from confide.plan.bounds import LARGEST_SQUARED, bound_of
 from confide.plan.cells import cells_for
 from confide.plan.grants import calibrate, take_part
 from confide.plan.keys import KEY_PART, DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
-from confide.plan.ranges import ANY_INT, ANY_LENGTH, Finder, Range, Ranges
+from confide.plan.ranges import Finder, Range, Ranges
 from confide.plan.sizes import check_sizes
 from confide.plan.sources import (
     Contribution,
@@ -28,7 +29,6 @@ from confide.plan.sources import (
     unit_of,
 )
 from confide.plan.totals import Measure, Total, grid_for
-from confide.query.canonical import quote
 from confide.query.functions import Aggregation, Function
 from confide.query.tree import (
     Aggregate,
@@ -259,7 +259,7 @@ class _Totals:
     def _value(self, aggregate: Aggregate, *, centred: bool = True) -> int:
         argument = _argument(aggregate)
         grid = grid_for(
-            self._range(argument, LARGEST_ADDED),
+            bound_of(argument, self.finder),
             argument.kind,
             self._step(argument),
             centred=centred,
@@ -269,7 +269,7 @@ class _Totals:
     def _square(self, aggregate: Aggregate) -> int:
         """Place the total of squared distances from the centre of the range."""
         argument = _argument(aggregate)
-        found = self._range(argument, LARGEST_ADDED)
+        found = bound_of(argument, self.finder)
         grid = grid_for(found, argument.kind, self._step(argument), centred=True)
         centre = Literal(float(grid.centre), Kind.FLOAT)
         distance = Call(Function.SUBTRACT, (argument, centre), Kind.FLOAT)
@@ -286,7 +286,7 @@ class _Totals:
         is_whole = argument.kind is Kind.INT
         step = Fraction(1) if is_whole else self._step(argument)
         cells = cells_for(
-            self._range(argument, LARGEST_CHOSEN), step, self.answered, is_whole=is_whole
+            bound_of(argument, self.finder, LARGEST_CHOSEN), step, self.answered, is_whole=is_whole
         )
         if cells is None:
             raise UnsupportedQuery(
@@ -295,34 +295,6 @@ class _Totals:
         found = Histogram(argument, aggregate.where, cells)
         place = self.histograms.setdefault(found, len(self.histograms))
         return self.levels.setdefault((place, level), len(self.levels))
-
-    def _range(self, argument: Expression, most: float) -> Range:
-        """Return where an argument lies, or refuse one that is unbounded, or beyond ``most``."""
-        found = self.finder.find(argument)
-        if found.is_empty:
-            raise UnsupportedQuery(f"{quote(argument)} is always NULL; leave it out")
-        if not found.is_bounded or self._is_as_wide_as_its_type(argument, found):
-            raise UnsupportedQuery(
-                f"{quote(argument)} has no bounds, so one person could change the answer without "
-                "limit; write LEAST(GREATEST(..., low), high) around it, where NULL becomes low"
-            )
-        if found.largest > most:
-            raise UnsupportedQuery(
-                f"{quote(argument)} can be larger than {most:.0e}, so the answer or its "
-                "interval might be infinite; write LEAST(GREATEST(..., low), high) around it, "
-                "where NULL becomes low, or scale it"
-            )
-        return found
-
-    def _is_as_wide_as_its_type(self, argument: Expression, found: Range) -> bool:
-        """Tell whether nothing but a type bounds a value: that of lengths, or of whole numbers."""
-        casts = (part for part in walk(argument) if isinstance(part, Call))
-        return any(
-            part.function in BY_TYPE
-            and self.finder.find(part) == BY_TYPE[part.function]
-            and found.high - found.low >= ANY_LENGTH.high
-            for part in casts
-        )
 
     def _step(self, argument: Expression) -> Fraction | None:
         """Return the declared step of a bare column."""
@@ -334,11 +306,7 @@ class _Totals:
 
 
 MOST_NUMBERS: Final = 10**7
-LARGEST_SQUARED: Final = 1e140
 LARGEST_CHOSEN: Final = 1e300
-LARGEST_ADDED: Final = LARGEST_SQUARED**2
-"""A noisy total is at most 2^61 times as large, or as its squares: far from the end of doubles."""
-BY_TYPE: Final = {Function.LENGTH: ANY_LENGTH, Function.TO_INT: ANY_INT}
 LAWS: Final[dict[type, str]] = {DiscreteLaplace: "Laplace", BoxNoise: "KNorm"}
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 

@@ -8,7 +8,8 @@ from typing import Final, Protocol, assert_never
 from confide.declare import Bool, Catalog, Category, Date, Float, Int, Row, Table, Text
 from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
-from confide.plan.ranges import ANYTHING, TRUTH, Range, Ranges, range_of
+from confide.plan.bounds import bound_of
+from confide.plan.ranges import ANYTHING, TRUTH, Finder, Range, Ranges, range_of
 from confide.query.functions import Aggregation
 from confide.query.tree import (
     Aggregate,
@@ -199,18 +200,19 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
             "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the "
             "subquery, and MEDIAN or VAR_SAMP outside"
         )
+    finder = Finder(inner)
     ranges = {
-        (INNER, f"g{place}"): _statistic_range(aggregate, inner, limits.rows)
+        (INNER, f"g{place}"): _statistic_range(aggregate, finder, limits.rows)
         for place, aggregate in enumerate(aggregates)
     }
     return UnitColumns(limits, inner, aggregates, ranges)
 
 
-def _statistic_range(aggregate: Aggregate, inner: Ranges, rows: int) -> Range:
-    """Return where a statistic of at most ``rows`` rows can lie."""
+def _statistic_range(aggregate: Aggregate, finder: Finder, rows: int) -> Range:
+    """Return where a statistic of at most ``rows`` rows can lie, or refuse what has no bounds."""
     if aggregate.argument is None or aggregate.function is Aggregation.COUNT:
         return Range(0, rows)
-    found = range_of(aggregate.argument, inner)
+    found = bound_of(aggregate.argument, finder)
     if aggregate.function is Aggregation.SUM:
         return Range(min(found.low, found.low * rows), max(found.high, found.high * rows))
     return Range(float(found.low), float(found.high))

@@ -25,11 +25,11 @@ from confide.release.display import (
     write_table,
     write_text,
 )
+from confide.release.ends import map_ends, sole_statistic
 from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
 from confide.release.intervals import bootstrap, half_width, interval
 from confide.release.likely import likely_counts
-from confide.release.monotone import map_ends, sole_statistic
 from confide.release.noise import NoisyTotals
 from confide.release.quantiles import read_ends, spread_ends
 from confide.release.reference import reference_levels, reference_noise

@@ -1,5 +1,6 @@
 """How an answer looks: a table with error bars for notebooks, a chart for eyes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,7 +24,8 @@ __all__ = [
     "write_text",
 ]
 
-Rows = Sequence[Mapping[str, Any]]
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
 MIME: Final = "application/vnd.vegalite.v5+json"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
 MOST_ROWS: Final = 200
@@ -152,9 +154,13 @@ def _format(value: Any) -> str:
 
 
 def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Rows) -> Chart:
-    """Return a chart of each numeric column against the keys, with error bars."""
+    """Return a chart of each numeric column against the keys, with error bars.
+
+    A value whose interval has an end infinitely far away, or none, is not drawn: without its bar
+    the least certain one would look exact.
+    """
     values = [
-        {**{key: row[key] for key in keys}, **end, **{name: row[name] for name in numbers}}
+        {**{key: row[key] for key in keys}, **_drawn(row, end, numbers)}
         for row, end in zip(rows, ends, strict=True)
     ]
     label = {"type": "nominal", "title": ", ".join(keys) or "all", "sort": None}
@@ -166,6 +172,16 @@ def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Ro
             "hconcat": [_panel(name, place, keys) for name in numbers],
         }
     )
+
+
+def _drawn(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
+    """Return numbers with both ends where all three are there, else nothing in their place."""
+    found: dict[str, Any] = {}
+    for name in numbers:
+        three = {name: row[name], **{one: end[one] for one in (f"{name}_low", f"{name}_high")}}
+        is_whole = all(one is not None and math.isfinite(one) for one in three.values())
+        found |= three if is_whole else dict.fromkeys(three)
+    return found
 
 
 def _panel(name: str, place: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from confide.errors import UnsupportedQuery
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
-__all__ = ["Columns", "evaluate", "supports"]
+__all__ = ["Columns", "evaluate", "is_true", "supports"]
 
 Column_ = NDArray[Any]
 Marks = NDArray[np.bool_]
@@ -62,9 +62,11 @@ def _prepare(expression: Expression, column: Column_) -> Column_:
 
 def _case(parts: Sequence[Column_]) -> Column_:
     *pairs, otherwise = parts
-    conditions, values = [_is_true(part) for part in pairs[::2]], [*pairs[1::2], otherwise]
+    conditions, values = [is_true(part) for part in pairs[::2]], [*pairs[1::2], otherwise]
     if any(value.dtype.kind in "OU" for value in values):
         values = [_objects(value) for value in values]
+    if not conditions:
+        return values[-1]
     return np.select(conditions, values[:-1], values[-1])
 
 
@@ -81,7 +83,8 @@ def _is_missing(part: Column_) -> Marks:
     return np.isnan(part) if part.dtype.kind == "f" else np.zeros(len(part), dtype=np.bool_)
 
 
-def _is_true(part: Column_) -> Marks:
+def is_true(part: Column_) -> Marks:
+    """Tell where a condition holds: NULL does not."""
     return part.astype(np.bool_) & ~_is_missing(part)
 
 
@@ -89,23 +92,23 @@ def _is_false(part: Column_) -> Marks:
     return ~part.astype(np.bool_) & ~_is_missing(part)
 
 
-def _join(is_true: Marks, is_false: Marks) -> Column_:
+def _join(holds: Marks, fails: Marks) -> Column_:
     """Return what is true, what is false, and NULL for what is neither."""
-    if (is_true | is_false).all():
-        return is_true
-    found = np.full(len(is_true), None, dtype=object)
-    found[is_true], found[is_false] = True, False
+    if (holds | fails).all():
+        return holds
+    found = np.full(len(holds), None, dtype=object)
+    found[holds], found[fails] = True, False
     return found
 
 
 def _and(parts: Sequence[Column_]) -> Column_:
-    is_true = np.logical_and.reduce([_is_true(part) for part in parts])
-    return _join(is_true, np.logical_or.reduce([_is_false(part) for part in parts]))
+    holds = np.logical_and.reduce([is_true(part) for part in parts])
+    return _join(holds, np.logical_or.reduce([_is_false(part) for part in parts]))
 
 
 def _or(parts: Sequence[Column_]) -> Column_:
-    is_true = np.logical_or.reduce([_is_true(part) for part in parts])
-    return _join(is_true, np.logical_and.reduce([_is_false(part) for part in parts]))
+    holds = np.logical_or.reduce([is_true(part) for part in parts])
+    return _join(holds, np.logical_and.reduce([_is_false(part) for part in parts]))
 
 
 def _compare(relation: Callable[[Column_, Column_], Column_]) -> Rule:
@@ -169,7 +172,7 @@ RULES: Final[dict[F, Rule]] = {
     F.GREATER_EQUAL: _compare(operator.ge),
     F.AND: _and,
     F.OR: _or,
-    F.NOT: lambda p: _join(_is_false(p[0]), _is_true(p[0])),
+    F.NOT: lambda p: _join(_is_false(p[0]), is_true(p[0])),
     F.CASE: _case,
     F.COALESCE: _coalesce,
     F.IN: _in,

@@ -253,9 +253,10 @@ def bootstrap(
     levels = [(1 - confidence) / 2, (1 + confidence) / 2]
     ends = np.empty((2, len(totals)))
     for place, row in enumerate(totals):
-        centre = compute(place, row[None, :])[0]
-        moved = compute(place, row + noise(place)) - centre
-        known = moved[~np.isnan(moved)]
-        below, above = np.quantile(known, levels) if len(known) else (np.nan, np.nan)
-        ends[:, place] = centre - above, centre - below
+        with np.errstate(all="ignore"):  # near the end of the doubles, an interval has none
+            centre = compute(place, row[None, :])[0]
+            moved = compute(place, row + noise(place)) - centre
+            known = moved[np.isfinite(moved)]
+            below, above = np.quantile(known, levels) if len(known) else (np.nan, np.nan)
+            ends[:, place] = centre - above, centre - below
     return ends[0], ends[1]

@@ -2,10 +2,11 @@
 
 Most of what is computed from one statistic only ever rises or falls with it: a percentage, a
 rounded mean, a logarithm. Its values at the two ends of the statistic's interval are then the ends
-of its own, however coarse or bent it is.
+of its own, however coarse or bent it is. A choice among several values has the ends of all that may
+be chosen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Expression, walk
 from confide.release.estimates import Floats
-from confide.release.evaluate import RULES, Columns, evaluate
+from confide.release.evaluate import RULES, Columns, evaluate, is_true
 
 __all__ = ["map_ends", "sole_statistic"]
 
@@ -25,13 +26,18 @@ Ends = tuple[Floats, Floats]
 
 
 def sole_statistic(expression: Expression) -> Aggregate | None:
-    """Return the one statistic that an expression rises or falls with; None for all others.
+    """Return the one statistic whose ends give those of an expression; None for all others.
 
-    It must stand in the expression once: AVG(x) - AVG(x) does neither.
+    It stands in a function's arguments once, for AVG(x) - AVG(x) is wider than need be otherwise;
+    the values of a CASE or COALESCE may share it, and what conditions depend on does not matter.
     """
     match expression:
         case Aggregate():
             return expression
+        case Call(function=function, arguments=parts) if function in CHOICES:
+            values = CHOICES[function](parts)
+            found = {sole_statistic(value) for value in values if _is_noisy(value)}
+            return found.pop() if len(found) == 1 else None
         case Call(function=function, arguments=parts) if function in MAPS:
             noisy = [part for part in parts if _is_noisy(part)]
             return sole_statistic(noisy[0]) if len(noisy) == 1 else None
@@ -56,7 +62,8 @@ def map_ends(expression: Expression, columns: Columns, count: int, ends: Ends) -
              end without a value (overflow, the logarithm of a negative number, a divisor that may
              be zero) goes to infinity on its side, beyond every value that there is. LEAST and
              GREATEST skip NULL: what they are without it is added where the inside may be NULL.
-    Checked: tests/release/test_monotone.py, tests/release/test_coverage.py (how often they hold).
+             CASE and COALESCE are one of their values, and every one that may be it is counted.
+    Checked: tests/release/test_ends.py, tests/release/test_coverage.py (how often they hold).
     """
     with np.errstate(all="ignore"):
         found = _map(expression, columns, count, ends)
@@ -86,11 +93,27 @@ class _Stretch:
             may_be_null,
         )
 
+    def join(self, other: "_Stretch", here: Marks) -> "_Stretch":
+        """Return the least stretch that holds another one too, in the groups so marked."""
+        return _Stretch(
+            np.where(here, np.fmin(self.low, other.low), self.low),
+            np.where(here, np.fmax(self.high, other.high), self.high),
+            self.may_be_null | (here & other.may_be_null),
+        )
+
 
 def _map(expression: Expression, columns: Columns, count: int, ends: Ends) -> _Stretch:
+    if not _is_noisy(expression):
+        value = evaluate(expression, columns, count).astype(np.float64)
+        return _Stretch(value, value, np.isnan(value))
     if not isinstance(expression, Call):
         return _Stretch(*ends, np.isnan(ends[0]) | np.isnan(ends[1]))
     parts = expression.arguments
+    if expression.function in CHOICES:
+        values = [_map(one, columns, count, ends) for one in CHOICES[expression.function](parts)]
+        if expression.function is F.COALESCE:
+            return _first_known(values)
+        return _first_true(values, [_chances(one, columns, count) for one in parts[:-1:2]])
     place = next(place for place, part in enumerate(parts) if _is_noisy(part))
     inner = _map(parts[place], columns, count, ends)
     fixed = [
@@ -98,6 +121,39 @@ def _map(expression: Expression, columns: Columns, count: int, ends: Ends) -> _S
         for part in (*parts[:place], *parts[place + 1 :])
     ]
     return MAPS[expression.function](inner, fixed, place)
+
+
+def _chances(condition: Expression, columns: Columns, count: int) -> tuple[Marks, Marks]:
+    """Return where a condition may hold, and where it must: a noisy one may or may not."""
+    if _is_noisy(condition):
+        return np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    holds = is_true(evaluate(condition, columns, count))
+    return holds, holds
+
+
+def _first_true(values: list[_Stretch], chances: list[tuple[Marks, Marks]]) -> _Stretch:
+    """Return the stretch of a CASE: of every value that may be it; the last has no condition."""
+    found = _nothing(len(values[0].low))
+    is_open = np.ones(len(found.low), dtype=np.bool_)
+    for value, (may_be, must_be) in zip(values, [*chances, (is_open, is_open)], strict=True):
+        found = found.join(value, is_open & may_be)
+        is_open = is_open & ~must_be
+    return found
+
+
+def _first_known(values: list[_Stretch]) -> _Stretch:
+    """Return the stretch of a COALESCE: of its values up to the first that cannot be NULL."""
+    found = _nothing(len(values[0].low))
+    is_open = np.ones(len(found.low), dtype=np.bool_)
+    for value in values:
+        found = found.join(value, is_open)
+        is_open = is_open & value.may_be_null
+    return _Stretch(found.low, found.high, is_open)
+
+
+def _nothing(count: int) -> _Stretch:
+    nowhere = np.full(count, np.nan)
+    return _Stretch(nowhere, nowhere, np.zeros(count, dtype=np.bool_))
 
 
 Map = Callable[[_Stretch, list[Floats], int], _Stretch]
@@ -127,7 +183,18 @@ def _subtract(inner: _Stretch, fixed: list[Floats], place: int) -> _Stretch:
 
 def _multiply(inner: _Stretch, fixed: list[Floats], _: int) -> _Stretch:
     (other,) = fixed
-    return inner.through(lambda x: x * other, falls=other < 0.0)
+    is_zero = other == 0.0  # also times an end that is infinitely far
+
+    def multiply(x: Floats) -> Floats:
+        return np.where(is_zero & ~np.isnan(x), 0.0, x * other)
+
+    return inner.through(multiply, falls=other < 0.0)
+
+
+def _absolute(inner: _Stretch, _: list[Floats], __: int) -> _Stretch:
+    first, last = np.abs(inner.low), np.abs(inner.high)
+    nearest = np.where((inner.low <= 0.0) & (inner.high >= 0.0), 0.0, np.minimum(first, last))
+    return _Stretch(nearest, np.maximum(first, last), inner.may_be_null)
 
 
 def _divide(inner: _Stretch, fixed: list[Floats], place: int) -> _Stretch:
@@ -168,6 +235,7 @@ MAPS: Final[dict[F, Map]] = {
     F.SUBTRACT: _subtract,
     F.MULTIPLY: _multiply,
     F.DIVIDE: _divide,
+    F.ABS: _absolute,
     F.FLOOR: _rise(np.floor),
     F.CEIL: _rise(np.ceil),
     F.ROUND: _round,
@@ -178,4 +246,9 @@ MAPS: Final[dict[F, Map]] = {
     F.LEAST: _choose(F.LEAST),
     F.GREATEST: _choose(F.GREATEST),
 }
-"""Functions that only rise or only fall with one argument, if all others stay."""
+"""Functions that only rise or only fall with one argument, if all others stay; and the size."""
+CHOICES: Final[dict[F, Callable[[Sequence[Expression]], Sequence[Expression]]]] = {
+    F.CASE: lambda parts: [*parts[1::2], parts[-1]],
+    F.COALESCE: lambda parts: parts,
+}
+"""Functions that are one of several values, and which of their arguments these are."""
