@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from typer.testing import CliRunner, Result
 
 from confide.cli.app import app, exit_code
 from confide.errors import BadDeclaration, ConfideError, Fault, Refusal
+from confide.ledger import open_ledger
+from confide.loss import auto_filter
 
 DECLARED = """\
 [budget]
@@ -446,13 +450,61 @@ def test_a_ledger_of_another_accounting_says_so(here: Path) -> None:
 
 
 def test_check_tells_of_a_damaged_ledger(here: Path) -> None:
-    """A file that is no ledger is a problem beside the others, not the end of the command."""
+    """A file that is no ledger is a problem beside the others, in words, and nothing else."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     (here / "ledger.db").write_bytes(b"this is no database, and long enough to look at" * 100)
+    command, environment = [sys.executable, "-m", "confide"], {**os.environ, "COLUMNS": "200"}
+    checked, asked = (
+        subprocess.run(
+            [*command, name], check=False, capture_output=True, text=True, env=environment
+        )
+        for name in ("check", "budget")
+    )
+
+    assert (2, "") == (checked.returncode, checked.stderr)
+    assert "look at url in [ledger]" in " ".join(checked.stdout.replace("│", " ").split())
+    assert "about real rows" not in checked.stdout
+    said = "the ledger's database failed: DatabaseError: file is not a database\n"
+    assert (3, True) == (asked.returncode, asked.stderr.startswith(said))
+    assert "Traceback" not in asked.stderr
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_check_leaves_the_file_of_another_program_alone(here: Path, mode: str) -> None:
+    """A database of something else is a problem, and neither it nor its folder is changed."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    with closing(sqlite3.connect(here / "ledger.db")) as other:
+        other.execute(f"PRAGMA journal_mode = {mode}")
+        other.execute("CREATE TABLE places (url TEXT)")
+    kept = (here / "ledger.db").read_bytes()
     shown = run("check")
 
+    assert (2, True) == (shown.exit_code, "1 problem(s)" in shown.stdout)
+    assert "tables of something else" in " ".join(shown.stdout.replace("│", " ").split())
+    assert "about real rows" not in shown.stdout
+    assert kept == (here / "ledger.db").read_bytes()
+    assert ["ledger.db"] == [path.name for path in here.glob("ledger*")]
+    assert (2, True) == ((asked := run("budget")).exit_code, "something else" in asked.stderr)
+
+
+def test_check_reads_a_ledger_that_is_in_use(here: Path) -> None:
+    """Where the newest part of a ledger is in the log beside its file, that part counts."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    ledger = open_ledger(here / "ledger.db", auto_filter(3, 0, "auto"), neighbours="add-remove")
+    assert (here / "ledger.db-wal").stat().st_size
+    shown = run("check")
+    ledger.close()
+
     assert 2 == shown.exit_code
-    assert "look at url in [ledger]" in " ".join(shown.stdout.replace("│", " ").split())
+    assert "a budget of epsilon 3 and delta 0" in " ".join(shown.stdout.replace("│", " ").split())
+
+
+def test_figures_about_rows_are_said_to_be_for_the_owner_alone(here: Path) -> None:
+    """What was found in a table is followed by a word of caution."""
+    narrow = DECLARED.replace("high = 120", "high = 20")
+    (here / "confide.toml").write_text(narrow, encoding="utf-8")
+
+    assert "about real rows: keep them to yourself" in run("check").stdout
 
 
 def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
@@ -464,4 +516,12 @@ def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
     (here / "confide.toml").write_text(with_delta, encoding="utf-8")
 
     assert (0, True) == (without.exit_code, "with delta 0 no key of a text" in without.stdout)
+    assert "about real rows" not in without.stdout
     assert "no key of a text" not in run("check").stdout
+
+
+def test_check_has_nothing_to_say_of_a_category_without_delta(here: Path) -> None:
+    """The keys of a category are declared, so that they are named without delta too."""
+    shown = run("check")
+
+    assert (0, "0 problem(s), 0 note(s)") == (shown.exit_code, shown.stdout.strip())

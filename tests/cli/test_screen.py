@@ -111,6 +111,17 @@ def test_words_are_broken_between_words_and_carets_stay_below() -> None:
     assert lines[-1].startswith("    more")
 
 
+@pytest.mark.parametrize("text", [":heart: is no ward", "[red]A[/red]", "http://a 12 'B'"])
+def test_no_text_is_rewritten(text: str) -> None:
+    """What looks like an emoji's code or like markup is printed as it was written."""
+    console = screen(80, is_terminal=False)
+    say(console, text, style="red")
+    console.print(make_table(text, title=text))
+
+    assert [text, text] == [line.strip() for line in shown(console)][:2]
+    assert 3 == "\n".join(shown(console)).count(text)
+
+
 def test_a_program_reads_a_message_as_one_line() -> None:
     """What is not a terminal gets no line breaks, so that a text can be searched in it."""
     console = screen(60, is_terminal=False)
@@ -125,3 +136,17 @@ def test_a_budget_is_no_option() -> None:
     assert "--share 5% is too much" == name_options("share=5% is too much")
     for text in ("such as Budget(epsilon=1.0), got 2", "epsilon=2.5, delta=1e-08 is declared"):
         assert text == name_options(text)
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    ["'epsilon=1' is not a day", 'column "share=5" is unknown', r"got 'it\'s fresh=True', a text"],
+)
+def test_what_stands_in_quotes_is_left_alone(quoted: str) -> None:
+    """An analyst's own text is quoted as it was typed, and options beside it are still named."""
+    assert f"{quoted}; the analysts' way: say --share" == name_options(
+        f"{quoted}; the analysts' way: say share="
+    )
+    assert "the ledger's --epsilon 2 is one's own" == name_options(
+        "the ledger's epsilon=2 is one's own"
+    )

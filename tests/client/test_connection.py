@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 import confide as cf
-from confide.client import Connection, RemoteEstimate, connect
+from confide.client import Connection, RemoteAnswer, RemoteEstimate, connect
 from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
 from confide.ledger.refusals import KeyUsed
 from support.service import COUNT, House, build_house, serving
@@ -189,12 +189,55 @@ def test_what_cannot_be_reached_says_how_to_ask_again(
 ) -> None:
     """With a key or without, a submission or a look: each says what can be done about it."""
     connection, _ = shaky(1_000)
-    with pytest.raises(Unreachable, match=r"the same key; if you gave none, ask the same without"):
-        connection.sql(COUNT, share="1/100")
+    asked: list[Callable[[], object]] = [
+        lambda: connection.sql(COUNT, share="1/100"),
+        lambda: connection.choose(["A"], {"A": COUNT}, share="1/100"),
+        lambda: connection.release([COUNT], share="1/100"),
+        lambda: connection.quantiles("visits", "age", [0.5], share="1/100"),
+    ]
+    for ask in asked:
+        with pytest.raises(Unreachable, match=r"the same key; .* without fresh=True is free"):
+            ask()
     with pytest.raises(Unreachable, match=r"may have been counted"):
         connection.holdout_ask("digits", [0, 1])
     with pytest.raises(Unreachable, match=r"try again; this costs nothing"):
         connection.preview(COUNT, share="1/100")
+
+
+def test_a_watch_is_never_said_to_come_back_free(
+    ana: Connection, shaky: Callable[[int], tuple[Connection, Shaky]]
+) -> None:
+    """Who opens or asks a watch in vain is told how to find it, and that another is paid for."""
+    watch = ana.watch(-100_000, share="1/100")
+    connection, _ = shaky(1_000)
+    watch._send = connection.send
+    with pytest.raises(Unreachable, match=r'an answer "above" may have been used up') as used:
+        watch.ask("SELECT COUNT(*) AS n FROM visits")
+    with pytest.raises(Unreachable, match=r"by its entry, for another one is paid for anew") as no:
+        connection.watch(-100_000, share="1/100")
+
+    assert "free" not in str(used.value) + str(no.value)
+    assert 0 == ana.take_up_watch(watch.receipt.entry).left
+    lost = next(entry for entry in ana.answers() if '"watch"' in entry["question"])
+    assert lost["entry"] > watch.receipt.entry
+    assert 1 == ana.take_up_watch(lost["entry"]).left
+
+
+def test_to_show_an_answer_asks_nobody() -> None:
+    """An answer of another level shows its own intervals and says which, without the network."""
+
+    def fetch(entry: int, level: float) -> list[dict[str, Any]]:
+        raise Unreachable("nobody is there")
+
+    body: dict[str, Any] = {"columns": ["n"], "rows": [{"n": 7}], "reused": False}
+    body |= {"cost": {"share": "1/100", "epsilon": 0.02}, "receipt": {"entry": 1, "digest": ""}}
+    body |= {"intervals": [{"n_low": 3, "n_high": None}], "confidence": 0.999}
+    answer = RemoteAnswer.of(body, fetch)
+
+    for shown in (repr(answer), answer._repr_html_()):
+        assert "99.9 % intervals in brackets" in shown
+        assert "inf" in shown
+        assert "95 %" not in shown
 
 
 def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:

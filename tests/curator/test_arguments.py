@@ -1,7 +1,7 @@
 """Arguments that are no such thing, and values as pandas and NumPy have them."""
 
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,11 @@ def test_what_is_no_such_thing_is_refused_in_words(
         ("a", np.float64(1.5)),
         ("d", datetime(2020, 6, 1)),  # noqa: DTZ001  # as pandas has days
         ("d", pd.Timestamp("2020-06-01")),
+        ("d", np.datetime64("2020-06-01")),
+        ("d", np.datetime64("2020-06", "M")),
+        ("d", np.datetime64("2020-06-01", "s")),
+        ("d", np.datetime64("2020-06-01", "ns")),
+        ("d", pd.Series([pd.Timestamp("2020-06-01")]).to_numpy()[0]),
     ],
 )
 def test_values_of_numpy_and_pandas_are_values(column: str, value: Any) -> None:
@@ -65,9 +70,48 @@ def test_values_of_numpy_and_pandas_are_values(column: str, value: Any) -> None:
     assert [{"n": 1}] == asked.ask(epsilon=1e9).rows
 
 
-def test_a_moment_within_a_day_is_no_day() -> None:
-    """A time of day is refused rather than cut off."""
-    with pytest.raises(cf.ConfideError, match="a day"):
-        opened().table("t").where(cf.col("d") > pd.Timestamp("2020-06-01 12:00")).agg(
-            n=cf.count()
-        ).ask(epsilon=1)
+def refused(column: str, value: Any) -> str:
+    """Return what is said about a value that cannot be compared with."""
+    with pytest.raises(cf.UnsupportedQuery) as caught:
+        opened().table("t").where(cf.col(column) > value).agg(n=cf.count()).preview(epsilon=1)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2020, 6, 1, 12),  # noqa: DTZ001  # as pandas has moments
+        pd.Timestamp("2020-06-01 12:00"),
+        pd.Timestamp("2020-06-01 00:00:00.000000001"),
+        np.datetime64("2020-06-01T12", "h"),
+        np.datetime64("2020-06-01T12:00", "ns"),
+        np.datetime64("2020-06-01T00:00:00.000000001", "ns"),
+        np.datetime64("12020-06-01", "D"),
+    ],
+)
+@pytest.mark.parametrize("column", ["a", "d"])
+def test_a_moment_within_a_day_is_no_day(column: str, moment: Any) -> None:
+    """A time of day, or a day past all calendars, is refused rather than cut off or counted."""
+    assert "a day" in refused(column, moment)
+
+
+@pytest.mark.parametrize("nothing", [pd.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")])
+def test_no_time_is_refused_with_what_to_write(nothing: Any) -> None:
+    """NaT is neither a day nor NULL in silence."""
+    assert "NaT is no day; write a day, None for NULL" in refused("d", nothing)
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        timedelta(days=1),
+        pd.Timedelta("1D"),
+        np.timedelta64(1, "D"),
+        np.timedelta64(1, "ns"),
+        np.timedelta64("NaT"),
+    ],
+)
+@pytest.mark.parametrize("column", ["a", "d"])
+def test_a_span_of_time_is_no_number(column: str, span: Any) -> None:
+    """A span is refused beside days and beside numbers, whatever its unit."""
+    assert "a span of time is no value; write a number" in refused(column, span)

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Final
 
 import pyarrow as pa
@@ -179,7 +180,7 @@ def test_a_question_that_takes_too_long_is_a_fault(
     assert spent == curator.budget.spent.share
 
 
-@pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²"])
+@pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²", "99999999999", "9" * 5_000])
 def test_a_limit_is_a_number_of_seconds(
     said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +203,7 @@ class Remembered:
         self.told.set()
 
 
-def test_a_statement_in_time_is_never_interrupted() -> None:
+def test_a_statement_in_time_is_never_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """However late the watcher is, only what is still running is told, and told again."""
     watcher, slow, quick = Watcher(), Remembered(), Remembered()
     for _ in range(1_000):
@@ -213,13 +214,16 @@ def test_a_statement_in_time_is_never_interrupted() -> None:
         slow.told.clear()
         assert slow.told.wait(60)
     times = slow.times
-    with watcher.watched(quick, 0.05):
+    with watcher.watched(slow, 3_600):
         pass
-    with watcher.watched(slow, 0.1):
-        pass
-    sleep(0.2)
+    late = Remembered()
+    monkeypatch.setattr("confide.engines.duckdb_patience.monotonic", lambda: monotonic() + 7_200)
+    with watcher._changed:
+        watcher._running[late] = monotonic(), late
+        watcher._interrupt_late()
+        watcher._running.clear()
 
-    assert (0, times) == (quick.times, slow.times)
+    assert (0, times, 1) == (quick.times, slow.times, late.times)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork has nothing to show")
@@ -283,6 +287,23 @@ def test_a_column_of_nothing_is_read_as_anything() -> None:
     rows = pa.table({"pid": [1, 2], "c": pa.nulls(2)})
     for kind in (Int(0, 9), Date("2000-01-01", "2030-01-01"), Text()):
         DuckDB(Catalog([Table("t", rows, unit="pid", columns={"c": kind})]), salt="")
+
+
+def test_moments_to_the_nanosecond_are_days(tmp_path: Path) -> None:
+    """A file as pandas writes it, with a time zone or without, opens and is counted by its days."""
+    late = datetime(2020, 2, 2, 23, 30, tzinfo=UTC)
+    moments = [late, late + timedelta(hours=1), None]
+    kinds = {"zoned": pa.timestamp("ns", tz="UTC"), "local": pa.timestamp("ns")}
+    rows = pa.table({"pid": [1, 2, 3], **{name: pa.array(moments, kinds[name]) for name in kinds}})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    days: dict[str, Column] = dict.fromkeys(kinds, Date("2020-01-01", "2020-12-31"))
+    table = Table("t", tmp_path / "t.parquet", unit="pid", columns=days, unique=True)
+    curator = Curator([table], budget=Budget(1e12))
+    for name in kinds:
+        told = f"COUNT({name}) AS n, COUNT(*) FILTER (WHERE {name} = DATE '2020-02-02') AS first"
+        answer = curator.sql(f"SELECT {told} FROM t", epsilon=1e9)
+
+        assert {"n": 2, "first": 1} == {key: round(n) for key, n in answer.rows[0].items()}
 
 
 def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:

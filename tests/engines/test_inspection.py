@@ -2,14 +2,30 @@
 
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from confide.declare import Bool, Category, Date, Float, Int, Kind, PublicTable, Table, Text
+from confide.curator import Curator
+from confide.declare import (
+    Bool,
+    Budget,
+    Category,
+    Date,
+    Float,
+    Int,
+    Kind,
+    PublicTable,
+    Table,
+    Text,
+)
 from confide.engines.inspection import Finding, _connect, inspect_table, read_schema
 from confide.errors import BadDeclaration
 
@@ -139,7 +155,8 @@ def test_types_are_compared_with_the_schema(tmp_path: Path) -> None:
         Finding(
             "visits",
             "list",
-            "is stored as INTEGER[], declared int; leave it out, or store it as a plain type",
+            "column 'list' of table 'visits' is stored as INTEGER[], of which no value can be read "
+            "as int; declare category or text, or cast it where it is stored",
             is_problem=True,
         ),
         Finding("visits", "age", "is stored as VARCHAR, declared int"),
@@ -161,6 +178,73 @@ def test_a_fitting_table_gets_no_finding() -> None:
     assert [] == inspect_table(declare(rows.iloc[:0]))
 
 
+DAY = datetime(2020, 1, 1, tzinfo=UTC)
+WORDS = ["1", "2020-01-01", "true"]
+STORED = {
+    **{str(kind): pa.array([1, 0, 1], kind) for kind in (pa.int8(), pa.int64(), pa.uint64())},
+    **{str(kind): pa.array([1, 0, 1], kind) for kind in (pa.float32(), pa.float64())},
+    "decimal": pa.array([Decimal(1)] * 3, pa.decimal128(10, 2)),
+    "text": pa.array(WORDS),
+    "enum": pa.array(WORDS).dictionary_encode(),
+    "bool": pa.array([True, False, True]),
+    "date": pa.array([DAY.date()] * 3),
+    **{f"time in {unit}": pa.array([DAY] * 3, pa.timestamp(unit)) for unit in ("s", "ms", "ns")},
+    **{f"UTC in {unit}": pa.array([DAY] * 3, pa.timestamp(unit, "UTC")) for unit in ("us", "ns")},
+    "bytes": pa.array([b"1"] * 3),
+    "hour": pa.array([1] * 3, pa.time32("s")),
+    "span": pa.array([1] * 3, pa.duration("s")),
+    "list": pa.array([[1]] * 3),
+    "struct": pa.array([{"a": 1}] * 3),
+}
+DECLARED = [
+    *(Int(0, 9), Float(0, 9), Bool(), Text(), Category(["1"])),
+    Date("2020-01-01", "2020-12-31"),
+]
+
+
+def keyed(**columns: Any) -> Any:
+    """Return a table of three people."""
+    return pa.table({"pid": [1, 2, 3], **columns})
+
+
+def opens(table: Table) -> bool:
+    """Tell whether a curator takes a table."""
+    try:
+        Curator([table], budget=Budget(1))
+    except BadDeclaration:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: type(kind).__name__)
+def test_a_type_is_a_problem_where_a_curator_refuses_it(kind: Any) -> None:
+    """What is said of a type is what opening says of it, whether there are values or none.
+
+    Of a type that is refused nothing else is said: no advice about how to spell it.
+    """
+    columns = {f"x{place}": cells for place, cells in enumerate(STORED.values())}
+    empty = {name: pa.nulls(3, cells.type) for name, cells in columns.items()}
+    refused = {
+        name for name, cells in columns.items() if not opens(declare(keyed(x=cells), x=kind))
+    }
+
+    for rows in (keyed(**columns), keyed(**empty)):
+        found = inspect_table(declare(rows, **dict.fromkeys(columns, kind)))
+        assert refused == {one.column for one in found if one.is_problem}
+        said = [one.message for one in found if one.column in refused]
+        assert len(refused) == sum("of which no value can be read" in line for line in said)
+        assert len(refused) == len(said)
+
+
+def test_a_unit_is_a_problem_where_a_curator_refuses_it() -> None:
+    """A type that may write one unit in several ways is told before a curator is opened."""
+    for name, cells in STORED.items():
+        table = declare(pa.table({"pid": cells, "x": [1, 2, 3]}), x=Int(0, 9))
+        is_taken = not any(one.is_problem for one in inspect_table(table))
+
+        assert (name, opens(table)) == (name, is_taken)
+
+
 def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
     """A Parquet file tells the names of its columns and their kinds."""
     kinds = {"pid": Kind.TEXT, "n": Kind.INT, "x": Kind.FLOAT, "b": Kind.BOOL, "d": Kind.DATE}
@@ -168,6 +252,18 @@ def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
     write_parquet(rows, tmp_path / "t.parquet")
 
     assert kinds == read_schema(tmp_path / "t.parquet")
+
+
+def test_a_draft_knows_every_type_that_can_be_read(tmp_path: Path) -> None:
+    """Where values of a type can be read as more than text, its kind is one of those."""
+    stored = {name: cells for name, cells in STORED.items() if name != "span"}  # in files a number
+    pq.write_table(pa.table(stored), tmp_path / "t.parquet")
+    found = read_schema(tmp_path / "t.parquet")
+    texts = {"bytes", "hour", "list", "struct"}
+
+    assert texts == {name for name, kind in found.items() if kind is None}
+    assert Kind.INT == found["uint64"]
+    assert {Kind.DATE} == {found[name] for name in found if name.startswith(("time", "UTC"))}
 
 
 def test_a_column_that_is_spelled_otherwise_is_told_with_the_way_out(tmp_path: Path) -> None:

@@ -61,13 +61,14 @@ def test_the_noise_of_a_histogram_and_its_largest_error(
     neighbours: str, scale: int, bins: int
 ) -> None:
     """However many bins, each count gets the same noise; the mean largest error grows like ln d."""
-    noise = Laplace(int(histogram_sensitivity(neighbours).l1), 1).noise
-    far = np.arange(60 * scale)
-    beyond = 2 * np.exp(-(far + 1) / scale) / (1 + np.exp(-1 / scale))
+    mechanism = Laplace(int(histogram_sensitivity(neighbours).l1), 1)
+    beyond = np.array([float(mechanism.noise.tail(far)) for far in range(1, 60 * scale)])
     largest = float((1 - (1 - beyond) ** bins).sum())
+    _, all_but_one = mechanism.interval(1 - Fraction(1, bins))
 
-    assert scale == noise.exact_scale
+    assert scale == mechanism.noise.exact_scale
     assert scale * math.log(bins) <= largest <= scale * (math.log(bins) + 1)
+    assert scale * math.log(bins) - 1 <= all_but_one <= scale * (math.log(bins) + 1)
 
 
 def test_a_histogram_moves_by_one_or_two() -> None:

@@ -82,8 +82,8 @@ def preview_question(
 
 def explain_question(console: Console, question: str, config: Path, want: Want) -> None:
     """Print what a question would do, one sentence a line; nobody need say what it may cost."""
-    curator = open_curator(config)
-    found = curator.explain(question, **_suppose(console, want).given())
+    supposed = _suppose(console, want)
+    found = _open_here(config).explain(question, **supposed.given())
     for sentence in found.sentences:
         say(console, f"- {name_options(plain(sentence))}", hang=2)
 
@@ -112,7 +112,8 @@ def answer_question(
         _check_plot(plot)
     output, remarks = Console(), Console(stderr=True)
     with _open(config, url) as asked:
-        answer = asked.sql(question, key=key, fresh=fresh, **want.given())
+        with remarks.status("asking"):
+            answer = asked.sql(question, key=key, fresh=fresh, **want.given())
         match form:
             case "csv":
                 output.file.write(to_csv(answer))
@@ -130,7 +131,12 @@ def answer_question(
 
 def _open(config: Path, url: str | None) -> "AbstractContextManager[Curator | Connection]":
     """Return whom to ask, for one block: the curator of a file, or a server."""
-    return nullcontext(open_curator(config)) if url is None else open_connection(url)
+    return nullcontext(_open_here(config)) if url is None else open_connection(url)
+
+
+def _open_here(config: Path) -> "Curator":
+    with Console(stderr=True).status("opening the declared tables"):
+        return open_curator(config)
 
 
 def _check_plot(path: Path) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from confide.cli.screen import make_table, say, show_findings
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
+from confide.declare import Text as TextColumn
 from confide.declare.draft import DraftTable, draft_toml, name_table
 from confide.declare.tables import NAME
 from confide.engines.conversion import convert_csv
@@ -69,7 +70,7 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
     if path.is_dir():
         raise BadDeclaration(f"{path} is a folder; name a CSV file in it")
     copy = path.parent / f"{path.stem}.parquet" if target is None else target
-    with console.status(f"reading {path.name}"):
+    with console.status(Text(f"reading {plain(path.name)}")):
         made = convert_csv(path, copy)
     lost, title = "cells not read", f"{plain(path.name)}, as {plain(copy.name)} has it"
     table = make_table("in the file", "in the copy", "read as", lost, title=title, right=(lost,))
@@ -115,15 +116,16 @@ def check_declaration(console: Console, config: Path) -> bool:
     """Print how the declaration fits the data; tell whether questions can be asked."""
     declaration = read_toml(config)
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
-    findings: list[Finding] = []
+    figures: list[Finding] = []
     for table in tables:
         with console.status(f"reading {table.name}"):
-            findings += inspect_table(table)
-    findings += [*_check_keys(declaration), *_check_ledger(declaration)]
+            figures += inspect_table(table)
+    findings = [*figures, *_check_keys(declaration), *_check_ledger(declaration)]
     findings.sort(key=lambda finding: not finding.is_problem)
     problems = sum(finding.is_problem for finding in findings)
     if findings:
         show_findings(console, findings)
+    if figures:
         say(
             console,
             "These figures are exact and about real rows: keep them to yourself, and do not "
@@ -140,7 +142,7 @@ def _check_keys(declaration: Declaration) -> Iterator[Finding]:
         return
     for table in declaration.tables:
         for name, column in table.columns.items():
-            if column.kind is Kind.TEXT:
+            if isinstance(column, TextColumn):
                 message = (
                     "with delta 0 no key of a text can be named; write delta in [budget], or "
                     "declare a category with its values"

@@ -34,8 +34,11 @@ ROOM: Final = 24
 WIDEST: Final = 100_000
 CARETS: Final = re.compile(r" *\^+")
 ARGUMENT: Final = re.compile(
-    r"(?<![\w(-])(epsilon|share|error|confidence|fresh)=((?>\w[\w.%/]*\b|))(?!, delta)"
+    r"""(?<!\w)(?P<quote>['"])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)"""
+    r"|(?<![\w(-])(?P<name>epsilon|share|error|confidence|fresh)="
+    r"(?P<value>(?>\w[\w.%/]*\b|))(?!, delta)"
 )
+"""What stands in quotes, which an apostrophe within a word does not open; or an argument."""
 
 
 def say(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
@@ -48,7 +51,7 @@ def say(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         is_marked = CARETS.fullmatch(below) or CARETS.fullmatch(line)
         shown = line if is_marked or not console.is_terminal else _fill(line, console.width, hang)
-        console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(shown), style=style, soft_wrap=True)
 
 
 def _fill(line: str, width: int, hang: int) -> str:
@@ -72,16 +75,22 @@ def _fill(line: str, width: int, hang: int) -> str:
 def name_options(said: str) -> str:
     """Return a message with what Python's callers type as it is typed in a shell.
 
-    What stands inside a call, or beside a delta, is a budget and no option.
+    What stands inside a call, or beside a delta, is a budget and no option; what stands in quotes
+    is somebody's own text.
 
     >>> name_options("say epsilon= or share=; share=5 is too much; ask with fresh=True")
     'say --epsilon or --share; --share 5 is too much; ask with --fresh'
     >>> name_options("such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8")
     'such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8'
+    >>> name_options("'epsilon=1' is not a day")
+    "'epsilon=1' is not a day"
     """
-    return ARGUMENT.sub(
-        lambda found: f"--{found[1]} {found[2].removeprefix('True')}".rstrip(), said
-    )
+    return ARGUMENT.sub(_name_option, said)
+
+
+def _name_option(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    return f"--{name} {value.removeprefix('True')}".rstrip() if name else found[0]
 
 
 def make_table(
@@ -92,7 +101,8 @@ def make_table(
     A light one has no lines between columns, which leaves more room for words.
     """
     box, padding = (SIMPLE_HEAD, (0, 1, 0, 0)) if is_light else (HEAVY_HEAD, (0, 1, 0, 1))
-    table = Table(title=title or None, box=box, padding=padding, pad_edge=not is_light)
+    named = Text(title, style="table.title") if title else None
+    table = Table(title=named, box=box, padding=padding, pad_edge=not is_light)
     for heading in headings:
         _add_column(table, heading, is_right=heading in right)
     return table

@@ -104,13 +104,17 @@ class RemoteAnswer:
         return draw_chart(keys, numbers, self.rows, self.interval_rows())
 
     def __repr__(self) -> str:
-        return write_text(self.columns, self.rows, self.interval_rows(), self._footer())
+        return write_text(self.columns, self.rows, self._own_ends(), self._footer())
 
     def _repr_html_(self) -> str:
-        return write_table(self.columns, self.rows, self.interval_rows(), self._footer())
+        return write_table(self.columns, self.rows, self._own_ends(), self._footer())
+
+    def _own_ends(self) -> Ends:
+        """Return the intervals that came with the answer: to show it asks nobody."""
+        return self.interval_rows(self._level)
 
     def _footer(self) -> str:
-        return f"95 % intervals in brackets; cost {self.cost}"
+        return f"{100 * self._level:.12g} % intervals in brackets; cost {self.cost}"
 
     def _keys(self) -> list[str]:
         noisy = {name.removesuffix("_low") for row in self._ends[:1] for name in row}

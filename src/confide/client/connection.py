@@ -263,14 +263,27 @@ class Connection(RemoteEstimators):
 
 def _advise(body: dict[str, Any] | None) -> str:
     """Return how to ask again without paying twice; a key that was made up is not known outside."""
-    if body is not None and "key" in body:
-        return (
-            "and ask again with the same key; if you gave none, ask the same without fresh=True: "
-            "what was charged comes back free"
-        )
-    if body is not None and "predictions" in body:
-        return "and look at what is left: the submission may have been counted"
-    return "and try again; this costs nothing"
+    match body:
+        case {"fresh": _}:
+            return (
+                "and ask again with the same key; if you gave none, look into GET /v1/answers: "
+                "once the question is answered there, the same without fresh=True is free"
+            )
+        case {"threshold": _}:
+            return (
+                "and open the watch again with the same key; if you gave none, look into "
+                "GET /v1/answers: if it was charged there, take it up by its entry, for another "
+                "one is paid for anew"
+            )
+        case {"key": _}:
+            return (
+                "and ask the watch again with the same key; if you gave none, take it up and look "
+                'at what is left: an answer "above" may have been used up'
+            )
+        case {"predictions": _}:
+            return "and look at what is left: the submission may have been counted"
+        case _:
+            return "and try again; this costs nothing"
 
 
 def _import_http() -> Any:

@@ -13,12 +13,11 @@ from math import inf
 from time import monotonic
 from typing import Final, Protocol
 
-from confide.errors import BadDeclaration
+from confide.engines.patience import HOUR, read_seconds
 
 __all__ = ["TIMEOUT", "WATCHER", "Watcher", "read_timeout"]
 
 TIMEOUT: Final = "CONFIDE_STATEMENT_TIMEOUT"
-HOUR: Final = 3_600
 AGAIN: Final = 0.05
 """Seconds after which a statement is told again, if it was between two steps the first time."""
 
@@ -32,17 +31,8 @@ class Interruptible(Protocol):
 
 
 def read_timeout() -> float:
-    """Return how many seconds a statement may take, as the environment says it.
-
-    Raises:
-        BadDeclaration: it says something else than a whole number of seconds.
-    """
-    said = os.environ.get(TIMEOUT, str(HOUR))
-    if not (said.isascii() and said.isdigit() and int(said)):
-        raise BadDeclaration(
-            f"{TIMEOUT} must be a whole number of seconds, such as {HOUR}, got {said!r}"
-        )
-    return float(said)
+    """Return how many seconds a statement may take, as the environment says it."""
+    return read_seconds(TIMEOUT, os.environ.get(TIMEOUT, str(HOUR)))
 
 
 class Watcher:

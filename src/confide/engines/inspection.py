@@ -5,7 +5,7 @@
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -29,27 +29,21 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb import CSV_RULES, csv_options
+from confide.engines.duckdb import CSV_RULES, FITTING, UNITS, WHOLE, csv_options
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
+from confide.engines.fits import see_fit
 from confide.engines.fragments import column, is_known, label, table, without_nan
 from confide.engines.guesses import say_conversion
 from confide.engines.memory import make_folder, remove_folder
 from confide.engines.opening import Home, home_of, open_engine
+from confide.engines.public import plain_type
 from confide.errors import BadDeclaration
 
 __all__ = ["Finding", "inspect_table", "read_schema"]
 
 RAW: Final = "raw"
-WHOLE: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-KINDS: Final[dict[str, Kind]] = {
-    **dict.fromkeys((*WHOLE, *(f"U{name}" for name in WHOLE)), Kind.INT),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), Kind.FLOAT),
-    **dict.fromkeys(("VARCHAR", "ENUM"), Kind.TEXT),
-    "BOOLEAN": Kind.BOOL,
-    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"), Kind.DATE),
-}
-FITTING: Final = {(Kind.INT, Kind.FLOAT)}
-"""Pairs of a stored and a declared kind that differ and still suit each other."""
+WIDEST: Final = {"UBIGINT", "HUGEINT", "UHUGEINT"}
+"""Types of whole numbers, some of which have more digits than a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +58,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A column as the source has it: its name, its type (none in CSV) and our word for that."""
+    """A column as the source has it: its name, and its type in DuckDB's words (none in CSV)."""
 
     name: str
     type: str
-    kind: Kind | None
 
 
 def read_schema(source: str | Path) -> dict[str, Kind | None]:
     """Return the columns of a Parquet file and their kinds, from its schema alone."""
     with _connect() as connection:
         stored = _open(connection, Path(source).name, source)
-    return {column.name: column.kind for column in stored}
+    return {column.name: _kind(column.type) for column in stored}
 
 
 def inspect_table(declared: Table | PublicTable) -> list[Finding]:
@@ -93,8 +86,9 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
                 return []
             names = {found.name.lower(): found for found in stored}
             found = [*_check_schema(declared, names)]
-            found += _check_values(connection, declared, names)
-            found += _check_units(connection, declared, names)
+            spoilt = {finding.column for finding in found if finding.is_problem}
+            found += _check_values(connection, declared, spoilt)
+            found += _check_units(connection, declared, spoilt)
         except (BadDeclaration, duckdb.Error) as error:
             return [Finding(declared.name, "", str(error), is_problem=True)]
     return sorted(found, key=lambda finding: not finding.is_problem)
@@ -154,9 +148,7 @@ def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list
         connection.register(RAW, source)
     described = connection.execute(f'DESCRIBE "{RAW}"').fetchall()
     is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
-    if is_csv:
-        return [_Stored(row[0], "", None) for row in described]
-    return [_Stored(row[0], row[1], _kind(row[1])) for row in described]
+    return [_Stored(row[0], "" if is_csv else row[1]) for row in described]
 
 
 def _reader(name: str, path: Path) -> Sql:
@@ -179,33 +171,48 @@ def _reader(name: str, path: Path) -> Sql:
 
 
 def _kind(stored: str) -> Kind | None:
-    """Return our word for a type of the engine.
+    """Return our word for a type of DuckDB; None where only its text can be read.
 
-    >>> _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
-    (<Kind.FLOAT: 'float'>, None)
+    >>> _kind("UBIGINT"), _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
+    (<Kind.INT: 'int'>, <Kind.FLOAT: 'float'>, None)
     """
-    return KINDS.get(stored if "[" in stored else stored.split("(", maxsplit=1)[0])
+    plain = plain_type(stored)
+    return Kind.INT if plain in WHOLE | WIDEST else FITTING.get(plain)
 
 
 def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Finding]:
-    wanted = dict.fromkeys(declared.columns)
-    if not isinstance(declared.unit, Row):
-        wanted = {declared.unit: None, **wanted}
-    for name in wanted:
+    """Look for columns that are not there, or whose type does not suit what is declared."""
+    units = [] if isinstance(declared.unit, Row) else [declared.unit]
+    for name in dict.fromkeys([*units, *declared.columns]):
         if name.lower() not in names:
             near = get_close_matches(name.lower(), names, 1) or list(names)[:10]
             listed = ", ".join(names[one].name for one in near)
             message = f"the source has no such column; declare one that it has, such as {listed}"
             yield Finding(declared.name, name, message, is_problem=True)
+    types = {name: found.type for name, found in names.items() if found.type}
+    for name in units:
+        if plain_type(stored := types.get(name.lower(), "VARCHAR")) not in UNITS:
+            message = (
+                f"a unit of type {stored} may write one value in several ways; name a column of "
+                "whole numbers or of texts"
+            )
+            yield Finding(declared.name, name, message, is_problem=True)
     for name, kind in declared.columns.items():
-        found = names.get(name.lower())
-        if found is None or not found.type or found.kind is kind.kind:
-            continue
-        if (found.kind, kind.kind) not in FITTING:
-            message = f"is stored as {found.type}, declared {kind.kind}"
-            if found.kind is None:
-                message += "; leave it out, or store it as a plain type"
-            yield Finding(declared.name, name, message, is_problem=found.kind is None)
+        if name.lower() in types:
+            yield from _check_type(declared.name, name, kind, types[name.lower()])
+
+
+def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[Finding]:
+    """Compare a type with a declaration, by the rule of the engine that will read the column."""
+    try:
+        see_fit(named, name, declared, stored, FITTING.get(plain_type(stored)))
+    except BadDeclaration as problem:
+        yield Finding(named, name, str(problem), is_problem=True)
+        return
+    kind = _kind(stored)
+    is_narrower = (kind, declared.kind) == (Kind.INT, Kind.FLOAT)
+    if kind is not declared.kind and not is_narrower:
+        yield Finding(named, name, f"is stored as {stored}, declared {declared.kind}")
 
 
 SPELLED: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
@@ -216,14 +223,10 @@ OTHERWISE: Final = (
 
 
 def _check_values(
-    connection: duckdb.DuckDBPyConnection, declared: Table, names: Mapping[str, _Stored]
+    connection: duckdb.DuckDBPyConnection, declared: Table, spoilt: Collection[str]
 ) -> Iterator[Finding]:
     """Look for values that do not read as declared, or lie outside what is declared."""
-    here = {
-        name: kind
-        for name, kind in declared.columns.items()
-        if (found := names.get(name.lower())) and (found.kind or not found.type)
-    }
+    here = {name: kind for name, kind in declared.columns.items() if name not in spoilt}
     counts: list[Sql] = []
     for name, kind in here.items():
         value = _typed(kind, column(name))
@@ -252,10 +255,10 @@ def _advise(declared: Column, *, is_most: bool) -> str:
 
 
 def _check_units(
-    connection: duckdb.DuckDBPyConnection, declared: Table, names: Mapping[str, _Stored]
+    connection: duckdb.DuckDBPyConnection, declared: Table, spoilt: Collection[str]
 ) -> Iterator[Finding]:
     """Look for rows without a unit, and for units with more rows than may count."""
-    if isinstance(declared.unit, Row) or declared.unit.lower() not in names:
+    if isinstance(declared.unit, Row) or declared.unit in spoilt:
         return
     unit, most = column(declared.unit), declared.max_rows_per_unit
     rows = sql.select(label(unit, "unit"), label(sql.Count(this=sql.Star()), "many"))

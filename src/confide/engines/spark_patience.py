@@ -12,13 +12,12 @@ from secrets import token_hex
 from threading import Thread
 from typing import Any, Final, TypeVar
 
-from confide.errors import BadDeclaration
+from confide.engines.patience import HOUR, read_seconds
 
 __all__ = ["SHORT", "TIMEOUT", "Patience", "is_connected", "name_failure", "retry_less"]
 
 T = TypeVar("T")
 TIMEOUT: Final = "spark.confide.statementTimeout"
-HOUR: Final = 3_600
 POOL: Final = "spark.scheduler.pool"
 CONNECT: Final = "pyspark.sql.connect."
 SHORT: Final = 5.0
@@ -42,13 +41,9 @@ class Patience:
     @classmethod
     def of(cls, owner: Any, session: Any) -> "Patience":
         """Return the patience that the owner's session asks for, with a session made from it."""
-        said = owner.conf.get(TIMEOUT, str(HOUR))
-        if not (said.isascii() and said.isdigit() and int(said)):
-            raise BadDeclaration(
-                f"{TIMEOUT} must be a whole number of seconds, such as {HOUR}, got {said!r}"
-            )
+        seconds = read_seconds(TIMEOUT, owner.conf.get(TIMEOUT, str(HOUR)))
         pool = None if is_connected(session) else session.sparkContext.getLocalProperty(POOL)
-        return cls(session, float(said), pool)
+        return cls(session, seconds, pool)
 
     def wait(self, ask: Callable[[], T]) -> T:
         """Return what ``ask`` returns, or raise what it raises.

@@ -21,6 +21,7 @@ from confide.ledger.refusals import RESTORE, LedgerDamaged
 from confide.loss import UNITS, Filter, Share, auto_filter
 
 __all__ = [
+    "ACCOUNTINGS",
     "LAYOUT",
     "Answered",
     "Charge",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 LAYOUT: Final = "confide-1"
+ACCOUNTINGS: Final = {"PureFilter": "pure", "GaussianFilter": "gaussian", "RenyiFilter": "renyi"}
 NOTHING: Final = Fraction(0)
 LOSSES: "Final[dict[int, tuple[Filter, str]]]" = {}
 MOST_LOSSES: Final = 1_000
@@ -313,11 +315,10 @@ def read_filter(written: str) -> Filter:
     Raises:
         LedgerDamaged: the text is of no filter, or of one that gives other terms today.
     """
-    kinds = {"PureFilter": "pure", "GaussianFilter": "gaussian", "RenyiFilter": "renyi"}
     try:
         terms = json.loads(written)
         aside = terms.get("delta_aside", 0)
-        kind = kinds[terms["filter"]]
+        kind = ACCOUNTINGS[terms["filter"]]
         opening = auto_filter(terms["epsilon"], terms["delta"], kind, delta_aside=aside)
     except (ValueError, KeyError, TypeError, BadDeclaration):
         raise LedgerDamaged(f"the ledger does not say whose budget it keeps; {RESTORE}") from None

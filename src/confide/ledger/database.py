@@ -1,6 +1,5 @@
 """One door to the database of a ledger: transactions that last, and errors without data."""
 
-import logging
 import os
 import sqlite3
 from collections.abc import Callable
@@ -12,16 +11,16 @@ from weakref import WeakSet, finalize
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from confide.errors import BadDeclaration
+from confide.ledger.failures import explain, put_in_words
 from confide.ledger.lines import BEGIN, Line
 from confide.ledger.refusals import LedgerDamaged, LedgerUnavailable
 
-__all__ = ["Database", "read_address"]
+__all__ = ["Database", "look_at_file", "read_address"]
 
 T = TypeVar("T")
-OWNER_LOG: Final = logging.getLogger("confide.owner")
 DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 TRIES: Final = 3
 AT_HAND: Final = 2
@@ -33,21 +32,6 @@ LOOKS: Final = {
 LARGEST_CHECKED: Final = 2**26
 """Bytes of a file up to which all its pages are looked at when it is opened."""
 OPENED: "Final[WeakSet[Database]]" = WeakSet()
-SPOILT: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-REASONS: Final = {
-    "SQLITE_BUSY": "it is locked by another program",
-    "SQLITE_LOCKED": "it is locked by another program",
-    "SQLITE_READONLY": "it may not be written",
-    "SQLITE_FULL": "the disk is full",
-    "SQLITE_IOERR": "the disk failed or is full",
-    "SQLITE_CANTOPEN": "it cannot be opened",
-    "SQLITE_CORRUPT": "its file is damaged",
-    "SQLITE_NOTADB": "its file is damaged, or is no ledger",
-    "55P03": "it is locked by another program",
-    "25006": "it may not be written",
-    "53100": "the disk is full",
-}
-"""Why a database does not answer: the first part of its code, in our words."""
 
 
 class Database:
@@ -333,30 +317,22 @@ def read_address(address: str | Path) -> URL:
     return url.set(drivername=DRIVERS[backend])
 
 
-def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
-    """Return a fault in our words; those of the database go to the owner's log.
+def look_at_file(path: Path, body: Callable[[Connection], T]) -> T:
+    """Return what ``body`` reads in a file of SQLite, of which no byte is changed.
 
-    # Privacy: the words of a database may quote what was written, so no analyst sees them.
+    A log beside the file is read with it. Where there is none, SQLite would put one there, unless
+    it is told that nobody writes.
     """
-    OWNER_LOG.warning("the ledger's database failed", exc_info=error)
-    code = _code(error)
-    known = [reason for name, reason in REASONS.items() if code.startswith(name)]
-    reason = known[0] if known else "its database failed"
-    if code.startswith(SPOILT):
-        return LedgerDamaged(
-            f"the ledger cannot be read: {reason}; nothing was answered. Restore the newest "
-            "back-up, and let the anchor tell whether it is new enough"
-        )
-    return LedgerUnavailable(
-        f"the ledger cannot be used: {reason}; nothing was answered. A charge may have been made: "
-        "ask again with the same key, if you gave one"
+    has_log = Path(f"{path}-wal").exists()
+    address = f"{path.resolve().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    engine = create_engine(
+        "sqlite://", creator=lambda: sqlite3.connect(address, uri=True), poolclass=NullPool
     )
-
-
-def _code(error: Exception) -> str:
-    original = getattr(error, "orig", None) or error
-    found = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
-    return str(found or "")
+    try:
+        with engine.connect() as connection:
+            return body(connection)
+    except SQLAlchemyError as error:
+        raise put_in_words(error) from error
 
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:

@@ -10,21 +10,22 @@ from sqlalchemy import Connection, insert, inspect, select, text
 from confide.declare import Limits
 from confide.errors import BadDeclaration
 from confide.ledger.anchors import Anchor, open_anchor
-from confide.ledger.chain import describe_filter, first_head, now, read_filter
-from confide.ledger.database import Database, read_address
+from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
+from confide.ledger.database import Database, look_at_file, read_address
 from confide.ledger.refusals import RESTORE, LedgerDamaged, LedgerNewer, refuse_relation
 from confide.ledger.relations import write_relation
 from confide.ledger.rows import read_digest, read_head
 from confide.ledger.sql import Identity, SqlLedger
 from confide.ledger.tables import HEAD, META
-from confide.loss import Filter, GaussianFilter, PureFilter, RenyiFilter
+from confide.loss import Filter
 
 __all__ = ["check_ledger", "open_ledger"]
 
 NEWEST: Final = "0001"
 STEPS: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = "confide_version"
-ACCOUNTINGS: Final = {PureFilter: "pure", GaussianFilter: "gaussian", RenyiFilter: "renyi"}
+OURS: Final = "confide_"
+"""How the names of all our tables begin."""
 GATE: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
 
 
@@ -67,25 +68,42 @@ def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") 
     """Look whether a ledger that is there keeps this budget; write nothing, and make none.
 
     Raises:
-        BadDeclaration: it belongs to another budget, or keeps another relation of neighbours.
+        BadDeclaration: it belongs to another budget, keeps another relation of neighbours, or is
+            no ledger.
     """
     url = read_address(address)
     if url.get_backend_name() == "sqlite":
         path = Path(str(url.database))
         if not path.is_file() or not path.stat().st_size:
             return
-    database = Database(address)
-    try:
-        kept = database.look(_find_meta)
-    finally:
-        database.close()
+        kept = look_at_file(path, _find_meta)
+    else:
+        database = Database(address)
+        try:
+            kept = database.look(_find_meta)
+        finally:
+            database.close()
     if kept:
         _refuse_budget(read_filter(kept.get("terms", "")), opening)
         refuse_relation(kept.get("neighbours", neighbours), neighbours)
 
 
 def _find_meta(connection: Connection) -> dict[str, str]:
-    return _read_meta(connection) if inspect(connection).has_table(META.name) else {}
+    if inspect(connection).has_table(META.name):
+        return _read_meta(connection)
+    _refuse_foreign(connection)
+    return {}
+
+
+def _refuse_foreign(connection: Connection) -> None:
+    """Refuse a file of SQLite that was made for something else; servers may hold both."""
+    names = inspect(connection).get_table_names()
+    is_file = connection.dialect.name == "sqlite"
+    if is_file and names and not any(name.startswith(OURS) for name in names):
+        raise BadDeclaration(
+            "the file named as ledger holds tables of something else, and no ledger; name a file "
+            "that is not there yet, and it is made"
+        )
 
 
 def _take_in(connection: Connection, opening: Filter, neighbours: str) -> Identity:
@@ -104,6 +122,8 @@ def _bring_up_to_date(connection: Connection) -> None:
     version = _version(connection)
     if version == NEWEST:
         return
+    if version is None:
+        _refuse_foreign(connection)
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory
@@ -167,11 +187,11 @@ def _refuse_budget(known: Filter, opening: Filter) -> None:
             "what is spent in both adds up"
         )
     if type(known) is not type(opening):
-        kept = ACCOUNTINGS[type(known)]
+        kept, declared = (ACCOUNTINGS[type(one).__name__] for one in (known, opening))
         raise BadDeclaration(
             f"this ledger counts what is spent by {kept} accounting, and the budget declared by "
-            f'{ACCOUNTINGS[type(opening)]}; declare accounting = "{kept}" in the budget, or name '
-            "another ledger: what is spent in both adds up"
+            f'{declared}; declare accounting = "{kept}" in the budget, or name another ledger: '
+            "what is spent in both adds up"
         )
 
 

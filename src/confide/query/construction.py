@@ -6,7 +6,7 @@ flat, negated numbers are literals, texts beside dates are dates.
 
 import math
 from collections.abc import Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Final
 
@@ -68,8 +68,19 @@ def make_literal(value: object) -> Literal:
 def _plain(value: object) -> object:
     """Return what a cell of NumPy or pandas holds as a value of Python's; others as they are."""
     match value:
+        case timedelta() | np.timedelta64():
+            raise UnsupportedQuery("a span of time is no value; write a number, such as its days")
+        case datetime() | np.datetime64() if value != value:  # noqa: PLR0124  # NaT alone
+            raise UnsupportedQuery(
+                "NaT is no day; write a day, None for NULL, or is_null() to ask whether a day is "
+                "missing"
+            )
+        case np.datetime64():
+            day = value.astype("datetime64[D]")
+            return day.item() if day == value and isinstance(day.item(), date) else value
         case datetime() if value.time() == time.min and value.tzinfo is None:
-            return date(value.year, value.month, value.day)
+            is_later = getattr(value, "nanosecond", 0)  # which pandas has, and Python's time not
+            return value if is_later else date(value.year, value.month, value.day)
         case np.generic():
             return value.item()
         case _:
