@@ -162,11 +162,72 @@ def test_a_server_that_stands_still_is_given_up(
         engine._patience = 0.2  # which the next connection sets again
         return "SELECT 1"
 
-    with monkeypatch.context() as patched:
-        patched.setattr(engine, "_write_statement", stop)
-        ask_in_vain(curator)
-    os.kill(stopped[0], signal.SIGCONT)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(engine, "_write_statement", stop)
+            ask_in_vain(curator)
+    finally:
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)
     assert "the server cannot be reached, or ended the connection" in owner_log()
+    resume(curator)
+
+
+def test_a_server_that_stands_still_at_the_end_costs_no_answer(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that cannot be ended is left behind; its answer is given, and the next."""
+    curator = open_curator(warehouse)
+    engine: Any = curator._engine
+    end, stopped = engine._end, list[int]()
+
+    def stop() -> None:
+        stopped.append(engine._open.info.backend_pid)
+        os.kill(stopped[-1], signal.SIGSTOP)
+        engine._patience = 0.2
+        end()
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(engine, "_end", stop)
+            assert curator.sql(COUNT, epsilon=1).rows
+        assert stopped
+        assert engine._open is None
+    finally:
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)
+    assert curator.sql(COUNT, epsilon=1, fresh=True).rows
+
+
+@pytest.mark.parametrize("stage", ["settings", "types"])
+def test_a_server_that_stands_still_at_the_beginning_is_given_up(
+    stage: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new connection on which nothing comes back ends the question in a fault, too."""
+    curator = open_curator(warehouse)
+    engine: Any = curator._engine
+    looks = list[int]()
+
+    def stand_still(connection: "psycopg.Connection[Any]") -> float:
+        connection.execute("SELECT pg_sleep(20)")
+        return 0.0
+
+    def look(connection: "psycopg.Connection[Any]") -> None:
+        looks.append(1)
+        if len(looks) > 1:
+            stand_still(connection)
+        else:
+            connection.close()
+            raise psycopg.OperationalError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("confide.engines.postgres.GRACE", 0.5)
+        if stage == "settings":
+            patched.setattr("confide.engines.postgres.fix_settings", stand_still)
+        else:
+            patched.setattr("confide.engines.postgres.fix_settings", lambda _: 0.0)
+            patched.setattr(engine, "_check_types", look)
+        ask_in_vain(curator)
     resume(curator)
 
 

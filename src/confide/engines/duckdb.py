@@ -54,7 +54,7 @@ FITTING: Final[dict[str, Kind]] = {
     **dict.fromkeys(("VARCHAR", "ENUM", "JSON", "VARIANT", '"NULL"'), Kind.TEXT),
     "BOOLEAN": Kind.BOOL,
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), Kind.DATE),
-    **dict.fromkeys(("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), Kind.DATE),
+    **dict.fromkeys(("TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE"), Kind.DATE),
 }
 """What casts find in a type, if anything: of all others only the text can be read."""
 T = TypeVar("T")

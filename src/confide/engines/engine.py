@@ -15,6 +15,7 @@ from sqlglot import expressions as sql
 from confide.declare import Kind
 from confide.engines.blocks import Estimator, SealedBlocks, compute_blocks, write_blocks
 from confide.engines.histograms import read_counts, write_histogram
+from confide.engines.keys import name_groups
 from confide.engines.sealed import Groups, Sealed
 from confide.engines.statements import centre_totals, write_statement
 from confide.engines.written import Written
@@ -96,14 +97,16 @@ class SqlEngine(ABC):
         keys = len(plan.query.keys)
         with self._session():
             self._check_state()
-            counts = tuple(
+            found = (
                 read_counts(self._read(self._write_histogram(plan, one), self._columns), keys)
                 for one in plan.histograms
             )
+            counts = tuple(name_groups(one, plan) for one in found)
             if not plan.totals and isinstance(plan.keys, DeclaredKeys):
                 return Sealed({}, counts)
             rows = self._read(self._write_statement(plan), self._rows)
-        return Sealed(centre_totals(add_up(rows, keys), plan), counts)
+        groups = name_groups(add_up(rows, keys), plan)
+        return Sealed(centre_totals(groups, plan), counts)
 
     def run_blocks(
         self,
@@ -124,7 +127,7 @@ class SqlEngine(ABC):
 
     def _write_statement(self, plan: Plan) -> str:
         def write() -> str:
-            written = write_statement(plan, self._salt, self._unit_kind)
+            written = write_statement(plan, self._salt, self._unit_kind, is_narrow=self.is_narrow)
             return self._write(self._prepare(written, plan))
 
         return self._written.find(plan, None, write)

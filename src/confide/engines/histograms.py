@@ -15,14 +15,14 @@ from confide.declare import Category, Kind
 from confide.engines.cuts import cut_rows
 from confide.engines.expressions import Emitter, Sql, call, case, cast, number, try_cast
 from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
+from confide.engines.keys import find_stored, kinds_of_keys, small_keys, write_key
 from confide.engines.parts import clipped_part, whole_part
 from confide.engines.sealed import Counts, Pair
 from confide.engines.sources import SourceWriter, leftmost
-from confide.engines.statements import find_stored
 from confide.engines.views import as_listed, as_narrow, as_stored
 from confide.plan import BentCells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
 from confide.plan.cells import MOST_VALUES
-from confide.query.tree import Column, Expression, Value
+from confide.query.tree import Column, Value
 
 __all__ = ["read_counts", "write_histogram"]
 
@@ -50,13 +50,9 @@ def write_histogram(
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
     rows = _rows(plan, histogram, salt, unit, is_narrow=is_narrow)
     if plan.contribution.is_cut:
-        kinds = {UNIT: unit, CELL: Kind.INT}
-        kinds |= {
-            name: key.kind
-            for name, key in zip(keys, plan.query.keys, strict=True)
-            if key.kind is not None
-        }
-        rows = cut_rows(rows, plan.contribution, keys, [CELL], salt, kinds=kinds)
+        kinds = {UNIT: unit, CELL: Kind.INT, **kinds_of_keys(plan)}
+        small = small_keys(plan)
+        rows = cut_rows(rows, plan.contribution, keys, [CELL], salt, kinds=kinds, small=small)
     many = label(sql.Count(this=sql.Star()), ROWS)
     counts = select([*map(column, keys), column(CELL), many], nested(rows, "kept"))
     counts.set("group", sql.Group(expressions=[column(name) for name in (*keys, CELL)]))
@@ -96,7 +92,7 @@ def _rows(
                 value: Sql = column(as_stored(name), alias)
                 value = as_narrow(value, stored[place]) if is_narrow else value
             case _:
-                value = _key(key, emitter)
+                value = write_key(place, plan, emitter, is_narrow=is_narrow)
         columns.append(label(value, f"k{place}"))
     columns.append(label(_value(histogram, emitter), "v"))
     if histogram.where is not None:
@@ -125,12 +121,6 @@ def _place(rows: sql.Select, plan: Plan, histogram: Histogram, *, is_narrow: boo
         if domain is not None and None not in domain
     ]
     return placed.where(*known, copy=False) if known else placed
-
-
-def _key(key: Expression, emitter: Emitter) -> Sql:
-    """Return a key; adding zero makes one of the two zeros of the doubles."""
-    value = emitter.emit(key)
-    return value + number(0.0) if key.kind is Kind.FLOAT else value
 
 
 def _value(histogram: Histogram, emitter: Emitter) -> Sql:

@@ -137,8 +137,8 @@ def number_rows(
         is_small = name in small  # then the digit below would be the number itself
         value = typed(column(name), kinds.get(name))
         found = [cast(value, "BIGINT")] if is_small else _digits(value, kinds.get(name))
-        # No row is without a unit.
-        digits += found if is_small or name == UNIT else map(_known, found)
+        # No row is without a unit, nor without a mark where it has one.
+        digits += found if is_small or name in (UNIT, MARK) else map(_known, found)
     terms = [
         digit * number(secret)
         for digit, secret in zip(digits, _secrets(salt, len(digits)), strict=True)
@@ -228,10 +228,6 @@ def _fold(value: Sql) -> Sql:
 
 def _right(value: Sql, count: int) -> Sql:
     return sql.Paren(this=sql.BitwiseRightShift(this=value, expression=number(count)))
-
-
-def _left(value: Sql, count: int) -> Sql:
-    return sql.Paren(this=sql.BitwiseLeftShift(this=value, expression=number(count)))
 
 
 def _bits(value: Sql, first: int, count: int) -> Sql:

@@ -15,7 +15,7 @@ from confide.declare import Catalog, Column, Kind, PublicTable, Table
 from confide.engines.engine import Columns, Rows, SqlEngine, fail, name_columns
 from confide.engines.fits import see_fit
 from confide.engines.fragments import column, label
-from confide.engines.postgres_digits import look_up_digits, sort_by_numbers
+from confide.engines.postgres_digits import sort_by_numbers
 from confide.engines.postgres_sessions import (
     GRACE,
     check_server,
@@ -166,8 +166,8 @@ class PostgreSQL(SqlEngine):
             return self._read(self._write(asked), self._rows)
 
     def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
-        looked_up = look_up_digits(select, plan.domains)
-        return sort_by_numbers(looked_up) if self._unit_kind is Kind.TEXT else looked_up
+        del plan
+        return sort_by_numbers(select) if self._unit_kind is Kind.TEXT else select
 
     def _write(self, select: sql.Select) -> str:
         return POSTGRESQL.write(select, self._views)
@@ -223,7 +223,8 @@ class PostgreSQL(SqlEngine):
                 raise  # the server is there, but slow, or somebody holds a table
             self._drop()
             self._open = self._connect()
-            self._check_types(self._open)
+            with self._watched(self._open):
+                self._check_types(self._open)
 
     def _check_types(self, connection: "psycopg.Connection[Any]") -> None:
         """See that columns are as they were; from here on, nobody can alter them before the end."""
@@ -239,14 +240,17 @@ class PostgreSQL(SqlEngine):
         """Return a new connection, which is closed with the engine at the latest."""
         connection = connect(self._address)
         self._ending = weakref.finalize(self, connection.close)
-        self._patience = fix_settings(connection) + GRACE
+        self._patience = GRACE
+        with self._watched(connection):
+            self._patience += fix_settings(connection)
         return connection
 
     def _end(self) -> None:
         """End the transaction; a connection on which that fails is given up."""
         try:
             if self._open is not None:
-                self._open.rollback()
+                with self._watched(self._open):
+                    self._open.rollback()
         except psycopg.Error:
             self._drop()
 

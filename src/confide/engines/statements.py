@@ -18,10 +18,10 @@ from confide.engines.fragments import (
     is_known,
     label,
     nested,
-    one_zero,
     select,
     unit_column,
 )
+from confide.engines.keys import find_stored, kinds_of_keys, small_keys, write_key
 from confide.engines.parts import (
     Uncentred,
     clipped_part,
@@ -46,24 +46,27 @@ from confide.plan import (
     ValueGrid,
     private_tables,
 )
-from confide.query.tree import Column, Expression, Value
+from confide.query.tree import Column, Expression
 
-__all__ = ["centre_totals", "find_stored", "write_statement"]
+__all__ = ["centre_totals", "write_statement"]
 
 
-def write_statement(plan: Plan, salt: str, unit: Kind = Kind.TEXT) -> sql.Select:
+def write_statement(
+    plan: Plan, salt: str, unit: Kind = Kind.TEXT, *, is_narrow: bool = False
+) -> sql.Select:
     """Return the statement that gives, for each group found, its keys and exact totals.
 
-    Totals are those of the plan after `centre_totals`.
-    ``unit`` says whether units are whole numbers or texts.
+    Keys are those of the plan after `name_groups`, totals after `centre_totals`. ``unit`` says
+    whether units are whole numbers or texts, ``is_narrow`` whether the engine holds listed texts as
+    numbers of few bits.
     """
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
     parts = [f"t{place}" for place in _carried(plan)]
     stored = _stored_keys(plan)
-    rows = _added(_values(plan, salt, unit, stored), plan, keys)
+    rows = _added(_values(plan, salt, unit, stored, is_narrow=is_narrow), plan, keys)
     if plan.contribution.is_cut and not _is_of_units(plan):
-        kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **_kinds(plan)}
-        small = _small_keys(plan)
+        kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **kinds_of_keys(plan)}
+        small = small_keys(plan)
         rows = cut_rows(rows, plan.contribution, keys, parts, salt, kinds=kinds, small=small)
     sums = [
         _summed(total, f"t{_twin(place, plan)}", plan) for place, total in enumerate(plan.totals)
@@ -162,30 +165,6 @@ def _grouped(
     return statement
 
 
-def _kinds(plan: Plan) -> dict[str, Kind]:
-    """Return the kinds of the keys that have one."""
-    kinds = ((f"k{place}", key.kind) for place, key in enumerate(plan.query.keys))
-    return {name: kind for name, kind in kinds if kind is not None}
-
-
-def _small_keys(plan: Plan) -> list[str]:
-    """Return the keys that are whole numbers of 31 bits in every row that is cut.
-
-    Why: a view clips them to such a domain, and where the domain is known, NULL is left out.
-    """
-    tables = private_tables(plan.query.source, plan.catalog)
-    return [
-        f"k{place}"
-        for place, (key, domain) in enumerate(zip(plan.query.keys, plan.domains, strict=True))
-        if isinstance(key, Column) and key.table in tables and key.kind is Kind.INT
-        if domain and all(map(_is_small, domain))
-    ]
-
-
-def _is_small(value: Value) -> bool:
-    return isinstance(value, int) and 0 <= value < 2**31
-
-
 def _stored_keys(plan: Plan) -> dict[int, Category]:
     """Return the keys, by their places, that are compared with their lists after grouping.
 
@@ -195,19 +174,6 @@ def _stored_keys(plan: Plan) -> dict[int, Category]:
     """
     counts_units = any(total.measure is Measure.UNITS for total in plan.totals)
     return {} if counts_units else find_stored(plan)
-
-
-def find_stored(plan: Plan) -> dict[int, Category]:
-    """Return the keys, by their places, that may stay as they are stored until rows are counted."""
-    if plan.contribution.is_cut or not isinstance(plan.keys, DeclaredKeys):
-        return {}
-    tables = private_tables(plan.query.source, plan.catalog)
-    found: dict[int, Category] = {}
-    for place, key in enumerate(plan.query.keys):
-        if isinstance(key, Column) and key.table in tables:
-            declared = tables[key.table].columns[key.name]
-            found |= {place: declared} if isinstance(declared, Category) else {}
-    return found
 
 
 def _listed(
@@ -226,7 +192,9 @@ def _listed(
     return _grouped(map(column, keys), sums, nested(renamed, "listed"), keys)
 
 
-def _values(plan: Plan, salt: str, unit: Kind, stored: Mapping[int, Category]) -> sql.Select:
+def _values(
+    plan: Plan, salt: str, unit: Kind, stored: Mapping[int, Category], *, is_narrow: bool
+) -> sql.Select:
     """Return the rows that count: unit, keys, and for each total its value and condition."""
     emitter, source = Emitter(plan.ranges), plan.query.source
     columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
@@ -234,7 +202,7 @@ def _values(plan: Plan, salt: str, unit: Kind, stored: Mapping[int, Category]) -
         if place in stored and isinstance(key, Column):
             value: Sql = column(as_stored(key.name), key.table)
         else:
-            value = _key(key, emitter)
+            value = write_key(place, plan, emitter, is_narrow=is_narrow)
         columns.append(label(value, f"k{place}"))
     layers = Layers.of(_arguments(plan), plan.ranges)
     columns += [label(value, name) for name, value in _operands(plan, emitter)]
@@ -273,14 +241,6 @@ def _stored_argument(total: Total, plan: Plan) -> Sql | None:
     if total.grid is None or not _step_ends(total, plan) or not isinstance(total.argument, Column):
         return None
     return column(as_stored(total.argument.name), total.argument.table)
-
-
-def _key(key: Expression, emitter: Emitter) -> Sql:
-    """Return a key; both zeros of the doubles are one key, and must look like one."""
-    value = emitter.emit(key)
-    if key.kind is not Kind.FLOAT:
-        return value
-    return one_zero(value)
 
 
 def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:

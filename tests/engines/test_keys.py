@@ -1,0 +1,138 @@
+"""Keys that are few listed texts are cut as places in their list, and named again outside."""
+
+from collections import Counter, defaultdict
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from confide.curator import Curator
+from confide.declare import Budget, Catalog, Category, Int, Kind, Table
+from confide.engines import DuckDB, open_counts, open_sealed
+from confide.engines.fragments import UNIT
+from confide.engines.keys import MOST_PLACES
+from confide.engines.statements import write_statement
+from confide.ledger import Hold
+from confide.loss import Share
+from confide.plan import Plan
+from confide.query.sql import read_sql
+from support.entropy import SeededEntropy
+from support.marks import keep_rows
+
+SHARE: Final = Share.floor("1/100")
+ROWS, UNITS, LIMITS, SALT = 3_000, 60, (7, 3), "salt"
+STORED: Final = ("a", "A", "b", "B", "é", "e\u0301", "it's", "", " ", "odd", None)
+MANY: Final = tuple(f"text {number}" for number in range(MOST_PLACES + 1))
+LISTS: Final[dict[str, tuple[str | None, ...]]] = {
+    "odd": ("é", "B", None, "it's", "", "a"),
+    "plain": ("y", "x"),
+    "full": MANY[:-1],
+    "long": MANY,
+}
+KEYS: Final = (["odd"], ["plain"], ["full"], ["long"], ["odd", "plain"], ["plain", "long", "odd"])
+
+
+@pytest.fixture
+def rng(entropy: SeededEntropy) -> np.random.Generator:
+    """Return random choices that depend on the run's seed."""
+    return np.random.default_rng(int(entropy.words(1)[0]))
+
+
+def draw_table(rng: np.random.Generator) -> Table:
+    """Return a table of units with numbers, and texts of all sorts, listed or not."""
+    stored = {"odd": STORED, "plain": ("x", "y", "z", None), "full": MANY, "long": MANY}
+    texts = {
+        name: pa.array([some[place] for place in rng.integers(0, len(some), ROWS)], pa.string())
+        for name, some in stored.items()
+    }
+    numbers = {"pid": rng.integers(0, UNITS, ROWS), "n": rng.integers(0, 10, ROWS)}
+    return Table(
+        "t",
+        pa.table({**numbers, **texts}),
+        unit="pid",
+        columns={"n": Int(0, 9), **{name: Category(some) for name, some in LISTS.items()}},
+        max_rows_per_unit=LIMITS[0],
+        max_groups_per_unit=LIMITS[1],
+    )
+
+
+def plan_question(table: Table, statistic: str, keys: list[str]) -> Plan:
+    """Return the plan of a statistic by some keys."""
+    curator = Curator([table], budget=Budget(1))
+    named = ", ".join(keys)
+    text = f"SELECT {named}, {statistic} AS x FROM t GROUP BY {named}"
+    return curator._plan(read_sql(text, curator._names), SHARE)
+
+
+def held_as(name: str, text: str | None) -> Any:
+    """Return a listed text as rows are cut by it: its place, in a short list."""
+    texts = [one for one in LISTS[name] if one is not None]
+    return texts.index(text) if text is not None and len(texts) <= MOST_PLACES else text
+
+
+def group_of(row: dict[str, Any], keys: list[str]) -> tuple[Any, ...] | None:
+    """Return the group of a row, if it has one that is answered; other texts count as NULL."""
+    group = tuple(row[name] if row[name] in LISTS[name] else None for name in keys)
+    is_answered = all(one in LISTS[name] for name, one in zip(keys, group, strict=True))
+    return group if is_answered else None
+
+
+def keep_all(table: Table, keys: list[str], parts: list[str]) -> Counter[tuple[Any, ...]]:
+    """Return the rows that stay, by group and parts, by the rule in plain Python."""
+    kinds = {UNIT: Kind.INT}
+    kinds |= {name: Kind.TEXT if name == "long" else Kind.INT for name in keys}
+    kinds |= dict.fromkeys(parts, Kind.INT)
+    units: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in table.source.to_pylist():
+        group = group_of(row, keys)
+        if group is not None:
+            held = tuple(map(held_as, keys, group))
+            groups[held] = group
+            units[row["pid"]].append((row["pid"], *held, *(row[part] for part in parts)))
+    kept = [
+        row for rows in units.values() for row in keep_rows(rows, LIMITS, kinds, len(keys), SALT)
+    ]
+    ends = 1 + len(keys)
+    return Counter((*groups[row[1:ends]], *row[ends:]) for row in kept)
+
+
+@pytest.mark.parametrize("keys", KEYS, ids="-".join)
+def test_rows_are_cut_by_places_and_named_by_texts(
+    keys: list[str], rng: np.random.Generator
+) -> None:
+    """The rows of listed texts that stay are those of the rule, whatever else is stored."""
+    table = draw_table(rng)
+    plan = plan_question(table, "COUNT(*)", keys)
+    found = open_sealed(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE)))
+
+    assert keep_all(table, keys, []) == {group: rows for group, (rows,) in found.items()}
+
+
+@pytest.mark.parametrize("keys", KEYS, ids="-".join)
+def test_rows_of_quantiles_are_cut_alike(keys: list[str], rng: np.random.Generator) -> None:
+    """The rows that a median of listed groups is chosen from are those of the rule as well."""
+    table = draw_table(rng)
+    plan = plan_question(table, "MEDIAN(n)", keys)
+    (counts,) = open_counts(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE)))
+    found = {
+        (*group, int(cell)): rows
+        for group, pair in counts.items()
+        for cell, rows in zip(*pair, strict=True)
+    }
+
+    assert keep_all(table, keys, ["n"]) == found
+
+
+@pytest.mark.parametrize("is_narrow", [True, False])
+def test_short_lists_are_not_hashed(is_narrow: bool, rng: np.random.Generator) -> None:
+    """A digest is computed for a list of more texts than are looked up, and for no shorter one."""
+    table = draw_table(rng)
+    plans = {name: plan_question(table, "COUNT(*)", [name]) for name in LISTS}
+    hashed = {
+        name: "MD5" in write_statement(plan, SALT, Kind.INT, is_narrow=is_narrow).sql("duckdb")
+        for name, plan in plans.items()
+    }
+
+    assert {"odd": False, "plain": False, "full": False, "long": True} == hashed
