@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from scipy import special
 
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
@@ -15,13 +16,13 @@ from confide.errors import BadDeclaration, BudgetExceeded, Refusal, UnsupportedQ
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.query import col
+from confide.query import TableQuery, col, count
 from confide.release.noise import draw_noise
 from confide.statistics.columns import plan_sums
 from confide.statistics.reading import read_sums
 from support.auditor import audit
 from support.entropy import SeededEntropy
-from support.samples import BUDGETS, curator_of, noise_of
+from support.samples import BUDGETS, curator_of, noise_of, plan_of
 
 COLUMNS: Final[dict[str, Column]] = {
     "x": Float(0, 100),
@@ -342,6 +343,21 @@ def test_an_auditor_finds_no_more_than_was_paid(name: str, entropy: SeededEntrop
         cut = len(move) / 2.0
 
         assert audit(left > cut, right > cut) <= 1
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("groups", [200, 1_000])
+def test_noise_of_many_groups_adds_up_as_if_independent(groups: int, accounting: str) -> None:
+    """Sums of the noise of many groups have the deviation and the quantiles of a normal law."""
+    values = Category([str(place) for place in range(groups)])
+    curator = curator_of({"v": ["0"]}, {"v": values}, BUDGETS[accounting])
+    plan = plan_of(curator, TableQuery("people").group_by("v").agg(n=count()), 1.0)
+    found = read_sums(plan, [[0]] * groups)
+    whole = found.group_noise()[:, :, 0].sum(axis=1) / np.sqrt(groups * found.variance[0])
+
+    assert 1.0 == pytest.approx(whole.std(), rel=0.02)
+    levels = [0.005, 0.025, 0.25, 0.75, 0.975, 0.995]
+    assert special.ndtri(levels) == pytest.approx(np.quantile(whole, levels), rel=0.05, abs=0.05)
 
 
 def test_read_sums_wants_counts_and_sums() -> None:

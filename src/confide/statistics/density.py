@@ -175,11 +175,14 @@ def project(parts: Floats) -> Floats:
     Why: the nearest point of the simplex is the parts less a constant, cut off at zero; the
          constant is that of the most positive parts for which it leaves all of them positive.
          The truth lies in the simplex, so the nearest point of it is no farther from the truth.
+         The same constant added to all parts changes nothing, so they are measured from the
+         largest: however large they are, those that stay positive are then within 1 of zero.
     """
-    ordered = np.sort(parts)[::-1]
+    below = parts - parts.max()
+    ordered = np.sort(below)[::-1]
     surplus = (np.cumsum(ordered) - 1.0) / np.arange(1, len(parts) + 1)
     last = np.flatnonzero(ordered > surplus)[-1]
-    return np.asarray(np.maximum(parts - surplus[last], 0.0))
+    return np.asarray(np.maximum(below - surplus[last], 0.0))
 
 
 @dataclass(frozen=True, slots=True)

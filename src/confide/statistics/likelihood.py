@@ -21,11 +21,12 @@ from confide.statistics.columns import (
     number_column,
     plan_sums,
 )
+from confide.statistics.density import project
 from confide.statistics.estimate import Estimate, make_estimate
 from confide.statistics.families import FAMILIES, FAMILY_LIST, Law, make_family
 from confide.statistics.gaussian import MultivariateNormal
 from confide.statistics.reading import Asked, Floats, Paid, pay, read_sums, release_totals
-from confide.statistics.replicas import move_sums, sample_counts, thin
+from confide.statistics.replicas import move_sums, sample_parts, thin
 
 __all__ = ["estimate_family", "release_sums", "solve_counts", "solve_sums"]
 
@@ -121,15 +122,23 @@ def _estimate_counts(asked: Asked, table: str, columns: Sequence[str], family: s
 
 
 def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return the likeliest parts of a whole, and what they could as well have been."""
-    parts = _find_parts(counts)
-    size = max(float(counts.sum()), 1.0)
-    return parts, _find_parts(counts + sample_counts(parts, size) + thin(noise))
+    """Return the parts of a whole nearest to noisy counts, and what they could as well have been.
 
-
-def _find_parts(counts: Floats) -> Floats:
-    """Return the parts of a whole; counts that the noise took below zero are none."""
-    kept = np.maximum(counts, 0.0)
-    whole = kept.sum(axis=-1, keepdims=True)
-    even = np.full_like(kept, 1.0 / kept.shape[-1])
-    return np.where(whole > 0.0, kept / np.maximum(whole, 1e-9), even)
+    Claim:   the middle 95 % of replicas hold the probability of a value with about 95 %, however
+             many values there are and however few rows one of them has.
+    Why:     a noisy count less p times the noisy number of rows has mean zero under p, as counts
+             below zero stay in that number: cut off, the noise of many empty values would add to
+             the whole and shrink all parts alike. With noise z moved as it may have been, the part
+             found is (count + z) / (rows + sum of z), and `sample_parts` moves it as sampling may
+             have. So a replica is below p as often as noise and sampling under p make the count
+             larger than it is: quantiles of replicas are the ends of a test of p. In a move that
+             leaves less than one row nothing is known: every other such replica is 0, and 1.
+    Source:  [Fie54]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
+    """
+    moves = thin(noise)
+    rows = counts.sum() + moves.sum(axis=1, keepdims=True)
+    kept = np.maximum(rows, 1.0)
+    unknown = np.arange(len(moves))[:, None] % 2.0
+    replicas = np.where(rows < 1.0, unknown, sample_parts((counts + moves) / kept, kept))
+    return project(counts / max(float(counts.sum()), 1.0)), replicas

@@ -13,7 +13,15 @@ from scipy import special
 from confide.release.reference import list_primes
 from confide.statistics.reading import Floats
 
-__all__ = ["POINTS", "move_sums", "root_of", "sample_counts", "spread_normals", "thin"]
+__all__ = [
+    "POINTS",
+    "move_sums",
+    "root_of",
+    "sample_counts",
+    "sample_parts",
+    "spread_normals",
+    "thin",
+]
 
 POINTS: Final = 2**13
 """So many that the reach of an interval is right to 1 %; a quarter of them leaves up to 5 %."""
@@ -51,6 +59,25 @@ def sample_counts(parts: Floats, size: float) -> Floats:
     normals = spread_normals(len(parts))
     sampled: Floats = roots * (normals - (normals @ roots)[:, None] * roots) * np.sqrt(size)
     return sampled
+
+
+def sample_parts(found: Floats, rows: Floats) -> Floats:
+    """Return for each part found in so many rows one that could have led to it, within [0, 1].
+
+    ``found`` has POINTS lines, or fewer, and may lie beyond [0, 1] where noise took it there.
+
+    Why: under a part p, ``found`` is p + g sqrt(p (1 - p) / rows) with a standard normal g. The p
+         that solves this for a given g is a root of (found - p)^2 = g^2 p (1 - p) / rows, below
+         what was found for g > 0 and above for g < 0; as g is symmetric, the root above is
+         given to g > 0. Quantiles of roots over g are then the ends of Wilson's interval, in which
+         the variance is that of p: a value of which no row was found may still have a few. Where
+         noise left no root, the middle between the two, cut to [0, 1], stands in.
+    """
+    normals = spread_normals(found.shape[-1])[: len(found)]
+    spread = normals**2 / rows
+    reach = np.sqrt(np.maximum(spread**2 + 4.0 * spread * found * (1.0 - found), 0.0))
+    roots = (2.0 * found + spread + np.sign(normals) * reach) / (2.0 * (1.0 + spread))
+    return np.asarray(np.clip(roots, 0.0, 1.0))
 
 
 def thin(noise: Floats) -> Floats:
