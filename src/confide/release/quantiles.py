@@ -173,7 +173,7 @@ def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
 
 def _negate(gaps: Integers) -> Integers:
     """Return gaps below zero; those that are there already count as none."""
-    return np.clip(gaps, 0, LARGEST_VALUE).astype(np.int64) * -1
+    return -np.minimum(np.maximum(gaps, 0), LARGEST_VALUE).astype(np.int64, copy=False)
 
 
 def _choose(
