@@ -133,7 +133,7 @@ def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
              have. So a replica is below p as often as noise and sampling under p make the count
              larger than it is: quantiles of replicas are the ends of a test of p. In a move that
              leaves less than one row nothing is known: every other such replica is 0, and 1.
-    Source:  [Fie54]; docs/proofs/statistics.md.
+    Source:  [Fie54], [Wil27]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
     moves = thin(noise)
