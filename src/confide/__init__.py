@@ -115,6 +115,11 @@ _HOMES: Final = {
 _PACKAGES: Final = ("holdout",)
 
 
+def __dir__() -> list[str]:
+    """List what is offered, imported or not; what a module needs for itself is left out."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> Any:
     """Import what is first used: engines and parsers take a while, and few need them all."""
     if name in _PACKAGES:

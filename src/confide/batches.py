@@ -24,6 +24,7 @@ from confide.release.sizes import check_written, write_sizes
 __all__ = ["Batch", "plan_batch", "release_batch", "square_error"]
 
 MOST_QUESTIONS = 1_000
+HEAVIEST = Fraction(10**100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Batch:
         places = [kept.setdefault(canonical(query), len(kept)) for query in queries]
         sums = [Fraction(0)] * len(kept)
         for place, weight in zip(places, given, strict=True):
-            sums[place] += positive("weights", weight)
+            sums[place] += _read_weight(weight)
         firsts = [queries[places.index(place)] for place in range(len(kept))]
         return cls(tuple(firsts), tuple(sums), tuple(places))
 
@@ -78,6 +79,13 @@ def plan_batch(desk: Desk, batch: Batch, share: Share) -> tuple[tuple[Share, Pla
     divided = _plan_each(desk, batch, allocate(_weigh(alike, batch), share, power))
     before, after = (sum(filter(None, _weigh(plans, batch))) for plans in (alike, divided))
     return tuple(divided if after <= before else alike)
+
+
+def _read_weight(weight: Number) -> Fraction:
+    found = positive("weights", weight)
+    if not 1 / HEAVIEST <= found <= HEAVIEST:
+        raise BadDeclaration("weights must lie between 1e-100 and 1e100, such as 1 and 10")
+    return found
 
 
 def _plan_each(desk: Desk, batch: Batch, shares: Sequence[Share]) -> list[tuple[Share, Plan]]:

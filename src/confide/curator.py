@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from confide.batches import Batch, release_batch
 from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
@@ -23,6 +23,7 @@ from confide.plan.selection import Selection, check_selection, plan_selection
 from confide.pricing import FREE, Prices, Want
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
+from confide.query.wants import Paid, Wanted, show_wants
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
 from confide.release.selection import Choice, select_keys
 from confide.release.sizes import OTHER_SIZES, sizes_of
@@ -51,7 +52,8 @@ class BudgetState:
 class Preview:
     """What an answer would cost and how far off it would be; nothing was read or spent.
 
-    ``regret``, for chosen keys, is how far the count of one may fall short of the best, at 95 %.
+    ``errors`` are half-widths, and ``regret``, for chosen keys, is how far the count of one may
+    fall short of the best, both at ``confidence``: 95 % unless another one was given.
     ``reused`` tells that whoever asks has an answer to the question already, which asking gives
     again for free; cost and errors are then those of a new one.
     """
@@ -61,18 +63,21 @@ class Preview:
     mechanisms: tuple[str, ...]
     regret: float | None = None
     reused: bool = False
+    confidence: float = 0.95
 
     def __str__(self) -> str:
         said = f"{AGAIN} would cost {self.cost}" if self.reused else f"would cost {self.cost}"
+        level = f"{100 * self.confidence:.12g} %"
         if self.regret is not None:
-            return f"{said}; a chosen key is within {self.regret:.4g} of the best"
+            return f"{said}; a chosen key is within {self.regret:.4g} of the best, at {level}"
         widths = ", ".join(
             f"{name} +-{width:.4g}" if width is not None else f"{name} depends on the data"
             for name, width in self.errors.items()
         )
-        return f"{said}; 95 % half-widths: {widths}"
+        return f"{said}; {level} half-widths: {widths}"
 
 
+@show_wants
 class Curator(Estimators, Watching):
     """Sits between the data and those who ask: answers with noise, from one budget."""
 
@@ -115,7 +120,7 @@ class Curator(Estimators, Watching):
         return limited
 
     def sql(
-        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Number
+        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[Wanted]
     ) -> Answer:
         """Return the answer to a question in SQL.
 
@@ -126,28 +131,35 @@ class Curator(Estimators, Watching):
         """
         return self._answer(self._read(text), Want.of(want), Manner.of(fresh=fresh, key=key))
 
-    def preview(self, query: str | TableQuery, **want: Number) -> Preview:
+    def preview(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing.
 
         Nor does it tell more of the ledger than asking would: whether there is an answer that is
         free for whoever asks.
         """
-        read = self._read(query)
-        share = self._share(read, Want.of(want))
+        read, asked = self._read(query), Want.of(want)
+        share = self._share(read, asked)
         cost, reused = self._prices.cost(share), self._kept(read) is not None
+        level = asked.level
         if is_selection(read):
             selection = self._selection(read, share)
             kinds = (type(selection.selector).__name__,)
-            return Preview(cost, {}, kinds, selection.regret(), reused)
+            return Preview(cost, {}, kinds, selection.regret(level), reused, level)
         plan = self._plan(read, share)
-        return Preview(cost, predict_errors(plan), plan.mechanisms, reused=reused)
+        errors = predict_errors(plan, level)
+        return Preview(cost, errors, plan.mechanisms, reused=reused, confidence=level)
 
     def table(self, name: str) -> TableQuery:
         """Return a question about a table, to be made step by step and then asked."""
         return TableQuery(self._names.table(name).name, self)
 
     def ask(
-        self, query: TableQuery, *, fresh: bool = False, key: str | None = None, **want: Number
+        self,
+        query: TableQuery,
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Unpack[Wanted],
     ) -> Answer:
         """Return the answer to a question made in Python; wants are those of `sql`."""
         return self._answer(self._read(query), Want.of(want), Manner.of(fresh=fresh, key=key))
@@ -189,7 +201,7 @@ class Curator(Estimators, Watching):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> Choice:
         """Return the candidate with about the greatest score, and no number.
 
@@ -207,7 +219,7 @@ class Curator(Estimators, Watching):
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> tuple[Answer, ...]:
         """Return the answers to a whole set of questions, planned together and charged once.
 
@@ -220,14 +232,15 @@ class Curator(Estimators, Watching):
         asked, manner = Want.of(want), Manner.of(fresh=fresh, key=key)
         return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), manner)
 
-    def explain(self, query: str | TableQuery, **want: Number) -> Explanation:
+    def explain(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Explanation:
         """Return what a question would do, in sentences; reads no row and spends nothing."""
-        read = self._read(query)
-        share = self._share(read, Want.of(want))
+        read, asked = self._read(query), Want.of(want)
+        share, level = self._share(read, asked), asked.level
         cost, reused = self._prices.cost(share), self._kept(read) is not None
         if is_selection(read):
-            return explain_selection(self._selection(read, share), cost, reused=reused)
-        return explain_plan(self._plan(read, share), cost, reused=reused)
+            chosen = self._selection(read, share)
+            return explain_selection(chosen, cost, reused=reused, level=level)
+        return explain_plan(self._plan(read, share), cost, reused=reused, level=level)
 
     def _desk(self) -> Desk:
         return Desk(
@@ -327,8 +340,9 @@ class Curator(Estimators, Watching):
         if not all(map(supports, outside)):
             raise UnsupportedQuery(
                 "only arithmetic, comparisons, AND OR NOT, IN, IS NULL, CASE, COALESCE, ABS, "
-                "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP and SQRT can be applied to keys and "
-                "statistics; apply other functions to the columns inside"
+                "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP, SQRT and CAST to DOUBLE can be "
+                "applied to keys and statistics; write ROUND(x) for a whole number, and apply "
+                "other functions to the columns inside"
             )
         loss, failure = self._prices.noise_loss(share), self._prices.failure(share)
         facts = self._engine.facts

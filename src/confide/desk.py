@@ -162,7 +162,10 @@ class Request:
             first = self.desk.ledger.answer(hold.entry)
             if first is None:
                 raise
-            return settle(first)
+            if self.begun is not None:
+                return settle(first)
+            # Privacy: this very call was charged, so its answer is not free, whoever was first.
+            noisy, receipt = first.noisy, first.receipt
         return Settled(noisy, receipt, self.desk.prices.cost(hold.share), reused=False)
 
 

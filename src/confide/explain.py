@@ -33,7 +33,9 @@ class Explanation:
         return "\n".join(self.sentences)
 
 
-def explain_plan(plan: Plan, cost: Cost, *, reused: bool = False) -> Explanation:
+def explain_plan(
+    plan: Plan, cost: Cost, *, reused: bool = False, level: float = 0.95
+) -> Explanation:
     """Return what is read, what is added up, which noise is added and what it costs."""
     return Explanation(
         (
@@ -42,14 +44,16 @@ def explain_plan(plan: Plan, cost: Cost, *, reused: bool = False) -> Explanation
             *_explain_keys(plan),
             *(_explain_statistic(one, plan) for one in plan.statistics),
             *_explain_noise(plan),
-            *_explain_errors(plan),
+            *_explain_errors(plan, level),
             *_explain_rest(plan),
             *_explain_cost(f"{cost}, paid before the first row is read", reused=reused),
         )
     )
 
 
-def explain_selection(selection: Selection, cost: Cost, *, reused: bool = False) -> Explanation:
+def explain_selection(
+    selection: Selection, cost: Cost, *, reused: bool = False, level: float = 0.95
+) -> Explanation:
     """Return how the most frequent keys are chosen and what that costs."""
     plan = selection.plan
     rounds = f"{selection.rounds} choice{'s' if selection.rounds > 1 else ''}"
@@ -60,8 +64,8 @@ def explain_selection(selection: Selection, cost: Cost, *, reused: bool = False)
             f"It chooses {selection.most:,} of {len(selection.groups):,} declared keys by {rounds} "
             f"of {type(selection.selector).__name__}, the likelier the more rows a key has, and "
             "tells no count.",
-            f"With 95 % confidence no chosen count falls short of the best one left by "
-            f"{selection.regret():.4g} or more.",
+            f"With {100 * level:.12g} % confidence no chosen count falls short of the best one "
+            f"left by {selection.regret(level):.4g} or more.",
             *_explain_cost(
                 f"{cost}, however many keys there are, paid before the first row is read",
                 reused=reused,
@@ -133,6 +137,10 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
             )
         case _:
             assert_never(plan.keys)
+    pairs = zip(plan.query.keys, plan.domains, strict=True)
+    known = [_text(key) for key, domain in pairs if domain is not None and None not in domain]
+    if known:
+        yield f"Rows in which {' or '.join(known)} is NULL are in no group."
 
 
 def _explain_statistic(statistic: Statistic, plan: Plan) -> str:
@@ -174,12 +182,12 @@ def _explain_noise(plan: Plan) -> Iterator[str]:
     yield f"{law[0].upper()}{law[1:]} is added to {totals}{each}."
 
 
-def _explain_errors(plan: Plan) -> Iterator[str]:
-    found = predict_errors(plan)
+def _explain_errors(plan: Plan, level: float) -> Iterator[str]:
+    found = predict_errors(plan, level)
     known = [f"{name} +-{width:.4g}" for name, width in found.items() if width is not None]
     unknown = [name for name, width in found.items() if width is None]
     if known:
-        yield f"Expected errors at 95 %: {', '.join(known)}."
+        yield f"Expected errors at {100 * level:.12g} %: {', '.join(known)}."
     if unknown:
         yield (
             f"How far off {_listed(unknown)} will be depends on the data; the answer says so "

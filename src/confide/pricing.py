@@ -4,10 +4,11 @@ Everything here follows from the declaration, the question and the terms of the 
 read and nothing is spent.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, cast
 
 from confide.declare import Budget
 from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
@@ -24,6 +25,7 @@ from confide.loss import (
     mu_squared_for,
 )
 from confide.plan.grants import calibrate
+from confide.query.wants import Wanted
 from confide.release import Cost
 
 __all__ = ["FREE", "Prices", "Want", "Widths"]
@@ -45,18 +47,23 @@ class Want:
     confidence: Number = 0.95
 
     @classmethod
-    def of(cls, given: Mapping[str, Number]) -> "Want":
+    def of(cls, given: Mapping[str, object]) -> "Want":
         """Return the want that a caller named."""
         unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
         if unknown:
             raise BadDeclaration(f"{unknown[0]} is not understood; say epsilon=, share= or error=")
-        want = cls(**given)
+        want = cls(**cast("Wanted", given))
         if sum(value is not None for value in (want.epsilon, want.share, want.error)) != 1:
             raise BadDeclaration(
                 "say what the answer may cost, by exactly one of epsilon=, share= and error="
             )
         want.check_numbers()
         return want
+
+    @property
+    def level(self) -> float:
+        """How often an interval must hold what it is for."""
+        return float(probability("confidence", self.confidence, zero=False))
 
     def check_numbers(self) -> None:
         """Refuse what is no number here, even where a stored answer would need none of them."""
@@ -105,10 +112,12 @@ class Prices:
         if want.error is None:
             return self.grant(want)
         wanted = float_below(positive("error", want.error))
-        if not _suffices(widths, Fraction(1), wanted):
+        least = _widest(widths, Fraction(1))
+        if least > wanted:
             raise BudgetExceeded(
-                f"even the whole budget leaves a larger error than {wanted:.4g}; accept a larger "
-                "error, or ask for fewer statistics at once",
+                f"even the whole budget leaves an error of {_text_above(least)}, more than the "
+                f"{wanted:.4g} asked for; accept a larger error, or ask for fewer statistics at "
+                "once",
                 cost=Fraction(1),
                 left=self.ledger.filter.left.fraction,
             )
@@ -145,18 +154,28 @@ class Prices:
     def _part(self, epsilon: Fraction) -> Fraction:
         """Return the part of the budget that an answer of this epsilon takes.
 
-        Why: its delta is at most the delta set aside plus that of its noise, which are the whole.
+        Why: its delta is that of its noise and, if it names keys, its part of the delta set aside.
+             With none of the latter it would take the most, so no more than that much is spent.
         """
         state = self.ledger.opening
         if isinstance(state, PureFilter):
             return epsilon / state.total
-        mu_squared = mu_squared_for(epsilon, self.terms.delta - state.delta_pot)
+        most = min(self._noise_part(epsilon, Fraction(0)), Fraction(1)) if state.delta_pot else 0
+        part = self._noise_part(epsilon, state.delta_pot * most)
+        # Renyi's accounting may want more for a single answer than the whole, which is enough.
+        return min(part, Fraction(1)) if epsilon == self.terms.epsilon else part
+
+    def _noise_part(self, epsilon: Fraction, failure: Fraction) -> Fraction:
+        """Return the part of the budget that noise takes beside another delta."""
+        state = self.ledger.opening
+        mu_squared = mu_squared_for(epsilon, self.terms.delta - failure)
         if isinstance(state, RenyiFilter):
             return state.alpha * mu_squared / 2 / state.total
         return mu_squared / state.total
 
 
-def _suffices(widths: Widths, part: Fraction, wanted: float) -> bool:
+def _widest(widths: Widths, part: Fraction) -> float:
+    """Return the largest half-width that a part of the budget leaves, in any column."""
     found = widths(Share.floor(part)).values()
     known = [width for width in found if width is not None]
     if not known or len(known) < len(found):
@@ -164,7 +183,17 @@ def _suffices(widths: Widths, part: Fraction, wanted: float) -> bool:
             "error= can be asked of counts and sums, whose error does not depend on the "
             "data; for other statistics say epsilon= or share="
         )
-    return max(known) <= wanted
+    return max(known)
+
+
+def _text_above(width: float) -> str:
+    """Return four digits of a number, rounded up: who asks for as much is not refused again.
+
+    >>> _text_above(2.99573), _text_above(3.0), _text_above(123456.0)
+    ('2.996', '3', '1.235e+05')
+    """
+    shown, step = f"{width:.4g}", 10.0 ** (math.floor(math.log10(width)) - 3)
+    return shown if float(shown) >= width else f"{width + step:.4g}"
 
 
 def _is_enough(widths: Widths, part: Fraction, wanted: float) -> bool:
@@ -173,7 +202,7 @@ def _is_enough(widths: Widths, part: Fraction, wanted: float) -> bool:
     Why: the whole budget was asked first, so a refusal here is about the part and not the question.
     """
     try:
-        return _suffices(widths, part, wanted)
+        return _widest(widths, part) <= wanted
     except (UnsupportedQuery, BadDeclaration):
         return False
 

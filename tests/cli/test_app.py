@@ -101,6 +101,17 @@ def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
     assert "would cost 25 % of the budget (epsilon 0.5)" in first.stdout
 
 
+def test_a_preview_tells_at_the_confidence_given(here: Path) -> None:
+    """`--confidence` is the level of half-widths, and is named above them."""
+    usual, low = (
+        run("preview", COUNT, "--epsilon", "0.5", "--confidence", p) for p in ("0.95", "0.5")
+    )
+
+    assert "95 % half-width" in usual.stdout
+    assert "50 % half-width" in low.stdout
+    assert low.stdout.replace("50 %", "95 %") != usual.stdout
+
+
 def test_a_preview_needs_no_price(here: Path) -> None:
     """Without a price, `confide preview` supposes one and says so."""
     shown = run("preview", COUNT)
@@ -470,21 +481,24 @@ def test_check_tells_of_a_damaged_ledger(here: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-def test_check_leaves_the_file_of_another_program_alone(here: Path, mode: str) -> None:
-    """A database of something else is a problem, and neither it nor its folder is changed."""
+def test_the_file_of_another_program_is_left_alone(here: Path, mode: str) -> None:
+    """A database of something else is refused, and neither it nor its folder is changed."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     with closing(sqlite3.connect(here / "ledger.db")) as other:
         other.execute(f"PRAGMA journal_mode = {mode}")
         other.execute("CREATE TABLE places (url TEXT)")
     kept = (here / "ledger.db").read_bytes()
     shown = run("check")
+    commands = (["budget"], ["sql", COUNT, "--share", "1%"], ["token", "ana"], ["token", "--list"])
+    asked = [run(*command) for command in commands]
 
     assert (2, True) == (shown.exit_code, "1 problem(s)" in shown.stdout)
     assert "tables of something else" in " ".join(shown.stdout.replace("│", " ").split())
     assert "about real rows" not in shown.stdout
+    assert [(2, "")] * len(asked) == [(one.exit_code, one.stdout) for one in asked]
+    assert all("tables of something else" in one.stderr for one in asked)
     assert kept == (here / "ledger.db").read_bytes()
     assert ["ledger.db"] == [path.name for path in here.glob("ledger*")]
-    assert (2, True) == ((asked := run("budget")).exit_code, "something else" in asked.stderr)
 
 
 def test_check_reads_a_ledger_that_is_in_use(here: Path) -> None:

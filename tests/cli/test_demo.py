@@ -42,6 +42,17 @@ def test_the_demo_tells_what_it_should(outcomes: list[Outcome]) -> None:
     assert 0 < outcomes[-1].left < 1
 
 
+def test_the_demo_chooses_the_most_frequent_keys(outcomes: list[Outcome]) -> None:
+    """One question names three groups and no number, and says how near the best they are."""
+    [top] = [one for one in outcomes if "LIMIT 3" in one.asked.sql]
+
+    assert top.figures is not None
+    assert (("education", "health"), 3) == (top.figures.columns, len(top.figures.rows))
+    assert [] == top.figures.noisy_columns()
+    assert "a chosen group is within" in top.expected
+    assert Fraction(1, 20) == top.cost
+
+
 def test_the_budget_falls_by_what_answers_cost(outcomes: list[Outcome]) -> None:
     """What is left after each question is what was left before, less its cost, exactly."""
     left = [Fraction(1), *(one.left for one in outcomes)]

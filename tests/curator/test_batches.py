@@ -163,4 +163,4 @@ def test_a_wrong_batch_is_refused(
 def test_a_batch_needs_a_cost_and_not_an_error() -> None:
     """error= is refused for a batch, with what to say instead."""
     with pytest.raises(cf.Refusal, match="epsilon= or share="):
-        make_curator(BUDGETS[0]).release([COUNT], error=5)
+        make_curator(BUDGETS[0]).release([COUNT], error=5)  # type: ignore[call-arg]  # no such

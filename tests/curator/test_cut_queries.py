@@ -18,12 +18,13 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Category, Column, Float, Int, Table
-from support.noiseless import BUDGETS, ask_oracle, is_near, make_world
+from support.noiseless import BUDGETS, EPSILONS, ask_oracle, is_near, make_world
 
 Rows = list[dict[str, Any]]
 
 PEOPLE: Final = 40
 ROWS: Final = 9
+SLACK: Final = 1e-3
 WHO: Final = [f"p{person}" for person in range(PEOPLE)]
 STATISTICS: Final = (
     "COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m",
@@ -70,11 +71,14 @@ def ask(text: str, limits: Limits, accounting: str) -> Rows:
     world = make_world(
         make_rows(),
         COLUMNS,
-        2.0**ROWS,
         max_rows_per_unit=limits.rows,
         max_groups_per_unit=limits.groups,
     )
-    return Curator(world.tables, budget=BUDGETS[accounting]).sql(text, epsilon=1e9).rows
+    return (
+        Curator(world.tables, budget=BUDGETS[accounting])
+        .sql(text, epsilon=EPSILONS[accounting])
+        .rows
+    )
 
 
 def ask_about_kept(
@@ -92,10 +96,9 @@ def ask_about_kept(
     return {tuple(row[key] for key in keys): row for row in ask_oracle(oracle, text)}
 
 
-def are_near(expected: dict[str, Any], actual: dict[str, Any], accounting: str) -> bool:
+def are_near(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
     """Tell whether two rows agree; one row of data more or less moves a column by far more."""
-    slack = {"pure": 1e-3, "gaussian": 0.2}[accounting]
-    return all(is_near(expected[name], actual[name], slack) for name in expected)
+    return all(is_near(expected[name], actual[name], SLACK) for name in expected)
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
@@ -109,7 +112,7 @@ def test_the_rows_that_stay_are_counted(rows: int, statistics: str, accounting: 
     allowed = [min(rows, 1 + person % ROWS) for person in range(PEOPLE)]
 
     assert allowed == [row["code"].bit_count() for row in answer]
-    assert all(are_near(expected[row["who"],], row, accounting) for row in answer)
+    assert all(are_near(expected[row["who"],], row) for row in answer)
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
@@ -123,7 +126,7 @@ def test_the_groups_that_stay_are_counted(limits: Limits, accounting: str) -> No
 
     assert kept.keys() <= expected.keys()
     assert all(
-        are_near(expected[group], row, accounting)
+        are_near(expected[group], row)
         for row in answer
         if (group := (row["who"], row["k"])) in kept
     )
@@ -155,18 +158,18 @@ def test_conditions_come_before_the_cut(condition: str, accounting: str) -> None
 def test_subqueries_see_the_rows_that_stay(size: int, limit: int, accounting: str) -> None:
     """A person's own statistics are those of the rows that stay."""
     rows = [row for row in make_rows() if row["pid"] == size - 1]
-    world = make_world(rows, COLUMNS, 2.0**ROWS, max_rows_per_unit=limit)
+    world = make_world(rows, COLUMNS, max_rows_per_unit=limit)
     curator = Curator(world.tables, budget=BUDGETS[accounting])
     text = (
         "SELECT SUM(code) AS code, SUM(n) AS n, SUM(s) AS s, SUM(m) AS m FROM "
         "(SELECT pid, SUM(code) AS code, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m FROM t "
         "GROUP BY pid)"
     )
-    (answer,) = curator.sql(text, epsilon=1e9).rows
+    (answer,) = curator.sql(text, epsilon=EPSILONS[accounting]).rows
     expected = ask_about_kept(text, [answer], [], rows)
 
     assert min(size, limit) == answer["code"].bit_count()
-    assert are_near(expected[()], answer, accounting)
+    assert are_near(expected[()], answer)
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
@@ -192,7 +195,7 @@ def test_joined_rows_are_cut_together(accounting: str) -> None:
     )
     curator = Curator(tables, budget=BUDGETS[accounting])
     text = "SELECT who, SUM(a * b) AS code, COUNT(*) AS n FROM l JOIN r USING (pid) GROUP BY who"
-    answer = curator.sql(text, epsilon=1e9).rows
+    answer = curator.sql(text, epsilon=EPSILONS[accounting]).rows
     pairs = [list(product(range(1 + p % 3), range(1 + p // 3))) for p in range(9)]
 
     assert [min(4, len(made)) for made in pairs] == [row["n"] for row in answer]
@@ -211,14 +214,18 @@ def test_equal_rows_are_cut_to_the_limit(accounting: str) -> None:
         for _ in range(1 + person % 5)
     ]
     columns: dict[str, Column] = {"ward": Category(list("ABC")), "cost": Float(0, 60)}
-    world = make_world(rows, columns, 60.0, max_rows_per_unit=3, max_groups_per_unit=1)
+    world = make_world(rows, columns, max_rows_per_unit=3, max_groups_per_unit=1)
     curator = Curator(world.tables, budget=BUDGETS[accounting])
-    grouped = curator.sql("SELECT ward, COUNT(*) AS n FROM t GROUP BY ward", epsilon=1e9).rows
-    whole = curator.sql("SELECT COUNT(*) AS n, SUM(cost) AS s FROM t", epsilon=1e9).rows[0]
+    grouped = curator.sql(
+        "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward", epsilon=EPSILONS[accounting]
+    ).rows
+    whole = curator.sql(
+        "SELECT COUNT(*) AS n, SUM(cost) AS s FROM t", epsilon=EPSILONS[accounting]
+    ).rows[0]
     in_all = [min(3, (1 + person % 3) * (1 + person % 5)) for person in range(60)]
 
     assert sum(min(3, 1 + person % 5) for person in range(60)) == sum(row["n"] for row in grouped)
     assert sum(in_all) == whole["n"]
     assert math.isclose(
-        sum(count * person for person, count in enumerate(in_all)), whole["s"], abs_tol=0.5
+        sum(count * person for person, count in enumerate(in_all)), whole["s"], abs_tol=SLACK
     )

@@ -4,6 +4,7 @@ import copy
 import json
 import logging
 import pickle
+import re
 import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -221,6 +222,42 @@ def test_a_preview_spends_nothing_and_reads_nothing() -> None:
     assert not seen.reused
 
 
+def test_a_preview_keeps_to_the_confidence_that_is_asked() -> None:
+    """Half-widths, a chosen key and sentences are told at the level given, however it is paid."""
+    curator, count = open_curator(), "SELECT COUNT(*) AS n FROM visits"
+    chosen = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
+    usual, low = (curator.preview(count, share="1/10", confidence=level) for level in (0.95, 0.5))
+    regrets = [curator.preview(chosen, share="1/10", confidence=p).regret for p in (0.5, 0.95)]
+
+    assert curator.preview(count, share="1/10") == usual
+    assert (usual.errors["n"] or 0) > (low.errors["n"] or 0)
+    assert ("95 % half-widths" in str(usual), "50 % half-widths" in str(low)) == (True, True)
+    assert (regrets[0] or 0) < (regrets[1] or 0)
+    assert "errors at 50 %" in str(curator.explain(count, share="1/10", confidence=0.5))
+    assert "With 50 %" in str(curator.explain(chosen, share="1/10", confidence=0.5))
+
+
+def test_an_error_that_is_too_small_is_refused_with_the_least() -> None:
+    """The refusal names an error that the whole budget pays for, and which can then be asked."""
+    curator, count = open_curator(), "SELECT COUNT(*) AS n FROM visits"
+    with pytest.raises(BudgetExceeded) as caught:
+        curator.sql(count, error="1/1000")
+    said = re.search(r"leaves an error of ([\d.e+]+), more than the 0.001 asked", str(caught.value))
+
+    assert said is not None
+    assert 0 == spent(curator)
+    assert curator.preview(count, error=said[1]).cost.share <= 1
+
+
+def test_an_answer_without_numbers_speaks_of_no_intervals() -> None:
+    """Chosen keys are printed with their cost alone."""
+    text = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
+    answer = open_curator().sql(text, share="1/10")
+
+    assert str(answer).splitlines()[-1].startswith("cost ")
+    assert "interval" not in answer._repr_html_()
+
+
 def test_a_preview_tells_what_is_free() -> None:
     """Asked before, a question is previewed as free, with what a new answer would cost."""
     curator, diary = open_curator(), Diary()
@@ -419,4 +456,4 @@ def test_the_epsilon_shown_counts_the_delta_of_names(accounting: str) -> None:
         whole = ApproximateLoss(noise, opening.delta_pot * Share.floor(part).fraction)
         assert shown >= whole.epsilon_at(Fraction(1, 10**6)) > noise.epsilon_at(1e-6)
     for epsilon in (Fraction(1, 10), Fraction(1, 2)):
-        assert curator.preview(QUESTION, epsilon=epsilon).cost.epsilon <= epsilon
+        assert epsilon * 0.99 < curator.preview(QUESTION, epsilon=epsilon).cost.epsilon <= epsilon

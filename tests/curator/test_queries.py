@@ -20,6 +20,7 @@ from support.noiseless import (
     World,
     ask_oracle,
     compare,
+    find_blunt,
     is_near,
     make_world,
     open_world,
@@ -49,7 +50,7 @@ def visits() -> World:
         "urgent": Bool(),
         "note": Text(),
     }
-    return make_world(rows, columns, 80.0 * 70, max_rows_per_unit=4)
+    return make_world(rows, columns, max_rows_per_unit=4)
 
 
 ODD: Final = (
@@ -77,30 +78,30 @@ def odd() -> World:
         "k": Category([key for key in keys if key is not None]),
         "b": Bool(),
     }
-    return make_world(rows, columns, 1_000.0)
+    return make_world(rows, columns)
 
 
 def one_row() -> World:
     """Return a single person."""
-    return make_world([{"pid": 1, "x": 3.5, "k": "a"}], {"x": Float(0, 9), "k": AB}, 9.0)
+    return make_world([{"pid": 1, "x": 3.5, "k": "a"}], {"x": Float(0, 9), "k": AB})
 
 
 def empty() -> World:
     """Return nobody."""
-    return make_world([], {"x": Float(0, 9), "k": AB}, 9.0)
+    return make_world([], {"x": Float(0, 9), "k": AB})
 
 
 def loners() -> World:
     """Return a table in which every row is another person, some of them alike."""
     rows = [{"x": float(place % 5), "k": "ab"[place % 2]} for place in range(50)]
-    return make_world(rows, {"x": Float(0, 3), "k": AB}, 3.0, unit=ROW)
+    return make_world(rows, {"x": Float(0, 3), "k": AB}, unit=ROW)
 
 
 def vast() -> World:
     """Return values near the ends of what can be declared, most of them negative."""
     rows = [{"pid": place, "x": -1e12 * place, "n": -(2.0**50) + place} for place in range(40)]
     columns: dict[str, Column] = {"x": Float(-3e13, 1e12), "n": Int(-(2**50), 2**50)}
-    return make_world(rows, columns, 2.0**50)
+    return make_world(rows, columns)
 
 
 AB: Final = Category(["a", "b"])
@@ -231,8 +232,36 @@ CASES: Final = [(world, text) for world, texts in QUESTIONS.items() for text in 
     ("name", "text"), CASES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CASES)]
 )
 def test_answers_without_noise_are_those_of_sql(name: str, text: str, accounting: str) -> None:
-    """Each cell equals DuckDB's; declared groups that it does not find are answered as empty."""
-    assert [] == compare(open_world(WORLDS[name], accounting), text)
+    """Each cell equals DuckDB's, and a hundredth off would not; groups not found are empty."""
+    opened = open_world(WORLDS[name], accounting)
+
+    assert [] == compare(opened, text)
+    assert [] == find_blunt(opened, text)
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize("off", ["0.99 *", "1.01 *", "0 *", "1 +"])
+def test_numbers_a_hundredth_off_are_noticed(off: str, accounting: str) -> None:
+    """The comparison has teeth: every count, sum, mean and deviation must be DuckDB's own."""
+    opened = open_world(visits, accounting)
+    numbers = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "STDDEV(cost)")
+    asked = "SELECT ward, {} FROM t WHERE ward <> 'E' GROUP BY ward"
+    text = asked.format(", ".join(f"{number} AS s{i}" for i, number in enumerate(numbers)))
+    other = asked.format(", ".join(f"{off} {number} AS s{i}" for i, number in enumerate(numbers)))
+
+    assert [] == compare(opened, text)
+    assert len(numbers) * len("ABC") == len(compare(opened, text, other))
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+def test_groups_left_out_are_noticed(accounting: str) -> None:
+    """A group that DuckDB finds must be answered, unless its key is a column that is NULL."""
+    opened = open_world(visits, accounting)
+    text = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"
+    other = "SELECT CASE WHEN ward = 'A' THEN 'D' ELSE ward END AS ward, COUNT(*) AS n FROM t"
+
+    assert [] == compare(opened, text)
+    assert "('D',): missing" in compare(opened, text, f"{other} GROUP BY 1")
 
 
 @pytest.mark.parametrize("name", ["nhanes", "visits", "odd", "loners"])

@@ -319,11 +319,12 @@ def test_a_refused_selection_spends_nothing(text: str, budget: Budget) -> None:
 def test_a_selection_has_no_half_width_to_ask_for() -> None:
     """error= is refused for keys and choices, and more than the budget holds is too."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
+    scores = {"A": "SELECT COUNT(*) FROM visits"}
     ask: list[Callable[[], object]] = [
         lambda: curator.sql(BY_WARD.format(1), error=1),
-        lambda: curator.choose(["A"], {"A": "SELECT COUNT(*) FROM visits"}, error=1),
+        lambda: curator.choose(["A"], scores, error=1),  # type: ignore[call-arg]  # no such
         lambda: curator.sql(BY_WARD.format(1), epsilon=5),
-        lambda: curator.choose(["A"], {"A": "SELECT COUNT(*) FROM visits"}, epsilon=5),
+        lambda: curator.choose(["A"], scores, epsilon=5),
     ]
     for question in ask:
         with pytest.raises(Refusal):

@@ -75,6 +75,21 @@ def test_a_unit_is_proposed_by_its_name(unit: str | None, names: list[str]) -> N
     assert [name for name in names if name != unit] == list(columns)
 
 
+@pytest.mark.parametrize(
+    ("unit", "columns"),
+    [
+        ("Rider_ID", {"member": Kind.BOOL, "Rider_ID": Kind.TEXT}),
+        ("user_id", {"user": Kind.TEXT, "user_id": Kind.INT}),
+        ("client", {"id": Kind.INT, "client": Kind.TEXT}),
+        (None, {"member": Kind.BOOL, "patient": Kind.DATE, "id": Kind.FLOAT}),
+        ("person", {"person": None}),
+    ],
+)
+def test_what_names_nobody_is_no_unit(unit: str | None, columns: dict[str, Kind | None]) -> None:
+    """Flags, dates and measured numbers are not proposed, and a number of a person goes first."""
+    assert unit == guess_unit(columns)
+
+
 @given(
     names=st.lists(st.text(min_size=1, max_size=12), max_size=5),
     source=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
@@ -86,7 +101,7 @@ def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
 
     assert {"budget", "ledger", "tables"} == set(found)
     assert source == found["tables"]["t"]["source"]
-    asked = {name for name in names if NAME.match(name)} - {guess_unit(names)}
+    asked = {name for name in names if NAME.match(name)} - {guess_unit(table.columns)}
     assert asked == set(found["tables"]["t"]["columns"])
 
 

@@ -83,6 +83,21 @@ def test_odd_cells_and_rows_are_counted(tmp_path: Path) -> None:
     assert 1 == copy.long_rows
 
 
+def test_what_stands_for_an_empty_cell_is_missing(tmp_path: Path) -> None:
+    """NA and its like are NULL among numbers, days and flags, and stay what they are in texts."""
+    words = ["NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", ""]
+    lines = ["n,x,y,day,flag,land", '1,1.5,"2,5",2024-12-31,yes,DE', '2,2.5,"3,5",2024-12-30,no,NA']
+    lines += [f"{word},{word},{word},{word},{word},FR" for word in words]
+    copy, rows = convert(tmp_path, "\n".join(lines).encode())
+
+    assert [Shape.INT, Shape.FLOAT, Shape.COMMA, Shape.DATE, Shape.BOOL, Shape.TEXT] == [
+        column.shape for column in copy.columns
+    ]
+    assert (2, 2.5, 3.5, dt.date(2024, 12, 30), False, "NA") == rows[1]
+    assert [(None, None, None, None, None, "FR")] * len(words) == rows[2:]
+    assert 0 == sum(column.unread for column in copy.columns)
+
+
 def test_names_can_be_declared_and_differ() -> None:
     """Whatever the titles are, the names in the copy can be declared and no two are alike."""
     titles = ["", " ", "a b", "a_b", "A-B", "2024", "select", "日付", "x" * 200, "x" * 201, "é"]

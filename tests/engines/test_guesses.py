@@ -54,6 +54,13 @@ def test_one_odd_row_changes_no_guess(tmp_path: Path) -> None:
     assert KINDS == guess_kinds(write_csv(tmp_path, [odd, *rows]))
 
 
+def test_what_stands_for_an_empty_cell_changes_no_guess(tmp_path: Path) -> None:
+    """NA, as R writes it, hides no type, however many cells have it."""
+    rows = [*zip(*COLUMNS.values(), strict=True), *[("NA",) * len(COLUMNS)] * 9]
+
+    assert KINDS == guess_kinds(write_csv(tmp_path, rows))
+
+
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: str) -> None:
     """The refusal names the delimiter, and a command that writes a file which can be read."""

@@ -2,7 +2,7 @@
 
 import stat
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -207,13 +207,13 @@ def keyed(**columns: Any) -> Any:
     return pa.table({"pid": [1, 2, 3], **columns})
 
 
-def opens(table: Table) -> bool:
-    """Tell whether a curator takes a table."""
+def refusals(table: Table) -> list[str]:
+    """Return why a curator does not take a table: one reason, or none."""
     try:
         Curator([table], budget=Budget(1))
-    except BadDeclaration:
-        return False
-    return True
+    except BadDeclaration as refusal:
+        return [str(refusal)]
+    return []
 
 
 @pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: type(kind).__name__)
@@ -224,9 +224,7 @@ def test_a_type_is_a_problem_where_a_curator_refuses_it(kind: Any) -> None:
     """
     columns = {f"x{place}": cells for place, cells in enumerate(STORED.values())}
     empty = {name: pa.nulls(3, cells.type) for name, cells in columns.items()}
-    refused = {
-        name for name, cells in columns.items() if not opens(declare(keyed(x=cells), x=kind))
-    }
+    refused = {name for name, cells in columns.items() if refusals(declare(keyed(x=cells), x=kind))}
 
     for rows in (keyed(**columns), keyed(**empty)):
         found = inspect_table(declare(rows, **dict.fromkeys(columns, kind)))
@@ -237,12 +235,24 @@ def test_a_type_is_a_problem_where_a_curator_refuses_it(kind: Any) -> None:
 
 
 def test_a_unit_is_a_problem_where_a_curator_refuses_it() -> None:
-    """A type that may write one unit in several ways is told before a curator is opened."""
+    """A type that may write one unit in several ways is told beforehand, in the same words."""
     for name, cells in STORED.items():
         table = declare(pa.table({"pid": cells, "x": [1, 2, 3]}), x=Int(0, 9))
-        is_taken = not any(one.is_problem for one in inspect_table(table))
+        problems = [one.message for one in inspect_table(table) if one.is_problem]
 
-        assert (name, opens(table)) == (name, is_taken)
+        assert (name, refusals(table)) == (name, problems)
+
+
+def test_moments_lie_outside_where_questions_clip_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The day of a moment is that in UTC, whatever zone the process has."""
+    late = datetime(2020, 12, 31, 23, 30, tzinfo=UTC)
+    at = pa.array([late, late + timedelta(hours=1), late], pa.timestamp("us", "UTC"))
+    table = declare(keyed(at=at), at=Date("2020-01-01", "2020-12-31"))
+    shares = ["33.3 % of the values lie outside the bounds and are clipped"]
+    for zone in ("America/New_York", "Asia/Tokyo"):
+        monkeypatch.setenv("TZ", zone)
+
+        assert shares == messages(table)["at"]
 
 
 def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
@@ -312,6 +322,14 @@ def test_a_file_that_is_not_there_is_named(
 
     assert [said] == messages(declare(tmp_path / name))[""]
     assert [said] == messages(PublicTable("icd", str(tmp_path / name)))[""]
+
+
+def test_the_type_of_a_file_is_told_before_it_is_missed(tmp_path: Path) -> None:
+    """A spreadsheet cannot be read, there or not; nor can a list of rows."""
+    [said] = messages(declare(tmp_path / "nowhere.xlsx"))[""]
+
+    assert "must be a .parquet or .csv file" in said
+    assert "pandas.DataFrame(rows)" in messages(declare([{"who": 1}]))[""][0]
 
 
 def test_a_broken_file_is_told_with_the_way_out(tmp_path: Path) -> None:

@@ -428,6 +428,43 @@ def test_a_table_that_is_locked_is_a_fault(
     resume(curator)
 
 
+def test_a_table_that_is_locked_is_not_waited_for_at_opening(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is looked at when a declaration is opened has the time limit of questions."""
+    monkeypatch.setattr("confide.engines.postgres_sessions.PATIENCE", "1s")
+    with warehouse.connect() as owner, owner.transaction():
+        owner.execute("LOCK TABLE visits IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(BadDeclaration, match="due to statement timeout"):
+            open_curator(warehouse)
+
+
+@pytest.mark.parametrize("stage", ["_limit_time", "find_relation"])
+def test_a_server_that_stands_still_at_opening_is_given_up(
+    stage: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing comes back, a declaration is not opened, nor a draft made."""
+    home = "postgres_sessions" if stage == "_limit_time" else "postgres"
+    stopped: list[int] = []
+
+    def stop(connection: "psycopg.Connection[Any]", *_: str) -> None:
+        stopped.append(connection.info.backend_pid)
+        os.kill(stopped[-1], signal.SIGSTOP)
+        connection.execute("SELECT 1")
+
+    monkeypatch.setattr("confide.engines.postgres_sessions.GRACE", 0.5)
+    monkeypatch.setattr("confide.engines.postgres_sessions._limit_time", lambda _: 0.0)
+    monkeypatch.setattr(f"confide.engines.{home}.{stage}", stop)
+    try:
+        for look in (open_curator, lambda house: read_address(house.at("visits"))):
+            with pytest.raises(BadDeclaration, match="PostgreSQL cannot be read"):
+                look(warehouse)
+    finally:
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)
+    assert 2 == len(stopped)
+
+
 def test_columns_that_are_added_do_not_matter(warehouse: Warehouse) -> None:
     """Only what is declared is looked at."""
     curator = open_curator(warehouse)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Budget, Category, Column, Date, Int, Table
+from confide.declare import Budget, Category, Column, Date, Int, PublicTable, Table
 from confide.errors import BadDeclaration
 
 MANY: Final = 30_000
@@ -112,6 +112,24 @@ def test_units_that_have_several_texts_are_refused(unit: Any) -> None:
     table = pa.table({"pid": [unit], "v": [1]})
     with pytest.raises(BadDeclaration, match="in several ways"):
         Curator([Table("t", table, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1))
+
+
+@pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.parquet"])
+def test_a_file_that_is_not_there_is_said_to_be_missing(name: str, tmp_path: Path) -> None:
+    """Nothing is said of how files are written, but that there is none, private or public."""
+    people = Table("t", pa.table({"pid": [1], "v": [1]}), unit="pid", columns={"v": Int(0, 1)})
+    lost = Table("v", tmp_path / name, unit="pid", columns={"v": Int(0, 1)})
+    for table in (lost, PublicTable("v", tmp_path / name)):
+        with pytest.raises(BadDeclaration, match=rf"there is no file .*{name}; write its path"):
+            Curator([people, table], budget=Budget(1))
+
+
+@pytest.mark.parametrize("rows", [[{"pid": 1, "v": 1}], {"pid": [1], "v": [1]}, None, 7], ids=repr)
+def test_rows_that_are_no_frame_are_refused_with_the_way_to_one(rows: Any) -> None:
+    """Lists and dictionaries are refused in words for the owner, not for who wrote the engine."""
+    table = Table("v", rows, unit="pid", columns={"v": Int(0, 1)})
+    with pytest.raises(BadDeclaration, match=r"pandas\.DataFrame\(rows\)"):
+        Curator([table], budget=Budget(1))
 
 
 @pytest.mark.parametrize(

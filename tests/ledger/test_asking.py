@@ -118,7 +118,7 @@ def test_a_hold_left_by_a_failure_is_taken_up(curator: cf.Curator, text: str) ->
 
 
 def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
-    """Whoever commits second gets the first answer and throws its own away."""
+    """Whoever commits second gets the first answer; a charge stays that of its own call."""
     run, answers = curator._engine.run, list[cf.Answer]()
 
     def overtaken(plan: Any, hold: Hold) -> Any:
@@ -130,8 +130,8 @@ def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
     second = curator.sql(COUNT, share="1%", key="k")
 
     assert shown(answers[0]) == shown(second)
-    assert second.reused
-    assert "1/100" == str(curator.budget.spent.share)
+    assert not second.reused
+    assert "1/100" == str(second.cost.share) == str(curator.budget.spent.share)
 
 
 def test_a_session_is_opened_once_for_a_key(curator: cf.Curator) -> None:

@@ -4,11 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
 import pytest
 from flint import arb, ctx
 
 from confide.exact import ball
-from confide.noise import SYSTEM, bernoulli, categorical, uniform_below
+from confide.noise import SYSTEM, bernoulli, categorical, uniform_below, uniform_below_each
 from confide.noise.uniform import Real, Uniform
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p, chi_square_p
@@ -178,6 +179,15 @@ def test_whole_numbers_change_at_their_borders() -> None:
     assert 1 == below(3, third, third, LAST)
     assert 2 == below(3, 2 * third + 1)
     assert 2**70 - 1 == below(2**70, LAST, LAST)
+
+
+def test_whole_numbers_of_several_bounds_take_a_word_each_and_more_where_needed() -> None:
+    """Each bound has a word of its own; further ones go to the number that none has settled."""
+    third = 0x5555555555555555
+    source = ScriptedEntropy((LAST, third, 2**63, third, LAST))
+
+    assert [0, 1, 1] == uniform_below_each(np.array([1, 3, 2]), source).tolist()
+    assert 5 == source.used
 
 
 @pytest.mark.statistical

@@ -183,4 +183,6 @@ def test_a_part_is_looked_at_once_however_often_it_comes() -> None:
     for _ in range(60):
         doubled = Call(Function.ADD, (doubled, doubled), Kind.INT)
 
-    assert Range(2**60, 2**60) == range_of(doubled, {})
+    found = range_of(doubled, {})
+
+    assert found.low <= 2**60 <= found.high < 2**60 + 2**20

@@ -189,6 +189,8 @@ def test_selection_is_recognised() -> None:
         lambda: VISITS.join("icd", on="code", how="cross"),
         lambda: VISITS.join(VISITS),
         lambda: VISITS.join(VISITS.per_unit(n=count()).where(col("n") > 1)),
+        lambda: age == None,  # noqa: E711  # what newcomers write
+        lambda: age != None,  # noqa: E711
         lambda: VISITS.agg(n=count()).ask(epsilon=1),
         lambda: VISITS.agg(n=count()).preview(epsilon=1),
     ],
@@ -197,6 +199,14 @@ def test_mistakes_are_refused_at_once(mistake: Any) -> None:
     """What Python would misread, and what makes no sense, is refused where it is written."""
     with pytest.raises(UnsupportedQuery):
         mistake()
+
+
+def test_a_list_of_keys_is_as_good_as_keys() -> None:
+    """group_by takes names and terms, and lists of them, in the order in which they stand."""
+    wanted = VISITS.group_by("ward", "day", age % 10).agg(n=count()).build(NAMES)
+
+    assert wanted == VISITS.group_by(["ward", "day"], age % 10).agg(n=count()).build(NAMES)
+    assert wanted == VISITS.group_by(("ward", "day", age % 10)).agg(n=count()).build(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -215,8 +225,9 @@ def test_mistakes_are_refused_at_once(mistake: Any) -> None:
         (VISITS.agg(x=quantile("cost", 10**400)), "between 0 and 1, got inf"),
         (VISITS.agg(n=count().where(cast(Any, "age > 1"))), "true or false"),
         (VISITS.agg(n=total(cast(Any, True))), "takes numbers"),
-        (VISITS.group_by("patient_id").agg(n=count()), "never shown"),
-        (VISITS.where(col("patient_id") == 1).agg(n=count()), "never shown"),
+        (VISITS.group_by("patient_id").agg(n=count()), r"never shown.*cf\.count_units\(\)"),
+        (VISITS.where(col("patient_id") == 1).agg(n=count()), r"never shown.*per_unit\("),
+        (VISITS.where(col("visits.patient_id") == 1).agg(n=count()), "never shown"),
         (VISITS.group_by("ward").agg(ward=count()), "two columns"),
         (VISITS.join("visits").agg(n=count()), "with itself"),
         (VISITS.join("labs", on="day").agg(n=count()), "the unit alone"),

@@ -225,9 +225,9 @@ def expect_square(chances: Floats, exact: float) -> float:
 def chances_plain(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
     """Return the chance of each cell at the same cost from rows as they are."""
     plain = Exponential(quantile.choice.sensitivity, quantile.loss.epsilon)
-    ranks = Ranks.of(counts, cells, 2 * quantile.level.denominator)
-    scores = ranks.scores(ranks.rank_of(quantile))
-    weights = np.repeat(np.exp(float(plain.rate) * scores), np.diff(ranks.breaks))
+    ranks = Ranks.of([counts], cells, 2 * quantile.level.denominator)
+    (scores,) = ranks.scores(ranks.rank_of(quantile))
+    weights = np.repeat(np.exp(float(plain.rate) * scores), np.diff(ranks.breaks[0]))
     chances: Floats = weights / weights.sum()
     return chances
 

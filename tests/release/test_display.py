@@ -1,9 +1,12 @@
 """How an answer looks in a terminal and as a chart."""
 
+import json
 import math
+from datetime import date
+from pathlib import Path
 from typing import Any
 
-from confide.declare import Category, Float
+from confide.declare import Category, Date, Float
 from confide.release.display import draw_chart
 from support.neighbours import open_one
 
@@ -51,7 +54,7 @@ def test_a_chart_finds_columns_whose_names_have_dots() -> None:
     dots = panel["layer"][1]["encoding"]
 
     assert ["a\\.b", "c\\[0\\]", "n\\.1"] == [dots[at]["field"] for at in ("y", "color", "x")]
-    assert ["a.b, c[0]", "c[0]", "n.1"] == [dots[at]["title"] for at in ("y", "color", "x")]
+    assert ["a.b", "c[0]", "n.1"] == [dots[at]["title"] for at in ("y", "color", "x")]
 
 
 def test_values_without_a_whole_interval_are_not_drawn() -> None:
@@ -66,3 +69,46 @@ def test_values_without_a_whole_interval_are_not_drawn() -> None:
     values = draw_chart(["k"], ["n"], rows, ends).spec["data"]["values"]
 
     assert [{**rows[0], **ends[0]}, {"k": "b", **nothing}, {"k": "c", **nothing}] == values
+
+
+def test_days_are_an_axis_of_time(tmp_path: Path) -> None:
+    """An answer by years has a chart that JSON holds and a picture can be made of."""
+    rows = [{"who": n, "day": date(2020 + n % 3, 5, 1)} for n in range(9)]
+    curator = open_one(rows, {"day": Date("2020-01-01", "2022-12-31")})
+    text = "SELECT DATE_TRUNC('year', day) AS y, COUNT(*) AS n FROM p GROUP BY y"
+    chart = curator.sql(text, epsilon=1).plot()
+    (panel,) = chart.spec["hconcat"]
+
+    assert {"type": "temporal", "scale": {"type": "utc"}, "field": "y", "title": "y"} == (
+        panel["layer"][0]["encoding"]["x"]
+    )
+    assert "2020-01-01" == chart.spec["data"]["values"][0]["y"]
+    assert json.loads(json.dumps(chart._repr_mimebundle_()))
+    chart.save(tmp_path / "chart.svg")
+    assert (tmp_path / "chart.svg").read_text().startswith("<svg")
+
+
+def test_a_day_goes_before_other_keys_unless_one_is_missing() -> None:
+    """The first key that is a day everywhere is the axis; a group without a day is still drawn."""
+    ends = [{"n_low": 2.0, "n_high": 4.0}] * 2
+    rows: list[dict[str, Any]] = [{"k": "a", "d": date(2020, 1, 1), "n": 3.0}] * 2
+    (panel,) = draw_chart(["k", "d"], ["n"], rows, ends).spec["hconcat"]
+    (beside,) = draw_chart(["d"], ["n"], [*rows[:1], {"d": None, "n": 3.0}], ends).spec["hconcat"]
+
+    assert ("d", "k") == tuple(panel["layer"][1]["encoding"][at]["field"] for at in ("x", "color"))
+    assert "nominal" == beside["layer"][1]["encoding"]["y"]["type"]
+
+
+def test_groups_of_three_keys_are_told_apart() -> None:
+    """Keys beside the axis are one label together, which takes no other column's place."""
+    rows = [{"a": "x", "b": b, "c": c, "b, c": 3.0} for b in (True, False) for c in "uv"]
+    ends = [{"b, c_low": 2.0, "b, c_high": 4.0}] * 4
+    chart = draw_chart(["a", "b", "c"], ["b, c"], rows, ends)
+    (panel,) = chart.spec["hconcat"]
+    shade = panel["layer"][1]["encoding"]["color"]
+
+    assert "b, c" == shade["title"]
+    assert ["True, u", "True, v", "False, u", "False, v"] == [
+        value[shade["field"]] for value in chart.spec["data"]["values"]
+    ]
+    assert {3.0} == {value["b, c"] for value in chart.spec["data"]["values"]}

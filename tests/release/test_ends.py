@@ -1,4 +1,4 @@
-"""Intervals of arithmetic on one statistic are those of the statistic, taken along."""
+"""Intervals of arithmetic on statistics are those of the statistics, taken along."""
 
 import math
 
@@ -12,7 +12,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.query.sql import read_sql
 from confide.query.tree import Aggregate, Expression, Key
-from confide.release.ends import map_ends, sole_statistic
+from confide.release.ends import divisor_of, find_core, list_statistics, map_ends
 from confide.release.estimates import Floats
 from confide.release.evaluate import evaluate
 
@@ -39,6 +39,40 @@ OTHERS = (
     *("AVG(x) - AVG(x)", "AVG(x) / COUNT(*)", "AVG(x) * AVG(x)", "COALESCE(AVG(x), COUNT(*))"),
     "CASE WHEN AVG(x) > 0 THEN 1 ELSE 0 END",
 )
+OUTER = (
+    *("LN(AVG(x) / COUNT(*))", "100 * (AVG(x) / COUNT(*))", "ROUND(k - AVG(x) / COUNT(*), 1)"),
+    *("ABS(AVG(x) / COUNT(*))", "k / GREATEST(AVG(x) / COUNT(*), 2)"),
+)
+RATIOS = (
+    *("SUM(x) / COUNT(*)", "100 * SUM(x) / COUNT(*)", "(SUM(x) - k * COUNT(*)) / -COUNT(x)"),
+    *("(SUM(x) / k + 1) / (2 - COUNT(*))", "1 / (SUM(x) - COUNT(*))", "k / COUNT(*)"),
+)
+BENDS = ("SUM(x) * COUNT(*) / SUM(x)", "SUM(x) / SQRT(COUNT(*))", "(SUM(x) / COUNT(*)) / COUNT(*)")
+SEVERAL = (
+    *("AVG(x) + SUM(x)", "AVG(x) - SUM(x)", "AVG(x) * SUM(x)", "AVG(x) / SUM(x)"),
+    *(
+        "AVG(x) / SQRT(SUM(x))",
+        "LN(AVG(x) / SUM(x))",
+        "EXP(AVG(x) * SUM(x))",
+        "1 / AVG(x) / SUM(x)",
+    ),
+    *(
+        "LEAST(AVG(x), LN(SUM(x)))",
+        "GREATEST(LN(AVG(x)), SUM(x), k)",
+        "LEAST(LN(AVG(x)), LN(SUM(x)))",
+    ),
+    *(
+        "COALESCE(LN(AVG(x)), SUM(x))",
+        "COALESCE(LN(AVG(x)), LN(SUM(x)), k)",
+        "ABS(AVG(x) - SUM(x))",
+    ),
+    *(
+        "CASE WHEN AVG(x) > SUM(x) THEN AVG(x) ELSE SUM(x) * k END",
+        "k * (AVG(x) / SUM(x)) + AVG(x)",
+    ),
+    *("CASE WHEN AVG(x) > SUM(x) THEN 1 ELSE 0 END", "(AVG(x) - SUM(x)) / (AVG(x) + SUM(x))"),
+    *("CAST(CASE WHEN AVG(x) > k THEN 'nothing' ELSE '7' END AS DOUBLE) + SUM(x)",),
+)
 BENT = ("ABS", "CASE", "NULLIF", "COALESCE(LN", "LEAST(k")
 
 
@@ -48,9 +82,37 @@ def read(text: str) -> Expression:
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_what_neither_rises_nor_falls_is_left_alone(text: str) -> None:
+def test_what_neither_rises_nor_falls_is_its_own_core(text: str) -> None:
     """Two statistics, the same one twice, and what only a condition depends on are not mapped."""
-    assert sole_statistic(read(text)) is None
+    expression = read(text)
+
+    assert expression is find_core(expression)
+
+
+@pytest.mark.parametrize("text", OUTER)
+def test_what_rises_or_falls_with_several_statistics_has_their_core(text: str) -> None:
+    """Outer functions of one noisy argument leave the part that several statistics are in."""
+    assert read("AVG(x) / COUNT(*)") == find_core(read(text))
+
+
+@pytest.mark.parametrize("text", RATIOS)
+def test_ratios_of_linear_expressions_are_known(text: str) -> None:
+    """Counts and sums, each times what carries no noise, over such with noise make a ratio."""
+    assert divisor_of(read(text)) is not None
+
+
+@pytest.mark.parametrize("text", [*MAPPED, *OTHERS, "AVG(x) / COUNT(*)", "SUM(x) / k", *BENDS])
+def test_nothing_else_is_a_ratio_of_linear_expressions(text: str) -> None:
+    """Means, products of sums and whatever bends are not linear, and no noise is no divisor."""
+    assert divisor_of(read(text)) is None
+
+
+def test_conditions_add_no_statistics() -> None:
+    """An expression has the statistics of its values, each once, whatever its conditions ask."""
+    expression = read("CASE WHEN COUNT(*) > 2 THEN AVG(x) * AVG(x) ELSE SUM(x) END")
+
+    assert [read("AVG(x)"), read("SUM(x)")] == list_statistics(expression)
+    assert [] == list_statistics(read("CASE WHEN AVG(x) > 0 THEN 1 ELSE 0 END"))
 
 
 @pytest.mark.parametrize("text", MAPPED)
@@ -66,15 +128,73 @@ def test_a_value_between_the_ends_stays_between_them(
     expression = read(text)
     low, high = ends
     inside = min(max(low + part * (high - low), low), high)
-    assert isinstance(sole_statistic(expression), Aggregate)
+    core = find_core(expression)
+    assert isinstance(core, Aggregate)
 
     def columns(one: Expression) -> Floats:
         return np.array([float(key) if isinstance(one, Key) else inside])
 
     value = float(evaluate(expression, columns, 1).astype(np.float64)[0])
-    first, last = map_ends(expression, columns, 1, (np.array([low]), np.array([high])))
+    first, last = map_ends(expression, columns, 1, {core: (np.array([low]), np.array([high]))})
 
     assert math.isnan(value) or first[0] <= value <= last[0]
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+@given(
+    averages=st.tuples(st.floats(-100, 100), st.floats(-100, 100)).map(sorted),
+    sums=st.tuples(st.floats(-100, 100), st.floats(-100, 100)).map(sorted),
+    parts=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    key=st.integers(-3, 3),
+)
+def test_values_between_the_ends_of_several_stay_between_those_of_all(
+    text: str, averages: list[float], sums: list[float], parts: tuple[float, float], key: int
+) -> None:
+    """Wherever both statistics are in their intervals, the expression is NULL or within its own."""
+    expression, average = read(text), read("AVG(x)")
+    inside = [
+        min(max(low + part * (high - low), low), high)
+        for (low, high), part in zip((averages, sums), parts, strict=True)
+    ]
+
+    def columns(one: Expression) -> Floats:
+        value = inside[0 if one == average else 1]
+        return np.array([float(key) if isinstance(one, Key) else value])
+
+    value = float(evaluate(expression, columns, 1).astype(np.float64)[0])
+    ends = {average: _ends(averages), read("SUM(x)"): _ends(sums)}
+    first, last = map_ends(expression, columns, 1, ends)
+
+    assert math.isnan(value) or first[0] <= value <= last[0]
+
+
+def _ends(both: list[float]) -> tuple[Floats, Floats]:
+    return np.array(both[:1]), np.array(both[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AVG(x) + SUM(x)", (1.0, 7.0)),
+        ("AVG(x) - SUM(x)", (-4.0, 2.0)),
+        ("AVG(x) * SUM(x)", (-3.0, 12.0)),
+        ("AVG(x) / SUM(x)", (-0.5, 2.0)),
+        ("SUM(x) / AVG(x)", (-math.inf, math.inf)),
+        ("SUM(x) / ABS(AVG(x))", (0.5, math.inf)),
+        ("-SUM(x) / ABS(AVG(x))", (-math.inf, -0.5)),
+        ("SUM(x) / -ABS(AVG(x))", (-math.inf, -0.5)),
+        ("LEAST(LN(AVG(x)), SUM(x))", (-math.inf, 3.0)),
+        ("COALESCE(LN(AVG(x) - 9), SUM(x))", (2.0, 3.0)),
+    ],
+)
+def test_several_statistics_have_the_outermost_of_all_their_values(
+    text: str, expected: tuple[float, float]
+) -> None:
+    """With AVG(x) from -1 to 4 and SUM(x) from 2 to 3, expressions lie between these."""
+    ends = {read("AVG(x)"): _ends([-1.0, 4.0]), read("SUM(x)"): _ends([2.0, 3.0])}
+    found = map_ends(read(text), lambda _: np.zeros(1), 1, ends)
+
+    assert expected == (found[0][0], found[1][0])
 
 
 @pytest.mark.parametrize("text", [text for text in MAPPED if not text.startswith(BENT)])
@@ -92,7 +212,7 @@ def test_no_interval_is_wider_than_its_statistic_makes_it(
 
     values = evaluate(expression, columns, 2).astype(np.float64)
     low, high = (np.full(2, end) for end in ends)
-    first, last = map_ends(expression, columns, 2, (low, high))
+    first, last = map_ends(expression, columns, 2, {find_core(expression): (low, high)})
     if np.isfinite([*values, first[0], last[0]]).all():
         assert sorted(values) == [first[0], last[0]]
 
@@ -117,7 +237,8 @@ def test_choices_have_the_ends_of_what_may_be_chosen(
     text: str, expected: tuple[float, float]
 ) -> None:
     """A size, and a value among several, lie between these where AVG(x) is from -1 to 4, k is 0."""
-    found = map_ends(read(text), lambda _: np.zeros(1), 1, (np.array([-1.0]), np.array([4.0])))
+    ends = {read("AVG(x)"): (np.array([-1.0]), np.array([4.0]))}
+    found = map_ends(read(text), lambda _: np.zeros(1), 1, ends)
 
     assert expected == (found[0][0], found[1][0])
 
@@ -126,7 +247,8 @@ def test_ends_without_a_value_lie_infinitely_far_on_their_side() -> None:
     """A logarithm has no low end at zero, a power none above all doubles, a root has zero."""
 
     def ends(text: str, low: float, high: float) -> tuple[float, float]:
-        found = map_ends(read(text), lambda _: np.zeros(1), 1, (np.array([low]), np.array([high])))
+        known = {read("AVG(x)"): (np.array([low]), np.array([high]))}
+        found = map_ends(read(text), lambda _: np.zeros(1), 1, known)
         return float(found[0][0]), float(found[1][0])
 
     assert (-math.inf, 0.0) == ends("LN(AVG(x))", -1.0, 1.0)

@@ -86,7 +86,7 @@ def test_every_estimator_asks_for_its_package_first(monkeypatch: pytest.MonkeyPa
         for name, method in vars(Estimators).items()
         if inspect.isfunction(method)
         and not name.startswith("_")
-        and "want" in inspect.signature(method).parameters
+        and "share" in inspect.signature(method).parameters
     ]
 
     assert len(methods) >= 11

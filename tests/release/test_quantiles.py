@@ -23,7 +23,7 @@ from confide.plan.cells import cells_for
 from confide.plan.quantiles import plan_quantile
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, quantiles
-from confide.release.quantiles import Ranks, choose_each
+from confide.release.quantiles import Ranks, choose_each, score_ends
 from support.averages import chances_as_run, chances_as_stated, even_cells
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -172,11 +172,27 @@ def test_ends_follow_their_law_given_the_value(
 def test_so_many_rows_that_ranks_pass_64_bits_are_ranked_exactly() -> None:
     """With 2^60 rows in a cell ranks are exact whole numbers still, and scores are cut off."""
     counts = (np.array([1, 2]), np.array([2**60, 1]))
-    ranks = Ranks.of(counts, known(AGES), 2_000_000)
-    scores = ranks.scores(0)
+    ranks = Ranks.of([counts], known(AGES), 2_000_000)
+    scores = ranks.scores(np.zeros(1, dtype=np.int64))
 
-    assert [0, 0, -(2**61), -(2**61), -(2**61)] == scores.tolist()
-    assert 2_000_000 * 2**60 == int(ranks.last[1])
+    assert [[0, 0, -(2**61), -(2**61), -(2**61)]] == scores.tolist()
+    assert 2_000_000 * 2**60 == int(ranks.last[0, 1])
+
+
+def test_groups_ranked_together_have_the_ranks_of_each_alone() -> None:
+    """Stretches, ranks and scores of a group are the same beside others, and empty ones follow."""
+    single, nothing = (np.array([3]), np.array([4])), (np.empty(0, np.int64),) * 2
+    groups, quantile = [COUNTS, single, nothing], plan_one("0.9", PureLoss(1))
+    together = Ranks.of(groups, known(AGES), 20)
+    for place, one in enumerate(groups):
+        alone, stretches = Ranks.of([one], known(AGES), 20), 2 * len(one[0]) + 1
+        pairs = [(together.breaks[:, :-1], alone.breaks[:, :-1])]
+        pairs += zip(score_ends(together, quantile), score_ends(alone, quantile), strict=True)
+
+        assert alone.rank_of(quantile)[0] == together.rank_of(quantile)[place]
+        for beside, by_itself in pairs:
+            assert by_itself[0].tolist() == beside[place, :stretches].tolist()
+        assert not np.diff(together.breaks[place, stretches:]).any()
 
 
 def rank_all(counts: Pair, count: int, row: int) -> tuple[np.ndarray, np.ndarray]:

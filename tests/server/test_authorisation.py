@@ -2,13 +2,19 @@
 
 import re
 import time
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from confide.declare import Service
 from confide.engines import DuckDB
+from confide.ledger import Hold, Noisy, Receipt, SqlLedger
+from confide.loss import Share
 from confide.server import Role
+from confide.server.office import Caller, Office
 from support.service import COUNT, House, bearer, open_house
 
 ASK = {"sql": COUNT, "share": "1/100"}
@@ -351,3 +357,26 @@ def test_an_owner_named_like_an_analyst_is_still_the_owner(house: House) -> None
 
     assert 200 == house.get("/v1/ledger", text).status_code
     assert 403 == house.get("/v1/ledger").status_code
+
+
+def test_a_token_pays_although_another_call_with_its_key_answered_first(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The charge of a call stays its token's, where a second one resumes it and is sooner."""
+    _, token = house.tokens.make("ana", limit=Share.floor("1/100"))
+    office = Office(house.curator, house.tokens, Service())
+    ask = partial(office.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)
+    commit, rivals = SqlLedger.commit, [ask]
+
+    def commit_second(ledger: SqlLedger, hold: Hold, noisy: Noisy) -> Receipt:
+        if rivals:
+            rivals.pop()()
+        return commit(ledger, hold, noisy)
+
+    monkeypatch.setattr(SqlLedger, "commit", commit_second)
+    answer = ask()
+
+    assert not answer.reused
+    assert Fraction(1, 100) == answer.cost.share
+    assert Fraction(1, 100) == house.tokens.reread(token).spent.fraction
+    assert Fraction(1, 100) == house.curator.as_analyst("ana").budget.spent.share

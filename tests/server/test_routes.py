@@ -34,6 +34,9 @@ def test_a_preview_costs_nothing_and_says_what_would(house: House) -> None:
 
     assert {"share": "1/20", "epsilon": 0.1} == found["cost"]
     assert found["errors"]["n"] > 0
+    assert 0.95 == found["confidence"]
+    asked = {"sql": COUNT, "epsilon": 0.1, "confidence": 0.5}
+    assert found["errors"]["n"] > house.post("/v1/preview", asked).json()["errors"]["n"]
     assert "0" == house.get("/v1/budget").json()["spent"]["share"]
 
 

@@ -166,6 +166,17 @@ def test_empty_values_take_nothing_from_the_others() -> None:
     assert all(low <= found.value[name] <= high for name, (low, high) in ends.items())
 
 
+def test_the_only_value_is_certain() -> None:
+    """Where one value is declared its probability is 1, with 1 as both ends, also of no rows."""
+    for rows in (["A"] * 50, ["A"], [None]):
+        curator = curator_of({"ward": rows}, {"ward": Category(["A"])}, Budget(1))
+        found = curator.exponential_family("people", "ward", family="categorical", epsilon=1)
+
+        assert {"A": 1.0} == found.value
+        assert {"A": (1.0, 1.0)} == found.interval() == found.interval(0.5)
+        assert "1" in str(found)
+
+
 def test_samples_of_counts_have_the_covariances_of_a_multinomial_law() -> None:
     """Evenly spread samples of 100 rows in three parts vary by n p (1 - p), and with -n p q."""
     parts = np.array([0.5, 0.3, 0.2])

@@ -36,7 +36,7 @@ def families() -> World:
         "urgent": Bool(),
         "day": Date("2020-02-01", "2020-10-31"),
     }
-    world = make_world(rows, columns, 80.0, max_rows_per_unit=4, max_groups_per_unit=2)
+    world = make_world(rows, columns, max_rows_per_unit=4, max_groups_per_unit=2)
     wards = pa.table({"name": ["A", "B", "C"], "beds": pa.array([10, 20, 30], pa.int64())})
     labs = Table(
         "labs",
@@ -46,7 +46,7 @@ def families() -> World:
         max_rows_per_unit=2,
     )
     tables = (*world.tables, labs, PublicTable("wards", wards))
-    return World(tables, {}, world.side, world.rows)
+    return World(tables, {})
 
 
 FAMILIES: Final[Mapping[str, str]] = MappingProxyType(

@@ -1,11 +1,21 @@
 """Random questions about the worlds of support/people.py, every one of which can be answered."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-__all__ = ["draw_quantiles", "draw_question"]
+__all__ = [
+    "CONDITIONS",
+    "KEYS",
+    "NUMBERS",
+    "Words",
+    "draw_quantiles",
+    "draw_question",
+    "draw_wanted",
+    "pick",
+]
 
 NUMBERS: Final = (
     "age",
@@ -69,17 +79,45 @@ LEVELS: Final = ("0.5", "0.9", "0.25", "0.01", "0.6", "0.999")
 OF_NUMBERS: Final = ("SUM", "AVG", "VAR_SAMP", "STDDEV")
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What may be said of the rows of a source."""
+
+    numbers: tuple[str, ...] = NUMBERS
+    conditions: tuple[str, ...] = CONDITIONS
+    keys: tuple[str, ...] = KEYS
+    others: tuple[str, ...] = ()
+
+    def __or__(self, more: "Words") -> "Words":
+        return Words(
+            self.numbers + more.numbers,
+            self.conditions + more.conditions,
+            self.keys + more.keys,
+            self.others + more.others,
+        )
+
+
+PLAIN: Final = Words(others=("ward", "words", "smoker"))
+
+
 def draw_question(rng: np.random.Generator) -> str:
     """Return a random question, with ``world`` as its first key."""
-    keys = [str(key) for key in rng.choice(KEYS, size=int(rng.integers(0, 3)), replace=False)]
+    return draw_wanted(rng, PLAIN, "visits")
+
+
+def draw_wanted(
+    rng: np.random.Generator, words: Words, source: str, world: str = "world", unit: str = "pid"
+) -> str:
+    """Return a random question about a source, with its world as first key."""
+    keys = [str(key) for key in rng.choice(words.keys, size=int(rng.integers(0, 3)), replace=False)]
     if rng.random() < 0.15:
-        wanted = ["COUNT(DISTINCT pid)"]
+        wanted = [f"COUNT(DISTINCT {unit})"]
     else:
-        wanted = [_draw_statistic(rng) for _ in range(int(rng.integers(1, 4)))]
+        wanted = [_draw_statistic(rng, words, unit) for _ in range(int(rng.integers(1, 4)))]
     named = [f"{statistic} AS s{place}" for place, statistic in enumerate(wanted)]
-    shown = ["world", *(f"{key} AS g{place}" for place, key in enumerate(keys)), *named]
-    where = f" WHERE {_pick(rng, CONDITIONS)}" if rng.random() < 0.4 else ""
-    return f"SELECT {', '.join(shown)} FROM visits{where} GROUP BY {', '.join(['world', *keys])}"
+    shown = [world, *(f"{key} AS g{place}" for place, key in enumerate(keys)), *named]
+    where = f" WHERE {pick(rng, words.conditions)}" if rng.random() < 0.4 else ""
+    return f"SELECT {', '.join(shown)} FROM {source}{where} GROUP BY {', '.join([world, *keys])}"
 
 
 def draw_quantiles(rng: np.random.Generator) -> str:
@@ -88,27 +126,27 @@ def draw_quantiles(rng: np.random.Generator) -> str:
     named = [f"{_draw_quantile(rng)} AS s{place}" for place in range(int(rng.integers(1, 3)))]
     named += ["COUNT(*) AS n"] if rng.random() < 0.3 else []
     shown = ["world", *(f"{key} AS g{place}" for place, key in enumerate(keys)), *named]
-    where = f" WHERE {_pick(rng, CONDITIONS)}" if rng.random() < 0.3 else ""
+    where = f" WHERE {pick(rng, CONDITIONS)}" if rng.random() < 0.3 else ""
     return f"SELECT {', '.join(shown)} FROM visits{where} GROUP BY {', '.join(['world', *keys])}"
 
 
 def _draw_quantile(rng: np.random.Generator) -> str:
-    text = f"QUANTILE_CONT({_pick(rng, NUMBERS)}, {_pick(rng, LEVELS)})"
-    return f"{text} FILTER (WHERE {_pick(rng, CONDITIONS)})" if rng.random() < 0.3 else text
+    text = f"QUANTILE_CONT({pick(rng, NUMBERS)}, {pick(rng, LEVELS)})"
+    return f"{text} FILTER (WHERE {pick(rng, CONDITIONS)})" if rng.random() < 0.3 else text
 
 
-def _draw_statistic(rng: np.random.Generator) -> str:
+def _draw_statistic(rng: np.random.Generator, words: Words, unit: str) -> str:
     kind = rng.random()
     if kind < 0.2:
         text = "COUNT(*)"
     elif kind < 0.3:
-        text = "COUNT(DISTINCT pid)"
+        text = f"COUNT(DISTINCT {unit})"
     elif kind < 0.45:
-        text = f"COUNT({_pick(rng, (*NUMBERS, 'ward', 'words', 'smoker'))})"
+        text = f"COUNT({pick(rng, (*words.numbers, *words.others))})"
     else:
-        text = f"{_pick(rng, OF_NUMBERS)}({_pick(rng, NUMBERS)})"
-    return f"{text} FILTER (WHERE {_pick(rng, CONDITIONS)})" if rng.random() < 0.3 else text
+        text = f"{pick(rng, OF_NUMBERS)}({pick(rng, words.numbers)})"
+    return f"{text} FILTER (WHERE {pick(rng, words.conditions)})" if rng.random() < 0.3 else text
 
 
-def _pick(rng: np.random.Generator, options: Sequence[str]) -> str:
+def pick(rng: np.random.Generator, options: Sequence[str]) -> str:
     return options[int(rng.integers(len(options)))]

@@ -7,9 +7,10 @@ parsing, planning, engine SQL, grids, noise and arithmetic on answers are all on
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
@@ -31,17 +32,20 @@ from confide.declare import (
     Table,
     Text,
 )
+from confide.plan.values import may_be_null
+from confide.query import tree
 from confide.query.functions import Aggregation, Function
 from confide.query.tree import Aggregate, Call, Expression, Key, walk
 
 __all__ = [
     "BUDGETS",
-    "EPSILON",
+    "EPSILONS",
     "Opened",
     "World",
     "ask_oracle",
     "clip_frame",
     "compare",
+    "find_blunt",
     "is_near",
     "make_world",
     "open_world",
@@ -49,44 +53,73 @@ __all__ = [
 
 Rows = list[dict[str, Any]]
 
-BUDGETS: Final = {"pure": Budget(1e12), "gaussian": Budget(1e12, 1e-6)}
-EPSILON: Final = 1e9
-# In parts of what one unit can change: pure noise is a few 1e-9 here, and Gaussian noise, whose
-# scale falls with the root of epsilon only, 2.3e-5 times the root of the number of totals.
-SLACK: Final = {"pure": 1e-6, "gaussian": 1e-3}
-COUNTS: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS)
+EPSILONS: Final = {"pure": 1e9, "gaussian": 1e17}
+"""What a question costs: Gaussian noise falls with the root of epsilon only, and needs more."""
+
+BUDGETS: Final = {"pure": Budget(1e12), "gaussian": Budget(1e20, 1e-6)}
+LEVEL: Final = 1 - 1e-9
+FARTHER: Final = 5
+"""Noise stays within so many times the interval of that level.
+
+Why: the interval reaches over all of the sample that it is made of, at least 1,000 draws. Their
+     largest is some 7 scales of Laplace noise or 3 deviations of Gaussian noise, so five times it
+     is passed with a probability below 1e-14.
+"""
+
+RELATIVE: Final = 1e-9
+"""What rounding each row to its grid, and DuckDB's own sums of doubles, may come to."""
+
+OFF: Final = (0.0, 0.99, 1.01)
+"""Factors by which no expected number may be wrong unnoticed."""
+
 LIMIT: Final = re.compile(r"\sLIMIT \d+\s*$")
-TOTALS: Final = (*COUNTS, Aggregation.SUM)
+TOTALS: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS, Aggregation.SUM)
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Declared tables and, for the oracle, the same rows clipped.
-
-    ``side`` is the largest number that a row adds in any question, ``rows`` how many rows a unit
-    may have in any question's source.
-    """
+    """Declared tables and, for the oracle, the same rows clipped."""
 
     tables: tuple[Table | PublicTable, ...]
     plain: Mapping[str, Any] = field(repr=False)
-    side: float
-    rows: int = 1
-
-    def slack(self, accounting: str, expression: Expression) -> float:
-        """Return how far off a column may be: totals move by whole units, means by parts."""
-        parts = [part for part in walk(expression) if isinstance(part, Aggregate)]
-        side = 1.0 if all(part.function in COUNTS for part in parts) else max(1.0, self.side)
-        return SLACK[accounting] * side * (self.rows if is_total(expression) else 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """A world with a curator for it and the oracle."""
+    """A world with a curator for it and the oracle; ``epsilon`` leaves next to no noise."""
 
     world: World
     curator: Curator
     oracle: duckdb.DuckDBPyConnection
-    accounting: str
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value of an answer, what DuckDB says of it, and how far the noise can put them apart."""
+
+    place: str
+    expected: Any
+    actual: Any
+    slack: float
+
+    def is_right(self) -> bool:
+        """Tell whether both agree."""
+        return is_near(self.expected, self.actual, self.slack)
+
+    def is_blunt(self) -> bool:
+        """Tell whether an expected number could be a hundredth off, or nothing, unnoticed."""
+        if not isinstance(self.expected, int | float | Decimal) or not self.expected:
+            return False
+        return any(is_near(float(self.expected) * off, self.actual, self.slack) for off in OFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The cells of an answer beside DuckDB's, and what is wrong with its rows as such."""
+
+    cells: tuple[Cell, ...]
+    wrong: tuple[str, ...]
 
 
 @cache
@@ -97,7 +130,7 @@ def open_world(maker: Callable[[], World], accounting: str) -> Opened:
     for name, rows in world.plain.items():
         oracle.register(name, rows)
     curator = Curator(world.tables, budget=BUDGETS[accounting])
-    return Opened(world, curator, oracle, accounting)
+    return Opened(world, curator, oracle, EPSILONS[accounting])
 
 
 def ask_oracle(oracle: duckdb.DuckDBPyConnection, text: str) -> Rows:
@@ -120,7 +153,7 @@ def is_near(expected: Any, actual: Any, slack: float) -> bool:
         return bool(expected == actual)
     if expected is None:
         return actual is None or math.isfinite(actual)
-    return actual is not None and math.isclose(expected, actual, rel_tol=1e-6, abs_tol=slack)
+    return actual is not None and math.isclose(expected, actual, rel_tol=RELATIVE, abs_tol=slack)
 
 
 def is_total(expression: Expression) -> bool:
@@ -141,38 +174,93 @@ def is_total(expression: Expression) -> bool:
 
 
 def compare(opened: Opened, text: str, expected_text: str | None = None) -> list[str]:
-    """Return in which cells the answer differs from DuckDB's; nothing when all is well.
+    """Return in which cells the answer differs from DuckDB's; nothing when all is well."""
+    compared = _compare(opened, text, expected_text or text)
+    differing = [cell for cell in compared.cells if not cell.is_right()]
+    return [
+        *compared.wrong,
+        *(f"{cell.place}: expected {cell.expected!r}, got {cell.actual!r}" for cell in differing),
+    ]
+
+
+def find_blunt(opened: Opened, text: str) -> list[str]:
+    """Return the cells whose comparison could not fail: it would pass an error of a hundredth."""
+    return [
+        f"{cell.place}: {cell.expected!r} is compared to within {cell.slack!r}"
+        for cell in _compare(opened, text, text).cells
+        if cell.is_blunt()
+    ]
+
+
+@cache
+def _compare(opened: Opened, text: str, expected_text: str) -> Compared:
+    """Return an answer beside DuckDB's.
 
     Groups are compared by their keys. Where a group is empty SQL says NULL or leaves it out, and
-    confide cannot, for whether it is empty is private: a total is then 0 and a mean anything. NULL
-    as a key is answered only where the owner lists it. Which rows a LIMIT keeps is no cell: two
-    groups may be nearer each other than the noise (in TPC-H the first two suppliers are), so each
-    row that is kept is compared with DuckDB's row of the same keys, and as many must be kept.
+    confide cannot, for whether it is empty is private: a total is then 0 and a mean anything. Which
+    rows a LIMIT keeps is no cell: two groups may be nearer each other than the noise (in TPC-H the
+    first two suppliers are), so each row that is kept is compared with DuckDB's row of the same
+    keys, and as many must be kept.
     """
-    answer = opened.curator.sql(text, epsilon=EPSILON)
-    outputs = {output.name: output.expression for output in answer.plan.query.outputs}
-    keys = [name for name, expression in outputs.items() if isinstance(expression, Key)]
-    asked = expected_text or text
-    found = ask_oracle(opened.oracle, asked)
-    expected, actual = _by_keys(found, keys), _by_keys(answer.rows, keys)
-    if is_cut := answer.plan.query.limit is not None and outputs.keys() != set(keys):
-        expected = _by_keys(ask_oracle(opened.oracle, LIMIT.sub("", asked)), keys)
-    missing = set() if is_cut else expected.keys() - actual.keys()
-    wrong = [f"{group}: missing" for group in missing if None not in group]
-    if is_cut and len(found) != len(actual):
-        wrong.append(f"expected {len(found)} rows, got {len(actual)}")
+    answer = opened.curator.sql(text, epsilon=opened.epsilon)
+    query = answer.plan.query
+    outputs = {output.name: output.expression for output in query.outputs}
+    keys = {
+        name: query.keys[expression.place]
+        for name, expression in outputs.items()
+        if isinstance(expression, Key)
+    }
+    found = ask_oracle(opened.oracle, expected_text)
+    rows = [row | ends for row, ends in zip(answer.rows, answer.interval_rows(LEVEL), strict=True)]
+    expected, actual = _by_keys(found, keys), _by_keys(rows, keys)
+    wrong = []
+    if query.limit is not None and outputs.keys() != keys.keys():
+        expected = _by_keys(ask_oracle(opened.oracle, LIMIT.sub("", expected_text)), keys)
+        if len(found) != len(actual):
+            wrong.append(f"expected {len(found)} rows, got {len(actual)}")
+    else:
+        missing = expected.keys() - actual.keys()
+        wrong += [
+            f"{group}: missing"
+            for group in missing
+            if not _is_untold(group, list(keys.values()), actual)
+        ]
+    cells = []
     for group, row in actual.items():
-        for name in outputs.keys() - set(keys):
+        for name in outputs.keys() - keys.keys():
             wanted = expected[group][name] if group in expected else None
             if wanted is None and isinstance(outputs[name], Aggregate) and is_total(outputs[name]):
                 wanted = 0
-            slack = opened.world.slack(opened.accounting, outputs[name])
-            if not is_near(wanted, row[name], slack):
-                wrong.append(f"{group}.{name}: expected {wanted!r}, got {row[name]!r}")
-    return wrong
+            cells.append(Cell(f"{group}.{name}", wanted, row[name], _slack_of(row, name)))
+    return Compared(tuple(cells), tuple(wrong))
 
 
-def _by_keys(rows: Rows, keys: list[str]) -> dict[tuple[Any, ...], Any]:
+def _slack_of(row: Mapping[str, Any], name: str) -> float:
+    """Return how far the noise can put a number off, by what the answer says of its own noise."""
+    ends = [row.get(f"{name}_{side}") for side in ("low", "high")]
+    return FARTHER * max((abs(end - row[name]) for end in ends if end is not None), default=0.0)
+
+
+def _is_untold(group: tuple[Any, ...], keys: list[Expression], actual: Collection[Any]) -> bool:
+    """Tell whether a group stays out since NULL is not among the values of one of its keys.
+
+    A column is such a key, of which NULL is answered only where the owner lists it, and so may a
+    choice between values be. There is no excuse where NULL is answered in another group.
+    """
+    return any(
+        value is None
+        and _may_leave_null_out(keys[place])
+        and all(other[place] is not None for other in actual)
+        for place, value in enumerate(group)
+    )
+
+
+def _may_leave_null_out(key: Expression) -> bool:
+    """Tell whether NULL is a column's own, which has no group; a CASE without ELSE has one."""
+    return isinstance(key, tree.Column) or not may_be_null(key, frozenset())
+
+
+def _by_keys(rows: Rows, keys: Iterable[str]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row[key] for key in keys): row for row in rows}
 
 
@@ -226,7 +314,7 @@ PLAIN: Final = {
 }
 
 
-def make_world(rows: Rows, columns: Mapping[str, Column], side: float, **limits: Any) -> World:
+def make_world(rows: Rows, columns: Mapping[str, Column], **limits: Any) -> World:
     """Return a world of one table ``t`` by hand, whose source is as raw as Arrow can hold.
 
     Whole numbers are real ones there, so that they too can be NaN or infinite. People are ``pid``.
@@ -249,4 +337,4 @@ def make_world(rows: Rows, columns: Mapping[str, Column], side: float, **limits:
     ]
     exact = who | {name: PLAIN[column.kind] for name, column in columns.items()}
     plain = pa.Table.from_pylist(clipped, schema=pa.schema(exact))
-    return World((table,), {"t": plain}, side, table.max_rows_per_unit)
+    return World((table,), {"t": plain})

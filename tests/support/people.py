@@ -23,6 +23,7 @@ __all__ = [
     "Person",
     "change_one",
     "declare_worlds",
+    "draw_nobody",
     "draw_person",
     "draw_worlds",
     "to_arrow",
@@ -79,9 +80,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A unit with all its rows."""
+    """A unit with all its rows; without a ``pid``, rows that are nobody's."""
 
-    pid: str
+    pid: str | None
     world: int
     rows: tuple[dict[str, Any], ...]
 
@@ -120,7 +121,13 @@ def draw_worlds(rng: np.random.Generator, count: int, limits: Limits) -> list[Pe
     ]
 
 
-def draw_person(rng: np.random.Generator, pid: str, world: int, limits: Limits) -> Person:
+def draw_nobody(rng: np.random.Generator, count: int) -> list[Person]:
+    """Return rows that belong to no unit, some in each world; they count for nothing."""
+    limits = Limits(2, 1)
+    return [draw_person(rng, None, world, limits) for world in range(count) if rng.random() < 0.7]
+
+
+def draw_person(rng: np.random.Generator, pid: str | None, world: int, limits: Limits) -> Person:
     """Return somebody with one row, as many as allowed, or many more."""
     most = 1 if limits.unique else int(rng.choice([1, limits.rows, 2 * limits.rows + 2]))
     few = [_draw_row(rng) for _ in range(int(rng.integers(1, 4)))]

@@ -23,7 +23,7 @@ def named() -> World:
     words = list(awkward.KEYS[:6])
     names = pa.table({"word": words, "name": list("uvwuvw"), "size": [1, 2, 3, 4, 5, 6]})
     tables = (*world.tables, PublicTable("names", names))
-    return World(tables, world.plain, world.side, world.rows)
+    return World(tables, world.plain)
 
 
 def texts_of(test: Any) -> Iterator[str]:

@@ -54,7 +54,7 @@ class Want:
                 "say what the answer may cost by exactly one of --epsilon 0.1, --share 1% and "
                 "--error 50 (the half-width wanted); confide preview shows what each would do"
             )
-        return {**named, "confidence": self.confidence} if self.error is not None else named
+        return {**named, "confidence": self.confidence}
 
 
 def preview_question(
@@ -63,15 +63,16 @@ def preview_question(
     """Print the cost of an answer and the half-width of each of its columns."""
     with _open(config, url) as asked:
         found = asked.preview(question, **_suppose(console, want).given())
+    level = f"{100 * found.confidence:.12g} %"
     if found.errors:
-        width = "95 % half-width"
+        width = f"{level} half-width"
         table = make_table("column", width, title="Before asking", right=(width,))
         for name, half in found.errors.items():
             known = "depends on the data" if half is None else f"{half:,.4g}"
             table.add_row(Text(plain(name)), known)
         console.print(table)
     if found.regret is not None:
-        say(console, f"a chosen key is within {found.regret:,.4g} of the best, at 95 %")
+        say(console, f"a chosen key is within {found.regret:,.4g} of the best, at {level}")
     if found.reused:
         say(console, "asked before: the same answer again is free")
     new = "a new one, with --fresh, would cost" if found.reused else "would cost"

@@ -98,7 +98,9 @@ Share = Annotated[
 Error = Annotated[
     str | None, typer.Option(help="How near every number must be; confide finds the least cost.")
 ]
-Confidence = Annotated[str, typer.Option(help="How often --error is to be kept.")]
+Confidence = Annotated[
+    str, typer.Option(help="How often --error, or what a preview tells, is to hold.")
+]
 Question = Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over declared tables.")]
 Url = Annotated[
     str | None,

@@ -10,7 +10,7 @@ from rich.console import Console
 from confide.cli.questions import QUESTIONS, Asked, sample_table
 from confide.cli.screen import budget_line, percent, say, show_figures
 from confide.cli.session import check_writable
-from confide.curator import Curator
+from confide.curator import Curator, Preview
 from confide.declare import Budget
 from confide.errors import BadDeclaration, Refusal
 from confide.release.figures import Figures, figures_of
@@ -80,8 +80,7 @@ def ask(curator: Curator, asked: Asked) -> Outcome:
     """Return what comes of a question: an answer, or a refusal that costs nothing."""
     figures, refusal, expected, cost, is_reused = None, "", "", Fraction(0), False
     try:
-        widths = curator.preview(asked.sql, **asked.want).errors
-        expected = _describe_widths(widths)
+        expected = _describe_error(curator.preview(asked.sql, **asked.want))
         answer = curator.sql(asked.sql, **asked.want)
         figures, cost, is_reused = figures_of(answer), answer.cost.share, answer.reused
     except Refusal as error:
@@ -115,7 +114,9 @@ def describe_cost(outcome: Outcome) -> str:
     return f"cost {percent(outcome.cost)}"
 
 
-def _describe_widths(widths: dict[str, float | None]) -> str:
+def _describe_error(preview: Preview) -> str:
     """Return how far off an answer will be, which is known before it is paid for."""
-    known = [f"{name} +-{width:,.4g}" for name, width in widths.items() if width is not None]
+    known = [f"{name} +-{width:,.4g}" for name, width in preview.errors.items() if width]
+    if preview.regret is not None:
+        known = [f"a chosen group is within {preview.regret:,.4g} of the largest one left"]
     return f"known beforehand, at 95 %: {', '.join(known)}" if known else ""

@@ -87,7 +87,8 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
         )
     say(
         console,
-        "Cells that were not read are empty in the copy. Draft from it: confide init "
+        "Cells that were not read are empty in the copy, and so is NA or the like among numbers, "
+        "dates and flags. Draft from it: confide init "
         f"{shlex.quote(str(copy))}",
     )
 

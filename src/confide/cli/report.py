@@ -19,7 +19,7 @@ section { border: 1px solid var(--edge); border-radius: .5rem; padding: 1rem; ma
 pre { background: var(--soft); padding: .6rem; border-radius: .3rem; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem; text-align: left; }
-td + td, th + th { text-align: right; } thead th { border-bottom: 1px solid var(--edge); }
+td.number, th.number { text-align: right; } thead th { border-bottom: 1px solid var(--edge); }
 .interval, .note { opacity: .7; } .refused { border-left: 4px solid #e0a030; padding-left: .8rem; }
 .cost { margin-top: .8rem; }
 .budget { background: var(--soft); border-radius: .3rem; height: .7rem; margin-top: .3rem; }
@@ -68,7 +68,9 @@ def _section(place: int, outcome: Outcome) -> str:
 def _table(figures: Figures) -> str:
     noisy = set(figures.noisy_columns())
     heads = "".join(
-        f"<th>{escape(name)}</th>" + ("<th>95 % interval</th>" if name in noisy else "")
+        f'<th class="number">{escape(name)}</th><th class="number">95 % interval</th>'
+        if name in noisy
+        else f"<th>{escape(name)}</th>"
         for name in figures.columns
     )
     rows = "".join(
@@ -80,7 +82,9 @@ def _table(figures: Figures) -> str:
 def _cells(figures: Figures, place: int, noisy: set[str]) -> str:
     parts: list[str] = []
     for name, cell in zip(figures.columns, figures.rows[place], strict=True):
-        parts.append(f"<td>{escape(cell.text)}</td>")
-        if name in noisy:
-            parts.append(f'<td class="interval">{escape(cell.interval)}</td>')
+        if name not in noisy:
+            parts.append(f"<td>{escape(cell.text)}</td>")
+            continue
+        parts.append(f'<td class="number">{escape(cell.text)}</td>')
+        parts.append(f'<td class="number interval">{escape(cell.interval)}</td>')
     return "".join(parts)

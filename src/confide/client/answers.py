@@ -13,6 +13,7 @@ from confide.release.display import (
     draw_chart,
     import_frames,
     write_arrow,
+    write_footer,
     write_table,
     write_text,
 )
@@ -114,7 +115,8 @@ class RemoteAnswer:
         return self.interval_rows(self._level)
 
     def _footer(self) -> str:
-        return f"{100 * self._level:.12g} % intervals in brackets; cost {self.cost}"
+        is_noisy = len(self._keys()) < len(self.columns)
+        return write_footer(is_noisy=is_noisy, cost=self.cost, level=self._level)
 
     def _keys(self) -> list[str]:
         noisy = {name.removesuffix("_low") for row in self._ends[:1] for name in row}

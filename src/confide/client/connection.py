@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from urllib.parse import quote, urlsplit
 
 from confide.client.answers import RemoteAnswer, read_cost
@@ -24,6 +24,7 @@ from confide.errors import (
 )
 from confide.exact import Number
 from confide.query import Names, TableQuery, canonical
+from confide.query.wants import Paid, Wanted, show_wants
 from confide.sessions import Score, pair_candidates
 
 __all__ = ["Connection", "connect"]
@@ -61,6 +62,7 @@ def connect(
     return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
 
 
+@show_wants
 class Connection(RemoteEstimators):
     """Asks a curator that is somewhere else; every method means what the curator's own means."""
 
@@ -69,7 +71,7 @@ class Connection(RemoteEstimators):
         self._known: Names | None = None
 
     def sql(
-        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Number
+        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[Wanted]
     ) -> RemoteAnswer:
         """Return the answer to a question in SQL; wants are those of `Curator.sql`.
 
@@ -83,7 +85,7 @@ class Connection(RemoteEstimators):
         }
         return RemoteAnswer.of(self.send("POST", "/v1/query", asked), self._intervals)
 
-    def preview(self, query: str | TableQuery, **want: Number) -> Preview:
+    def preview(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing."""
         found = self.send("POST", "/v1/preview", {"sql": self._text(query), **write_want(want)})
         return Preview(
@@ -92,6 +94,7 @@ class Connection(RemoteEstimators):
             tuple(found["mechanisms"]),
             regret=found["regret"],
             reused=found["reused"],
+            confidence=found["confidence"],
         )
 
     def table(self, name: str) -> TableQuery:
@@ -99,7 +102,12 @@ class Connection(RemoteEstimators):
         return TableQuery(self._names().table(name).name, self)
 
     def ask(
-        self, query: TableQuery, *, fresh: bool = False, key: str | None = None, **want: Number
+        self,
+        query: TableQuery,
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        **want: Unpack[Wanted],
     ) -> RemoteAnswer:
         """Return the answer to a question made in Python."""
         return self.sql(self._text(query), fresh=fresh, key=key, **want)
@@ -111,7 +119,7 @@ class Connection(RemoteEstimators):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> RemoteChoice:
         """Return the candidate with about the greatest score, and no number."""
         pairs = pair_candidates(candidates, score)
@@ -127,7 +135,7 @@ class Connection(RemoteEstimators):
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> tuple[RemoteAnswer, ...]:
         """Return the answers to a set of questions, planned together and charged once."""
         texts = [self._text(query) for query in queries]
@@ -154,7 +162,7 @@ class Connection(RemoteEstimators):
         sensitivity: Number | None = None,
         signed: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> RemoteWatch:
         """Return a session that tells of each question whether its answer passes a threshold.
 

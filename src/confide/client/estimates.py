@@ -5,11 +5,12 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Unpack, cast
 
 from confide.client.answers import RemoteReceipt, read_cost
-from confide.client.wants import write_want
+from confide.client.wants import Sent, write_want
 from confide.exact import Number, probability
+from confide.query.wants import show_wants
 from confide.release import Cost
 from confide.release.display import NUMBERS, import_frames
 
@@ -112,6 +113,7 @@ class RemoteEstimate:
                 return list(numbers)
 
 
+@show_wants
 class RemoteEstimators(ABC):
     """The estimates of a curator that is somewhere else; wants are ``epsilon=`` or ``share=``.
 
@@ -123,19 +125,19 @@ class RemoteEstimators(ABC):
         """Return what the server answers to a request."""
 
     def mean(
-        self, table: str, column: str, *, bounds: Ends | str | None = None, **want: Any
+        self, table: str, column: str, *, bounds: Ends | str | None = None, **want: Unpack[Sent]
     ) -> RemoteEstimate:
         """Return the mean of a column, with an interval for the population's."""
         return self._estimate("mean", want, table=table, column=column, bounds=_ends(bounds))
 
     def variance(
-        self, table: str, column: str, *, bounds: Ends | str | None = None, **want: Any
+        self, table: str, column: str, *, bounds: Ends | str | None = None, **want: Unpack[Sent]
     ) -> RemoteEstimate:
         """Return the variance of a column, with an interval."""
         return self._estimate("variance", want, table=table, column=column, bounds=_ends(bounds))
 
     def covariance(
-        self, table: str, columns: Sequence[str], *, bounds: str | None = None, **want: Any
+        self, table: str, columns: Sequence[str], *, bounds: str | None = None, **want: Unpack[Sent]
     ) -> RemoteEstimate:
         """Return variances and covariances of columns, by name."""
         return self._estimate("covariance", want, table=table, columns=[*columns], bounds=bounds)
@@ -147,7 +149,7 @@ class RemoteEstimators(ABC):
         levels: Number | Sequence[Number],
         *,
         within: Ends | None = None,
-        **want: Any,
+        **want: Unpack[Sent],
     ) -> RemoteEstimate:
         """Return quantiles of a column; ``value`` is a list."""
         several = (
@@ -163,7 +165,7 @@ class RemoteEstimators(ABC):
         *,
         bins: int | None = None,
         within: Ends | None = None,
-        **want: Any,
+        **want: Unpack[Sent],
     ) -> RemoteEstimate:
         """Return a histogram density: ``value`` is its height in each bin, between ``edges``."""
         named = {"bins": bins, "within": _ends(within)}
@@ -176,7 +178,7 @@ class RemoteEstimators(ABC):
         *,
         family: str,
         within: Ends | None = None,
-        **want: Any,
+        **want: Unpack[Sent],
     ) -> RemoteEstimate:
         """Return the likeliest law of a family."""
         columns = [column] if isinstance(column, str) else [*column]
@@ -184,34 +186,45 @@ class RemoteEstimators(ABC):
         return self._estimate("exponential_family", want, table=table, columns=columns, **named)
 
     def fit(
-        self, table: str, formula: str, *, family: str = "linear", ridge: Number = 0, **want: Any
+        self,
+        table: str,
+        formula: str,
+        *,
+        family: str = "linear",
+        ridge: Number = 0,
+        **want: Unpack[Sent],
     ) -> RemoteEstimate:
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``."""
         named = {"formula": formula, "family": family, "ridge": float(ridge)}
         return self._estimate("fit", want, table=table, **named)
 
-    def compare_means(self, table: str, column: str, *, by: str, **want: Any) -> RemoteEstimate:
+    def compare_means(
+        self, table: str, column: str, *, by: str, **want: Unpack[Sent]
+    ) -> RemoteEstimate:
         """Return the difference of a column's means in two groups, with a p-value."""
         return self._estimate("compare_means", want, table=table, column=column, by=by)
 
     def compare_proportions(
-        self, table: str, column: str, *, by: str, **want: Any
+        self, table: str, column: str, *, by: str, **want: Unpack[Sent]
     ) -> RemoteEstimate:
         """Return the difference of the parts in which a column is true, with a p-value."""
         return self._estimate("compare_proportions", want, table=table, column=column, by=by)
 
-    def independence(self, table: str, first: str, second: str, **want: Any) -> RemoteEstimate:
+    def independence(
+        self, table: str, first: str, second: str, **want: Unpack[Sent]
+    ) -> RemoteEstimate:
         """Return a test of whether two columns have to do with each other."""
         return self._estimate("independence", want, table=table, columns=[first, second])
 
     def sample_and_aggregate(
-        self, table: str, estimator: str, *, blocks: int | None = None, **want: Any
+        self, table: str, estimator: str, *, blocks: int | None = None, **want: Unpack[Sent]
     ) -> RemoteEstimate:
         """Return what an estimator gives that the owner registered under this name."""
         named = {"estimator": estimator, "blocks": blocks}
         return self._estimate("sample_and_aggregate", want, table=table, **named)
 
-    def _estimate(self, statistic: str, want: dict[str, Any], **said: Any) -> RemoteEstimate:
+    def _estimate(self, statistic: str, sent: Sent, **said: Any) -> RemoteEstimate:
+        want = cast("dict[str, Any]", sent)
         call = {"fresh": want.pop("fresh", False), "key": want.pop("key", None)}
         call["key"] = call["key"] or secrets.token_hex(16)
         body = {"statistic": statistic, **said, **call, **write_want(want)}

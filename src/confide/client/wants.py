@@ -4,11 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from confide.exact import Number, probability
+from confide.query.wants import Paid
 
-__all__ = ["write_want"]
+__all__ = ["Sent", "write_want"]
 
 
-def write_want(given: Mapping[str, Number]) -> dict[str, Any]:
+class Sent(Paid, total=False):
+    """What an estimate may cost, at which level its intervals come back, and how it is asked."""
+
+    confidence: Number
+    fresh: bool
+    key: str | None
+
+
+def write_want(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the wants as JSON can hold them; a fraction stays exact as text.
 
     >>> from fractions import Fraction

@@ -61,13 +61,17 @@ LINES: Final[dict[Kind | None, str]] = {
 WORDED: Final = '  # or { type = "category", values = ["No", "Yes"] }'
 """What a flag may be as well that was written as words."""
 WORDS: Final = (
-    "person|patient|user|customer|client|member|subject|respondent|participant|student|employee"
+    "person|patient|user|customer|client|member|subject|respondent|participant|student|employee|"
+    "rider|driver|passenger|worker|voter|player|applicant|borrower|pupil|resident|citizen|donor"
 )
 UNITS: Final = (
-    re.compile(rf"(?:{WORDS})(?:_?(?:id|no|number|key))?", re.IGNORECASE),
+    re.compile(rf"(?:{WORDS})_?(?:id|no|number|key)", re.IGNORECASE),
+    re.compile(rf"(?:{WORDS})", re.IGNORECASE),
     re.compile(r"(?:id|uid|pid|unit)", re.IGNORECASE),
 )
 """Names of columns that tell whom a row is about, the surest first."""
+VALUES: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE})
+"""What is no name of anybody: many people share a flag, and a measured number names nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +105,20 @@ def name_table(stem: str, taken: Sequence[str]) -> str:
     return next(place for place in places if place.lower() not in used)
 
 
-def guess_unit(names: Sequence[str]) -> str | None:
-    """Return the column that seems to tell whom a row is about, by its name alone.
+def guess_unit(columns: Mapping[str, Kind | None]) -> str | None:
+    """Return the column that seems to tell whom a row is about, by its name and type alone.
 
-    >>> guess_unit(["age", "id", "patient_id"]), guess_unit(["age", "visit_id"])
-    ('patient_id', None)
+    >>> guess_unit({"member": Kind.BOOL, "Rider_ID": Kind.TEXT, "id": Kind.INT})
+    'Rider_ID'
+    >>> guess_unit({"age": Kind.INT, "visit_id": Kind.INT})
     """
+    names = [name for name, kind in columns.items() if kind not in VALUES]
     found = (name for words in UNITS for name in names if words.fullmatch(name))
     return next(found, None)
 
 
 def _draft_table(table: DraftTable) -> str:
-    unit = guess_unit(list(table.columns))
+    unit = guess_unit(table.columns)
     whom = NAMED if unit is None else SOUGHT
     shown = _quote(unit or "COLUMN").ljust(19)
     line = KEPT if unit is None else LEFT_OUT

@@ -18,15 +18,22 @@ from typing import Any, Final
 import duckdb
 
 from confide.declare.draft import name_table
-from confide.engines.shapes import READERS, Shape, find_shape, is_row
+from confide.engines.shapes import (
+    MISSING,
+    READERS,
+    ROWS,
+    Shape,
+    find_delimiter,
+    find_shape,
+    see_titles,
+)
 from confide.errors import BadDeclaration
 
 __all__ = ["Converted", "Copy", "convert_csv", "plain_names"]
 
-ROWS: Final = 1_000
-DELIMITERS: Final = ",;\t|"
 MARKS: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-HELD: Final = "TRIM(\"{}\") <> ''"
+HELD: Final = f'LOWER(TRIM("{{}}")) NOT IN {("", *MISSING)}'
+"""Whether a cell holds something, as SQL; among texts, what stands for nothing is a text."""
 SPELLED: Final = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "€": "eur"}
 )
@@ -36,7 +43,8 @@ SPELLED: Final = str.maketrans(
 class Converted:
     """One column of a copy: its title in the file, its name in the copy, and how it is read.
 
-    ``unread`` counts the cells that hold something else; they are NULL in the copy.
+    ``unread`` counts the cells that hold something else; they are NULL in the copy. So is what
+    stands for an empty cell, such as NA, among numbers, dates and flags; it is not counted.
     """
 
     title: str
@@ -61,14 +69,7 @@ def convert_csv(path: Path, target: Path) -> Copy:
     _check_target(target)
     with _reading(path) as rows:
         titles = next(rows, [])
-        if not any(title.strip() for title in titles):
-            raise BadDeclaration(
-                f"{path.name!r} has no first line with the names of its columns; add one"
-            )
-        if is_row(titles):
-            raise BadDeclaration(
-                f"the first line of {path.name!r} looks like a row; add a line of names above it"
-            )
+        see_titles(path.name, titles)
         sheet = _Sheet(len(titles))
         sample = list(sheet.fit(islice(rows, ROWS)))
         shapes = [find_shape([row[place] for row in sample]) for place in range(len(titles))]
@@ -125,7 +126,7 @@ def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
     """Lend the rows of a file, its first line included, whatever separates and encodes them."""
     try:
         with path.open(encoding=_find_encoding(path), newline="") as file:
-            delimiter = max(DELIMITERS, key=file.readline().count)
+            delimiter = find_delimiter(file.readline())
             file.seek(0)
             yield (row for row in csv.reader(file, delimiter=delimiter) if row)
     except OSError as error:

@@ -14,7 +14,7 @@ from confide.engines.duckdb_patience import TIMEOUT, WATCHER, read_timeout
 from confide.engines.duckdb_spelling import write_duckdb
 from confide.engines.engine import Columns, Rows, SqlEngine
 from confide.engines.expressions import Sql, call, cast, try_cast
-from confide.engines.fits import see_fit
+from confide.engines.fits import say_several_texts, see_fit
 from confide.engines.fragments import column, one_zero, without_nan
 from confide.engines.memory import Memory
 from confide.engines.public import TableFacts, kinds_of, plain_type, types_of
@@ -28,8 +28,9 @@ from confide.engines.views import (
 )
 from confide.errors import BadDeclaration
 
-__all__ = ["CSV_RULES", "DuckDB", "csv_options"]
+__all__ = ["CSV_RULES", "DuckDB", "connect", "csv_options", "see_file", "see_frame", "see_unit"]
 
+FILES: Final = (".parquet", ".csv")
 CSV_RULES: Final = (
     "a CSV file must have a line of names, commas between columns and points in numbers: write it "
     "so, or as Parquet"
@@ -93,10 +94,9 @@ class DuckDB(SqlEngine):
         self._salt = salt
         self._seconds = read_timeout()
         self._lock = threading.Lock()
-        self._connection = duckdb.connect(":memory:")
+        self._connection = connect()
         # Long statements take a millisecond or two to parse, so those that come again are kept.
         self._parse = lru_cache(MOST_PARSED)(self._connection.extract_statements)
-        self._connection.execute("SET TimeZone = 'UTC'")  # a moment's day must not depend on where
         for setting, value in FASTER.items():
             self._connection.execute(f"SET {setting} = {value}")
         self._memory = Memory(self._connection)
@@ -149,8 +149,11 @@ class DuckDB(SqlEngine):
         source = table.source
         try:
             if not isinstance(source, str | Path):
+                see_frame(table.name, source)
                 self._connection.register(raw_name(table.name), _cell_by_cell(source))
                 return
+            if Path(source).suffix.lower() in FILES:
+                see_file(source, "the folder of confide.toml or, in Python, from where it runs")
             file = sql.Literal.string(str(Path(source).resolve()))
             match Path(source).suffix.lower():
                 case ".parquet":
@@ -176,17 +179,12 @@ class DuckDB(SqlEngine):
         # all whom nobody identified. Types with equal values of different texts are refused: one
         # unit must not become several.
         """
-        types = {
-            table.name: types_of(self._connection, raw_name(table.name), [table.unit])[table.unit]
-            for table in catalog.private.values()
-            if isinstance(table.unit, str)
-        }
-        for name, found in types.items():
-            if plain_type(found) not in UNITS:
-                raise BadDeclaration(
-                    f"unit of table {name!r} is of type {found}, which may write one value in "
-                    "several ways; name a column of whole numbers or of texts"
-                )
+        types: dict[str, str] = {}
+        for table in catalog.private.values():
+            if isinstance(table.unit, str):
+                found = types_of(self._connection, raw_name(table.name), [table.unit])
+                types[table.name] = found[table.unit]
+                see_unit(table.name, table.unit, found[table.unit])
         wanted = "BIGINT" if set(types.values()) <= WHOLE else "VARCHAR"
         self._unit_kind = Kind.INT if wanted == "BIGINT" else Kind.TEXT
         return {
@@ -247,6 +245,42 @@ class DuckDB(SqlEngine):
         # Privacy: of the settings the limit of memory alone may change, which changes no answer.
         self._connection.execute("SET allowed_configs = ['memory_limit']")
         self._connection.execute("SET lock_configuration = true")
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Return a new connection, in which the day of a moment is that in UTC, wherever it runs."""
+    connection = duckdb.connect(":memory:")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def see_file(source: str | Path, seen_from: str) -> None:
+    """Refuse a file that is not there; a pattern may stand for several."""
+    path = Path(source)
+    if set("*?[") & set(str(source)) or path.exists():
+        return
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    raise BadDeclaration(f"there is no file {shown}; write its path as seen from {seen_from}")
+
+
+def see_frame(name: str, source: Any) -> None:
+    """Refuse rows in lists and dictionaries, which are no frame yet."""
+    if source is None or isinstance(source, list | dict | tuple | set | int | float | bytes):
+        raise BadDeclaration(
+            f"source of {name!r} is of type {type(source).__name__}; give the path of a .parquet "
+            "or .csv file, or a frame of pandas, polars or pyarrow: pandas.DataFrame(rows) makes "
+            "one of lists and dictionaries"
+        )
+
+
+def see_unit(table: str, unit: str, stored: str) -> None:
+    """See that equal values of a unit's type have one text.
+
+    Raises:
+        BadDeclaration: one unit could become several.
+    """
+    if plain_type(stored) not in UNITS:
+        raise say_several_texts(table, unit, stored)
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:

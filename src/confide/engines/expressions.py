@@ -34,6 +34,10 @@ __all__ = [
 
 SAFE_INT: Final = 2**53
 PLACES: Final = frozenset({Function.ROUND, Function.SUBSTR})
+OVERFLOWING: Final = frozenset(
+    {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.NEGATE, Function.ABS}
+)
+"""Operations on whole numbers whose results may have more than 64 bits."""
 LONGEST: Final = 2**31 - 1
 TYPES: Final = {
     Kind.INT: "BIGINT",
@@ -145,21 +149,24 @@ class Emitter:
                 count = 1 if function is F.ROUND else len(parts)
                 parts[:count] = [_as_double(part) for part in parts[:count]]
             result: Sql = sql.Paren(this=ARITHMETIC[function](*parts))
-            result = (
-                typed(result, Kind.FLOAT) if as_doubles and function is not F.MODULO else result
-            )
+            if as_doubles and function is not F.MODULO:
+                result = typed(result, Kind.FLOAT)
+                if whole.kind is Kind.INT:
+                    # Privacy: a whole number is one of 64 bits everywhere, or NULL. A double in its
+                    # place would equal several in a join, and a cast of it could fail on some rows.
+                    return try_cast(result, "BIGINT")
+            elif function in OVERFLOWING:
+                result = typed(result, Kind.INT)  # for an engine that may change the order
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
 
 
 def _whole(value: int) -> Sql:
-    """Return a whole literal, of 64 bits or else a double.
+    """Return a whole literal of 64 bits; front ends make others reals, here they are NULL.
 
     # Privacy: engines give short literals 32 bits, and sums of these may fail on some rows only.
     """
-    if -(2**63) <= value < 2**63:
-        return cast(number(value), "BIGINT")
-    return number(float(value))
+    return cast(number(value) if -(2**63) <= value < 2**63 else sql.Null(), "BIGINT")
 
 
 def _place(argument: Expression) -> Sql:

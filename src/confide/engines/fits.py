@@ -11,7 +11,7 @@ from typing import Final
 from confide.declare import Column, Kind
 from confide.errors import BadDeclaration
 
-__all__ = ["see_fit"]
+__all__ = ["say_several_texts", "see_fit"]
 
 NUMBERS: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
 READABLE: Final[Mapping[Kind | None, tuple[Kind, ...]]] = MappingProxyType(
@@ -43,4 +43,15 @@ def see_fit(table: str, name: str, declared: Column, said: str, stored: Kind | N
     raise BadDeclaration(
         f"column {name!r} of table {table!r} is stored as {said}, of which no value can be read as "
         f"{declared.kind}; declare {', '.join(listed)} or text, or cast it where it is stored"
+    )
+
+
+def say_several_texts(table: str, unit: str, said: str) -> BadDeclaration:
+    """Return what the owner is told of a unit's type that has several texts for one value.
+
+    # Privacy: units are compared as texts, so one of them would become several.
+    """
+    return BadDeclaration(
+        f"unit {unit!r} of table {table!r} is of type {said}, which may write one value in several "
+        "ways; name a column of whole numbers or of texts"
     )

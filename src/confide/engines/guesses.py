@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from confide.declare import Kind
-from confide.engines.shapes import Shape, find_shape, is_row
+from confide.engines.shapes import ROWS, Shape, find_delimiter, find_shape, see_titles
 from confide.errors import BadDeclaration
 
 __all__ = ["KINDS", "guess_shapes", "say_conversion"]
 
-ROWS: Final = 1_000
-DELIMITERS: Final = ",;\t|"
 KINDS: Final[dict[Shape, Kind | None]] = {
     Shape.BOOL: Kind.BOOL,
     Shape.INT: Kind.INT,
@@ -54,15 +52,7 @@ def guess_shapes(path: Path) -> dict[str, Shape]:
             f"{path.name!r} is no CSV file that can be read line by line; write it anew, or name a "
             "Parquet file"
         ) from None
-    if not names:
-        raise BadDeclaration(
-            f"{path.name!r} has no first line with the names of its columns; add one, or name a "
-            "Parquet file"
-        )
-    if is_row(names):
-        raise BadDeclaration(
-            f"the first line of {path.name!r} looks like a row; add a line of names above it"
-        )
+    see_titles(path.name, names)
     lower = [name.lower() for name in names]
     twice = next((name for name in names if lower.count(name.lower()) > 1), None)
     if twice is not None:
@@ -78,7 +68,7 @@ def guess_shapes(path: Path) -> dict[str, Shape]:
 
 def _check_delimiter(line: str, path: Path) -> None:
     """Refuse a file that another character separates."""
-    delimiter = max(DELIMITERS, key=line.count)
+    delimiter = find_delimiter(line)
     if delimiter != ",":
         raise BadDeclaration(
             f"{path.name!r} seems to be separated by {delimiter!r}; confide reads commas only, so "

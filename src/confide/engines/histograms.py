@@ -17,7 +17,7 @@ from confide.engines.expressions import Emitter, Sql, call, case, cast, number, 
 from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
 from confide.engines.keys import find_stored, kinds_of_keys, small_keys, write_key
 from confide.engines.parts import clipped_part, whole_part
-from confide.engines.sealed import Counts, Pair
+from confide.engines.sealed import Counts, Integers, Pair
 from confide.engines.sources import SourceWriter, leftmost
 from confide.engines.views import as_listed, as_narrow, as_stored
 from confide.plan import BentCells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
@@ -164,10 +164,12 @@ def read_counts(found: Mapping[str, Any], keys: int) -> Counts:
     """Return the cells of each group, in order, with the rows in each, from columns by name."""
     names = [_keys(found[f"k{place}"].tolist()) for place in range(keys)]
     groups = list(zip(*names, strict=True)) if keys else [()]
-    lists: dict[tuple[Value, ...], list[Any]] = {}
-    for group, packed in zip(groups, found[PACKED].tolist(), strict=True):
-        lists.setdefault(group, []).append(NOTHING if packed is None else packed)
-    return {group: _unpack(np.concatenate(parts)) for group, parts in lists.items()}
+    lists = [NOTHING if packed is None else packed for packed in found[PACKED].tolist()]
+    places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+    sizes = np.array([len(one) for one in lists], dtype=np.int64)
+    owners = np.repeat(np.array([places[group] for group in groups], dtype=np.int64), sizes)
+    pairs = _unpack(owners, np.concatenate([NOTHING, *lists]), len(places))
+    return dict(zip(places, pairs, strict=True))
 
 
 def _keys(values: list[Any]) -> list[Value]:
@@ -175,14 +177,14 @@ def _keys(values: list[Any]) -> list[Value]:
     return [value.date() if isinstance(value, datetime) else value for value in values]
 
 
-def _unpack(packed: Any) -> Pair:
-    """Return the cells in order, each once, with the rows in it."""
+def _unpack(owners: Integers, packed: Any, count: int) -> list[Pair]:
+    """Return for each of so many groups its cells in order, each once, with the rows in it."""
     numbers = packed.astype(np.int64)
-    cells, rows = numbers % MOST_VALUES, numbers // MOST_VALUES
+    cells, rows = owners * MOST_VALUES + numbers % MOST_VALUES, numbers // MOST_VALUES
     order = np.argsort(cells)
     cells, rows = cells[order], rows[order]
-    is_first = np.ones(len(cells), dtype=np.bool_)
-    is_first[1:] = cells[1:] != cells[:-1]
-    if is_first.all():
-        return cells, rows
-    return cells[is_first], np.add.reduceat(rows, np.flatnonzero(is_first))
+    first = np.flatnonzero(np.diff(cells, prepend=-1))
+    cells, rows = cells[first], np.add.reduceat(rows, first)
+    starts = np.searchsorted(cells, np.arange(count) * MOST_VALUES)
+    parts = (np.split(column, starts)[1:] for column in (cells % MOST_VALUES, rows))
+    return list(zip(*parts, strict=True))

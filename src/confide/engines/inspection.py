@@ -29,7 +29,16 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb import CSV_RULES, FITTING, UNITS, WHOLE, csv_options
+from confide.engines.duckdb import (
+    CSV_RULES,
+    FITTING,
+    WHOLE,
+    connect,
+    csv_options,
+    see_file,
+    see_frame,
+    see_unit,
+)
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
 from confide.engines.fits import see_fit
 from confide.engines.fragments import column, is_known, label, table, without_nan
@@ -80,7 +89,7 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
         return _inspect_elsewhere(declared)
     with _connect() as connection:
         try:
-            _check_presence(declared.source)
+            _see_source(declared)
             stored = _open(connection, declared.name, declared.source)
             if isinstance(declared, PublicTable):
                 return []
@@ -96,14 +105,14 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
 
 @contextmanager
 def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Lend a connection.
+    """Lend a connection that reads moments as questions do.
 
     # Privacy: rows for which there is no memory go into a folder that only this process's user can
     # read, and not beside the declaration; it is removed in the end.
     """
     folder = make_folder()
     try:
-        with duckdb.connect(":memory:") as connection:
+        with connect() as connection:
             connection.execute("SET temp_directory = $folder", {"folder": folder})
             yield connection
     finally:
@@ -121,15 +130,14 @@ def _inspect_elsewhere(declared: Table | PublicTable) -> list[Finding]:
     return []
 
 
-def _check_presence(source: Any) -> None:
-    """Refuse a file that is not there; a pattern may stand for several."""
-    if not isinstance(source, str | Path) or set("*?[") & set(str(source)):
-        return
-    path = Path(source)
-    if not path.exists():
-        near = path.is_relative_to(Path.cwd())
-        shown = path.relative_to(Path.cwd()) if near else path
-        raise BadDeclaration(f"there is no file {shown}; write its path as seen from confide.toml")
+def _see_source(declared: Table | PublicTable) -> None:
+    """Refuse a file of another type or that is not there, and what is neither file nor frame."""
+    source = declared.source
+    if isinstance(source, str | Path):
+        _reader(declared.name, Path(source))
+        see_file(source, "confide.toml")
+    else:
+        see_frame(declared.name, source)
 
 
 def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
@@ -191,12 +199,10 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Fin
             yield Finding(declared.name, name, message, is_problem=True)
     types = {name: found.type for name, found in names.items() if found.type}
     for name in units:
-        if plain_type(stored := types.get(name.lower(), "VARCHAR")) not in UNITS:
-            message = (
-                f"a unit of type {stored} may write one value in several ways; name a column of "
-                "whole numbers or of texts"
-            )
-            yield Finding(declared.name, name, message, is_problem=True)
+        try:
+            see_unit(declared.name, name, types.get(name.lower(), "VARCHAR"))
+        except BadDeclaration as problem:
+            yield Finding(declared.name, name, str(problem), is_problem=True)
     for name, kind in declared.columns.items():
         if name.lower() in types:
             yield from _check_type(declared.name, name, kind, types[name.lower()])

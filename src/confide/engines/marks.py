@@ -14,7 +14,7 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.expressions import Sql, call, cast, literal, number, typed
+from confide.engines.expressions import Sql, call, cast, literal, number, try_cast, typed
 from confide.engines.fragments import UNIT, clamped, column, label, nested, select
 
 __all__ = [
@@ -161,6 +161,10 @@ def _secrets(salt: str, count: int) -> list[int]:
     return [int.from_bytes(some) % (2 ** (BITS - 1) // count) * 2 | 1 for some in drawn]
 
 
+def _try_whole(value: Sql) -> Sql:
+    return try_cast(typed(sql.Paren(this=value), Kind.FLOAT), "BIGINT")
+
+
 def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
     """Return whole numbers from 0 to 2^31 - 1 that stand for a value; that of NULL is NULL."""
     match kind:
@@ -173,9 +177,10 @@ def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
             days = sql.Paren(this=value - literal(date(1970, 1, 1)))
             found = [_and(cast(days, "BIGINT"), number(MASK))]
         case Kind.FLOAT:
-            whole = cast(clamped(value, -WIDEST, WIDEST), "BIGINT")
+            # Privacy: a double that is infinite or NaN in spite of its range fails no cast.
+            whole = _try_whole(clamped(value, -WIDEST, WIDEST))
             size = sql.Paren(this=number(1.0) + call("ABS", value.copy()))
-            part = cast(value.copy() / size * number(float(2 ** (BITS - 1))), "BIGINT")
+            part = _try_whole(value.copy() / size * number(float(2 ** (BITS - 1))))
             found = [_fold(whole), _and(part, number(MASK))]
         case _:
             found = [_text_digit(value if kind is Kind.TEXT else cast(value, "VARCHAR"))]

@@ -3,7 +3,7 @@
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -20,8 +20,9 @@ from confide.engines.postgres_sessions import (
     GRACE,
     check_server,
     connect,
-    cut_off,
     fix_settings,
+    look_around,
+    watched,
 )
 from confide.engines.postgres_spelling import POSTGRESQL
 from confide.engines.postgres_types import Relation, Stored, find_relation, shape, shape_unit
@@ -112,7 +113,7 @@ class PostgreSQL(SqlEngine):
         self._ending: weakref.finalize[Any, PostgreSQL] | None = None
         self._read_columns: dict[str, tuple[Relation, tuple[Stored, ...]]] = {}
         try:
-            with connect(self._address) as connection:
+            with look_around(self._address) as connection:
                 check_server(connection)
                 found = {
                     name: find_relation(connection, name, source.table)
@@ -186,16 +187,8 @@ class PostgreSQL(SqlEngine):
         with self._watched(self._open):
             return self._open.execute(statement.encode(), values or None)
 
-    @contextmanager
-    def _watched(self, connection: "psycopg.Connection[Any]") -> Iterator[None]:
-        """Give up a connection whose server does not even end what takes too long."""
-        timer = threading.Timer(self._patience, cut_off, (connection,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+    def _watched(self, connection: "psycopg.Connection[Any]") -> AbstractContextManager[None]:
+        return watched(connection, self._patience)
 
     @contextmanager
     def _session(self) -> Iterator[None]:
@@ -304,7 +297,7 @@ def read_columns(source: str) -> dict[str, Kind | None]:
     """
     found = Source.of("visits", source)
     try:
-        with connect(found.address) as connection:
+        with look_around(found.address) as connection:
             relation = find_relation(connection, found.table, found.table)
     except psycopg.Error as error:
         raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error

@@ -1,16 +1,17 @@
 """Connections to PostgreSQL: what a session must be like, and how it ends."""
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from socket import SHUT_RDWR, socket
+from threading import Timer
 from typing import Any, Final
 
 import psycopg
 
 from confide.errors import BadDeclaration
 
-__all__ = ["GRACE", "check_server", "connect", "cut_off", "fix_settings"]
+__all__ = ["GRACE", "check_server", "connect", "fix_settings", "look_around", "watched"]
 
 OLDEST: Final = 170_000
 PATIENCE: Final = "10min"
@@ -64,12 +65,32 @@ def fix_settings(connection: "psycopg.Connection[Any]") -> float:
     """Set what a session must not leave to others, and return the seconds of its time limit."""
     for name, value in SETTINGS.items():
         connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
-    limit = _read_limit(connection)
-    if not limit:
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (PATIENCE,))
-        limit = _read_limit(connection)
+    limit = _limit_time(connection)
     connection.commit()
     return limit
+
+
+@contextmanager
+def look_around(address: str) -> Iterator["psycopg.Connection[Any]"]:
+    """Lend a connection for what is looked at when tables are opened, and limit its time.
+
+    Names are found as the role finds them, so its other settings stay.
+    """
+    with closing(connect(address)) as connection:
+        with watched(connection, GRACE):
+            limit = _limit_time(connection)
+        with watched(connection, GRACE + limit):
+            yield connection
+
+
+def _limit_time(connection: "psycopg.Connection[Any]") -> float:
+    """Return the seconds that a statement may take, once there is such a limit."""
+    limit = _read_limit(connection)
+    if limit:
+        return limit
+    setting = "SELECT pg_catalog.set_config('statement_timeout', %s, false)"
+    connection.execute(setting, (PATIENCE,))
+    return _read_limit(connection)
 
 
 def _read_limit(connection: "psycopg.Connection[Any]") -> float:
@@ -78,7 +99,19 @@ def _read_limit(connection: "psycopg.Connection[Any]") -> float:
     return float(found[0]) / 1000 if found is not None else 0.0
 
 
-def cut_off(connection: "psycopg.Connection[Any]") -> None:
+@contextmanager
+def watched(connection: "psycopg.Connection[Any]", seconds: float) -> Iterator[None]:
+    """Give up a connection whose server does not even end what takes too long."""
+    timer = Timer(seconds, _cut_off, (connection,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _cut_off(connection: "psycopg.Connection[Any]") -> None:
     """End a connection from this side; whoever waits for the server then finds it closed."""
     with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(SHUT_RDWR)

@@ -10,6 +10,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Column, Date, Int, Kind
 from confide.engines.expressions import Sql, call, cast, number
+from confide.engines.fits import say_several_texts
 from confide.engines.fragments import column
 from confide.engines.guards import LARGEST
 from confide.engines.postgres_texts import as_text, bytewise, cast_numeric
@@ -160,10 +161,7 @@ def shape_unit(stored: Stored, table: str) -> tuple[Sql, Kind]:
         known = sql.Nullif(this=value, expression=_numeric("NaN"))
         return _text(call("TRIM_SCALE", known)), Kind.TEXT
     if stored.kind is None:
-        raise BadDeclaration(
-            f"unit {stored.name!r} of {table!r} is of type {stored.type}, which may write one "
-            "value in several ways; name a column of whole numbers or of texts"
-        )
+        raise say_several_texts(table, stored.name, stored.type)
     return _text(value), Kind.TEXT
 
 

@@ -120,7 +120,9 @@ class TableFacts:
         if kind is Kind.BOOL:
             return Range(0, 1)
         low, high = self._end(sql.Min, name, text), self._end(sql.Max, name, text)
-        return Range(low, high) if low is not None and high is not None else Range(0, 0)
+        if low is None or high is None:
+            return Range(1, 1) if kind is Kind.DATE else Range(0, 0)  # the first day there is
+        return Range(low, high)
 
     def _values(self, name: str, text: str) -> tuple[str, ...] | None:
         chosen = sql.select(column(text)).distinct().from_(table(name)).limit(MOST_VALUES + 1)

@@ -5,8 +5,13 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["READERS", "Shape", "find_shape", "is_row"]
+from confide.errors import BadDeclaration
 
+__all__ = ["MISSING", "READERS", "ROWS", "Shape", "find_delimiter", "find_shape", "see_titles"]
+
+ROWS: Final = 1_000
+"""So many first rows are looked at."""
+DELIMITERS: Final = ",;\t|"
 NEARLY_ALL: Final = 0.95
 ODD_FLAGS: Final = 1
 """Cells of a column of flags that may read otherwise; two such are words of a third meaning."""
@@ -41,6 +46,8 @@ PATTERNS: Final = (
     (Shape.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
     (Shape.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
 )
+MISSING: Final = ("na", "n/a", "#n/a", "nan", "null", "none")
+"""What programs write into a cell that is empty, in capitals or not."""
 READ: Final = tuple((shape, re.compile(pattern, re.IGNORECASE)) for shape, pattern in PATTERNS)
 
 
@@ -49,8 +56,10 @@ def find_shape(cells: Sequence[str]) -> Shape:
 
     >>> find_shape(["1,50", "2", ""]), find_shape(["01067"]), find_shape(["13/1/2024", "2/2/2024"])
     (<Shape.COMMA: ...>, <Shape.TEXT: 'text'>, <Shape.DAY_FIRST: ...>)
+    >>> find_shape(["NA", "3", "N/A", "nan"]), find_shape(["NA", "DE", "FR"])
+    (<Shape.INT: 'int'>, <Shape.TEXT: 'text'>)
     """
-    held = [cell.strip() for cell in cells if cell.strip()]
+    held = [cell.strip() for cell in cells if not _is_missing(cell)]
     if not held:
         return Shape.EMPTY
     for shape, pattern in READ:
@@ -60,23 +69,55 @@ def find_shape(cells: Sequence[str]) -> Shape:
     return Shape.TEXT
 
 
-def is_row(titles: Sequence[str]) -> bool:
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in ("", *MISSING)
+
+
+def find_delimiter(line: str) -> str:
+    """Return what separates the names in the first line of a file."""
+    return max(DELIMITERS, key=line.count)
+
+
+def see_titles(file: str, titles: Sequence[str]) -> None:
+    """See that the first line of a file has the names of its columns.
+
+    Raises:
+        BadDeclaration: it has none, or looks like a row.
+    """
+    if not any(title.strip() for title in titles):
+        raise BadDeclaration(f"{file!r} has no first line with the names of its columns; add one")
+    if _is_row(titles):
+        raise BadDeclaration(
+            f"the first line of {file!r} looks like a row; add a line of names above it"
+        )
+
+
+def _is_row(titles: Sequence[str]) -> bool:
     """Tell whether a first line looks like a row: all that it holds are numbers or dates.
 
-    >>> is_row(["1", "2.5", ""]), is_row(["person", "2024"]), is_row(["", ""])
+    >>> _is_row(["1", "2.5", "NA", ""]), _is_row(["person", "2024"]), _is_row(["NA", ""])
     (True, False, False)
     """
-    held = [title for title in titles if title.strip()]
-    names = (Shape.BOOL, Shape.TEXT)  # y and n are short names
-    return bool(held) and all(find_shape([title]) not in names for title in held)
+    shapes = {find_shape([title]) for title in titles} - {Shape.EMPTY}
+    names = {Shape.BOOL, Shape.TEXT}  # y and n are short names
+    return bool(shapes) and not shapes & names
 
 
 def _cast(kind: str) -> Callable[[str], str]:
     return lambda name: f'TRY_CAST(TRIM("{name}") AS {kind})'
 
 
+def _read_float(name: str) -> str:
+    return _number(f'TRIM("{name}")')
+
+
 def _read_comma(name: str) -> str:
-    return f"TRY_CAST(REPLACE(REPLACE(TRIM(\"{name}\"), '.', ''), ',', '.') AS DOUBLE)"
+    return _number(f"REPLACE(REPLACE(TRIM(\"{name}\"), '.', ''), ',', '.')")
+
+
+def _number(text: str) -> str:
+    """Return a text as a number; NaN is none."""
+    return f"NULLIF(TRY_CAST({text} AS DOUBLE), CAST('NaN' AS DOUBLE))"
 
 
 def _read_flag(name: str) -> str:
@@ -98,7 +139,7 @@ def _keep(name: str) -> str:
 READERS: Final[dict[Shape, Callable[[str], str]]] = {
     Shape.BOOL: _read_flag,
     Shape.INT: _cast("BIGINT"),
-    Shape.FLOAT: _cast("DOUBLE"),
+    Shape.FLOAT: _read_float,
     Shape.COMMA: _read_comma,
     Shape.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
     Shape.DOTTED: _read_date("%d.%m.%Y"),

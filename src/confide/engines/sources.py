@@ -1,13 +1,14 @@
 """Where rows come from: tables, joins, and one row for each unit."""
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final, assert_never
 
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Kind
 from confide.engines.cuts import cut_rows
-from confide.engines.expressions import Emitter, Sql, case, cast, number, typed
+from confide.engines.expressions import Emitter, Sql, case, cast, number, try_cast, typed
 from confide.engines.fragments import (
     UNIT,
     column,
@@ -123,8 +124,10 @@ def _added(aggregate: Aggregate, emitter: Emitter) -> Sql:
 def _grid(aggregate: Aggregate, ranges: Ranges) -> ValueGrid | None:
     if aggregate.argument is None or aggregate.function not in ADDED_UP:
         return None
-    found = range_of(aggregate.argument, ranges)
-    return grid_for(found, aggregate.argument.kind, None, centred=False)
+    found, kind = range_of(aggregate.argument, ranges), aggregate.argument.kind
+    if kind is Kind.INT and found.largest <= LARGEST_INT:
+        return ValueGrid(Fraction(0), Fraction(1), int(found.low), int(found.high))
+    return grid_for(found, kind, None, centred=False)
 
 
 def _summed(aggregate: Aggregate, place: int, columns: UnitColumns) -> Sql:
@@ -139,9 +142,9 @@ def _summed(aggregate: Aggregate, place: int, columns: UnitColumns) -> Sql:
         return sql.Count(this=part)
     if aggregate.kind is Kind.INT and columns.ranges[INNER, f"g{place}"].largest <= LARGEST_INT:
         return cast(exact_sum(part), "BIGINT")
-    total = cast(exact_sum(part), "DOUBLE") * number(float(grid.step))
+    total = typed(cast(exact_sum(part), "DOUBLE") * number(float(grid.step)), Kind.FLOAT)
     if aggregate.function is Aggregation.SUM:
-        return total
+        return try_cast(total, "BIGINT") if aggregate.kind is Kind.INT else total
     return sql.Paren(this=total) / sql.Nullif(
         this=sql.Count(this=part.copy()), expression=number(0)
     )

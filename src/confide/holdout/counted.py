@@ -1,5 +1,6 @@
 """Answers that are few enough to be counted, without guesses or noise: rounding and the ladder."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,8 +28,42 @@ __all__ = ["Ladder", "Rounding"]
 PROOF: Final = "docs/proofs/holdout.md"
 
 
+class _Counted(Written, ABC):
+    """What both have in common: a number of queries, and of answers to each."""
+
+    __slots__ = ()
+    needs_guess = False
+    loss = None
+    rows: int
+    beta: float
+    queries: int
+
+    @property
+    @abstractmethod
+    def log_nodes(self) -> float:
+        """The logarithm of how many nodes there are."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> int:
+        """How many answers a query may have: so many cells of [0, 1]."""
+
+    @property
+    def nats(self) -> float:
+        """The level of every interval, for each side."""
+        return log_two_over(self.beta) + self.log_nodes
+
+    @property
+    def tau(self) -> float:
+        """What every answer keeps."""
+        return 1 / (2 * self.answers) + sampling_width(self.rows, self.log_nodes, self.beta)
+
+    def left(self, progress: Progress) -> Left:
+        return Left(self.queries - progress.queries, None)
+
+
 @dataclass(frozen=True, slots=True)
-class Rounding(Written):
+class Rounding(_Counted):
     """Tell the cell of every mean; no guess is needed.
 
     Law:     the answer is the middle of the mean's cell, one of ``cells``.
@@ -45,8 +80,6 @@ class Rounding(Written):
     wanted: float | None = None
 
     name = "rounding"
-    needs_guess = False
-    loss = None
 
     @classmethod
     def of(cls, rows: int, beta: float, queries: int, tau: float | None) -> "Rounding":
@@ -55,18 +88,12 @@ class Rounding(Written):
         return cls(rows, beta, queries, cells or 40, tau)
 
     @property
-    def nats(self) -> float:
-        """The level of every interval, for each side."""
-        return log_two_over(self.beta) + log_answers(self.queries, self.cells)
+    def log_nodes(self) -> float:
+        return log_answers(self.queries, self.cells)
 
     @property
-    def tau(self) -> float:
-        """What every answer keeps."""
-        width = sampling_width(self.rows, log_answers(self.queries, self.cells), self.beta)
-        return 1 / (2 * self.cells) + width
-
-    def left(self, progress: Progress) -> Left:
-        return Left(self.queries - progress.queries, None)
+    def answers(self) -> int:
+        return self.cells
 
     def answer(
         self, progress: Progress, asked: Asked, entropy: Entropy
@@ -92,7 +119,7 @@ class Rounding(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder(Written):
+class Ladder(_Counted):
     """Tell only the best mean so far, as one of few levels: a leaderboard.
 
     Levels are fixed cells of [0, 1], which halves the error of steps counted from the last score.
@@ -112,8 +139,6 @@ class Ladder(Written):
     wanted: float | None = None
 
     name = "ladder"
-    needs_guess = False
-    loss = None
 
     @classmethod
     def of(cls, rows: int, beta: float, queries: int, tau: float | None) -> "Ladder":
@@ -123,18 +148,12 @@ class Ladder(Written):
         return cls(rows, beta, queries, levels or best, tau)
 
     @property
-    def nats(self) -> float:
-        """The level of every interval, for each side."""
-        return log_two_over(self.beta) + log_ladder(self.queries, self.levels)
+    def log_nodes(self) -> float:
+        return log_ladder(self.queries, self.levels)
 
     @property
-    def tau(self) -> float:
-        """What every score shown keeps."""
-        width = sampling_width(self.rows, log_ladder(self.queries, self.levels), self.beta)
-        return 1 / (2 * self.levels) + width
-
-    def left(self, progress: Progress) -> Left:
-        return Left(self.queries - progress.queries, None)
+    def answers(self) -> int:
+        return self.levels
 
     def answer(
         self, progress: Progress, asked: Asked, entropy: Entropy

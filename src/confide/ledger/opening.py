@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,14 +13,20 @@ from confide.errors import BadDeclaration
 from confide.ledger.anchors import Anchor, open_anchor
 from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
 from confide.ledger.database import Database, look_at_file, read_address
-from confide.ledger.refusals import RESTORE, LedgerDamaged, LedgerNewer, refuse_relation
+from confide.ledger.refusals import (
+    RESTORE,
+    LedgerDamaged,
+    LedgerNewer,
+    LedgerUnavailable,
+    refuse_relation,
+)
 from confide.ledger.relations import write_relation
 from confide.ledger.rows import read_digest, read_head
 from confide.ledger.sql import Identity, SqlLedger
 from confide.ledger.tables import HEAD, META
 from confide.loss import Filter
 
-__all__ = ["check_ledger", "open_ledger"]
+__all__ = ["check_ledger", "open_ledger", "refuse_foreign", "refuse_tables"]
 
 NEWEST: Final = "0001"
 STEPS: Final = Path(__file__).parent / "migrations"
@@ -46,11 +53,12 @@ def open_ledger(
     losses are meant, kept with the terms: losses under two relations do not add up.
 
     Raises:
-        BadDeclaration: the ledger belongs to another budget.
+        BadDeclaration: the ledger belongs to another budget, or the file is no ledger.
         LedgerBehind: it is older than its anchor.
         LedgerNewer: it was written by a newer confide.
         LedgerDamaged: it contradicts itself.
     """
+    refuse_foreign(address)
     database = Database(address, wait=wait)
     try:
         kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
@@ -71,13 +79,10 @@ def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") 
         BadDeclaration: it belongs to another budget, keeps another relation of neighbours, or is
             no ledger.
     """
-    url = read_address(address)
-    if url.get_backend_name() == "sqlite":
-        path = Path(str(url.database))
-        if not path.is_file() or not path.stat().st_size:
-            return
+    kept: dict[str, str] = {}
+    if path := _find_file(address):
         kept = look_at_file(path, _find_meta)
-    else:
+    elif read_address(address).get_backend_name() != "sqlite":
         database = Database(address)
         try:
             kept = database.look(_find_meta)
@@ -88,15 +93,40 @@ def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") 
         refuse_relation(kept.get("neighbours", neighbours), neighbours)
 
 
+def refuse_foreign(address: str | Path) -> None:
+    """Refuse a file of SQLite that was made for something else, before a byte of it is changed.
+
+    One that cannot be looked at is left to whoever opens it next, and says why it cannot.
+
+    Raises:
+        BadDeclaration: it holds tables, and none of ours.
+    """
+    path = _find_file(address)
+    if path is not None:
+        with suppress(LedgerDamaged, LedgerUnavailable):
+            look_at_file(path, refuse_tables)
+
+
+def _find_file(address: str | Path) -> Path | None:
+    """Return the file of SQLite that an address names, if there is anything in it."""
+    url = read_address(address)
+    path = Path(str(url.database))
+    # A folder that may not be entered is left to whoever opens the ledger, and says so.
+    with suppress(PermissionError):
+        if url.get_backend_name() == "sqlite" and path.is_file() and path.stat().st_size:
+            return path
+    return None
+
+
 def _find_meta(connection: Connection) -> dict[str, str]:
     if inspect(connection).has_table(META.name):
         return _read_meta(connection)
-    _refuse_foreign(connection)
+    refuse_tables(connection)
     return {}
 
 
-def _refuse_foreign(connection: Connection) -> None:
-    """Refuse a file of SQLite that was made for something else; servers may hold both."""
+def refuse_tables(connection: Connection) -> None:
+    """Refuse a file of SQLite with tables of something else alone; servers may hold both."""
     names = inspect(connection).get_table_names()
     is_file = connection.dialect.name == "sqlite"
     if is_file and names and not any(name.startswith(OURS) for name in names):
@@ -123,7 +153,7 @@ def _bring_up_to_date(connection: Connection) -> None:
     if version == NEWEST:
         return
     if version is None:
-        _refuse_foreign(connection)
+        refuse_tables(connection)
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory

@@ -56,6 +56,9 @@ def bound_above(real: Callable[[], arb]) -> Fraction:
 
     What is below 2**-4096 becomes 2**-4096: such fractions would fill the memory.
     """
+    with ctx.workprec(BITS + 32):
+        if real() < ball(TINY):
+            return TINY
     found = enclose(real)
     # The end of a ball is rounded outwards to the precision at hand, which must not be a float's.
     with ctx.workprec(2 * BITS):

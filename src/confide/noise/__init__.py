@@ -6,7 +6,7 @@ from confide.noise.joint import BoxNoise, ConeNoise
 from confide.noise.laplace import DiscreteLaplace
 from confide.noise.quantile import LARGEST_NOISE, Integers, Law, Whole, half_width
 from confide.noise.selection import EXPONENTIAL, GUMBEL, greatest, greatest_each
-from confide.noise.uniform import bernoulli, categorical, uniform_below
+from confide.noise.uniform import bernoulli, categorical, uniform_below, uniform_below_each
 
 __all__ = [
     "EXPONENTIAL",
@@ -28,4 +28,5 @@ __all__ = [
     "greatest_each",
     "half_width",
     "uniform_below",
+    "uniform_below_each",
 ]

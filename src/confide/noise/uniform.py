@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from confide.exact import ball, fraction_above, fraction_below
 from confide.noise.entropy import Entropy
 
-__all__ = ["Real", "Uniform", "bernoulli", "categorical", "uniform_below"]
+__all__ = [
+    "Real",
+    "Uniform",
+    "bernoulli",
+    "categorical",
+    "uniform_below",
+    "uniform_below_each",
+]
 
 Real = Callable[[], arb]
 """A real number: encloses itself in a ball at whatever precision is current."""
@@ -102,13 +109,27 @@ def categorical(weights: Sequence[int], count: int, entropy: Entropy) -> NDArray
 
 
 def uniform_below(bound: int, entropy: Entropy) -> int:
-    """Return a whole number in [0, bound), each equally likely; ``bound`` is at least 1.
+    """Return a whole number in [0, bound), each equally likely; ``bound`` is at least 1."""
+    return _settle(bound, Uniform(entropy, int(entropy.words(1)[0]), STEP))
+
+
+def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy) -> NDArray[np.int64]:
+    """Return what `uniform_below` does for each of some bounds."""
+    words = entropy.words(len(bounds)).tolist()
+    drawn = (
+        _settle(bound, Uniform(entropy, word, STEP))
+        for bound, word in zip(bounds.tolist(), words, strict=True)
+    )
+    return np.fromiter(drawn, dtype=np.int64, count=len(bounds))
+
+
+def _settle(bound: int, number: Uniform) -> int:
+    """Return a uniform number's whole part after it is multiplied by a bound.
 
     Why: floor(bound * U) is uniform, and is settled once both ends of U's cell agree on it.
     """
-    number = Uniform(entropy)
     while True:
-        number.reveal()
         low = number.prefix * bound >> number.bits
         if low == ((number.prefix + 1) * bound - 1) >> number.bits:
             return low
+        number.reveal()

@@ -64,11 +64,11 @@ class EvenCells:
         """Return what all cells before each of these weigh together."""
         return cells if self.count <= ALIKE else self._starts()[cells]
 
-    def find(self, place: int) -> int:
-        """Return the cell that holds the place at which so much weight lies before it."""
+    def find(self, places: Integers) -> Integers:
+        """Return the cells that hold the places at which so much weight lies before them."""
         if self.count <= ALIKE:
-            return place
-        return int(np.searchsorted(self._starts(), place, side="right")) - 1
+            return places
+        return np.searchsorted(self._starts(), places, side="right") - 1
 
     def _starts(self) -> Integers:
         return _weigh(round(self.grid.centre / self.grid.step), self.count)
@@ -125,9 +125,9 @@ class BentCells:
         """Return what all cells before each of these weigh together."""
         return cells
 
-    def find(self, place: int) -> int:
-        """Return the cell that holds the place at which so much weight lies before it."""
-        return place
+    def find(self, places: Integers) -> Integers:
+        """Return the cells that hold the places at which so much weight lies before them."""
+        return places
 
     def middle(self, cells: Integers) -> Floats:
         """Return a value of each cell, a whole one where values are whole."""

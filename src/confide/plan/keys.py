@@ -1,5 +1,6 @@
 """The group keys of an answer: known beforehand, all answered; or unknown, and to be earned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -12,8 +13,8 @@ from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import KeySelection, Neighbours
 from confide.plan.ranges import Ranges, range_of
-from confide.query.functions import Function
-from confide.query.tree import Call, Expression, Value
+from confide.plan.values import may_be_null, whole_values
+from confide.query.tree import Expression, Value
 
 __all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "plan_keys"]
 
@@ -25,8 +26,22 @@ Domain = tuple[Value, ...]
 """Every value that a key can have, in the order in which it is answered."""
 
 
-def domain_of(key: Expression, ranges: Ranges) -> Domain | None:
-    """Return every value the key can have, or None when that is unknown or too many."""
+def domain_of(
+    key: Expression, ranges: Ranges, optional: frozenset[str] = frozenset()
+) -> Domain | None:
+    """Return every value the key can have, or None when that is unknown or too many.
+
+    NULL is one of them where the owner listed it, or where the key has it by its own form: a CASE
+    without ELSE, or a column of a table that is ``optional``. Rows in which a column is NULL that
+    nobody listed so have no group.
+    """
+    found = _values_of(key, ranges)
+    if found is None or not may_be_null(key, optional):
+        return found
+    return tuple(dict.fromkeys((*found, None)))
+
+
+def _values_of(key: Expression, ranges: Ranges) -> Domain | None:
     found = range_of(key, ranges)
     if found.is_empty:
         return ()
@@ -35,26 +50,15 @@ def domain_of(key: Expression, ranges: Ranges) -> Domain | None:
             return found.values
         case Kind.BOOL:
             return (False, True)
-        case Kind.INT | Kind.DATE if found.is_bounded and found.high - found.low < MOST_KEYS:
-            whole = range(int(found.low), int(found.high) + 1)
-            if key.kind is Kind.INT:
-                return tuple(whole)
-            return tuple(day for day in map(date.fromordinal, whole) if _is_start(day, key))
+        case Kind.INT | Kind.DATE:
+            whole: Sequence[int] | None = whole_values(key, ranges)
+            if whole is None and found.high - found.low < MOST_KEYS:
+                whole = range(int(found.low), int(found.high) + 1)
+            if whole is None or len(whole) > MOST_KEYS:
+                return None
+            return tuple(whole) if key.kind is Kind.INT else tuple(map(date.fromordinal, whole))
         case _:
             return None
-
-
-def _is_start(day: date, key: Expression) -> bool:
-    """Tell whether a day can be a key: of truncated ones only first days are left."""
-    match key.function if isinstance(key, Call) else None:
-        case Function.TRUNC_YEAR:
-            return (day.month, day.day) == (1, 1)
-        case Function.TRUNC_QUARTER:
-            return day.day == 1 and day.month % 3 == 1
-        case Function.TRUNC_MONTH:
-            return day.day == 1
-        case _:
-            return True
 
 
 @dataclass(frozen=True, slots=True)

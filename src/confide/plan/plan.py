@@ -13,6 +13,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.bounds import LARGEST_SQUARED, bound_of
 from confide.plan.cells import cells_for
+from confide.plan.exactness import see_exact
 from confide.plan.grants import calibrate, take_part
 from confide.plan.keys import KEY_PART, DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
@@ -24,6 +25,7 @@ from confide.plan.sources import (
     PublicFacts,
     leftmost_table,
     limits_of,
+    optional_tables,
     private_tables,
     ranges_of,
     unit_of,
@@ -123,7 +125,10 @@ def make_plan(
     contribution = limits_of(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
     check_sizes(query, ranges)
-    domains = tuple(domain_of(key, ranges) for key in query.keys)
+    for key in query.keys:
+        see_exact(key, ranges, query.source)
+    optional = optional_tables(query.source)
+    domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
     with _enough_noise():
         keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None

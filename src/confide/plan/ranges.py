@@ -13,56 +13,37 @@ from datetime import date
 from typing import Final
 
 from confide.declare import Kind
+from confide.plan.endpoints import (
+    ANY_INT,
+    ANY_LENGTH,
+    ANYTHING,
+    EXACT,
+    NOTHING,
+    SLIGHTLY,
+    TRUTH,
+    Bound,
+    Range,
+    is_long,
+    nearly,
+    widen,
+)
 from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
-__all__ = ["ANYTHING", "ANY_INT", "ANY_LENGTH", "TRUTH", "Finder", "Range", "Ranges", "range_of"]
+__all__ = [
+    "ANYTHING",
+    "ANY_INT",
+    "ANY_LENGTH",
+    "EXACT",
+    "TRUTH",
+    "Finder",
+    "Range",
+    "Ranges",
+    "range_of",
+]
 
 F = Function
-Bound = int | float
 
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The interval that holds an expression's non-NULL values, and its few values if known.
-
-    Days count from 1 January of year 1, truth values are 0 and 1; text has no interval.
-    ``values`` lists every possible value, where there are few enough to answer each; None in it
-    says that NULL is to be answered too.
-    """
-
-    low: Bound
-    high: Bound
-    values: tuple[str | None, ...] | None = None
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether both ends are finite."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no value but NULL can occur."""
-        return self.low > self.high
-
-    @property
-    def largest(self) -> Bound:
-        """The largest absolute value."""
-        return max(abs(self.low), abs(self.high))
-
-    def union(self, other: "Range") -> "Range":
-        """Return the least range that holds both."""
-        both = None
-        if self.values is not None and other.values is not None:
-            both = tuple(dict.fromkeys((*self.values, *other.values)))
-        return Range(min(self.low, other.low), max(self.high, other.high), both)
-
-
-ANYTHING: Final = Range(-math.inf, math.inf)
-NOTHING: Final = Range(math.inf, -math.inf, ())
-TRUTH: Final = Range(0, 1)
-ANY_INT: Final = Range(-(2**63), 2**63 - 1)
-ANY_LENGTH: Final = Range(0, 2**31)
 
 Ranges = Mapping[tuple[str, str], Range]
 """The range of each column that a query can read, by table and name."""
@@ -90,8 +71,13 @@ class Finder:
             case Literal(value=value):
                 return _of_literal(value)
             case Call(function=function, arguments=arguments, kind=kind):
-                found = RULES[function]([self.find(part) for part in arguments], arguments)
-                return _whole(found) if kind is Kind.INT else found
+                parts = [self.find(part) for part in arguments]
+                found = RULES[function](parts, arguments)
+                if kind is Kind.INT:
+                    return widen(_whole(found), ANY_INT)
+                pairs = zip(parts, arguments, strict=True)
+                is_mixed = any(is_long(part, argument.kind) for part, argument in pairs)
+                return widen(found) if is_mixed else found
             case Key() | Aggregate():
                 return ANYTHING
 
@@ -241,11 +227,12 @@ def _round(parts: Parts, arguments: Sequence[Expression]) -> Range:
     part, digits = parts[0], arguments[1] if len(arguments) > 1 else None
     places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
     if not part.is_bounded:
-        return part
+        return part if part.is_empty else ANYTHING
     if places <= 0:
         unit = 10**-places
-        return Range(math.floor(part.low) // unit * unit, -(-math.ceil(part.high) // unit) * unit)
-    grain = 10.0**-places
+        low, high = math.floor(part.low) // unit * unit, -(-math.ceil(part.high) // unit) * unit
+        return widen(Range(low, high))
+    grain = 10.0**-places + SLIGHTLY * float(part.largest)  # the size of a digit, and of doubles
     return Range(part.low - grain, part.high + grain)
 
 
@@ -352,6 +339,18 @@ def _year_start(day: date) -> int:
 
 SMALLEST: Final = math.ulp(0.0)
 LARGEST_EXPONENT: Final = 709.0
+_LN: Final = _monotone(math.log, least=SMALLEST)
+
+
+def _exponential(part: Range) -> Range:
+    """Return the range of EXP, without an upper end where it may be past the doubles."""
+    if part.is_empty:
+        return NOTHING
+    low = 0.0 if part.low < -LARGEST_EXPONENT else math.exp(min(part.low, LARGEST_EXPONENT))
+    if part.high > LARGEST_EXPONENT:
+        return Range(max(low * (1.0 - SLIGHTLY), 0.0), math.inf)
+    return Range(max(low * (1.0 - SLIGHTLY), 0.0), math.exp(part.high) * (1.0 + SLIGHTLY))
+
 
 RULES: Final[dict[F, Rule]] = {
     F.ADD: _corners(lambda a, b: a + b),
@@ -375,11 +374,8 @@ RULES: Final[dict[F, Rule]] = {
     F.ROUND: _round,
     F.LEAST: _least,
     F.GREATEST: _greatest,
-    F.LN: _monotone(math.log, least=SMALLEST),
-    F.EXP: lambda parts, _: Range(
-        0.0 if parts[0].low < -LARGEST_EXPONENT else math.exp(min(parts[0].low, LARGEST_EXPONENT)),
-        math.exp(min(parts[0].high, LARGEST_EXPONENT)),
-    ),
+    F.LN: lambda parts, arguments: nearly(_LN(parts, arguments)),
+    F.EXP: lambda parts, _: _exponential(parts[0]),
     F.SQRT: _monotone(math.sqrt, least=0),
     F.YEAR: _of_day(lambda day: day.year),
     F.QUARTER: _fixed(1, 4),

@@ -19,7 +19,7 @@ from confide.plan.grants import find_epsilon
 from confide.plan.keys import MOST_GROUPS, DeclaredKeys, domain_of
 from confide.plan.noise import TotalNoise
 from confide.plan.plan import Plan
-from confide.plan.sources import Contribution, PublicFacts, ranges_of
+from confide.plan.sources import Contribution, PublicFacts, optional_tables, ranges_of
 from confide.plan.totals import Measure, Total
 from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Query, Value
@@ -162,7 +162,8 @@ def _count_rounds(most: int, count: int) -> int:
 def check_selection(query: Query, catalog: Catalog, facts: PublicFacts) -> None:
     """Refuse to choose among keys that nobody declared, or more often than can be computed."""
     ranges = ranges_of(query.source, catalog, facts)
-    domains = [domain_of(key, ranges) for key in query.keys]
+    optional = optional_tables(query.source)
+    domains = [domain_of(key, ranges, optional) for key in query.keys]
     known = [len(domain) for domain in domains if domain is not None]
     count = math.prod(known)
     if len(known) < len(domains) or count > MOST_GROUPS:

@@ -5,17 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
-from confide.declare import Bool, Catalog, Category, Date, Float, Int, Row, Table, Text
+from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Row, Table, Text
 from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
 from confide.plan.bounds import bound_of
-from confide.plan.ranges import ANYTHING, TRUTH, Finder, Range, Ranges, range_of
+from confide.plan.exactness import see_exact
+from confide.plan.ranges import ANYTHING, EXACT, TRUTH, Finder, Range, Ranges, range_of
+from confide.plan.totals import grid_for
 from confide.query.functions import Aggregation
+from confide.query.sources import OWN_ROWS
 from confide.query.tree import (
     Aggregate,
     Column,
     Expression,
     Join,
+    JoinKind,
     PerUnit,
     Scan,
     Source,
@@ -31,6 +35,7 @@ __all__ = [
     "declared_range",
     "leftmost_table",
     "limits_of",
+    "optional_tables",
     "private_tables",
     "ranges_of",
     "unit_columns",
@@ -80,7 +85,9 @@ def limits_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Contribut
         case PerUnit():
             return Contribution(rows=1, groups=1, is_cut=False)
         case Join(left=left, right=Scan(table=name), public=True, on=pairs):
-            inner = limits_of(left, catalog, facts)
+            inner, ranges = limits_of(left, catalog, facts), ranges_of(left, catalog, facts)
+            for partner, _ in pairs:
+                see_exact(partner, ranges, left)
             # Privacy: two types compare in a third one, in which what differs may be equal.
             same_types = all(left.kind is column.kind for left, column in pairs)
             if same_types and facts.is_unique(name, [column.name for _, column in pairs]):
@@ -121,6 +128,14 @@ def ranges_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Ranges:
             }
         case _:
             assert_never(source)
+
+
+def optional_tables(source: Source) -> frozenset[str]:
+    """Return the tables, by their names in a question, of which a row may have no partner."""
+    if not isinstance(source, Join):
+        return frozenset()
+    is_optional = source.kind is JoinKind.LEFT
+    return optional_tables(source.left) | ({source.right.alias} if is_optional else frozenset())
 
 
 def declared_range(column: Declared) -> Range:
@@ -196,10 +211,7 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
     parts = (part for output in source.outputs for part in walk(output.expression))
     aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, Aggregate)))
     if not all(aggregate.function in PER_UNIT for aggregate in aggregates):
-        raise UnsupportedQuery(
-            "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the "
-            "subquery, and MEDIAN or VAR_SAMP outside"
-        )
+        raise UnsupportedQuery(OWN_ROWS)
     finder = Finder(inner)
     ranges = {
         (INNER, f"g{place}"): _statistic_range(aggregate, finder, limits.rows)
@@ -212,7 +224,24 @@ def _statistic_range(aggregate: Aggregate, finder: Finder, rows: int) -> Range:
     """Return where a statistic of at most ``rows`` rows can lie, or refuse what has no bounds."""
     if aggregate.argument is None or aggregate.function is Aggregation.COUNT:
         return Range(0, rows)
-    found = bound_of(aggregate.argument, finder)
+    found = _on_grid(bound_of(aggregate.argument, finder), aggregate.argument.kind, rows)
     if aggregate.function is Aggregation.SUM:
         return Range(min(found.low, found.low * rows), max(found.high, found.high * rows))
     return Range(float(found.low), float(found.high))
+
+
+def _on_grid(found: Range, kind: Kind | None, rows: int) -> Range:
+    """Return where values lie that are rounded to their grid, added up and made real again.
+
+    Why: the last step of a grid may lie past the end of the range. So many steps that doubles do
+         not hold them all are rounded; steps of a power of 2 are multiplied exactly.
+    """
+    if kind is Kind.INT and found.largest <= EXACT:
+        return found
+    grid = grid_for(found, kind, None, centred=False)
+    low, high = float(grid.low * grid.step), float(grid.high * grid.step)
+    is_exact = rows * grid.largest <= EXACT and not grid.step.denominator & (
+        grid.step.denominator - 1
+    )
+    room = 0.0 if is_exact else max(abs(low), abs(high)) / 2**50
+    return Range(min(float(found.low), low) - room, max(float(found.high), high) + room)

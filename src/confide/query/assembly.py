@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from confide.errors import UnsupportedQuery
+from confide.query.canonical import fold_name
 from confide.query.construction import has_aggregate
 from confide.query.functions import Aggregation
 from confide.query.tree import (
@@ -24,6 +25,7 @@ __all__ = [
     "check_outputs",
     "check_sorted",
     "check_sorts",
+    "find_twice",
     "is_selection",
     "name_output",
 ]
@@ -74,15 +76,20 @@ def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None
         raise UnsupportedQuery("nothing is asked; select a key or an aggregate such as COUNT(*)")
     if not keys and not any(has_aggregate(output.expression) for output in outputs):
         raise UnsupportedQuery("rows are never shown; select an aggregate such as COUNT(*)")
-    seen: set[str] = set()
     for output in outputs:
         if output.expression.kind is None:
             raise UnsupportedQuery(f"{output.name!r} is always NULL; leave it out")
-        if output.name.lower() in seen:
-            raise UnsupportedQuery(
-                f"two columns of the answer are called {output.name!r}; rename one with AS"
-            )
-        seen.add(output.name.lower())
+    twice = find_twice(outputs)
+    if twice is not None:
+        raise UnsupportedQuery(
+            f"two columns of the answer are called {outputs[twice].name!r}; rename one with AS"
+        )
+
+
+def find_twice(outputs: Sequence[Output]) -> int | None:
+    """Return the place of the first column whose name another before it has."""
+    folded = [fold_name(output.name) for output in outputs]
+    return next((place for place, name in enumerate(folded) if name in folded[:place]), None)
 
 
 def check_sorted(expression: Expression) -> Expression:

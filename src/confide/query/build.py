@@ -1,8 +1,8 @@
 """Questions in Python: the same trees as SQL makes, step by step."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from confide.errors import UnsupportedQuery
 from confide.query.assembly import (
@@ -14,7 +14,7 @@ from confide.query.assembly import (
     check_sorts,
     name_output,
 )
-from confide.query.canonical import describe
+from confide.query.canonical import describe, fold_name
 from confide.query.construction import (
     check_condition,
     has_aggregate,
@@ -29,6 +29,7 @@ from confide.query.scope import Member, Scope, Unit, make_member
 from confide.query.sources import Pair, Tables, make_per_unit, start_tables
 from confide.query.terms import Applied, Constant, Named, Statistic, Term
 from confide.query.tree import Column, Expression, JoinKind, Order, Output, Query
+from confide.query.wants import Asked, Wanted, show_wants
 
 __all__ = ["Asker", "TableQuery"]
 
@@ -38,9 +39,9 @@ On = str | Sequence[str] | Mapping[str, str] | None
 class Asker(Protocol):
     """Who answers: a curator, here or far away."""
 
-    def ask(self, query: "TableQuery", **want: Any) -> Any: ...
+    def ask(self, query: "TableQuery", **want: Unpack[Asked]) -> Any: ...
 
-    def preview(self, query: "TableQuery", **want: Any) -> Any: ...
+    def preview(self, query: "TableQuery", **want: Unpack[Wanted]) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class _Step:
     kind: JoinKind
 
 
+@show_wants
 @dataclass(frozen=True, slots=True, eq=False)
 class TableQuery:
     """A question about a table, made step by step; every step returns a new one.
@@ -93,9 +95,15 @@ class TableQuery:
         """Return the question about those rows alone for which all conditions hold."""
         return replace(self, conditions=(*self.conditions, *map(_check_term, conditions)))
 
-    def group_by(self, *keys: str | Term, **named: str | Term) -> "TableQuery":
-        """Return the question asked for each value of the keys: columns or terms."""
-        plain = [(None, _key_term(key)) for key in keys]
+    def group_by(
+        self, *keys: str | Term | Sequence[str | Term], **named: str | Term
+    ) -> "TableQuery":
+        """Return the question asked for each value of the keys: columns or terms, or lists of them.
+
+        >>> TableQuery("visits").group_by(["ward", "sex"]).keys[1]
+        (None, Named(name='sex'))
+        """
+        plain = [(None, _key_term(key)) for key in _spread(keys)]
         given = [(name, _key_term(key)) for name, key in named.items()]
         return replace(self, keys=(*self.keys, *plain, *given))
 
@@ -129,11 +137,11 @@ class TableQuery:
         steps = (self.joins, self.conditions, self.keys, self.statistics, self.conditions_after)
         return not any(steps) and not self.sorts and self.most is None
 
-    def ask(self, **want: Any) -> Any:
-        """Return the answer; ``want`` is epsilon=, share= or error=, as for SQL."""
+    def ask(self, **want: Unpack[Asked]) -> Any:
+        """Return the answer; the cost is said by epsilon=, share= or error=, as for SQL."""
         return self._asker().ask(self, **want)
 
-    def preview(self, **want: Any) -> Any:
+    def preview(self, **want: Unpack[Wanted]) -> Any:
         """Return what the answer would cost and how far off it may be; reads and spends nothing."""
         return self._asker().preview(self, **want)
 
@@ -150,7 +158,7 @@ class TableQuery:
         check_outputs(keys, outputs)
         check_sorts(len(self.sorts))
         after = _Resolver(
-            tables.scope, {output.name.lower(): output.expression for output in outputs}
+            tables.scope, {fold_name(output.name): output.expression for output in outputs}
         )
         return Query(
             source=tables.source,
@@ -196,7 +204,7 @@ class _Resolver:
     def _make(self, term: Term) -> Expression:
         match term:
             case Named(name=name):
-                alias = (self.aliases or {}).get(name.lower())
+                alias = (self.aliases or {}).get(fold_name(name))
                 return self._find(name) if alias is None else alias
             case Constant(value=value):
                 return make_literal(value)
@@ -227,10 +235,16 @@ class _Resolver:
         return join_conditions(read)
 
     def _find(self, name: str) -> Column:
-        if any(member.find(name) for member in self.scope.members) or "." not in name:
-            return self.scope.column(name)
-        label, _, column = name.partition(".")
-        return self.scope.column(column, label)
+        label: str | None = None
+        if "." in name and not any(member.find(name) for member in self.scope.members):
+            label, _, name = name.partition(".")
+        if isinstance(self.scope.find(name, label), Unit):
+            raise UnsupportedQuery(
+                "who a row is about is never shown, compared or grouped by; count people with "
+                "cf.count_units(), join private tables without on=, or ask about each person's "
+                "rows with per_unit(...)"
+            )
+        return self.scope.column(name, label)
 
 
 def _read_other(other: "str | TableQuery") -> str | _Grouped:
@@ -255,6 +269,15 @@ def _check_term(term: object) -> Term:
 
 def _key_term(key: str | Term) -> Term:
     return Named(key) if isinstance(key, str) else _check_term(key)
+
+
+def _spread(keys: Iterable[str | Term | Sequence[str | Term]]) -> Iterator[str | Term]:
+    """Yield keys one by one, those in lists too."""
+    for key in keys:
+        if isinstance(key, str) or not isinstance(key, Sequence):
+            yield key
+        else:
+            yield from key
 
 
 def _read_on(on: On) -> tuple[tuple[str, str], ...]:

@@ -29,7 +29,7 @@ from confide.query.tree import (
     Source,
 )
 
-__all__ = ["Writer", "canonical", "describe", "quote"]
+__all__ = ["Writer", "canonical", "describe", "fold_name", "quote"]
 
 F = Function
 PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -45,6 +45,7 @@ RESERVED: Final = frozenset(
         *("union", "using", "values", "when", "where", "with", "xor"),
     }
 )
+QUOTED: Final = re.compile(r"(?P<text>'[^']*')|[^']+|'")
 LONGEST_QUOTED: Final = 70
 HALF: Final = Fraction(1, 2)
 ATOM: Final = 8
@@ -127,9 +128,18 @@ def describe(expression: Expression) -> str:
         case Aggregate(function=Aggregation.QUANTILE, argument=value, where=None, level=level) if (
             value is not None and level == HALF
         ):
-            return f"median({writer.write(value)})".lower()
+            return fold_name(f"median({writer.write(value)})")
         case _:
-            return writer.write(expression).lower()
+            return fold_name(writer.write(expression))
+
+
+def fold_name(name: str) -> str:
+    """Return a name in lower case, but for the texts that it quotes: 'A' and 'a' differ.
+
+    >>> fold_name("COUNT(*) FILTER (WHERE Ward = 'A')"), fold_name("It's N")
+    ("count(*) filter (where ward = 'A')", "it's n")
+    """
+    return QUOTED.sub(lambda part: part[0] if part["text"] else part[0].lower(), name)
 
 
 def quote(expression: Expression) -> str:

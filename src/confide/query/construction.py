@@ -31,6 +31,8 @@ __all__ = [
 
 F = Function
 LARGEST: Final = 10**38
+WIDEST: Final = 2**63
+"""Whole numbers from here on have more than 64 bits, and are reals."""
 LONGEST: Final = 1_000
 MOST_DIGITS: Final = 15
 MOST_PARTS: Final = 5_000
@@ -38,6 +40,15 @@ COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
 )
 CHOICES: Final = frozenset({F.COALESCE, F.CASE})
+NUMBERLESS: Final[dict[Kind | None, str]] = {
+    Kind.BOOL: "count where a condition holds with COUNT(*) FILTER (WHERE x), and divide by "
+    "COUNT(x) for its share",
+    Kind.DATE: "of a day take YEAR(x), MONTH(x) or DAY(x), or count rows by time with SELECT "
+    "DATE_TRUNC('month', x), COUNT(*) ... GROUP BY 1",
+    Kind.TEXT: "count rows of each text with SELECT x, COUNT(*) ... GROUP BY x, or write "
+    "CAST(x AS DOUBLE) where texts are numbers",
+}
+"""What to ask instead of a sum, by what it was asked of."""
 FIXED: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
 """From which place on the arguments of a function must be written out."""
 
@@ -51,7 +62,8 @@ def make_literal(value: object) -> Literal:
         case bool():
             return Literal(value, Kind.BOOL)
         case int() if abs(value) < LARGEST:
-            return Literal(value, Kind.INT)
+            is_whole = -WIDEST <= value < WIDEST
+            return Literal(value, Kind.INT) if is_whole else Literal(float(value), Kind.FLOAT)
         case float() if math.isfinite(value):
             return Literal(value + 0.0, Kind.FLOAT)
         case str() if len(value) <= LONGEST and not any(map(_is_control, value)):
@@ -108,7 +120,8 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
         case F.NEGATE, (Literal(value=bool()),):
             pass
         case F.NEGATE, (Literal(value=int() | float() as value),):
-            return make_literal(-value)
+            is_least = value == WIDEST  # which is a real, but has 64 bits below zero
+            return make_literal(-WIDEST if is_least else -value)
         case F.TO_DATE, (Literal(value=str(text)),):
             return read_day(text)
         case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MOST_DIGITS:
@@ -228,9 +241,10 @@ def make_aggregate(
     if function in (Aggregation.COUNT, Aggregation.COUNT_UNITS):
         return Aggregate(function, argument, where, Kind.INT)
     if argument is None or argument.kind not in (Kind.INT, Kind.FLOAT):
+        kind = None if argument is None else argument.kind
         raise UnsupportedQuery(
-            "a sum, mean, deviation or quantile takes numbers; count rows with COUNT(*), and "
-            "conditions with COUNT(*) FILTER (WHERE ...)"
+            "a sum, mean, deviation or quantile takes numbers; "
+            + NUMBERLESS.get(kind, "count rows with COUNT(*)")
         )
     kind = argument.kind if function is Aggregation.SUM else Kind.FLOAT
     return Aggregate(function, argument, where, kind, level)

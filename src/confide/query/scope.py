@@ -9,10 +9,16 @@ from confide.errors import UnknownName, UnsupportedQuery
 from confide.query.names import TableNames, match_name, suggest_name
 from confide.query.tree import Column, PerUnit, Scan
 
-__all__ = ["UNIT", "Member", "Scope", "Unit", "make_member"]
+__all__ = ["RESERVED", "UNIT", "Member", "Scope", "Unit", "make_member"]
 
 UNIT: Final = "unit"
 """What every private table's unit may be called, unless a column has that name."""
+
+RESERVED: Final = frozenset({UNIT, "the unit"})
+"""Names that no column of a per-unit question may have.
+
+# Privacy: the second is the identifier's in every statement; a column of that name would be it.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 from confide.errors import UnsupportedQuery
 from confide.query.construction import lift_keys, make_call
 from confide.query.functions import Aggregation, Function
-from confide.query.scope import UNIT, Member, Scope, Unit
+from confide.query.scope import RESERVED, UNIT, Member, Scope, Unit
 from confide.query.tree import (
     Aggregate,
     Column,
@@ -21,9 +21,13 @@ from confide.query.tree import (
     walk,
 )
 
-__all__ = ["Pair", "Tables", "make_per_unit", "start_tables"]
+__all__ = ["OWN_ROWS", "Pair", "Tables", "make_per_unit", "start_tables"]
 
 MOST: Final = 8
+OWN_ROWS: Final = (
+    "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the subquery, "
+    "and MEDIAN or VAR_SAMP outside"
+)
 Pair = tuple[Expression | Unit, Column | Unit]
 
 
@@ -134,6 +138,10 @@ def make_per_unit(
         raise UnsupportedQuery("every row of this table is another person: no subquery is needed")
     if any(isinstance(member.source, PerUnit) for member in tables.scope.members):
         raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
+    names = [unit, *(output.name for output in outputs)]
+    if len({name.lower() for name in names}) < len(names):
+        # Privacy: engines take names that differ in letters alone for one.
+        raise UnsupportedQuery("two columns of the subquery have one name; rename one with AS")
     lifted = tuple(Output(output.name, lift_keys(output.expression, ())) for output in outputs)
     columns = {}
     for output in lifted:
@@ -145,8 +153,9 @@ def make_per_unit(
             )
         if any(part.function is Aggregation.COUNT_UNITS for part in statistics):
             raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
-        if output.name.lower() == UNIT:
-            raise UnsupportedQuery(f"{UNIT!r} means the person here; give the column another name")
+        if output.name.lower() in RESERVED:
+            said = f"{output.name!r} means the person here; give the column another name"
+            raise UnsupportedQuery(said)
         columns[output.name] = output.expression.kind
     if not columns:
         raise UnsupportedQuery("a per-unit subquery needs an aggregate, such as COUNT(*) AS n")

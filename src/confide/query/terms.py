@@ -96,10 +96,10 @@ class Term:
         return _apply(F.NEGATE, self)
 
     def __eq__(self, other: object) -> "Term":  # type: ignore[override]  # a term, not an answer
-        return _apply(F.EQUAL, self, cast(Plain, other))
+        return _apply(F.EQUAL, self, _not_null(other))
 
     def __ne__(self, other: object) -> "Term":  # type: ignore[override]  # a term, not an answer
-        return _apply(F.UNEQUAL, self, cast(Plain, other))
+        return _apply(F.UNEQUAL, self, _not_null(other))
 
     def __lt__(self, other: "Term | Plain") -> "Term":
         return _apply(F.LESS, self, other)
@@ -288,6 +288,15 @@ def _apply(function: Function, *arguments: "Term | Plain") -> Term:
     if function in (F.AND, F.OR):
         terms = tuple(part for term in terms for part in _parts(function, term))
     return Applied(function, terms, level)
+
+
+def _not_null(value: object) -> "Term | Plain":
+    """Refuse None beside == and !=: as in SQL nothing equals NULL, so no row would be meant."""
+    if value is None:
+        raise UnsupportedQuery(
+            "nothing equals NULL, so == None holds for no row; write x.is_null() or x.not_null()"
+        )
+    return cast(Plain, value)
 
 
 def _joins(function: Function, term: Term) -> bool:

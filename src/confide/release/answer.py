@@ -14,30 +14,26 @@ from confide.errors import UnsupportedQuery
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.plan import Plan
-from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Expression, Key, Output, Value
-from confide.release.combination import Mixture, combine, noise_of
+from confide.query.tree import Aggregate, Expression, Key, Output
+from confide.release.arithmetic import Intervals
+from confide.release.columns import COUNTS, Statistics
+from confide.release.combination import Mixture, combine
 from confide.release.display import (
     Chart,
     draw_chart,
     import_frames,
     write_arrow,
+    write_footer,
     write_table,
     write_text,
 )
-from confide.release.ends import map_ends, sole_statistic
-from confide.release.estimates import Floats, estimate
 from confide.release.evaluate import evaluate
-from confide.release.intervals import bootstrap, half_width, interval
+from confide.release.intervals import half_width
 from confide.release.likely import likely_counts
 from confide.release.noise import NoisyTotals
-from confide.release.quantiles import read_ends, spread_ends
-from confide.release.reference import reference_levels, reference_noise
+from confide.release.reference import reference_noise
 
 __all__ = ["Answer", "Cost", "predict_errors"]
-
-BOOTSTRAP = 1_000
-COUNTS = (Aggregation.COUNT, Aggregation.COUNT_UNITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +124,12 @@ class Answer:
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
         level = float(probability("confidence", confidence, zero=False))
+        intervals = Intervals(self.plan, self.totals, level)
         ends: dict[str, Any] = {}
         for output in self.plan.query.outputs:
             if not _is_number(output):
                 continue
-            low, high = self._interval(output.expression, level)
+            low, high = intervals.ends(output.expression)
             ends[f"{output.name}_low"], ends[f"{output.name}_high"] = low, high
         return [{name: float(end[place]) for name, end in ends.items()} for place in self._order()]
 
@@ -162,20 +159,17 @@ class Answer:
         return keys, [output.name for output in outputs if _is_number(output)]
 
     def _footer(self) -> str:
-        return f"95 % intervals in brackets; cost {self.cost}"
-
-    def _column(self, totals: Floats) -> "_Columns":
-        return _Columns(self.plan, self.totals.groups, totals)
+        return write_footer(is_noisy=bool(self._names()[1]), cost=self.cost)
 
     def _table(self) -> list[NDArray[Any]]:
-        columns = self._column(self.totals.values(self.plan))
+        columns = Statistics.of(self.totals, self.plan)
         count = len(self.totals.groups)
         return [evaluate(output.expression, columns, count) for output in self.plan.query.outputs]
 
     def _order(self) -> list[int]:
         """Return the places of the rows shown: HAVING, ORDER BY and LIMIT on noisy values."""
         query, count = self.plan.query, len(self.totals.groups)
-        columns = self._column(self.totals.values(self.plan))
+        columns = Statistics.of(self.totals, self.plan)
         places = list(range(count))
         if query.having is not None:
             kept = evaluate(query.having, columns, count)
@@ -188,62 +182,12 @@ class Answer:
             places += missing
         return places if query.limit is None else places[: query.limit]
 
-    def _interval(self, expression: Expression, level: float) -> tuple[Floats, Floats]:
-        totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
-        if isinstance(expression, Aggregate):
-            statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
-            if statistic.quantile is not None:
-                return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
-            low, high = interval(statistic, self.plan, totals, noise, level)
-            return _floor(low, expression, self.plan), _floor(high, expression, self.plan)
-        sole = sole_statistic(expression)
-        if sole is not None:
-            count = len(self.totals.groups)
-            return map_ends(expression, self._column(totals), count, self._interval(sole, level))
-        every = len(noise) // BOOTSTRAP
-        thinned, levels = noise[::every], reference_levels(self.plan)[::every]
-        spreads = [
-            spread_ends(self.plan, self.totals.cells, place, level)
-            for place in range(len(self.plan.quantiles))
-        ]
-
-        def draw(place: int) -> Floats:
-            columns = [spread(levels[:, q], place) for q, spread in enumerate(spreads)]
-            return np.column_stack([thinned, *columns])
-
-        def compute(place: int, table: Floats) -> Floats:
-            columns = _Columns(self.plan, (self.totals.groups[place],) * len(table), table)
-            return evaluate(expression, columns, len(table)).astype(np.float64)
-
-        return bootstrap(compute, totals, draw, level)
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Keys and statistics of each group, from its totals."""
-
-    plan: Plan
-    groups: tuple[tuple[Value, ...], ...]
-    totals: Floats
-
-    def __call__(self, expression: Expression) -> NDArray[Any]:
-        if isinstance(expression, Key):
-            return np.array([group[expression.place] for group in self.groups], dtype=object)
-        statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
-        return _floor(estimate(statistic, self.plan, self.totals), expression, self.plan)
-
 
 def _count_place(expression: Expression, plan: Plan) -> int | None:
     """Return the place of a plain count among the totals; None for anything else."""
     if not isinstance(expression, Aggregate) or expression.function not in COUNTS:
         return None
     return next(s.rows for s in plan.statistics if s.aggregate == expression)
-
-
-def _floor(values: Floats, expression: Expression, plan: Plan) -> Floats:
-    """Return counts without what lies below zero, if the owner asks for it; others as they are."""
-    is_count = isinstance(expression, Aggregate) and expression.function in COUNTS
-    return np.maximum(values, 0.0) if is_count and plan.is_nonnegative else values
 
 
 def _shown(output: Output, column: NDArray[Any]) -> list[Any]:

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -20,14 +22,20 @@ __all__ = [
     "import_frames",
     "plain",
     "write_arrow",
+    "write_footer",
     "write_table",
     "write_text",
+    "write_value",
 ]
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 MIME: Final = "application/vnd.vegalite.v5+json"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
+NAMES: Final = {"type": "nominal", "sort": None}
+TIME: Final = {"type": "temporal", "scale": {"type": "utc"}}
+"""A day is the same day wherever the chart is looked at."""
+ENDS: Final = ("", "_low", "_high")
 MOST_ROWS: Final = 200
 CELLS: Final = "take .rows and .interval_rows(0.95)"
 NUMBERS: Final = "take .value, .standard_error and .interval(0.95)"
@@ -96,6 +104,12 @@ def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> 
     return f"<table><tr>{head}</tr>{body}</table>{more}<p>{escape(footer)}</p>"
 
 
+def write_footer(*, is_noisy: bool, cost: object, level: float = 0.95) -> str:
+    """Return what stands below a table: what its brackets are, if it has any, and its cost."""
+    brackets = f"{100 * level:.12g} % intervals in brackets; " if is_noisy else ""
+    return f"{brackets}cost {cost}"
+
+
 def write_text(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:
     """Return the same as plain text, for a terminal."""
     shown = list(zip(rows, ends, strict=True))[:MOST_ROWS]
@@ -153,25 +167,60 @@ def _format(value: Any) -> str:
     return f"{value:,}" if type(value) is int else str(value)
 
 
+def write_value(value: Any) -> Any:
+    """Return a value as JSON holds it: what is no finite number is missing."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Fraction():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case _:
+            return value
+
+
 def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Rows) -> Chart:
     """Return a chart of each numeric column against the keys, with error bars.
 
-    A value whose interval has an end infinitely far away, or none, is not drawn: without its bar
-    the least certain one would look exact.
+    A key of days is an axis of time; else the first key has a line for each of its values. All
+    other keys together are the colour. A value whose interval has an end infinitely far away, or
+    none, is not drawn: without its bar the least certain one would look exact.
     """
+    dated = next((key for key in keys if _is_dated(key, rows)), None)
+    first = dated or (keys[0] if keys else None)
+    others = [key for key in keys if key != first]
+    label = _label(others, {*keys, *(f"{name}{end}" for name in numbers for end in ENDS)})
     values = [
-        {**{key: row[key] for key in keys}, **_drawn(row, end, numbers)}
+        {
+            **{key: write_value(row[key]) for key in keys},
+            **({label: ", ".join(_format(row[key]) for key in others)} if len(others) > 1 else {}),
+            **_drawn(row, end, numbers),
+        }
         for row, end in zip(rows, ends, strict=True)
     ]
-    label = {"type": "nominal", "title": ", ".join(keys) or "all", "sort": None}
-    place = {"field": _field(keys[0]), **label} if keys else {"value": 0}
-    return Chart(
-        {
-            "$schema": SCHEMA,
-            "data": {"values": values},
-            "hconcat": [_panel(name, place, keys) for name in numbers],
-        }
-    )
+    axis = TIME if dated else NAMES
+    place = {"field": _field(first), "title": first, **axis} if first else {"value": 0}
+    shade = {"field": _field(label), "title": ", ".join(others), "type": "nominal", "sort": None}
+    panels = [
+        _panel(name, place, shade if others else None, is_dated=bool(dated)) for name in numbers
+    ]
+    return Chart({"$schema": SCHEMA, "data": {"values": values}, "hconcat": panels})
+
+
+def _is_dated(key: str, rows: Rows) -> bool:
+    """Tell whether a key is a day in every row; one that is missing has no place in time."""
+    return bool(rows) and all(isinstance(row[key], date) for row in rows)
+
+
+def _label(others: Sequence[str], taken: set[str]) -> str:
+    """Return the column that tells groups of one place apart: a key, or a new one of several."""
+    if len(others) == 1:
+        return others[0]
+    name = ", ".join(others)
+    while name in taken:
+        name += " "
+    return name
 
 
 def _drawn(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
@@ -184,13 +233,17 @@ def _drawn(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _panel(name: str, place: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _panel(
+    name: str, place: dict[str, Any], shade: dict[str, Any] | None, *, is_dated: bool
+) -> dict[str, Any]:
+    """Return one number's dots and bars: upright over time, else lying beside the names."""
+    across, along = ("y", "x") if is_dated else ("x", "y")
     low = {"field": _field(f"{name}_low"), "type": "quantitative", "title": name}
-    bars: dict[str, Any] = {"x": low, "x2": {"field": _field(f"{name}_high")}, "y": place}
-    dots = {"x": {"field": _field(name), "type": "quantitative", "title": name}, "y": place}
-    if len(keys) > 1:
-        shade = {"field": _field(keys[1]), "type": "nominal", "title": keys[1]}
-        bars, dots = {**bars, "color": shade}, {**dots, "color": shade}
+    high = {"field": _field(f"{name}_high")}
+    dot = {"field": _field(name), "type": "quantitative", "title": name}
+    common = {along: place} if shade is None else {along: place, "color": shade}
+    bars = {across: low, f"{across}2": high, **common}
+    dots = {across: dot, **common}
     return {
         "layer": [
             {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": bars},

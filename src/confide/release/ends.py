@@ -1,14 +1,16 @@
-"""Intervals of arithmetic on a single statistic: both ends of its own, taken along.
+"""Intervals of arithmetic on statistics: the ends of theirs, taken along.
 
 Most of what is computed from one statistic only ever rises or falls with it: a percentage, a
 rounded mean, a logarithm. Its values at the two ends of the statistic's interval are then the ends
-of its own, however coarse or bent it is. A choice among several values has the ends of all that may
-be chosen.
+of its own, however coarse or bent it is. What is computed from several lies between the least and
+the greatest that all of their intervals allow. A choice among several values has the ends of all
+that may be chosen.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,32 +19,70 @@ from confide.query.functions import Function
 from confide.query.tree import Aggregate, Call, Expression, walk
 from confide.release.estimates import Floats
 from confide.release.evaluate import RULES, Columns, evaluate, is_true
+from confide.release.intervals import LINEAR
 
-__all__ = ["map_ends", "sole_statistic"]
+__all__ = ["Ends", "divisor_of", "find_core", "list_statistics", "map_ends"]
 
 F = Function
 Marks = NDArray[np.bool_]
 Ends = tuple[Floats, Floats]
 
 
-def sole_statistic(expression: Expression) -> Aggregate | None:
-    """Return the one statistic whose ends give those of an expression; None for all others.
+def find_core(expression: Expression) -> Expression:
+    """Return the innermost part that an expression rises or falls with, or the expression itself.
 
-    It stands in a function's arguments once, for AVG(x) - AVG(x) is wider than need be otherwise;
-    the values of a CASE or COALESCE may share it, and what conditions depend on does not matter.
+    It is a statistic, or what several are in: the part stands in a function's arguments once. The
+    values of a CASE or COALESCE may share one statistic; what conditions depend on does not matter.
+    """
+    match expression:
+        case Call(function=function, arguments=parts) if function in CHOICES:
+            cores = {find_core(value) for value in CHOICES[function](parts) if _is_noisy(value)}
+            core = cores.pop() if len(cores) == 1 else expression
+            return core if isinstance(core, Aggregate) else expression
+        case Call(function=function, arguments=parts) if function in MAPS:
+            noisy = [part for part in parts if _is_noisy(part)]
+            return find_core(noisy[0]) if len(noisy) == 1 else expression
+        case _:
+            return expression
+
+
+def list_statistics(expression: Expression) -> list[Aggregate]:
+    """Return the statistics that the values of an expression are made of, each once.
+
+    What conditions depend on is not among them.
     """
     match expression:
         case Aggregate():
-            return expression
-        case Call(function=function, arguments=parts) if function in CHOICES:
-            values = CHOICES[function](parts)
-            found = {sole_statistic(value) for value in values if _is_noisy(value)}
-            return found.pop() if len(found) == 1 else None
-        case Call(function=function, arguments=parts) if function in MAPS:
-            noisy = [part for part in parts if _is_noisy(part)]
-            return sole_statistic(noisy[0]) if len(noisy) == 1 else None
+            return [expression]
+        case Call(function=function, arguments=parts) if function in CHOICES | MAPS:
+            values = CHOICES[function](parts) if function in CHOICES else parts
+            return list(dict.fromkeys(one for part in values for one in list_statistics(part)))
+        case _:
+            return []
+
+
+def divisor_of(expression: Expression) -> Expression | None:
+    """Return the divisor of a ratio of two linear expressions; None for anything else."""
+    match expression:
+        case Call(function=F.DIVIDE, arguments=(above, below)) if _is_noisy(below):
+            return below if _is_linear(above) and _is_linear(below) else None
         case _:
             return None
+
+
+def _is_linear(expression: Expression) -> bool:
+    """Tell whether an expression is a sum of counts and sums, each times what carries no noise."""
+    match expression:
+        case Aggregate(function=function):
+            return function in LINEAR
+        case Call(function=F.ADD | F.SUBTRACT | F.NEGATE, arguments=parts):
+            return all(map(_is_linear, parts))
+        case Call(function=F.MULTIPLY, arguments=parts):
+            return all(map(_is_linear, parts)) and not all(map(_is_noisy, parts))
+        case Call(function=F.DIVIDE, arguments=(above, below)):
+            return _is_linear(above) and not _is_noisy(below)
+        case _:
+            return not _is_noisy(expression)
 
 
 def _is_noisy(expression: Expression) -> bool:
@@ -50,19 +90,22 @@ def _is_noisy(expression: Expression) -> bool:
     return any(isinstance(part, Aggregate) for part in walk(expression))
 
 
-def map_ends(expression: Expression, columns: Columns, count: int, ends: Ends) -> Ends:
-    """Return both ends of an expression from those of its `sole_statistic`, for each group.
+def map_ends(
+    expression: Expression, columns: Columns, count: int, ends: Mapping[Expression, Ends]
+) -> Ends:
+    """Return both ends of an expression from those of its statistics or core, for each group.
 
     Where the expression has no value at either end, both are NaN.
 
-    Claim:   the interval holds the expression without noise whenever the statistic's interval holds
-             the statistic, unless the expression is NULL there; likewise for what is released.
-    Why:     an expression with one statistic in it is a chain of functions, each of which rises or
-             falls with what is inside; what lies between two ends lies between their images. An
-             end without a value (overflow, the logarithm of a negative number, a divisor that may
-             be zero) goes to infinity on its side, beyond every value that there is. LEAST and
-             GREATEST skip NULL: what they are without it is added where the inside may be NULL.
-             CASE and COALESCE are one of their values, and every one that may be it is counted.
+    Claim:   the interval holds the expression without noise whenever all of ``ends`` hold what
+             they are of, unless the expression is NULL there; likewise for what is released.
+    Why:     each function rises or falls with each argument if the others stay, so its least and
+             its greatest value over all that arguments may be are at ends of these. An end without
+             a value (overflow, the logarithm of a negative number, a divisor that may be zero)
+             goes to infinity on its side, beyond every value that there is. LEAST and GREATEST
+             skip NULL: no argument that may be NULL holds the others back. CASE and COALESCE are
+             one of their values, and every one that may be it is counted; a condition as a number
+             is 0 or 1.
     Checked: tests/release/test_ends.py, tests/release/test_coverage.py (how often they hold).
     """
     with np.errstate(all="ignore"):
@@ -80,17 +123,14 @@ class _Stretch:
     high: Floats
     may_be_null: Marks
 
-    def through(
-        self, function: Callable[[Floats], Floats], *, falls: Marks | bool = False
-    ) -> "_Stretch":
-        """Return the stretch of a function that rises, or falls where so marked."""
-        first, last = function(self.low), function(self.high)
-        low, high = np.where(falls, last, first), np.where(falls, first, last)
-        may_be_null = self.may_be_null | ~np.isfinite(low) | ~np.isfinite(high)
-        return _Stretch(
+    @classmethod
+    def of(cls, low: Floats, high: Floats, *parts: "_Stretch") -> "_Stretch":
+        """Return the stretch of a function of others; where one end is unknown, it is far away."""
+        may_be_null = ~np.isfinite(low) | ~np.isfinite(high)
+        return cls(
             np.where(np.isnan(low) & ~np.isnan(high), -np.inf, low),
             np.where(np.isnan(high) & ~np.isnan(low), np.inf, high),
-            may_be_null,
+            reduce(np.logical_or, (part.may_be_null for part in parts), may_be_null),
         )
 
     def join(self, other: "_Stretch", here: Marks) -> "_Stretch":
@@ -101,26 +141,37 @@ class _Stretch:
             self.may_be_null | (here & other.may_be_null),
         )
 
+    def negate(self) -> "_Stretch":
+        """Return the stretch of the same with the opposite sign."""
+        return _Stretch(-self.high, -self.low, self.may_be_null)
 
-def _map(expression: Expression, columns: Columns, count: int, ends: Ends) -> _Stretch:
+
+def _map(
+    expression: Expression, columns: Columns, count: int, ends: Mapping[Expression, Ends]
+) -> _Stretch:
+    if expression in ends:
+        return _Stretch.of(*ends[expression])
     if not _is_noisy(expression):
-        value = evaluate(expression, columns, count).astype(np.float64)
+        value = _numbers(evaluate(expression, columns, count))
         return _Stretch(value, value, np.isnan(value))
     if not isinstance(expression, Call):
-        return _Stretch(*ends, np.isnan(ends[0]) | np.isnan(ends[1]))
-    parts = expression.arguments
-    if expression.function in CHOICES:
-        values = [_map(one, columns, count, ends) for one in CHOICES[expression.function](parts)]
-        if expression.function is F.COALESCE:
+        raise TypeError("a statistic needs its ends")
+    function, parts = expression.function, expression.arguments
+    if function in CHOICES:
+        values = [_map(one, columns, count, ends) for one in CHOICES[function](parts)]
+        if function is F.COALESCE:
             return _first_known(values)
         return _first_true(values, [_chances(one, columns, count) for one in parts[:-1:2]])
-    place = next(place for place, part in enumerate(parts) if _is_noisy(part))
-    inner = _map(parts[place], columns, count, ends)
-    fixed = [
-        evaluate(part, columns, count).astype(np.float64)
-        for part in (*parts[:place], *parts[place + 1 :])
-    ]
-    return MAPS[expression.function](inner, fixed, place)
+    if function in MAPS:
+        return MAPS[function]([_map(part, columns, count, ends) for part in parts])
+    every = np.ones(count, dtype=np.bool_)
+    return _Stretch(np.zeros(count), np.ones(count), every)  # a condition
+
+
+def _numbers(column: NDArray[Any]) -> Floats:
+    """Return what stands in a column as numbers; what cannot be read as one is NULL."""
+    is_number = column.dtype.kind in "biuf"
+    return column.astype(np.float64) if is_number else RULES[F.TO_FLOAT]([column])
 
 
 def _chances(condition: Expression, columns: Columns, count: int) -> tuple[Marks, Marks]:
@@ -156,83 +207,97 @@ def _nothing(count: int) -> _Stretch:
     return _Stretch(nowhere, nowhere, np.zeros(count, dtype=np.bool_))
 
 
-Map = Callable[[_Stretch, list[Floats], int], _Stretch]
-"""From the stretch of one argument, the values of the others and its place among them."""
+Map = Callable[[Sequence[_Stretch]], _Stretch]
 
 
 def _rise(function: Callable[[Floats], Floats], least: float = -np.inf) -> Map:
     """A function of one number, NaN where it has no value, that never falls or lies below least."""
 
-    def rise(inner: _Stretch, _: list[Floats], __: int) -> _Stretch:
-        found = inner.through(function)
+    def rise(parts: Sequence[_Stretch]) -> _Stretch:
+        (inner,) = parts
+        found = _Stretch.of(function(inner.low), function(inner.high), inner)
         return _Stretch(np.maximum(found.low, least), found.high, found.may_be_null)
 
     return rise
 
 
-def _round(inner: _Stretch, fixed: list[Floats], _: int) -> _Stretch:
-    return inner.through(lambda x: np.where(np.isinf(x), x, RULES[F.ROUND]([x, *fixed])))
+def _round(parts: Sequence[_Stretch]) -> _Stretch:
+    inner, digits = parts[0], [part.low for part in parts[1:]]
+    low, high = (
+        np.where(np.isinf(end), end, RULES[F.ROUND]([end, *digits]))
+        for end in (inner.low, inner.high)
+    )
+    return _Stretch.of(low, high, inner)
 
 
-def _subtract(inner: _Stretch, fixed: list[Floats], place: int) -> _Stretch:
-    (other,) = fixed
-    if place == 0:
-        return inner.through(lambda x: x - other)
-    return inner.through(lambda x: other - x, falls=True)
+def _add(parts: Sequence[_Stretch]) -> _Stretch:
+    first, second = parts
+    return _Stretch.of(first.low + second.low, first.high + second.high, first, second)
 
 
-def _multiply(inner: _Stretch, fixed: list[Floats], _: int) -> _Stretch:
-    (other,) = fixed
-    is_zero = other == 0.0  # also times an end that is infinitely far
+def _multiply(parts: Sequence[_Stretch]) -> _Stretch:
+    first, second = parts
 
-    def multiply(x: Floats) -> Floats:
-        return np.where(is_zero & ~np.isnan(x), 0.0, x * other)
+    def multiply(x: Floats, y: Floats) -> Floats:
+        is_zero = ((x == 0.0) & ~np.isnan(y)) | ((y == 0.0) & ~np.isnan(x))
+        return np.where(is_zero, 0.0, x * y)  # also times an end that is infinitely far
 
-    return inner.through(multiply, falls=other < 0.0)
+    return _outermost(first, second, multiply)
 
 
-def _absolute(inner: _Stretch, _: list[Floats], __: int) -> _Stretch:
+def _divide(parts: Sequence[_Stretch]) -> _Stretch:
+    """Return the stretch of a quotient: anything, where the divisor may have either sign.
+
+    A divisor of one sign that may be near zero leaves one end infinitely far. Zero divides nothing.
+    """
+    above, below = parts
+    low = np.where(below.low == 0.0, 0.0, below.low)
+    high = np.where(below.high == 0.0, -0.0, below.high)
+    is_zero = (low == 0.0) & (high == 0.0)
+    by = _Stretch(
+        np.where(is_zero, np.nan, low), np.where(is_zero, np.nan, high), below.may_be_null
+    )
+    found = _outermost(above, by, np.divide)
+    is_anything = (low < 0.0) & (high > 0.0) & ~np.isnan(above.low)
+    return _Stretch(
+        np.where(is_anything, -np.inf, found.low),
+        np.where(is_anything, np.inf, found.high),
+        found.may_be_null | ((low <= 0.0) & (high >= 0.0)),
+    )
+
+
+def _outermost(
+    first: _Stretch, second: _Stretch, function: Callable[[Floats, Floats], Floats]
+) -> _Stretch:
+    """Return the stretch of a function that rises or falls with each of two arguments."""
+    found = [function(x, y) for x in (first.low, first.high) for y in (second.low, second.high)]
+    is_known = ~(np.isnan(first.low) | np.isnan(second.low))
+    low, high = np.fmin.reduce(found), np.fmax.reduce(found)
+    return _Stretch.of(
+        np.where(is_known, low, np.nan), np.where(is_known, high, np.nan), first, second
+    )
+
+
+def _absolute(parts: Sequence[_Stretch]) -> _Stretch:
+    (inner,) = parts
     first, last = np.abs(inner.low), np.abs(inner.high)
     nearest = np.where((inner.low <= 0.0) & (inner.high >= 0.0), 0.0, np.minimum(first, last))
     return _Stretch(nearest, np.maximum(first, last), inner.may_be_null)
 
 
-def _divide(inner: _Stretch, fixed: list[Floats], place: int) -> _Stretch:
-    """Return the stretch of a quotient: anything, where a noisy divisor may be zero."""
-    (other,) = fixed
-    if place == 0:
-        by = np.where(other == 0.0, np.nan, other)
-        return inner.through(lambda x: x / by, falls=by < 0.0)
-    found = inner.through(lambda x: other / x, falls=other > 0.0)
-    may_be_zero = (inner.low <= 0.0) & (inner.high >= 0.0)
-    is_anything = may_be_zero & ~np.isnan(other)
-    return _Stretch(
-        np.where(is_anything, -np.inf, found.low),
-        np.where(is_anything, np.inf, found.high),
-        found.may_be_null | may_be_zero,
-    )
-
-
-def _choose(function: F) -> Map:
-    """The least or the greatest of several numbers, NULL skipped."""
-    rule = RULES[function]
-
-    def choose(inner: _Stretch, fixed: list[Floats], _: int) -> _Stretch:
-        low, high = rule([inner.low, *fixed]), rule([inner.high, *fixed])
-        alone = rule(fixed) if fixed else np.full(len(low), np.nan)
-        return _Stretch(
-            np.where(inner.may_be_null, np.fmin(low, alone), low),
-            np.where(inner.may_be_null, np.fmax(high, alone), high),
-            np.isnan(alone) & inner.may_be_null,
-        )
-
-    return choose
+def _least(parts: Sequence[_Stretch]) -> _Stretch:
+    """Return the stretch of the least of several numbers, of which NULL is skipped."""
+    low: Floats = np.fmin.reduce([part.low for part in parts])
+    high: Floats = np.fmax.reduce([part.high for part in parts])
+    sure: Floats = np.fmin.reduce([np.where(part.may_be_null, np.nan, part.high) for part in parts])
+    may_be_null: Marks = np.logical_and.reduce([part.may_be_null for part in parts])
+    return _Stretch(low, np.where(np.isnan(sure), high, sure), may_be_null)
 
 
 MAPS: Final[dict[F, Map]] = {
-    F.NEGATE: lambda inner, _, __: inner.through(np.negative, falls=True),
-    F.ADD: lambda inner, fixed, _: inner.through(lambda x: x + fixed[0]),
-    F.SUBTRACT: _subtract,
+    F.NEGATE: lambda parts: parts[0].negate(),
+    F.ADD: _add,
+    F.SUBTRACT: lambda parts: _add([parts[0], parts[1].negate()]),
     F.MULTIPLY: _multiply,
     F.DIVIDE: _divide,
     F.ABS: _absolute,
@@ -243,10 +308,10 @@ MAPS: Final[dict[F, Map]] = {
     F.EXP: _rise(np.exp),
     F.SQRT: _rise(np.sqrt, least=0.0),
     F.TO_FLOAT: _rise(np.positive),
-    F.LEAST: _choose(F.LEAST),
-    F.GREATEST: _choose(F.GREATEST),
+    F.LEAST: _least,
+    F.GREATEST: lambda parts: _least([part.negate() for part in parts]).negate(),
 }
-"""Functions that only rise or only fall with one argument, if all others stay; and the size."""
+"""Functions that only rise or only fall with each argument, if all others stay; and the size."""
 CHOICES: Final[dict[F, Callable[[Sequence[Expression]], Sequence[Expression]]]] = {
     F.CASE: lambda parts: [*parts[1::2], parts[-1]],
     F.COALESCE: lambda parts: parts,

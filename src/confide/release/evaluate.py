@@ -118,7 +118,8 @@ def _compare(relation: Callable[[Column_, Column_], Column_]) -> Rule:
         first, second = parts
         is_known = ~(_is_missing(first) | _is_missing(second))
         holds = np.zeros(len(is_known), dtype=np.bool_)
-        holds[is_known] = relation(first[is_known], second[is_known])
+        if is_known.any():  # a NULL alone has a type that a text does not compare with
+            holds[is_known] = relation(first[is_known], second[is_known])
         return _join(holds, is_known & ~holds)
 
     return compare
@@ -138,6 +139,11 @@ def _in(parts: Sequence[Column_]) -> Column_:
 
 def _finite(part: Column_) -> Column_:
     return np.where(np.isfinite(part), part, np.nan)
+
+
+def _in_64_bits(part: Column_) -> Column_:
+    """Return whole numbers, those that no engine has either as NULL."""
+    return np.where(np.abs(part) < 2.0**63, part, np.nan)
 
 
 def _round(parts: Sequence[Column_]) -> Column_:
@@ -178,8 +184,8 @@ RULES: Final[dict[F, Rule]] = {
     F.IN: _in,
     F.IS_NULL: lambda p: _is_missing(p[0]),
     F.ABS: lambda p: np.abs(p[0]),
-    F.FLOOR: lambda p: np.floor(p[0]),
-    F.CEIL: lambda p: np.ceil(p[0]),
+    F.FLOOR: lambda p: _in_64_bits(np.floor(p[0])),
+    F.CEIL: lambda p: _in_64_bits(np.ceil(p[0])),
     F.ROUND: _round,
     F.LEAST: lambda p: np.fmin.reduce(list(p)),
     F.GREATEST: lambda p: np.fmax.reduce(list(p)),

@@ -4,13 +4,12 @@ import csv
 import io
 import json
 import math
-from datetime import date
-from fractions import Fraction
 from typing import Any, Final
 
+from confide.release.display import write_value
 from confide.release.figures import Tabular
 
-__all__ = ["to_csv", "to_json", "write_value"]
+__all__ = ["to_csv", "to_json"]
 
 TRIGGERS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
@@ -64,16 +63,3 @@ def _guard(text: str) -> str:
 
 def _json_row(row: dict[str, Any]) -> dict[str, object]:
     return {name: write_value(value) for name, value in row.items()}
-
-
-def write_value(value: Any) -> Any:
-    """Return a value as JSON holds it: what is no finite number is missing."""
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case Fraction():
-            return str(value)
-        case date():
-            return value.isoformat()
-        case _:
-            return value

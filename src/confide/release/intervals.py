@@ -17,7 +17,7 @@ from confide.plan import Plan, Statistic
 from confide.query.functions import Aggregation
 from confide.release.estimates import Floats, estimate, grid_of, variance
 
-__all__ = ["bootstrap", "half_width", "interval"]
+__all__ = ["LINEAR", "half_width", "interval"]
 
 GRID: Final = 65
 HALVINGS: Final = 40
@@ -237,26 +237,3 @@ def _end(
         fits = excess(halfway) <= 0.0
         inside, outside = np.where(fits, halfway, inside), np.where(fits, outside, halfway)
     return inside
-
-
-def bootstrap(
-    compute: Callable[[int, Floats], Floats],
-    totals: Floats,
-    noise: Callable[[int], Floats],
-    confidence: float,
-) -> Ends:
-    """Return an interval from what the same noise does to the estimate once more, group by group.
-
-    ``compute`` gives the estimates of a group, by its place, from a table of its totals; ``noise``
-    gives a sample of the noise of a group. Where no estimate is known, the ends are NaN.
-    """
-    levels = [(1 - confidence) / 2, (1 + confidence) / 2]
-    ends = np.empty((2, len(totals)))
-    for place, row in enumerate(totals):
-        with np.errstate(all="ignore"):  # near the end of the doubles, an interval has none
-            centre = compute(place, row[None, :])[0]
-            moved = compute(place, row + noise(place)) - centre
-            known = moved[np.isfinite(moved)]
-            below, above = np.quantile(known, levels) if len(known) else (np.nan, np.nan)
-            ends[:, place] = centre - above, centre - below
-    return ends[0], ends[1]

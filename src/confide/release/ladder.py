@@ -119,4 +119,4 @@ def _choose(
     gaps: Integers = np.maximum(np.maximum(low - rank, rank - high), 0)
     choice = ladder.choose(level)
     place = int(choice.choose_interval(cells.start(breaks), -gaps, entropy=entropy))
-    return int(np.clip(cells.find(place), within[0], within[1] - 1))
+    return int(np.clip(cells.find(np.array([place])), within[0], within[1] - 1)[0])

@@ -11,7 +11,7 @@ import numpy as np
 from confide.engines.sealed import Integers, Pair
 from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE
-from confide.noise import Entropy, uniform_below
+from confide.noise import Entropy, uniform_below_each
 from confide.plan import Cells, Plan, Quantile
 from confide.release.averages import average_rows, count_columns
 from confide.release.estimates import Floats
@@ -40,50 +40,55 @@ An end outside all cells, -1 or their number, is an end of the declared range.
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The stretches of cells with the same rank, of one group.
+    """The stretches of cells with the same rank, of several groups, one row a group.
 
     ``breaks`` are the cells where a stretch begins, and the number of all cells; a stretch is one
     cell with rows or a gap between two such. ``first`` and ``last`` are its ranks, of which one
-    row is ``row`` steps; ``rows`` are all rows of the group.
+    row is ``row`` steps; ``rows`` are all rows of each group. Groups of fewer stretches than
+    others have empty ones at their end.
     """
 
     breaks: Integers
     first: Integers
     last: Integers
-    rows: int
+    rows: Integers
     row: int
 
     @classmethod
-    def of(cls, counts: Pair, cells: Cells, row: int) -> "Ranks":
-        """Return the ranks of a group's rows."""
-        filled, rows = counts
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
-        total = int(before[-1])
-        if row * total >= SAFE:
+    def of(cls, groups: Sequence[Pair], cells: Cells, row: int) -> "Ranks":
+        """Return the ranks of the rows of each group."""
+        sizes = np.array([len(filled) for filled, _ in groups])
+        widest = int(sizes.max())
+        held = np.arange(widest) < sizes[:, None]
+        filled, counts = np.full(held.shape, cells.count), np.zeros(held.shape, np.int64)
+        filled[held], counts[held] = (np.concatenate(side) for side in zip(*groups, strict=True))
+        before = np.cumsum(np.column_stack([np.zeros(len(groups), np.int64), counts]), axis=1)
+        if row * int(before.max()) >= SAFE:
             before = before.astype(object)  # more rows than any engine holds: exact, if slow
-        breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
-        breaks[0], breaks[-1] = 0, cells.count
-        breaks[1:-1:2], breaks[2:-1:2] = filled, filled + 1
-        ranks = row * before
-        first = np.repeat(ranks, 2)[:-1]
-        return cls(breaks, first, np.repeat(ranks, 2)[1:], total, row)
+        breaks = np.full((len(groups), 2 * widest + 2), cells.count)
+        breaks[:, 0] = 0
+        breaks[:, 1:-1:2], breaks[:, 2:-1:2] = filled, np.minimum(filled + 1, cells.count)
+        ranks = np.repeat(row * before, 2, axis=1)
+        return cls(breaks, ranks[:, :-1], ranks[:, 1:], before[:, -1], row)
 
-    def scores(self, rank: int) -> Integers:
-        """Return how far each stretch is from a rank, below zero."""
-        return _negate(np.maximum(self.first - rank, rank - self.last))
+    def scores(self, ranks: Integers) -> Integers:
+        """Return how far each stretch is from its group's rank, below zero."""
+        wanted = ranks[:, None]
+        return _negate(np.maximum(self.first - wanted, wanted - self.last))
 
-    def scores_below(self, rank: int) -> Integers:
-        """Return how far each stretch is below a rank, below zero."""
-        return _negate(rank - self.last)
+    def scores_below(self, ranks: Integers) -> Integers:
+        """Return how far each stretch is below its group's rank, below zero."""
+        return _negate(ranks[:, None] - self.last)
 
-    def scores_above(self, rank: int) -> Integers:
-        """Return how far each stretch is above a rank, below zero."""
-        return _negate(self.first - rank)
+    def scores_above(self, ranks: Integers) -> Integers:
+        """Return how far each stretch is above its group's rank, below zero."""
+        return _negate(self.first - ranks[:, None])
 
-    def rank_of(self, quantile: Quantile) -> int:
-        """Return the rank of a quantile, as QUANTILE_CONT places it."""
+    def rank_of(self, quantile: Quantile) -> Integers:
+        """Return the rank of a quantile in each group, as QUANTILE_CONT places it."""
         level = quantile.level
-        return 2 * level.numerator * (self.rows - 1) + level.denominator
+        ranks: Integers = 2 * level.numerator * (self.rows - 1) + level.denominator
+        return ranks
 
 
 def choose_each(
@@ -110,31 +115,18 @@ def _choose_some(
     groups: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> list[Chosen]:
     """Return the chosen cells of groups whose stretches are laid side by side, one row a group."""
-    row = 2 * quantile.level.denominator
-    exact = [Ranks.of(one, cells, row) for one in groups]
-    choose = partial(_choose, cells=cells, entropy=entropy)
+    ranks = Ranks.of(groups, cells, 2 * quantile.level.denominator)
+    choose = partial(_choose, ranks.breaks, cells=cells, entropy=entropy)
     first, last = np.zeros(len(groups), np.int64), np.full(len(groups), cells.count)
-    breaks = _stack([ranks.breaks for ranks in exact], cells.count)
     if quantile.decay:
         value = _choose_averaged(groups, quantile, cells, entropy)
     else:
-        scores = _stack([ranks.scores(ranks.rank_of(quantile)) for ranks in exact], 0)
-        value = choose(breaks, scores, (first, last), None, choice=quantile.choice)
-    scored = [score_ends(ranks, quantile) for ranks in exact]
-    lows, highs = (_stack([each[place] for each in scored], 0) for place in range(2))
-    low_end = np.array([each[0][0] for each in scored]), -1
-    low = choose(breaks, lows, (first, value + 1), low_end, choice=quantile.ends)
-    high_end = np.array([each[1][-1] for each in scored]), cells.count
-    high = choose(breaks, highs, (value, last), high_end, choice=quantile.ends)
+        scores = ranks.scores(ranks.rank_of(quantile))
+        value = choose(scores, (first, last), None, choice=quantile.choice)
+    lows, highs = score_ends(ranks, quantile)
+    low = choose(lows, (first, value + 1), (lows[:, 0], -1), choice=quantile.ends)
+    high = choose(highs, (value, last), (highs[:, -1], cells.count), choice=quantile.ends)
     return list(zip(value.tolist(), low.tolist(), high.tolist(), strict=True))
-
-
-def _stack(rows: Sequence[Integers], fill: int) -> Integers:
-    """Return rows of several lengths as one table."""
-    table = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
-    for place, row in enumerate(rows):
-        table[place, : len(row)] = row
-    return table
 
 
 def _choose_averaged(
@@ -150,11 +142,16 @@ def _choose_averaged(
     scores = np.hstack([averaged.scores, averaged.deepest * every])
     starts = np.hstack([averaged.places[:, :-1], 0 * every])
     found = quantile.choice.choose_each(scores, widths, entropy=entropy)
-    chosen = np.empty(len(found), dtype=np.int64)
-    for row, stretch in enumerate(found.tolist()):
-        place = int(starts[row, stretch]) + uniform_below(int(widths[row, stretch]), entropy)
-        chosen[row] = cells.find(min(max(place, 0), averaged.whole - 1) >> averaged.bits)
-    return chosen
+    places = _place_within(starts, widths, found, entropy)
+    return cells.find(np.clip(places, 0, averaged.whole - 1) >> averaged.bits)
+
+
+def _place_within(
+    starts: Integers, widths: Integers, found: Integers, entropy: Entropy
+) -> Integers:
+    """Return a place of the stretch that was found in each row, all of it equally likely."""
+    rows = np.arange(len(found))
+    return starts[rows, found] + uniform_below_each(widths[rows, found], entropy)
 
 
 def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
@@ -162,9 +159,9 @@ def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
     rank, low, high = ranks.rank_of(quantile), quantile.low, quantile.high
     below, above = rank - low.shift, rank + high.shift
     if low.edge is not None:
-        below = min(below, ranks.rows * ranks.row - low.edge)
+        below = np.minimum(below, ranks.rows * ranks.row - low.edge)
     if high.edge is not None:
-        above = max(above, high.edge)
+        above = np.maximum(above, high.edge)
     return (
         ranks.scores_below(below) if low.is_flat else ranks.scores(below),
         ranks.scores_above(above) if high.is_flat else ranks.scores(above),
@@ -193,18 +190,15 @@ def _choose(
     """
     first, last = within
     places = cells.start(np.clip(breaks, first[:, None], last[:, None]))
-    widths, beyond = np.diff(places, axis=1), places.shape[1] - 1
+    widths, starts = np.diff(places, axis=1), places[:, :-1]
     if edge is not None:
         whole = int(cells.start(np.array([cells.count]))[0])
         widths = np.column_stack([widths, np.full(len(widths), EDGE_WEIGHT * whole)])
+        starts = np.column_stack([starts, np.zeros(len(starts), np.int64)])
         scores = np.column_stack([scores, edge[0]])
     found = choice.choose_each(scores, widths, entropy=entropy)
-    chosen = np.full(len(found), edge[1] if edge is not None else 0, dtype=np.int64)
-    for row, place in enumerate(found.tolist()):
-        if place < beyond:
-            inside = uniform_below(int(widths[row, place]), entropy)
-            chosen[row] = cells.find(int(places[row, place]) + inside)
-    return chosen
+    chosen = cells.find(_place_within(starts, widths, found, entropy))
+    return chosen if edge is None else np.where(found == widths.shape[1] - 1, edge[1], chosen)
 
 
 def read_cells(plan: Plan, chosen: tuple[tuple[Chosen, ...], ...]) -> Floats:

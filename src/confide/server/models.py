@@ -98,7 +98,8 @@ class Answered(_Shape):
 class PreviewShown(_Shape):
     """What an answer would cost and how far off it would be; null where the data decide.
 
-    ``reused`` tells that there is an answer already which asking gives the caller for free.
+    ``errors`` are half-widths, and ``regret`` holds, at ``confidence``. ``reused`` tells that there
+    is an answer already which asking gives the caller for free.
     """
 
     cost: CostShown
@@ -106,6 +107,7 @@ class PreviewShown(_Shape):
     mechanisms: list[str]
     regret: float | None
     reused: bool
+    confidence: float
 
 
 class ColumnShown(_Shape):

@@ -41,7 +41,7 @@ def want_of(asked: models.Question) -> dict[str, Any]:
     """Return what a question says about its cost, for the curator to read."""
     given = {"epsilon": asked.epsilon, "share": asked.share, "error": asked.error}
     named = {name: value for name, value in given.items() if value is not None}
-    return {**named, "confidence": asked.confidence} if asked.error is not None else named
+    return {**named, "confidence": asked.confidence}
 
 
 def answer_question(office: Office, caller: Caller, asked: models.Ask) -> models.Answered:

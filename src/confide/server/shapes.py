@@ -19,7 +19,7 @@ from confide.declare import (
 )
 from confide.ledger import Entry, Receipt
 from confide.release import Answer, Cost
-from confide.release.formats import write_value
+from confide.release.display import write_value
 from confide.server import models
 from confide.server.tokens import Token
 
@@ -76,6 +76,7 @@ def show_preview(found: Preview) -> models.PreviewShown:
         mechanisms=list(found.mechanisms),
         regret=found.regret,
         reused=found.reused,
+        confidence=found.confidence,
     )
 
 

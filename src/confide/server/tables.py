@@ -20,6 +20,7 @@ from sqlalchemy import (
 
 from confide.errors import Fault
 from confide.ledger.database import Database
+from confide.ledger.opening import refuse_foreign, refuse_tables
 
 __all__ = ["TOKENS", "open_tables"]
 
@@ -57,12 +58,16 @@ def open_tables(address: str | Path | None) -> Database:
     """Return the database of the server's tables, which are made where they are missing.
 
     ``address`` is that of the ledger; None keeps them in a file that goes with the process.
+
+    Raises:
+        BadDeclaration: it is a file of something else.
     """
     if address is None:
         folder = tempfile.TemporaryDirectory(prefix="confide-")
         database = Database(Path(folder.name) / "server.db")
         weakref.finalize(database, folder.cleanup)
     else:
+        refuse_foreign(address)
         database = Database(address)
     found = database.change(_make)
     if found != VERSION:
@@ -77,6 +82,7 @@ def _make(connection: Connection) -> int:
     """Make the tables where they are missing, one process at a time; return their layout."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
+    refuse_tables(connection)
     TABLES.create_all(connection)
     found = connection.execute(select(LAYOUT.c.version)).scalar()
     if found is not None:

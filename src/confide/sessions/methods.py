@@ -1,6 +1,7 @@
 """What a curator offers for watching a threshold."""
 
 from abc import ABC, abstractmethod
+from typing import Unpack
 
 from confide.declare import Catalog
 from confide.desk import Desk, Manner
@@ -8,12 +9,14 @@ from confide.errors import UnsupportedQuery
 from confide.exact import Number
 from confide.mechanisms import Neighbours
 from confide.pricing import Want
+from confide.query.wants import Paid, show_wants
 from confide.sessions.kept import KeptWatch, keep_watch, take_up_watch
 from confide.sessions.watch import Threshold, Watch, open_watch
 
 __all__ = ["Watching"]
 
 
+@show_wants
 class Watching(ABC):
     """Sessions that tell of each question whether its answer passes a threshold."""
 
@@ -31,7 +34,7 @@ class Watching(ABC):
         sensitivity: Number | None = None,
         signed: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> Watch:
         """Return a session that tells of each question whether its answer passes a threshold.
 
@@ -53,7 +56,7 @@ class Watching(ABC):
         signed: bool = False,
         key: str | None = None,
         label: str = "",
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> KeptWatch:
         """Return a session as `watch` does, whose state lies in the ledger.
 

@@ -133,10 +133,13 @@ def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
              have. So a replica is below p as often as noise and sampling under p make the count
              larger than it is: quantiles of replicas are the ends of a test of p. In a move that
              leaves less than one row nothing is known: every other such replica is 0, and 1.
+             Where there is one value alone, its part is 1 whatever was counted.
     Source:  [Fie54], [Wil27]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
     moves = thin(noise)
+    if len(counts) == 1:
+        return np.ones(1), np.ones_like(moves)
     rows = counts.sum() + moves.sum(axis=1, keepdims=True)
     kept = np.maximum(rows, 1.0)
     unknown = np.arange(len(moves))[:, None] % 2.0

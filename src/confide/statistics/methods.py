@@ -3,12 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from confide.desk import Manner
 from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery, import_package
 from confide.exact import Number, non_negative
 from confide.pricing import Want
+from confide.query.wants import Paid, show_wants
 from confide.statistics.reading import Asked
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimators"]
 
 
+@show_wants
 class Estimators(ABC):
     """Private statistics: each is charged once, and carries intervals that count the noise.
 
@@ -39,7 +41,7 @@ class Estimators(ABC):
     @abstractmethod
     def _desk(self) -> "Desk": ...
 
-    def _asked(self, want: dict[str, Number], *, fresh: bool, key: str | None) -> Asked:
+    def _asked(self, want: Paid, *, fresh: bool, key: str | None) -> Asked:
         """Return the terms of an estimate, from what a caller typed."""
         wanted = Want.of(want)
         if wanted.error is not None:
@@ -59,7 +61,7 @@ class Estimators(ABC):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Density":
         """Return a histogram density of a column, with a band.
 
@@ -82,7 +84,7 @@ class Estimators(ABC):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross.
 
@@ -105,7 +107,7 @@ class Estimators(ABC):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return the mean of a column, with an interval for the population's.
 
@@ -126,7 +128,7 @@ class Estimators(ABC):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
         _need_scipy()
@@ -143,7 +145,7 @@ class Estimators(ABC):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return variances and covariances of columns, by name such as ``cov(age, cost)``.
 
@@ -164,7 +166,7 @@ class Estimators(ABC):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return the likeliest law of a family, with standard errors and intervals.
 
@@ -188,7 +190,7 @@ class Estimators(ABC):
         ridge: Number = 0,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
@@ -225,7 +227,7 @@ class Estimators(ABC):
         by: str,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Comparison":
         """Return the difference of a column's means in two groups, with a p-value."""
         _need_scipy()
@@ -241,7 +243,7 @@ class Estimators(ABC):
         by: str,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Comparison":
         """Return the difference of the parts in which a column is true, with a p-value."""
         _need_scipy()
@@ -257,7 +259,7 @@ class Estimators(ABC):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Independence":
         """Return a chi-square test of whether two columns have to do with each other."""
         _need_scipy()
@@ -298,7 +300,7 @@ class Estimators(ABC):
         corrected: bool = False,
         fresh: bool = False,
         key: str | None = None,
-        **want: Number,
+        **want: Unpack[Paid],
     ) -> "Estimate":
         """Return an estimate by any function of rows, run on blocks of units.
 

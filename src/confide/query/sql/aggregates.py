@@ -12,10 +12,11 @@ from confide.exact import fraction
 from confide.query.construction import make_aggregate
 from confide.query.functions import Aggregation
 from confide.query.scope import Unit
+from confide.query.sources import OWN_ROWS
 from confide.query.sql.rows import Here, find_named, read_expression, strip
 from confide.query.tree import Aggregate, Expression, Literal
 
-__all__ = ["read_statistic"]
+__all__ = ["read_own_statistic", "read_statistic"]
 
 A = Aggregation
 HALF: Final = Fraction(1, 2)
@@ -27,8 +28,8 @@ MOMENTS: Final[dict[type[exp.Expr], Aggregation]] = {
     exp.StddevSamp: A.STDDEV,
 }
 ADVICE: Final[dict[type[exp.Expr], str]] = {
-    exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01), or of one unit's rows AVG(x)",
-    exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99), or of one unit's rows AVG(x)",
+    exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01)",
+    exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99)",
     exp.Quantile: "QUANTILE picks a row; write QUANTILE_CONT(x, q)",
     exp.PercentileDisc: "PERCENTILE_DISC picks a row; write PERCENTILE_CONT",
     exp.CountIf: "write COUNT(*) FILTER (WHERE condition)",
@@ -43,6 +44,17 @@ LISTED: Final = (
     "COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN, "
     "QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"
 )
+
+
+OWN: Final = (exp.Count, exp.Sum, exp.Avg)
+
+
+def read_own_statistic(node: exp.Expr, here: Here) -> Expression:
+    """Return a statistic of one unit's rows, of which fewer are answered."""
+    inner = node.this if type(node) is exp.Filter else node
+    if type(inner) not in OWN:
+        raise UnsupportedQuery(OWN_ROWS)
+    return read_statistic(node, here)
 
 
 def read_statistic(node: exp.Expr, here: Here) -> Expression:

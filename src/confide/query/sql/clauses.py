@@ -12,9 +12,10 @@ from confide.query.assembly import (
     check_outputs,
     check_sorted,
     check_sorts,
+    find_twice,
     name_output,
 )
-from confide.query.canonical import describe
+from confide.query.canonical import describe, fold_name
 from confide.query.construction import check_condition, lift_keys
 from confide.query.names import Names
 from confide.query.scope import Scope
@@ -50,14 +51,15 @@ def read_sql(text: str, names: Names) -> Query:
     keys = _read_keys(statement, items, tables.scope)
     check_counts(len(keys), len(items))
     outputs = [_read_output(item, keys, statement, tables.scope) for item in items]
-    with statement.placing(select):
+    twice = find_twice(outputs)
+    with statement.placing(select if twice is None else items[twice].node):
         check_outputs(keys, outputs)
     here = Here(
         statement,
         tables.scope,
         "HAVING",
         read_statistic,
-        {output.name.lower(): output.expression for output in outputs},
+        {fold_name(output.name): output.expression for output in outputs},
         keys,
     )
     return Query(
@@ -158,7 +160,7 @@ def _read_sorted(node: exp.Expr, here: Here, outputs: list[Output]) -> Expressio
         return outputs[_read_place(node, len(outputs))].expression
     if type(node) is exp.Column and not node.args.get("table"):
         for output in outputs:
-            if output.name.lower() == node.name.lower():
+            if fold_name(output.name) == fold_name(node.name):
                 return output.expression
     return check_sorted(lift_keys(read_expression(node, here), here.keys))
 

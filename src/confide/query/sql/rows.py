@@ -7,12 +7,14 @@ from typing import Final
 from sqlglot import exp
 
 from confide.errors import UnknownName, UnsupportedQuery
+from confide.query.canonical import fold_name
 from confide.query.construction import make_between, make_call, make_literal
 from confide.query.functions import Function
 from confide.query.scope import Scope, Unit
 from confide.query.sql.statement import Statement
 from confide.query.sql.vocabulary import (
     CASTS,
+    CASTS_LISTED,
     IMPLIED,
     OPERANDS,
     PARTS,
@@ -32,7 +34,7 @@ class Here:
     """Where an expression stands, and what it may use there.
 
     ``aggregate`` reads statistics where they are allowed. ``aliases`` are outputs that may be
-    named, by lower-case name; a column that some key is made of goes before them, as in DuckDB.
+    named, by folded name; a column that some key is made of goes before them, as in DuckDB.
     """
 
     statement: Statement
@@ -132,10 +134,23 @@ def _read_column(node: exp.Expr, here: Here) -> Expression:
     if not isinstance(node.this, exp.Identifier):
         raise UnsupportedQuery("rows are never shown: name the columns, inside aggregates")
     name, label = node.this.name, node.args.get("table")
-    alias = here.aliases.get(name.lower()) if label is None else None
-    if alias is None or _is_key_part(name, here):
+    alias = here.aliases.get(fold_name(name)) if label is None else None
+    if alias is not None and not _is_key_part(name, here):
+        return alias
+    try:
         return here.scope.column(name, None if label is None else label.name)
-    return alias
+    except UnknownName as unknown:
+        if label is None and (node.this.quoted or _is_compared(node)):
+            said, text = f"there is no column {name!r}", name.replace("'", "''")
+            rest = unknown.message.removeprefix(said)
+            raise UnknownName(f"{said} (a text takes single quotes: '{text}'){rest}") from None
+        raise
+
+
+def _is_compared(node: exp.Expr) -> bool:
+    """Tell whether a name stands where a value is mostly written: behind = or in a list."""
+    parent = node.parent
+    return isinstance(parent, exp.EQ | exp.NEQ | exp.In) and parent.this is not node
 
 
 def _is_key_part(name: str, here: Here) -> bool:
@@ -252,7 +267,7 @@ def _read_cast(node: exp.Expr, here: Here) -> Expression:
     here.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
     function = CASTS.get(node.args["to"].this)
     if function is None:  # before its digits are looked at: DECIMAL(10, 2)
-        raise UnsupportedQuery("values are cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN or DATE only")
+        raise UnsupportedQuery(CASTS_LISTED)
     here.statement.expect(node.args["to"], "this")
     return make_call(function, read_expression(node.this, here))
 

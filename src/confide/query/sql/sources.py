@@ -13,7 +13,7 @@ from confide.query.construction import check_condition
 from confide.query.names import Names
 from confide.query.scope import UNIT, Member, Unit, make_member
 from confide.query.sources import Pair, Tables, make_per_unit, start_tables
-from confide.query.sql.aggregates import read_statistic
+from confide.query.sql.aggregates import read_own_statistic
 from confide.query.sql.rows import Here, find_named, read_expression, read_whole, strip
 from confide.query.sql.statement import Statement
 from confide.query.tree import Column, Expression, JoinKind, Output, walk
@@ -153,7 +153,7 @@ def _read_per_unit(select: exp.Select, reading: Reading, label: str, alias: str)
     statement.expect(select, "expressions", "from_", "joins", "where", "group")
     tables = _read_from(select, replace(reading, prefix=f"{alias}u"))
     items = read_items(statement, select)
-    here = Here(statement, tables.scope, "SELECT", read_statistic)
+    here = Here(statement, tables.scope, "SELECT", read_own_statistic)
     _check_grouping(select, items, here)
     unit, outputs = UNIT, []
     for item in items:
@@ -163,22 +163,16 @@ def _read_per_unit(select: exp.Select, reading: Reading, label: str, alias: str)
             expression = read_expression(item.node, here)
             name = name_output(item.alias or describe(expression))
             outputs.append(Output(name, expression))
-    _check_names([unit, *(output.name for output in outputs)])
     where = read_where(statement, select, tables)
     with statement.placing(select):
         return make_per_unit(tables, where, outputs, label=label, alias=alias, unit=unit)
-
-
-def _check_names(names: list[str]) -> None:
-    if len({name.lower() for name in names}) < len(names):
-        raise UnsupportedQuery("two columns of the subquery have one name; rename one with AS")
 
 
 def _check_grouping(select: exp.Select, items: list[Item], here: Here) -> None:
     statement = here.statement
     group = select.args.get("group")
     if group is None:
-        raise statement.refuse(select, SUBQUERY)
+        raise statement.refuse(select, _explain_ungrouped(select))
     statement.expect(group, "expressions")
     match group.expressions:
         case [only] if (place := read_whole(only)) is not None:
@@ -191,6 +185,16 @@ def _check_grouping(select: exp.Select, items: list[Item], here: Here) -> None:
             raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY}")
     if not _is_unit(node, here):
         raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY}")
+
+
+def _explain_ungrouped(select: exp.Select) -> str:
+    """Return what to write instead of a subquery that groups by nothing."""
+    if any(node.find(exp.AggFunc) for node in select.expressions):
+        return SUBQUERY
+    first = select.args["from_"].this
+    named = first.name if type(first) is exp.Table else "table"
+    where = " WHERE ..." if select.args.get("where") else ""
+    return f"rows and columns are picked without a subquery: write FROM {named}{where}; {SUBQUERY}"
 
 
 def _aliased(name: str, items: list[Item]) -> exp.Expr | None:

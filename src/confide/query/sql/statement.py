@@ -39,9 +39,13 @@ PREFIXES: Final = frozenset(
 OPERANDS: Final = frozenset(
     {T.VAR, T.IDENTIFIER, T.NUMBER, T.STRING, T.NULL, T.TRUE, T.FALSE, T.STAR, T.COMMA}
 )
+LISTS: Final = (
+    "lists and names in brackets are not answered; write one value at a time, such as "
+    "QUANTILE_CONT(x, 0.1), QUANTILE_CONT(x, 0.9), and a name as it is or in double quotes"
+)
 FOREIGN: Final = {
-    T.L_BRACKET: "lists and structures are not answered",
-    T.L_BRACE: "lists and structures are not answered",
+    T.L_BRACKET: LISTS,
+    T.L_BRACE: "structures are not answered; select each value by itself, with a name behind AS",
     T.PARAMETER: "parameters are not answered; write the value itself",
     T.PLACEHOLDER: "parameters are not answered; write the value itself",
     T.COLON: "parameters and slices are not answered; write the value itself",
@@ -114,11 +118,20 @@ class Statement:
                 end = max(int(place["end"]) for place in places) + 1
                 # From the beginning of a long text the search would take the square of its length.
                 before = max(0, start - LONGEST_NAME)
-                if isinstance(at, exp.Func) and (name := CALLED.search(self.text, before, start)):
+                is_named = not isinstance(at, exp.Func) or "start" in at.meta
+                if not is_named and (name := CALLED.search(self.text, before, start)):
                     start = name.start()
                 return start, self._close(start, end)
+            if (word := self._find_word(at)) is not None:
+                return word
             at = at.parent
         return 0, len(self.text)
+
+    def _find_word(self, node: exp.Expr) -> tuple[int, int] | None:
+        """Return where a function without arguments stands, such as CURRENT_DATE."""
+        names = node.sql_names() if isinstance(node, exp.Func) else []
+        found = (token for token in self.tokens if token.text.upper() in names)
+        return next(((token.start, token.end + 1) for token in found), None)
 
     def _close(self, start: int, end: int) -> int:
         """Take in the parentheses that were opened between ``start`` and ``end``."""
@@ -285,10 +298,23 @@ def _place_error(text: str, error: ParseError) -> UnsupportedQuery:
     word = str(first.get("highlight") or "")
     start = sum(len(row) + 1 for row in text.split("\n")[: line - 1]) + column - len(word)
     reason = str(first.get("description") or "it cannot be parsed").rstrip(".")
+    if "<class" in reason:  # the parser names its own classes, which mean nothing to others
+        return _place_gap(text, start, start + len(word))
     return UnsupportedQuery(
         f"{UNREADABLE}: {reason}; write {SHAPE}",
         excerpt=underline(text, start, start + len(word)),
     )
+
+
+def _place_gap(text: str, start: int, end: int) -> UnsupportedQuery:
+    """Return the refusal of a text in which something is missing before ``start``."""
+    called = CALLED.search(text, max(0, start - LONGEST_NAME), start)
+    if called is None:
+        said = f"{UNREADABLE}: something is missing here; write {SHAPE}"
+        return UnsupportedQuery(said, excerpt=underline(text, start, end))
+    name = called[0].rstrip("( \t\n")
+    said = f"{name} needs something in its parentheses, such as a column: write {name}(x)"
+    return UnsupportedQuery(said, excerpt=underline(text, called.start(), end))
 
 
 def _check_depth(text: str, root: exp.Expr) -> None:

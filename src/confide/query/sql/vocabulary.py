@@ -6,7 +6,16 @@ from sqlglot import exp
 
 from confide.query.functions import Function
 
-__all__ = ["CASTS", "IMPLIED", "OPERANDS", "PARTS", "PLAIN", "TRUNCATIONS", "explain_refusal"]
+__all__ = [
+    "CASTS",
+    "CASTS_LISTED",
+    "IMPLIED",
+    "OPERANDS",
+    "PARTS",
+    "PLAIN",
+    "TRUNCATIONS",
+    "explain_refusal",
+]
 
 F = Function
 OPERANDS: Final = ("this", "expression")
@@ -55,11 +64,16 @@ CASTS: Final = {
     exp.DType.INT: F.TO_INT,
     exp.DType.BIGINT: F.TO_INT,
     exp.DType.DOUBLE: F.TO_FLOAT,
+    exp.DType.FLOAT: F.TO_FLOAT,
     exp.DType.TEXT: F.TO_TEXT,
     exp.DType.VARCHAR: F.TO_TEXT,
     exp.DType.BOOLEAN: F.TO_BOOL,
     exp.DType.DATE: F.TO_DATE,
 }
+CASTS_LISTED: Final = (
+    "values are cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN or DATE only; for DECIMAL, NUMERIC and "
+    "other numbers write DOUBLE, or ROUND(x, 2) for their digits"
+)
 PARTS: Final = {
     "YEAR": F.YEAR,
     "QUARTER": F.QUARTER,
@@ -73,7 +87,13 @@ TRUNCATIONS: Final = {
     "QUARTER": F.TRUNC_QUARTER,
     "MONTH": F.TRUNC_MONTH,
 }
+TODAY: Final = "what day it is now is not answered; write the day, such as DATE '2020-01-31'"
+NOW: Final = ("NOW", "GET_CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP")
 ADVICE: Final[dict[type[exp.Expr], str]] = {
+    **dict.fromkeys(
+        (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentDatetime), TODAY
+    ),
+    **dict.fromkeys((exp.Localtime, exp.Localtimestamp), TODAY),
     exp.Pow: "powers are not answered; write x * x",
     exp.IntDiv: "whole division is not answered; write FLOOR(x / y)",
     exp.ILike: "ILIKE is not answered; write LOWER(x) LIKE 'pattern'",
@@ -100,6 +120,8 @@ def explain_refusal(node: exp.Expr) -> str:
         return ADVICE[exp.Subquery]
     if type(node) in ADVICE:
         return ADVICE[type(node)]
+    if type(node) is exp.Anonymous and node.name.upper() in NOW:
+        return TODAY
     what = "this function" if isinstance(node, exp.Func) else "this"
     return (
         f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "

@@ -1,0 +1,127 @@
+"""The interval of whatever an analyst computes from statistics.
+
+A single statistic has its own interval (release/intervals.py, release/quantiles.py). What rises or
+falls with it has the ends of that, taken along (release/ends.py). What several statistics are in is
+simulated if it is a ratio of linear expressions or nearly linear (release/simulation.py); else the
+ends of all of them are taken along, each held so often that all hold together.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from confide.plan import Plan
+from confide.query.functions import Aggregation
+from confide.query.tree import Aggregate, Expression, Value
+from confide.release.columns import COUNTS, Statistics, floor_counts
+from confide.release.combination import noise_of
+from confide.release.ends import Ends, divisor_of, find_core, list_statistics, map_ends
+from confide.release.estimates import Floats
+from confide.release.evaluate import evaluate
+from confide.release.intervals import interval
+from confide.release.noise import NoisyTotals
+from confide.release.quantiles import read_ends, spread_ends
+from confide.release.reference import reference_levels
+from confide.release.simulation import simulate
+
+__all__ = ["Intervals"]
+
+WORK: Final = 2**20
+"""How many draws all groups share; each has a fourth of the sample at most, a 16th at least."""
+FINEST: Final = 4
+COARSEST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """The intervals of an answer, at one confidence."""
+
+    plan: Plan
+    totals: NoisyTotals
+    level: float
+
+    def ends(self, expression: Expression) -> Ends:
+        """Return both ends of an expression without noise, for each group."""
+        core = find_core(expression)
+        found = self._own(core, self.level) if isinstance(core, Aggregate) else self._several(core)
+        return self._map(expression, {core: found})
+
+    def _own(self, aggregate: Aggregate, level: float) -> Ends:
+        """Return the ends of a statistic's own interval."""
+        statistic = next(s for s in self.plan.statistics if s.aggregate == aggregate)
+        if statistic.quantile is not None:
+            return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
+        totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
+        low, high = interval(statistic, self.plan, totals, noise, level)
+        return floor_counts(low, aggregate, self.plan), floor_counts(high, aggregate, self.plan)
+
+    def _map(self, expression: Expression, ends: dict[Expression, Ends]) -> Ends:
+        columns = Statistics.of(self.totals, self.plan)
+        return map_ends(expression, columns, len(self.totals.groups), ends)
+
+    def _several(self, expression: Expression) -> Ends:
+        """Return the ends of what several statistics are in: simulated, where that is reliable."""
+        low, high = self._simulate(expression)
+        is_unknown = np.isnan(low)
+        if not is_unknown.any():
+            return low, high
+        first, last = self._join(expression)
+        return np.where(is_unknown, first, low), np.where(is_unknown, last, high)
+
+    def _join(self, expression: Expression) -> Ends:
+        """Return the ends of what several statistics allow together, and of what was released.
+
+        Claim:   held as often as ``level`` says or more often, if each statistic is held as often
+                 as its interval says and none is a quantile.
+        Why:     each of k intervals fails k times more rarely than the whole may, so all together
+                 hold often enough, however much they depend on each other. No count is below zero.
+                 The ends of quantiles were chosen for 95 %, and there are no others; with few rows
+                 these hold more often.
+        Checked: tests/release/test_arithmetic.py.
+        """
+        used = list_statistics(expression)
+        raised = 1.0 - (1.0 - self.level) / max(len(used), 1)
+        ends: dict[Expression, Ends] = {}
+        for one in used:
+            is_quantile = one.function is Aggregation.QUANTILE
+            low, high = self._own(one, self.level if is_quantile else raised)
+            least = 0.0 if one.function in COUNTS else -np.inf
+            ends[one] = np.maximum(low, least), np.maximum(high, least)
+        low, high = self._map(expression, ends)
+        own = self._compute(expression, self.totals.groups, self.totals.values(self.plan))
+        own = np.where(np.isnan(low), np.nan, own)
+        return np.fmin(low, own), np.fmax(high, own)
+
+    def _simulate(self, expression: Expression) -> Ends:
+        """Return the ends of an expression from simulated totals; NaN where these do not tell."""
+        totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
+        every = min(max(len(noise) * len(totals) // WORK, FINEST), COARSEST)
+        thinned, levels = noise[::every], reference_levels(self.plan)[::every]
+        spreads = [
+            spread_ends(self.plan, self.totals.cells, place, self.level)
+            for place in range(len(self.plan.quantiles))
+        ]
+
+        def draw(place: int) -> Floats:
+            columns = [spread(levels[:, q], place) for q, spread in enumerate(spreads)]
+            return np.column_stack([thinned, *columns])
+
+        divisor = divisor_of(expression)
+        signs = np.sign(self._compute(divisor or expression, self.totals.groups, totals))
+
+        def compute(place: int, table: Floats) -> Floats:
+            groups = (self.totals.groups[place],) * len(table)
+            values = self._compute(expression, groups, table)
+            if divisor is None:
+                return values
+            is_same = np.sign(self._compute(divisor, groups, table)) == signs[place]
+            return np.where(is_same, values, np.nan)
+
+        return simulate(compute, totals, draw, self.level, is_ratio=divisor is not None)
+
+    def _compute(
+        self, expression: Expression, groups: tuple[tuple[Value, ...], ...], totals: Floats
+    ) -> Floats:
+        columns = Statistics(self.plan, groups, totals)
+        return evaluate(expression, columns, len(totals)).astype(np.float64)

@@ -1,0 +1,125 @@
+"""Refusals that lead on: each says what to write instead and underlines what must change."""
+
+import re
+
+import pytest
+
+from confide.errors import Refusal, UnknownName, UnsupportedQuery
+from confide.query.sql import read_sql
+from support.questions import NAMES
+
+ADVICE = [
+    (
+        "SELECT COUNT(*) FROM visits WHERE day > CURRENT_DATE",
+        "CURRENT_DATE",
+        "write the day, such as DATE '2020-01-31'",
+    ),
+    ("SELECT COUNT(*) FROM visits WHERE day > NOW()", "NOW", "write the day"),
+    ("SELECT COUNT(*) FROM visits WHERE LOCALTIMESTAMP > day", "LOCALTIMESTAMP", "write the day"),
+    ("SELECT SUM(FOO(cost)) FROM visits", "FOO(cost)", "this function is not answered"),
+    ("SELECT AVG() FROM visits", "AVG()", "write AVG(x)"),
+    ("SELECT AVG(LN( )) FROM visits", "LN( )", "write LN(x)"),
+    (
+        "SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM visits",
+        "[",
+        "QUANTILE_CONT(x, 0.1), QUANTILE_CONT(x, 0.9)",
+    ),
+    ("SELECT [ward], COUNT(*) FROM visits GROUP BY 1", "[", "a name as it is or in double quotes"),
+    ("SELECT {'a': COUNT(*)} FROM visits", "{", "select each value by itself"),
+    (
+        "SELECT AVG(t) FROM (SELECT patient_id, MAX(cost) AS t FROM visits GROUP BY patient_id)",
+        "MAX(cost)",
+        "only COUNT, SUM and AVG can be asked",
+    ),
+    (
+        "SELECT AVG(t) FROM (SELECT patient_id, MEDIAN(cost) FILTER (WHERE smoker) AS t "
+        "FROM visits GROUP BY patient_id)",
+        "MEDIAN(cost) FILTER (WHERE smoker)",
+        "only COUNT, SUM and AVG can be asked",
+    ),
+    (
+        "SELECT COUNT(*) FROM (SELECT * FROM visits WHERE age > 3)",
+        "* FROM visits WHERE age > 3",
+        "write FROM visits WHERE ...;",
+    ),
+    (
+        "WITH v AS (SELECT age FROM visits) SELECT COUNT(*) FROM v",
+        "age FROM visits",
+        "write FROM visits;",
+    ),
+    ('SELECT COUNT(*) FROM visits WHERE ward = "A"', '"A"', "a text takes single quotes: 'A'"),
+    ("SELECT COUNT(*) FROM visits WHERE ward IN (A)", "A", "a text takes single quotes: 'A'"),
+    ("SELECT MEDIAN(day) FROM visits", "MEDIAN(day)", "YEAR(x), MONTH(x) or DAY(x)"),
+    ("SELECT AVG(smoker) FROM visits", "AVG(smoker)", "divide by COUNT(x) for its share"),
+    ("SELECT SUM(ward) FROM visits", "SUM(ward)", "GROUP BY x"),
+    ("SELECT COUNT(*), SUM(age), COUNT(*) FROM visits", "COUNT(*)", "two columns of the answer"),
+    ("SELECT SUM(CAST(age AS DECIMAL(9, 2))) FROM visits", None, "write DOUBLE"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "advice"), ADVICE, ids=[text[:60] for text, *_ in ADVICE]
+)
+def test_a_refusal_says_what_to_write(text: str, piece: str | None, advice: str) -> None:
+    """The message has the alternative, and the carets stand below what must change."""
+    with pytest.raises(Refusal) as caught:
+        read_sql(text, NAMES)
+    found = caught.value
+    assert isinstance(found, UnsupportedQuery | UnknownName)
+    line, carets = found.excerpt.split("\n")
+    place = re.search(r"\^+", carets)
+
+    assert advice in found.message
+    assert "<class" not in found.message
+    assert place is not None
+    assert piece in (None, line[place.start() : place.end()])
+
+
+def test_the_second_column_of_a_name_is_underlined() -> None:
+    """Of two columns that are called alike the later one is shown, not all of them."""
+    with pytest.raises(UnsupportedQuery) as caught:
+        read_sql("SELECT COUNT(*), SUM(age), COUNT(*) FROM visits", NAMES)
+
+    assert len("line 1: SELECT COUNT(*), SUM(age), ") == caught.value.excerpt.split("\n")[1].index(
+        "^"
+    )
+
+
+def test_a_name_that_is_near_another_is_not_taken_for_a_text() -> None:
+    """Left of a comparison, and inside a function, a missing name is only a missing name."""
+    with pytest.raises(UnknownName) as caught:
+        read_sql("SELECT COUNT(*) FROM visits WHERE agee = 3", NAMES)
+
+    assert "single quotes" not in caught.value.message
+
+
+def test_texts_of_other_case_make_other_columns() -> None:
+    """Columns without a name of their own differ where the texts in them do."""
+    text = (
+        "SELECT COUNT(*) FILTER (WHERE ward = 'A'), COUNT(*) FILTER (WHERE ward = 'a') FROM visits"
+    )
+    names = [output.name for output in read_sql(text, NAMES).outputs]
+
+    assert [f"count(*) filter (where ward = '{ward}')" for ward in "Aa"] == names
+
+
+def test_a_column_is_sorted_by_under_the_name_that_it_was_given_by_itself() -> None:
+    """A name with a text in it means the column of that text, and no other."""
+    name = "count(*) filter (where ward = 'a')"
+    text = (
+        "SELECT day, COUNT(*) FILTER (WHERE ward = 'A'), COUNT(*) FILTER (WHERE ward = 'a') "
+        f'FROM visits GROUP BY day HAVING "{name}" > 1 ORDER BY "{name.upper()[:-4]}\'a\')"'
+    )
+    query = read_sql(text, NAMES)
+
+    assert query.outputs[2].expression == query.order[0].expression
+    assert query.having is not None
+    assert query.outputs[2].expression in getattr(query.having, "arguments", ())
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "REAL", "FLOAT8"])
+def test_all_real_numbers_are_doubles(kind: str) -> None:
+    """A cast to any type of real numbers asks the same as one to DOUBLE."""
+    wanted = read_sql("SELECT SUM(CAST(age AS DOUBLE)) AS x FROM visits", NAMES)
+
+    assert wanted == read_sql(f"SELECT SUM(CAST(age AS {kind})) AS x FROM visits", NAMES)
