@@ -1,7 +1,7 @@
 """DuckDB, embedded: the default engine."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -10,6 +10,7 @@ import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Kind, PublicTable, Table
+from confide.engines.duckdb_cells import read_cells
 from confide.engines.duckdb_patience import TIMEOUT, WATCHER, read_timeout
 from confide.engines.duckdb_spelling import write_duckdb
 from confide.engines.engine import Columns, Rows, SqlEngine
@@ -109,9 +110,13 @@ class DuckDB(SqlEngine):
         for name in catalog.public:
             kinds[name] = kinds_of(self._connection, raw_name(name))
             self._view(name, view_of_public(kinds[name], raw_name(name)))
+            self._read_cells(name, kinds[name])
         units = self._units(catalog)
         for table in catalog.private.values():
             self._show(table, units[table.name])
+            if isinstance(table.unit, str):
+                self._read_cells(table.name, {table.unit: self._unit_kind})
+            self._read_cells(table.name, {name: one.kind for name, one in table.columns.items()})
         for table in list_unique(catalog):
             self._check_unique(table)
         self._harden(catalog)
@@ -167,6 +172,9 @@ class DuckDB(SqlEngine):
                     raise BadDeclaration(
                         f"source of {table.name!r} must be a .parquet or .csv file, got {other!r}"
                     )
+        except UnicodeError as error:
+            said = f"table {table.name!r} cannot be read: one of its texts is not UTF-8"
+            raise BadDeclaration(f"{said}; mend it in the frame") from error
         except duckdb.Error as error:
             said = f"table {table.name!r} cannot be read: {_say(error)}"
             is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
@@ -227,6 +235,14 @@ class DuckDB(SqlEngine):
         made = sql.Create(this=sql.table_(name, quoted=True), kind=kind, expression=rows)
         text = made.sql("duckdb")
         self._memory.run(lambda: self._connection.execute(text))
+
+    def _read_cells(self, name: str, columns: Mapping[str, Kind]) -> None:
+        """See that no cell makes a question fail."""
+        types = types_of(self._connection, raw_name(name), columns)
+        try:
+            read_cells(self._rows, (name, raw_name(name)), types, columns)
+        except duckdb.Error as error:
+            raise BadDeclaration(f"table {name!r} cannot be read: {_say(error)}") from error
 
     def _check_unique(self, table: Table) -> None:
         """See that a unit declared unique is."""

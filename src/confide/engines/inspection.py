@@ -39,6 +39,7 @@ from confide.engines.duckdb import (
     see_frame,
     see_unit,
 )
+from confide.engines.duckdb_cells import read_cells
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
 from confide.engines.fits import see_fit
 from confide.engines.fragments import column, is_known, label, table, without_nan
@@ -96,11 +97,27 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
             names = {found.name.lower(): found for found in stored}
             found = [*_check_schema(declared, names)]
             spoilt = {finding.column for finding in found if finding.is_problem}
+            _read_all(connection, declared, names, spoilt)
             found += _check_values(connection, declared, spoilt)
             found += _check_units(connection, declared, spoilt)
         except (BadDeclaration, duckdb.Error) as error:
             return [Finding(declared.name, "", str(error), is_problem=True)]
     return sorted(found, key=lambda finding: not finding.is_problem)
+
+
+def _read_all(
+    connection: duckdb.DuckDBPyConnection,
+    declared: Table,
+    names: Mapping[str, _Stored],
+    spoilt: Collection[str],
+) -> None:
+    """Read every cell as opening does, with the unit as a text, and say what it would."""
+    kinds = {name: kind.kind for name, kind in declared.columns.items()}
+    units = {} if isinstance(declared.unit, Row) else {declared.unit: Kind.TEXT}
+    for asked in (units, kinds):
+        here = {name: kind for name, kind in asked.items() if name not in spoilt}
+        types = {name: names[name.lower()].type or "VARCHAR" for name in here}
+        read_cells(connection.execute, (declared.name, RAW), types, here)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ from confide.engines.fragments import (
     table,
     without_nan,
 )
+from confide.errors import BadDeclaration
 
 __all__ = [
     "as_listed",
@@ -54,6 +55,7 @@ __all__ = [
     "write_views",
 ]
 
+RAW: Final = "raw "  # no declared name has a space
 GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: real_day}
 
 
@@ -130,7 +132,7 @@ def unfold_views(statement: sql.Select, views: Mapping[str, sql.Select]) -> None
 
 def raw_name(name: str) -> str:
     """Return the name of a table as its source has it."""
-    return f"raw {name}"  # no declared name has a space
+    return f"{RAW}{name}"
 
 
 def as_stored(name: str) -> str:
@@ -163,7 +165,16 @@ def name_lists(statement: sql.Select, names: Mapping[tuple[str, ...], str]) -> N
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
-    """Return the columns of a public table in the types that questions know."""
+    """Return the columns of a public table in the types that questions know.
+
+    Raises:
+        BadDeclaration: there is none of such a type.
+    """
+    if not kinds:
+        raise BadDeclaration(
+            f"public table {raw.removeprefix(RAW)!r} has no column that questions can use; keep in "
+            "it what are numbers, texts, truth values or dates"
+        )
     columns = []
     for name, kind in kinds.items():
         value = try_cast(typed(column(name), kind), TYPES[kind])
