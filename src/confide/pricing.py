@@ -163,7 +163,8 @@ class Prices:
         most = min(self._noise_part(epsilon, Fraction(0)), Fraction(1)) if state.delta_pot else 0
         part = self._noise_part(epsilon, state.delta_pot * most)
         # Renyi's accounting may want more for a single answer than the whole, which is enough.
-        return min(part, Fraction(1)) if epsilon == self.terms.epsilon else part
+        # So all whose noise would take more than the whole, up to its epsilon, have the whole's.
+        return min(part, Fraction(1)) if epsilon <= self.terms.epsilon else part
 
     def _noise_part(self, epsilon: Fraction, failure: Fraction) -> Fraction:
         """Return the part of the budget that noise takes beside another delta."""

@@ -19,7 +19,7 @@ from confide.declare import Budget, Category, Float, Table, Text
 from confide.engines import Sealed
 from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal, UnsupportedQuery
 from confide.ledger import Hold
-from confide.loss import ApproximateLoss, Share
+from confide.loss import ApproximateLoss, GaussianLoss, Share, mu_squared_for
 from confide.noise import SYSTEM
 from confide.plan import Plan
 from confide.plan.grants import calibrate
@@ -457,3 +457,22 @@ def test_the_epsilon_shown_counts_the_delta_of_names(accounting: str) -> None:
         assert shown >= whole.epsilon_at(Fraction(1, 10**6)) > noise.epsilon_at(1e-6)
     for epsilon in (Fraction(1, 10), Fraction(1, 2)):
         assert epsilon * 0.99 < curator.preview(QUESTION, epsilon=epsilon).cost.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("accounting", ["gaussian", "renyi"])
+@pytest.mark.parametrize("epsilon", ["0.93", "0.99", "1"])
+def test_every_epsilon_up_to_the_whole_is_granted(accounting: str, epsilon: str) -> None:
+    """An epsilon below the budget's is never more than the whole; one above it always is.
+
+    Renyi's accounting takes more for the noise of 0.93 than for all that it composes to 1.
+    """
+    curator = open_curator(budget=Budget(1, 1e-6, accounting=accounting))
+    wanted = mu_squared_for(Fraction(epsilon), Fraction(1, 10**6))
+    cost = curator.preview(QUESTION, epsilon=epsilon).cost
+    noise = calibrate(curator.ledger.opening.loss_of(Share.floor(cost.share)))
+
+    assert isinstance(noise, GaussianLoss)
+    assert 0 < cost.share <= 1
+    assert noise.mu_squared <= wanted
+    with pytest.raises(BudgetExceeded):
+        curator.preview(QUESTION, epsilon="1.0001")

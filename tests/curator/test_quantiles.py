@@ -290,3 +290,14 @@ def test_too_many_groups_are_refused_before_they_are_counted() -> None:
         curator.sql("SELECT a, b, MEDIAN(x) AS m FROM t GROUP BY a, b", epsilon=1)
 
     assert 0 == curator.budget.spent.share
+
+
+@pytest.mark.parametrize("widest", [1e-303, 1e-305, 5e-324])
+def test_the_narrowest_ranges_have_quantiles(widest: float) -> None:
+    """Ranges near the least double have one cell, and no number on the way overflows."""
+    declared = cf.Float(0, widest)
+    rows = pa.table({"pid": range(9), "w": [0.0] * 9})
+    table = cf.Table("t", rows, unit="pid", columns={"w": declared})
+    answer = Curator([table], budget=HUGE["pure"]).sql("SELECT MEDIAN(w) AS m FROM t", epsilon=1)
+
+    assert 0.0 <= answer.rows[0]["m"] <= widest

@@ -43,6 +43,7 @@ def test_equal_bounds_are_a_constant() -> None:
         (lambda: Float(0, 1, step=0), "step must be a finite number above 0"),
         (lambda: Float(0, 1, step=1e-17), "step must be at least"),
         (lambda: Float(0, 1, step=1.5), "at most all of it, got 1.5"),
+        (lambda: Float(0, 5e-324, step=5e-324), "step must be at least 1e-300"),
         (lambda: Float(0, "1e309"), "a double can hold"),
         (lambda: Float("-1e309", 0), "a double can hold"),
         (lambda: Category([]), "at least one text"),

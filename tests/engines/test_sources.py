@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from confide.curator import Curator
@@ -124,7 +125,10 @@ def test_a_file_that_is_not_there_is_said_to_be_missing(name: str, tmp_path: Pat
             Curator([people, table], budget=Budget(1))
 
 
-@pytest.mark.parametrize("rows", [[{"pid": 1, "v": 1}], {"pid": [1], "v": [1]}, None, 7], ids=repr)
+LOOSE: Final = ([{"pid": 1, "v": 1}], {"pid": [1], "v": [1]}, None, 7, pd.Series([1, 2]))
+
+
+@pytest.mark.parametrize("rows", LOOSE, ids=lambda rows: type(rows).__name__)
 def test_rows_that_are_no_frame_are_refused_with_the_way_to_one(rows: Any) -> None:
     """Lists and dictionaries are refused in words for the owner, not for who wrote the engine."""
     table = Table("v", rows, unit="pid", columns={"v": Int(0, 1)})
@@ -153,3 +157,33 @@ def test_the_owner_hears_what_a_source_lacks(
         Curator([table], budget=Budget(1))
 
     assert said in str(caught.value)
+
+
+def write_parts(folder: Path, *parts: pa.Table) -> str:
+    """Write several files and return the pattern that stands for them."""
+    for number, rows in enumerate(parts):
+        pq.write_table(rows, folder / f"part-{number}.parquet")
+    return str(folder / "part-*.parquet")
+
+
+def test_a_pattern_stands_for_all_files_that_are_there(tmp_path: Path) -> None:
+    """Rows of all files count; a file that comes later is another declaration's."""
+    parts = [pa.table({"pid": [place], "v": [1]}) for place in range(3)]
+    pattern = write_parts(tmp_path, *parts)
+    table = Table("v", pattern, unit="pid", columns={"v": Int(0, 1)})
+    curator = Curator([table], budget=Budget(1e9))
+    write_parts(tmp_path, *parts, parts[0])
+    answer = curator.sql("SELECT COUNT(*) AS n, SUM(v) AS s FROM v", share="1/2")
+
+    assert [3, 3] == [round(answer.rows[0][name]) for name in ("n", "s")]
+
+
+@pytest.mark.parametrize("other", [[1.5], ["x"], [True]], ids=str)
+def test_files_of_one_pattern_must_be_alike(other: list[Any], tmp_path: Path) -> None:
+    """A file of another type, whose cells would have to be cast, is refused at the opening."""
+    pattern = write_parts(
+        tmp_path, pa.table({"pid": [1], "v": [1]}), pa.table({"pid": [2], "v": other})
+    )
+    table = Table("v", pattern, unit="pid", columns={"v": Int(0, 1)})
+    with pytest.raises(BadDeclaration, match="the files of table 'v' differ"):
+        Curator([table], budget=Budget(1))

@@ -25,6 +25,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.engines import Sealed
 from confide.engines.sealed import Pair
+from confide.errors import UnsupportedQuery
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.noise import Entropy
@@ -380,3 +381,21 @@ def test_intervals_of_arithmetic_hold_as_often_as_their_statistic(
 
     assert held >= max(drawn.holds(), FEWEST)
     assert ((low <= own) & (own <= high)).all()
+
+
+def test_half_widths_are_those_of_the_law_up_to_the_last_level() -> None:
+    """A count's half-width at 0.999 is that of Laplace's law; what lies beyond is refused."""
+    curator = Curator([BITS], budget=BUDGETS["pure"])
+    asked = "SELECT COUNT(*) AS n FROM bits"
+    for level in (0.5, 0.95, 0.999):
+        found = curator.preview(asked, epsilon="0.01", confidence=level).errors["n"]
+
+        assert found == pytest.approx(-np.log(1.0 - level) / 0.01, rel=0.01)
+    answer = curator.sql(asked, epsilon="0.01")
+    for ask in (
+        lambda: curator.preview(asked, epsilon="0.01", confidence=0.9999),
+        lambda: curator.preview(asked, error=1_000, confidence=0.9999),
+        lambda: answer.interval_rows(0.9999),
+    ):
+        with pytest.raises(UnsupportedQuery, match=r"up to a confidence of 0\.999"):
+            ask()

@@ -30,6 +30,8 @@ __all__ = [
 
 LARGEST: Final = 2**53
 LARGEST_FLOAT: Final = Fraction(sys.float_info.max)
+SMALLEST_STEP: Final = Fraction(1, 10**300)
+"""So many steps fit into 1 that a double holds their number."""
 FINENESS: Final = 40
 
 
@@ -85,6 +87,8 @@ class Float:
             raise BadDeclaration(
                 f"step must be at least 2**-53 of the range, and at most all of it, got {step!r}"
             )
+        if step is not None and grain < SMALLEST_STEP:
+            raise BadDeclaration(f"step must be at least 1e-300, got {step!r}; use larger units")
         for name, value in (("low", least), ("high", most), ("step", grain)):
             object.__setattr__(self, name, value)
 

@@ -4,13 +4,26 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Kind, PublicTable, Table
 from confide.engines.duckdb_cells import read_cells
+from confide.engines.duckdb_files import (
+    CSV_RULES,
+    FILES,
+    cell_by_cell,
+    csv_options,
+    describe,
+    everything,
+    is_parquet,
+    list_files,
+    read_parquet,
+    see_file,
+    see_frame,
+)
 from confide.engines.duckdb_patience import TIMEOUT, WATCHER, read_timeout
 from confide.engines.duckdb_spelling import write_duckdb
 from confide.engines.engine import Columns, Rows, SqlEngine
@@ -29,13 +42,7 @@ from confide.engines.views import (
 )
 from confide.errors import BadDeclaration
 
-__all__ = ["CSV_RULES", "DuckDB", "connect", "csv_options", "see_file", "see_frame", "see_unit"]
-
-FILES: Final = (".parquet", ".csv")
-CSV_RULES: Final = (
-    "a CSV file must have a line of names, commas between columns and points in numbers: write it "
-    "so, or as Parquet"
-)
+__all__ = ["DuckDB", "connect", "see_unit"]
 
 FLOATS: Final = {"DOUBLE", "FLOAT"}
 WHOLE: Final = {
@@ -66,10 +73,13 @@ FASTER: Final = {
     "perfect_ht_threshold": 18,
     # Files are on this machine, whose system reads ahead; to copy columns in advance takes longer.
     "disable_parquet_prefetching": "true",
-    # The first rows of each unit in a heap take longer than in a window, and cannot leave memory.
-    "disabled_optimizers": "'top_n_window_elimination'",
 }
 """Settings that change what time and memory a statement takes, and nothing else."""
+
+SLOWER: Final = "top_n_window_elimination"
+"""The first rows of each unit in a heap take longer than in a window, and cannot leave memory."""
+STATISTICS: Final = "statistics_propagation"
+"""What makes DuckDB conclude from the ends of a column what holds for all of its rows."""
 
 
 class DuckDB(SqlEngine):
@@ -100,6 +110,7 @@ class DuckDB(SqlEngine):
         self._parse = lru_cache(MOST_PARSED)(self._connection.extract_statements)
         for setting, value in FASTER.items():
             self._connection.execute(f"SET {setting} = {value}")
+        self._leave_out(SLOWER)
         self._memory = Memory(self._connection)
         self._views: dict[str, sql.Select] = {}
         self._lists: dict[tuple[str, ...], str] = {}
@@ -107,6 +118,7 @@ class DuckDB(SqlEngine):
         self.facts = TableFacts(lambda asked: self._read(self._write(asked), self._rows), kinds)
         for table in catalog.tables:
             self._open(table)
+        self._doubt_reals(catalog)
         for name in catalog.public:
             kinds[name] = kinds_of(self._connection, raw_name(name))
             self._view(name, view_of_public(kinds[name], raw_name(name)))
@@ -155,16 +167,18 @@ class DuckDB(SqlEngine):
         try:
             if not isinstance(source, str | Path):
                 see_frame(table.name, source)
-                self._connection.register(raw_name(table.name), _cell_by_cell(source))
+                self._connection.register(raw_name(table.name), cell_by_cell(source))
                 return
             if Path(source).suffix.lower() in FILES:
                 see_file(source, "the folder of confide.toml or, in Python, from where it runs")
             file = sql.Literal.string(str(Path(source).resolve()))
             match Path(source).suffix.lower():
                 case ".parquet":
-                    self._create(raw_name(table.name), _everything(call("READ_PARQUET", file)))
+                    self._create(
+                        raw_name(table.name), read_parquet(self._connection, table.name, source)
+                    )
                 case ".csv":
-                    rows = _everything(
+                    rows = everything(
                         call("READ_CSV", file, *csv_options(as_text=isinstance(table, Table)))
                     )
                     self._create(raw_name(table.name), rows, kind="TABLE")
@@ -179,6 +193,27 @@ class DuckDB(SqlEngine):
             said = f"table {table.name!r} cannot be read: {_say(error)}"
             is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
             raise BadDeclaration(f"{said}; {CSV_RULES}" if is_csv else said) from error
+
+    def _doubt_reals(self, catalog: Catalog) -> None:
+        """Let no statement rest on what a file says of its reals.
+
+        # Privacy: a Parquet file has the ends of each column, NaN apart. DuckDB believes that they
+        # are those of all rows and leaves out comparisons that are true between them, also those by
+        # which NaN becomes NULL. So one person's value would decide what everybody's NaN counts as.
+        """
+        files = [table for table in catalog.tables if is_parquet(table.source)]
+        for table in files:
+            types = {
+                str(kind)
+                for _, kind in describe(
+                    self._connection, sql.table_(raw_name(table.name), quoted=True)
+                )
+            }
+            if FLOATS & types:
+                self._leave_out(SLOWER, STATISTICS)
+
+    def _leave_out(self, *optimizers: str) -> None:
+        self._connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
         """Return each table's unit: a whole number where all tables have one, else a text.
@@ -255,7 +290,9 @@ class DuckDB(SqlEngine):
 
     def _harden(self, catalog: Catalog) -> None:
         sources = [table.source for table in catalog.tables]
-        files = [str(Path(file).resolve()) for file in sources if isinstance(file, str | Path)]
+        files = [
+            one for file in sources if isinstance(file, str | Path) for one in list_files(file)
+        ]
         self._connection.execute("SET allowed_paths = $files", {"files": files})
         self._connection.execute("SET enable_external_access = false")
         # Privacy: of the settings the limit of memory alone may change, which changes no answer.
@@ -268,25 +305,6 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone = 'UTC'")
     return connection
-
-
-def see_file(source: str | Path, seen_from: str) -> None:
-    """Refuse a file that is not there; a pattern may stand for several."""
-    path = Path(source)
-    if set("*?[") & set(str(source)) or path.exists():
-        return
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    raise BadDeclaration(f"there is no file {shown}; write its path as seen from {seen_from}")
-
-
-def see_frame(name: str, source: Any) -> None:
-    """Refuse rows in lists and dictionaries, which are no frame yet."""
-    if source is None or isinstance(source, list | dict | tuple | set | int | float | bytes):
-        raise BadDeclaration(
-            f"source of {name!r} is of type {type(source).__name__}; give the path of a .parquet "
-            "or .csv file, or a frame of pandas, polars or pyarrow: pandas.DataFrame(rows) makes "
-            "one of lists and dictionaries"
-        )
 
 
 def see_unit(table: str, unit: str, stored: str) -> None:
@@ -309,42 +327,6 @@ def _unit(name: str, found: str, wanted: str) -> Sql:
     return cast(one_zero(without_nan(real)), wanted)
 
 
-def _cell_by_cell(frame: Any) -> Any:
-    """Return a frame whose cells are read one by one.
-
-    # Privacy: pandas may keep cells of several types in one column, for which an engine finds a
-    # common one; then one person's cell would change how all others are read. As text none does.
-    """
-    if not type(frame).__module__.startswith("pandas"):
-        return frame
-    mixed = [name for name, kind in frame.dtypes.items() if str(kind) == "object"]
-    return frame.assign(
-        **{
-            name: frame[name].astype(object).where(frame[name].isna(), frame[name].astype(str))
-            for name in mixed
-        }
-    )
-
-
-def csv_options(*, as_text: bool) -> list[Sql]:
-    """Return a fixed dialect, so that no row can change how the others are read."""
-    options: dict[str, Sql] = {
-        "header": sql.true(),
-        "delim": sql.Literal.string(","),
-        "quote": sql.Literal.string('"'),
-        "escape": sql.Literal.string('"'),
-        "comment": sql.Literal.string(""),
-        "skip": sql.Literal.number(0),
-    }
-    if as_text:
-        options["all_varchar"] = sql.true()
-    return [sql.EQ(this=sql.column(name), expression=value) for name, value in options.items()]
-
-
 def _say(error: duckdb.Error) -> str:
     """Return the first line of what the engine says; later ones may quote rows."""
     return str(error).splitlines()[0]
-
-
-def _everything(source: Sql) -> sql.Select:
-    return sql.select(sql.Star()).from_(source)

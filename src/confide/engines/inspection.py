@@ -29,17 +29,9 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb import (
-    CSV_RULES,
-    FITTING,
-    WHOLE,
-    connect,
-    csv_options,
-    see_file,
-    see_frame,
-    see_unit,
-)
+from confide.engines.duckdb import FITTING, WHOLE, connect, see_unit
 from confide.engines.duckdb_cells import read_cells
+from confide.engines.duckdb_files import CSV_RULES, csv_options, see_file, see_frame
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
 from confide.engines.fits import see_fit
 from confide.engines.fragments import column, is_known, label, table, without_nan

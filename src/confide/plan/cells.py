@@ -165,8 +165,7 @@ def cells_for(
     """
     low, high = Fraction(found.low), Fraction(found.high)
     several = groups or WANTED // COARSEST
-    if step is not None or high - low <= TINY:
-        grain = step or Fraction(1)
+    for grain in [*([] if step is None else [step]), *[Fraction(1)] * (high - low <= TINY)]:
         first, last = round(low / grain), round(high / grain)
         if last - first < min(MOST_VALUES, MOST_COUNTED // several):
             return EvenCells(ValueGrid(first * grain, grain, 0, last - first), found, is_whole)

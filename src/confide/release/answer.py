@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.exact import Number, probability
+from confide.exact import Number
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Aggregate, Expression, Key, Output
@@ -31,7 +31,7 @@ from confide.release.evaluate import evaluate
 from confide.release.intervals import half_width
 from confide.release.likely import likely_counts
 from confide.release.noise import NoisyTotals
-from confide.release.reference import reference_noise
+from confide.release.reference import read_level, reference_noise
 
 __all__ = ["Answer", "Cost", "predict_errors"]
 
@@ -123,8 +123,7 @@ class Answer:
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
-        level = float(probability("confidence", confidence, zero=False))
-        intervals = Intervals(self.plan, self.totals, level)
+        intervals = Intervals(self.plan, self.totals, read_level(confidence))
         ends: dict[str, Any] = {}
         for output in self.plan.query.outputs:
             if not _is_number(output):
@@ -211,8 +210,7 @@ def _is_number(output: Output) -> bool:
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
     """Return the half-width of each numeric column, None where it depends on the data."""
-    level = float(probability("confidence", confidence, zero=False))
-    noise = reference_noise(plan)
+    level, noise = read_level(confidence), reference_noise(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:
         if not _is_number(output):

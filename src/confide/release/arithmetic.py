@@ -16,7 +16,14 @@ from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Expression, Value
 from confide.release.columns import COUNTS, Statistics, floor_counts
 from confide.release.combination import noise_of
-from confide.release.ends import Ends, divisor_of, find_core, list_statistics, map_ends
+from confide.release.ends import (
+    Ends,
+    divisor_of,
+    find_core,
+    leaps,
+    list_statistics,
+    map_ends,
+)
 from confide.release.estimates import Floats
 from confide.release.evaluate import evaluate
 from confide.release.intervals import interval
@@ -62,6 +69,8 @@ class Intervals:
 
     def _several(self, expression: Expression) -> Ends:
         """Return the ends of what several statistics are in: simulated, where that is reliable."""
+        if leaps(expression):
+            return self._join(expression)
         low, high = self._simulate(expression)
         is_unknown = np.isnan(low)
         if not is_unknown.any():

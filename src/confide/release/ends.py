@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.query.functions import Function
-from confide.query.tree import Aggregate, Call, Expression, walk
+from confide.query.tree import Aggregate, Call, Expression, Literal, walk
 from confide.release.estimates import Floats
 from confide.release.evaluate import RULES, Columns, evaluate, is_true
 from confide.release.intervals import LINEAR
 
-__all__ = ["Ends", "divisor_of", "find_core", "list_statistics", "map_ends"]
+__all__ = ["Ends", "divisor_of", "find_core", "leaps", "list_statistics", "map_ends"]
 
 F = Function
 Marks = NDArray[np.bool_]
@@ -68,6 +68,35 @@ def divisor_of(expression: Expression) -> Expression | None:
             return below if _is_linear(above) and _is_linear(below) else None
         case _:
             return None
+
+
+def leaps(expression: Expression) -> bool:
+    """Tell whether noise decides which of several values an expression is, or a part of it.
+
+    What it is in most draws of the noise then says nothing of what it is without: a CASE on
+    ``COUNT(*) = 11`` is hardly ever what it is of 11 rows.
+    """
+    match expression:
+        case Call(function=function, arguments=parts) if function in CHOICES:
+            values = [one for one in CHOICES[function](parts) if one != Literal(None, one.kind)]
+            decided = [part for one in values for part in walk(one)]
+            is_noisy = any(map(_has_noisy_test, [expression, *decided]))
+            return (is_noisy and len(values) > 1) or any(map(leaps, values))
+        case Call(function=function, arguments=parts) if function in MAPS:
+            return any(map(leaps, parts))
+        case Call():
+            return _is_noisy(expression)  # a condition as a number
+        case _:
+            return False
+
+
+def _has_noisy_test(expression: Expression) -> bool:
+    """Tell whether an expression is a CASE one of whose conditions depends on a statistic."""
+    match expression:
+        case Call(function=F.CASE, arguments=parts):
+            return any(map(_is_noisy, parts[:-1:2]))
+        case _:
+            return False
 
 
 def _is_linear(expression: Expression) -> bool:

@@ -13,14 +13,33 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.errors import UnsupportedQuery
+from confide.exact import Number, probability
 from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
 from confide.plan import Plan
 from confide.plan.noise import TotalNoise
 
-__all__ = ["list_primes", "reference_levels", "reference_noise", "sample_noise"]
+__all__ = ["list_primes", "read_level", "reference_levels", "reference_noise", "sample_noise"]
 
 Floats = NDArray[np.float64]
 POINTS: Final = 2**14
+MOST_LIKELY: Final = 0.999
+"""Beyond it so few points are left that their quantiles fall short of those of the law."""
+
+
+def read_level(confidence: Number) -> float:
+    """Return how often an interval shall hold, if the points can tell.
+
+    Raises:
+        UnsupportedQuery: it is closer to 1 than they reach.
+    """
+    level = float(probability("confidence", confidence, zero=False))
+    if level > MOST_LIKELY:
+        raise UnsupportedQuery(
+            f"intervals are computed up to a confidence of {MOST_LIKELY}, not {confidence}; ask "
+            f"for {MOST_LIKELY} or less"
+        )
+    return level
 
 
 def reference_noise(plan: Plan) -> Floats:
