@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Final, assert_never
 
 from confide.declare import Row
@@ -125,8 +126,10 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
     names = ", ".join(map(_text, plan.query.keys))
     match plan.keys:
         case DeclaredKeys(groups=groups):
+            declared = prod(len(domain) for domain in plan.domains if domain is not None)
+            allows = "the declaration allows" if len(groups) == declared else "WHERE allows"
             yield (
-                f"It answers every {names} that the declaration allows, {len(groups):,} "
+                f"It answers every {names} that {allows}, {len(groups):,} "
                 f"group{'s' if len(groups) > 1 else ''}, whether rows have them or not."
             )
         case EarnedKeys(selection=selection):

@@ -57,12 +57,11 @@ EPSILONS: Final = {"pure": 1e9, "gaussian": 1e17}
 """What a question costs: Gaussian noise falls with the root of epsilon only, and needs more."""
 
 BUDGETS: Final = {"pure": Budget(1e12), "gaussian": Budget(1e20, 1e-6)}
-LEVEL: Final = 1 - 1e-9
+LEVEL: Final = 0.999
 FARTHER: Final = 5
 """Noise stays within so many times the interval of that level.
 
-Why: the interval reaches over all of the sample that it is made of, at least 1,000 draws. Their
-     largest is some 7 scales of Laplace noise or 3 deviations of Gaussian noise, so five times it
+Why: it reaches over 7 scales of Laplace noise or 3 deviations of Gaussian noise, so five times it
      is passed with a probability below 1e-14.
 """
 

@@ -16,7 +16,7 @@ from confide.plan.ranges import Ranges, range_of
 from confide.plan.values import may_be_null, whole_values
 from confide.query.tree import Expression, Value
 
-__all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "plan_keys"]
+__all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "keep_keys", "plan_keys"]
 
 MOST_KEYS: Final = 10_000
 MOST_GROUPS: Final = 1_000_000
@@ -39,6 +39,17 @@ def domain_of(
     if found is None or not may_be_null(key, optional):
         return found
     return tuple(dict.fromkeys((*found, None)))
+
+
+def keep_keys(domain: Domain | None, fewer: Domain | None) -> Domain | None:
+    """Return a domain without what rows that count cannot have; all of it, if nothing would stay.
+
+    Why: rows are filtered before they are grouped or cut, so no row that counts has another key.
+    """
+    if domain is None or fewer is None:
+        return domain
+    kept = set(fewer)
+    return tuple(value for value in domain if value in kept) or domain
 
 
 def _values_of(key: Expression, ranges: Ranges) -> Domain | None:

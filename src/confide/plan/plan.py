@@ -13,9 +13,18 @@ from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.bounds import LARGEST_SQUARED, bound_of
 from confide.plan.cells import cells_for
+from confide.plan.conditions import narrow
 from confide.plan.exactness import see_exact
 from confide.plan.grants import calibrate, take_part
-from confide.plan.keys import KEY_PART, DeclaredKeys, Domain, EarnedKeys, domain_of, plan_keys
+from confide.plan.keys import (
+    KEY_PART,
+    DeclaredKeys,
+    Domain,
+    EarnedKeys,
+    domain_of,
+    keep_keys,
+    plan_keys,
+)
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
 from confide.plan.ranges import Finder, Range, Ranges
@@ -129,8 +138,13 @@ def make_plan(
         see_exact(key, ranges, query.source)
     optional = optional_tables(query.source)
     domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
+    fewer = narrow(ranges, query.where)
+    kept = (
+        keep_keys(domain, domain_of(key, fewer, optional))
+        for key, domain in zip(query.keys, domains, strict=True)
+    )
     with _enough_noise():
-        keys, rest = plan_keys(domains, contribution.groups, neighbours, loss, failure)
+        keys, rest = plan_keys(tuple(kept), contribution.groups, neighbours, loss, failure)
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     tables = private_tables(query.source, catalog)
     wanted = _Totals(tables, Finder(ranges), tuple(_aggregates(query)), answered)

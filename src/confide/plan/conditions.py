@@ -1,0 +1,138 @@
+"""Which values a column has in the rows that a WHERE keeps, as far as its plain comparisons tell.
+
+Keys that no such row can have are not answered: of ``WHERE ward = 'A' GROUP BY ward`` ward A alone.
+It follows from the question and the declaration; no row is read.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Final
+
+from confide.declare import Kind
+from confide.plan.endpoints import Bound, Range
+from confide.plan.ranges import Ranges
+from confide.query.functions import Function
+from confide.query.tree import Call, Column, Expression, Literal
+
+__all__ = ["narrow"]
+
+F = Function
+MIRRORED: Final = {
+    **{one: one for one in (F.EQUAL, F.UNEQUAL)},
+    F.LESS: F.GREATER,
+    F.LESS_EQUAL: F.GREATER_EQUAL,
+    F.GREATER: F.LESS,
+    F.GREATER_EQUAL: F.LESS_EQUAL,
+}
+
+
+def narrow(ranges: Ranges, where: Expression | None) -> Ranges:
+    """Return ranges that hold the columns of every row for which ``where`` is true.
+
+    Claim:   a column of such a row lies in its range, or among the values of that; NULL is among
+             them only where no comparison names the column.
+    Why:     every part of an AND is true there, and a comparison with NULL never is. Parts that are
+             not understood are left out, which only widens. A range in which nothing would be left
+             stays as it is.
+    Checked: tests/plan/test_conditions.py.
+    """
+    found = dict(ranges)
+    for part in _parts(where):
+        match part:
+            case Call(function=F.IN, arguments=(Column() as column, *others)):
+                _limit(found, column, F.IN, others)
+            case Call(function=F.NOT, arguments=(Call(function=F.IN, arguments=parts),)):
+                _exclude(found, parts)
+            case Call(function=function, arguments=(Column() as column, other)):
+                _limit(found, column, function, [other])
+            case Call(function=function, arguments=(other, Column() as column)):
+                _limit(found, column, MIRRORED.get(function, function), [other])
+            case _:
+                pass
+    return found
+
+
+def _parts(where: Expression | None) -> Iterator[Expression]:
+    """Yield the conditions that must all be true."""
+    match where:
+        case Call(function=F.AND, arguments=parts):
+            for part in parts:
+                yield from _parts(part)
+        case None:
+            return
+        case _:
+            yield where
+
+
+Found = dict[tuple[str, str], Range]
+
+
+def _limit(found: Found, column: Column, function: F, others: list[Expression]) -> None:
+    values = [other.value for other in others if isinstance(other, Literal)]
+    if len(values) < len(others) or (column.table, column.name) not in found:
+        return
+    was = found[column.table, column.name]
+    if column.kind is Kind.TEXT:
+        test = TEXTS.get(function)
+        if test is not None:
+            found[column.table, column.name] = _keep(was, lambda text: test(text, values))
+    elif column.kind in (Kind.INT, Kind.FLOAT, Kind.DATE):
+        numbers = [_number(value) for value in values]
+        known = [number for number in numbers if number is not None]
+        if known and len(known) == len(numbers):
+            low, high = _ends(function, known, is_whole=column.kind is not Kind.FLOAT)
+            less = Range(max(was.low, low), min(was.high, high))
+            found[column.table, column.name] = was if less.is_empty else less
+
+
+def _exclude(found: Found, parts: tuple[Expression, ...]) -> None:
+    match parts:
+        case (Column(kind=Kind.TEXT) as column, *others):
+            for other in others:
+                _limit(found, column, F.UNEQUAL, [other])
+        case _:
+            pass
+
+
+def _keep(was: Range, test: Callable[[str], bool]) -> Range:
+    """Return a range with those of its values for which a test holds, which NULL never does."""
+    kept = tuple(text for text in was.values or () if text is not None and test(text))
+    return replace(was, values=kept) if kept else was
+
+
+TEXTS: Final[dict[F, Callable[[str, Sequence[object]], bool]]] = {
+    F.EQUAL: lambda text, values: text in values,
+    F.IN: lambda text, values: text in values,
+    F.UNEQUAL: lambda text, values: text not in values,
+}
+
+
+def _number(value: object) -> Bound | None:
+    match value:
+        case bool():
+            return None
+        case int() | float():
+            return value
+        case date():
+            return value.toordinal()
+        case _:
+            return None
+
+
+def _ends(function: F, values: list[Bound], *, is_whole: bool) -> tuple[Bound, Bound]:
+    """Return between which numbers a column lies of which a comparison is true."""
+    low, high = min(values), max(values)
+    if is_whole:
+        low = math.floor(low) + 1 if function is F.GREATER else math.ceil(low)
+        high = math.ceil(high) - 1 if function is F.LESS else math.floor(high)
+    match function:
+        case F.EQUAL | F.IN:
+            return low, high
+        case F.LESS | F.LESS_EQUAL:
+            return -math.inf, high
+        case F.GREATER | F.GREATER_EQUAL:
+            return low, math.inf
+        case _:
+            return -math.inf, math.inf
