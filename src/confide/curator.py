@@ -12,9 +12,9 @@ from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, T
 from confide.desk import Desk, Manner, Request, Score, Settled, find_ledger, settle
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.exact import Number
+from confide.exact import Number, float_above, positive
 from confide.explain import Explanation, explain_plan, explain_selection
-from confide.ledger import Hold, Ledger
+from confide.ledger import Hold, Ledger, Stored
 from confide.loss import Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
@@ -126,7 +126,8 @@ class Curator(Estimators, Watching):
 
         Exactly one of ``epsilon=`` (this answer alone), ``share=`` (a part of the budget) and
         ``error=`` (the half-width wanted for every column, at ``confidence=``) says what it may
-        cost. A question that was answered before is answered alike, for free, unless ``fresh``.
+        cost. A question that was answered before is answered alike, for free, unless ``fresh``, or
+        unless the error of that answer is larger than ``error=`` wants.
         The same ``key`` gives the same answer, charged once, whatever broke down in between.
         """
         return self._answer(self._read(text), Want.of(want), Manner.of(fresh=fresh, key=key))
@@ -139,7 +140,7 @@ class Curator(Estimators, Watching):
         """
         read, asked = self._read(query), Want.of(want)
         share = self._share(read, asked)
-        cost, reused = self._prices.cost(share), self._kept(read) is not None
+        cost, reused = self._prices.cost(share), self._kept(read, asked) is not None
         level = asked.level
         if is_selection(read):
             selection = self._selection(read, share)
@@ -236,7 +237,7 @@ class Curator(Estimators, Watching):
         """Return what a question would do, in sentences; reads no row and spends nothing."""
         read, asked = self._read(query), Want.of(want)
         share, level = self._share(read, asked), asked.level
-        cost, reused = self._prices.cost(share), self._kept(read) is not None
+        cost, reused = self._prices.cost(share), self._kept(read, asked) is not None
         if is_selection(read):
             chosen = self._selection(read, share)
             return explain_selection(chosen, cost, reused=reused, level=level)
@@ -276,14 +277,26 @@ class Curator(Estimators, Watching):
             left=self._prices.cost(allowed.left),
         )
 
-    def _kept(self, query: Query) -> Settled | None:
+    def _kept(self, query: Query, want: Want | None = None) -> Settled | None:
         """Return what asking would give for free."""
+        return self._open(query, want, Manner()).settled
+
+    def _open(self, query: Query, want: Want | None, manner: Manner) -> Request:
+        """Return a request; where an error is wanted, a stored answer must be as near."""
         desk = self._desk()
-        return desk.open(desk.name_text(canonical(query)), Manner()).settled
+        question = desk.name_text(canonical(query))
+        if want is None or want.error is None or is_selection(query):
+            return desk.open(question, manner)
+        return desk.open(question, manner, partial(self._is_near, query, want))
+
+    def _is_near(self, query: Query, want: Want, stored: Stored) -> bool:
+        """Tell whether a stored answer's half-widths are those wanted, as far as they are known."""
+        found = predict_errors(self._plan(query, stored.receipt.share), want.confidence).values()
+        wanted = float_above(positive("error", want.error))
+        return all(width <= wanted for width in found if width is not None)
 
     def _answer(self, query: Query, want: Want, manner: Manner) -> Answer:
-        desk = self._desk()
-        request: Request = desk.open(desk.name_text(canonical(query)), manner)
+        request: Request = self._open(query, want, manner)
         if request.settled is not None:
             return self._again(query, request.settled)
         share: Share = request.share(lambda: self._share(query, want))

@@ -100,18 +100,31 @@ class Desk:
         """Return what the ledger writes down: text that no SQL question has."""
         return self.name_text(json.dumps(terms))
 
-    def open(self, question: Question, manner: Manner) -> "Request":
-        """Return a request: settled if the ledger has its answer, else to be charged."""
+    def open(
+        self, question: Question, manner: Manner, is_enough: Callable[[Stored], bool] | None = None
+    ) -> "Request":
+        """Return a request: settled if the ledger has its answer, else to be charged.
+
+        Of stored answers the newest is taken that ``is_enough``, if that is asked for.
+        """
         begun = self.ledger.resume(question, manner.key) if manner.key else None
         if isinstance(begun, Stored):
             return Request(self, question, manner, settled=settle(begun))
         if begun is None and not manner.fresh:
-            stored = self.ledger.stored(question)
+            stored = self._find(question, is_enough)
             if stored is not None:
                 if manner.key:
                     self.ledger.remember(question, manner.key, stored.receipt)
                 return Request(self, question, manner, settled=settle(stored))
         return Request(self, question, manner, begun=begun)
+
+    def _find(
+        self, question: Question, is_enough: Callable[[Stored], bool] | None
+    ) -> Stored | None:
+        newest = self.ledger.stored(question)
+        if newest is None or is_enough is None or is_enough(newest):
+            return newest
+        return next(filter(is_enough, reversed(self.ledger.answers(question))), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,25 @@ def test_a_key_gives_the_same_answer_charged_once(curator: cf.Curator, how: str)
     assert ASKED[how](curator, "other") != first
 
 
+def test_an_error_that_is_wanted_is_no_old_answers(curator: cf.Curator) -> None:
+    """A stored answer is free where it is as near as wanted; the newest such one is taken."""
+    near = 20.0
+    curator.sql(COUNT, epsilon=0.01)
+    wanted = curator.preview(COUNT, error=near)
+    first = curator.sql(COUNT, error=near)
+
+    assert not wanted.reused
+    assert not first.reused
+    assert curator.preview(COUNT, epsilon=0.01).reused
+    curator.sql(COUNT, epsilon=0.01, fresh=True)
+    again, wide = curator.sql(COUNT, error=near, key="k"), curator.sql(COUNT, error=10_000)
+
+    assert (True, shown(first)) == (again.reused, shown(again))
+    assert wide.reused
+    assert wide.receipt.entry > first.receipt.entry
+    assert shown(again) == shown(curator.sql(COUNT, error=near, key="k"))
+
+
 def test_a_key_is_refused_for_another_question(curator: cf.Curator) -> None:
     """A key means one question; another one is told so, and costs nothing."""
     curator.sql(COUNT, share="1%", key="k")
