@@ -114,6 +114,8 @@ class Curator(Estimators, Watching):
         nothing. Stored answers are free for those who paid for them, and for all with the limits'
         ``reuse="all"``.
         """
+        if name == "":
+            raise BadDeclaration("an analyst needs a name; without one, ask the curator itself")
         self.ledger.limits.admit(name, purpose)
         limited = copy(self)
         limited.analyst, limited.purpose = name, purpose

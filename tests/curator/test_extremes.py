@@ -71,18 +71,6 @@ def test_edges_are_answered_or_refused(text: str, accounting: str) -> None:
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
-@pytest.mark.parametrize(
-    "text", ["SELECT ward FROM t GROUP BY ward", "SELECT DISTINCT ward FROM t"]
-)
-def test_declared_keys_alone_can_be_asked(text: str, accounting: str) -> None:
-    """Keys that are known beforehand are answered, every one."""
-    table = Table("t", FRAME, unit="pid", columns=COLUMNS, max_rows_per_unit=3)
-    answer = Curator([table], budget=BUDGETS[accounting]).sql(text, share="1/10")
-
-    assert ["A", "B", "C"] == [row["ward"] for row in answer.rows]
-
-
-@pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("error", [1e12, 1e17, 1e200])
 def test_any_error_is_cheap_enough(error: float, accounting: str) -> None:
     """However large an error may be, an answer within it is found at hardly any cost."""

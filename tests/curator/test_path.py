@@ -207,6 +207,18 @@ def test_what_is_of_another_type_is_refused_in_words() -> None:
         curator.release(QUESTION, epsilon=0.1)
     with pytest.raises(BadDeclaration, match="name of each analyst"):
         curator.as_analyst(wrong)
+    with pytest.raises(BadDeclaration, match="an analyst needs a name"):
+        curator.as_analyst("")
+
+
+def test_what_tells_nothing_is_not_charged() -> None:
+    """Keys that the declaration lists, and nothing beside them, are refused with what to add."""
+    curator = open_curator()
+    for text in ("SELECT ward FROM visits GROUP BY ward", "SELECT DISTINCT ward FROM visits"):
+        with pytest.raises(UnsupportedQuery, match=r"tells nothing about rows; add a statistic"):
+            curator.sql(text, epsilon=0.1)
+
+    assert 0 == curator.budget.spent.share
 
 
 def test_a_preview_spends_nothing_and_reads_nothing() -> None:

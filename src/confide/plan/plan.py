@@ -148,6 +148,11 @@ def make_plan(
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     tables = private_tables(query.source, catalog)
     wanted = _Totals(tables, Finder(ranges), tuple(_aggregates(query)), answered)
+    if answered is not None and not wanted.aggregates:
+        raise UnsupportedQuery(
+            "all of these keys are known from the declaration, so this tells nothing about rows; "
+            "add a statistic, such as COUNT(*)"
+        )
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
     reaches = reach_of(totals, contribution, neighbours, answered)

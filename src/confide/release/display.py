@@ -37,6 +37,8 @@ TIME: Final = {"type": "temporal", "scale": {"type": "utc"}}
 """A day is the same day wherever the chart is looked at."""
 ENDS: Final = ("", "_low", "_high")
 MOST_ROWS: Final = 200
+DIGITS: Final = 5
+SMALLEST, LARGEST = 1e-4, 1e15
 CELLS: Final = "take .rows and .interval_rows(0.95)"
 NUMBERS: Final = "take .value, .standard_error and .interval(0.95)"
 """What holds the same as a frame of an answer, or of an estimate, and needs no package."""
@@ -142,29 +144,37 @@ def plain(text: str) -> str:
 
 
 def _line(name: str, value: Any, ends: Mapping[str, Any]) -> str:
-    shown = plain(_format(value))
-    if f"{name}_low" in ends:
-        shown += f" [{_format(ends[f'{name}_low'])}, {_format(ends[f'{name}_high'])}]"
-    return shown
+    if f"{name}_low" not in ends:
+        return plain(_key(value))
+    low, high = (_format(ends[f"{name}{end}"]) for end in ENDS[1:])
+    return f"{_format(value)} [{low}, {high}]"
 
 
 def _cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
-    shown = _number(value)
-    if f"{name}_low" in ends:
-        shown += (
-            f" <small>[{_number(ends[f'{name}_low'])}, {_number(ends[f'{name}_high'])}]</small>"
-        )
-    return f"<td>{shown}</td>"
+    if f"{name}_low" not in ends:
+        return f"<td>{escape(_key(value))}</td>"
+    low, high = (_format(ends[f"{name}{end}"]) for end in ENDS[1:])
+    return f"<td>{escape(_format(value))} <small>[{low}, {high}]</small></td>"
 
 
-def _number(value: Any) -> str:
-    return escape(_format(value))
+def _key(value: Any) -> str:
+    """Return a key: a whole number, which may be a year, without commas."""
+    return str(value) if type(value) is int else _format(value)
 
 
 def _format(value: Any) -> str:
-    if isinstance(value, float):
+    """Return a number in five digits, with commas; only the largest and smallest have a power.
+
+    >>> [_format(value) for value in (133_106.4, 0.00012, 642.0, -1_234.56, 0.0, 1e20, 1_234_567)]
+    ['133,106', '0.00012', '642', '-1,234.6', '0', '1e+20', '1,234,567']
+    """
+    if not isinstance(value, float):
+        return f"{value:,}" if type(value) is int else str(value)
+    if not math.isfinite(value) or not SMALLEST <= abs(value) < LARGEST:
         return f"{value:,.5g}"
-    return f"{value:,}" if type(value) is int else str(value)
+    digits = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    shown = f"{value:,.{digits}f}"
+    return shown.rstrip("0").rstrip(".") if digits else shown
 
 
 def write_value(value: Any) -> Any:
@@ -194,7 +204,7 @@ def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Ro
     values = [
         {
             **{key: write_value(row[key]) for key in keys},
-            **({label: ", ".join(_format(row[key]) for key in others)} if len(others) > 1 else {}),
+            **({label: ", ".join(_key(row[key]) for key in others)} if len(others) > 1 else {}),
             **_drawn(row, end, numbers),
         }
         for row, end in zip(rows, ends, strict=True)
