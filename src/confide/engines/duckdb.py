@@ -80,6 +80,8 @@ SLOWER: Final = "top_n_window_elimination"
 """The first rows of each unit in a heap take longer than in a window, and cannot leave memory."""
 STATISTICS: Final = "statistics_propagation"
 """What makes DuckDB conclude from the ends of a column what holds for all of its rows."""
+NO_REALS: Final = " /* no reals */"
+"""Ends a statement that reads no reals of a file; any other one runs without statistics."""
 
 
 class DuckDB(SqlEngine):
@@ -110,7 +112,8 @@ class DuckDB(SqlEngine):
         self._parse = lru_cache(MOST_PARSED)(self._connection.extract_statements)
         for setting, value in FASTER.items():
             self._connection.execute(f"SET {setting} = {value}")
-        self._leave_out(SLOWER)
+        self._left_out: tuple[str, ...] = ()
+        self._reals: set[str] = set()
         self._memory = Memory(self._connection)
         self._views: dict[str, sql.Select] = {}
         self._lists: dict[tuple[str, ...], str] = {}
@@ -136,7 +139,8 @@ class DuckDB(SqlEngine):
     def _write(self, select: sql.Select) -> str:
         unfold_views(select, self._views)
         name_lists(select, self._lists)
-        return write_duckdb(select)
+        asked = {found.name.lower() for found in select.find_all(sql.Column)}
+        return write_duckdb(select) + ("" if asked & self._reals else NO_REALS)
 
     def _rows(self, statement: str) -> Rows:
         return self._fetch(lambda: self._execute(statement).fetchall())
@@ -149,6 +153,7 @@ class DuckDB(SqlEngine):
             return self._memory.run(fetch)
 
     def _execute(self, statement: str) -> duckdb.DuckDBPyConnection:
+        self._leave_out(SLOWER, *[STATISTICS] * (not statement.endswith(NO_REALS)))
         return self._connection.execute(self._parse(statement)[0])
 
     def close(self) -> None:
@@ -195,25 +200,21 @@ class DuckDB(SqlEngine):
             raise BadDeclaration(f"{said}; {CSV_RULES}" if is_csv else said) from error
 
     def _doubt_reals(self, catalog: Catalog) -> None:
-        """Let no statement rest on what a file says of its reals.
+        """Find the reals in files, so that no statement rests on what files say of them.
 
         # Privacy: a Parquet file has the ends of each column, NaN apart. DuckDB believes that they
         # are those of all rows and leaves out comparisons that are true between them, also those by
         # which NaN becomes NULL. So one person's value would decide what everybody's NaN counts as.
         """
-        files = [table for table in catalog.tables if is_parquet(table.source)]
-        for table in files:
-            types = {
-                str(kind)
-                for _, kind in describe(
-                    self._connection, sql.table_(raw_name(table.name), quoted=True)
-                )
-            }
-            if FLOATS & types:
-                self._leave_out(SLOWER, STATISTICS)
+        for table in catalog.tables:
+            if is_parquet(table.source):
+                rows = describe(self._connection, sql.table_(raw_name(table.name), quoted=True))
+                self._reals |= {str(name).lower() for name, kind in rows if kind in FLOATS}
 
     def _leave_out(self, *optimizers: str) -> None:
-        self._connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
+        if optimizers != self._left_out:
+            self._connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
+            self._left_out = optimizers
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
         """Return each table's unit: a whole number where all tables have one, else a text.
@@ -295,8 +296,9 @@ class DuckDB(SqlEngine):
         ]
         self._connection.execute("SET allowed_paths = $files", {"files": files})
         self._connection.execute("SET enable_external_access = false")
-        # Privacy: of the settings the limit of memory alone may change, which changes no answer.
-        self._connection.execute("SET allowed_configs = ['memory_limit']")
+        # Privacy: of the settings only these may change: how much memory a statement may take,
+        # which changes no answer, and whether it may rest on statistics, which `_execute` decides.
+        self._connection.execute("SET allowed_configs = ['memory_limit', 'disabled_optimizers']")
         self._connection.execute("SET lock_configuration = true")
 
 
