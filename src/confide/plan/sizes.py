@@ -52,8 +52,8 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
     sizes = _Sizes(Finder(ranges or {}))
     if any(sizes.measure(top).size > LARGEST for top in _expressions(query)):
         raise UnsupportedQuery(
-            "this expression is too deep: divisions, roots and casts inside one another; "
-            "write it with fewer of them"
+            "this expression is too deep or too long: divisions, roots and casts inside one "
+            "another, or a list of more than some 1,500 values; write fewer, or BETWEEN for a list"
         )
 
 
