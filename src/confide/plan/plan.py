@@ -68,6 +68,9 @@ class Statistic:
     quantile: int | None = None
 
 
+Domains = tuple[Domain | None, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that answering needs, fixed before the first row is read."""
@@ -77,7 +80,7 @@ class Plan:
     contribution: Contribution
     totals: tuple[Total, ...]
     statistics: tuple[Statistic, ...]
-    domains: tuple[Domain | None, ...]
+    domains: Domains
     keys: DeclaredKeys | EarnedKeys
     reaches: tuple[Reach, ...]
     loss: PureLoss | GaussianLoss
@@ -136,15 +139,9 @@ def make_plan(
     check_sizes(query, ranges)
     for key in query.keys:
         see_exact(key, ranges, query.source)
-    optional = optional_tables(query.source)
-    domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
-    fewer = narrow(ranges, query.where)
-    kept = (
-        keep_keys(domain, domain_of(key, fewer, optional))
-        for key, domain in zip(query.keys, domains, strict=True)
-    )
+    domains, kept = _domains(query, ranges)
     with _enough_noise():
-        keys, rest = plan_keys(tuple(kept), contribution.groups, neighbours, loss, failure)
+        keys, rest = plan_keys(kept, contribution.groups, neighbours, loss, failure)
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     tables = private_tables(query.source, catalog)
     wanted = _Totals(tables, Finder(ranges), tuple(_aggregates(query)), answered)
@@ -191,6 +188,14 @@ def make_plan(
     )
     check_numbers(plan.numbers)
     return plan
+
+
+def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
+    """Return the values of each key, and of these only what rows that WHERE keeps may have."""
+    optional, fewer = optional_tables(query.source), narrow(ranges, query.where)
+    domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
+    kept = (domain_of(key, fewer, optional) for key in query.keys)
+    return domains, tuple(map(keep_keys, domains, kept))
 
 
 def check_numbers(numbers: int) -> None:
