@@ -137,19 +137,13 @@ def make_plan(
     contribution = limits_of(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
     check_sizes(query, ranges)
-    for key in query.keys:
-        see_exact(key, ranges, query.source)
     domains, kept = _domains(query, ranges)
     with _enough_noise():
         keys, rest = plan_keys(kept, contribution.groups, neighbours, loss, failure)
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     tables = private_tables(query.source, catalog)
     wanted = _Totals(tables, Finder(ranges), tuple(_aggregates(query)), answered)
-    if answered is not None and not wanted.aggregates:
-        raise UnsupportedQuery(
-            "all of these keys are known from the declaration, so this tells nothing about rows; "
-            "add a statistic, such as COUNT(*)"
-        )
+    _see_news(wanted)
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
     reaches = reach_of(totals, contribution, neighbours, answered)
@@ -190,8 +184,19 @@ def make_plan(
     return plan
 
 
+def _see_news(wanted: "_Totals") -> None:
+    """Refuse to be paid for keys that the declaration tells."""
+    if wanted.answered is not None and not wanted.aggregates:
+        raise UnsupportedQuery(
+            "all of these keys are known from the declaration, so this tells nothing about rows; "
+            "add a statistic, such as COUNT(*)"
+        )
+
+
 def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
     """Return the values of each key, and of these only what rows that WHERE keeps may have."""
+    for key in query.keys:
+        see_exact(key, ranges, query.source)
     optional, fewer = optional_tables(query.source), narrow(ranges, query.where)
     domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
     kept = (domain_of(key, fewer, optional) for key in query.keys)
