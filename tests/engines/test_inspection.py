@@ -344,3 +344,17 @@ def test_tabs_are_converted_first(tmp_path: Path) -> None:
     """A file of tabs is refused with the command that makes a copy which can be read."""
     with pytest.raises(BadDeclaration, match=r"confide convert .*tab\.tsv"):
         read_schema(tmp_path / "tab.tsv")
+
+
+def test_nan_of_a_file_is_told_like_that_of_a_frame(tmp_path: Path) -> None:
+    """What a Parquet file says of its columns, NaN apart, changes no finding."""
+    rows = pa.table({"pid": [1.0, 2.0, NAN, NAN, 3.0], "x": [1.0, 2.0, NAN, NAN, 20.0]})
+    pq.write_table(rows, tmp_path / "visits.parquet")
+    for high in (10, 50):
+        framed, filed = (
+            messages(declare(source, x=Float(0, high)))
+            for source in (rows, tmp_path / "visits.parquet")
+        )
+
+        assert framed == filed
+        assert "count as NULL" in framed["x"][0]

@@ -187,3 +187,17 @@ def test_files_of_one_pattern_must_be_alike(other: list[Any], tmp_path: Path) ->
     table = Table("v", pattern, unit="pid", columns={"v": Int(0, 1)})
     with pytest.raises(BadDeclaration, match="the files of table 'v' differ"):
         Curator([table], budget=Budget(1))
+
+
+@pytest.mark.parametrize("name", ["b[1].parquet", "b*.parquet", "c[1].csv"])
+def test_a_file_whose_name_is_a_pattern_is_refused(name: str, tmp_path: Path) -> None:
+    """Another file would be read in its place, or none once the engine is locked."""
+    rows = pa.table({"pid": [1], "v": [1]})
+    if name.endswith(".csv"):
+        (tmp_path / name).write_text("pid,v\n1,1\n", encoding="utf-8")
+    else:
+        pq.write_table(rows, tmp_path / name)
+    with pytest.raises(BadDeclaration, match="which stand for other names; rename the file"):
+        Curator(
+            [Table("v", tmp_path / name, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1)
+        )

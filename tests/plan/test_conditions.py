@@ -124,3 +124,19 @@ def test_explain_says_that_where_decides() -> None:
     )
 
     assert "every ward that WHERE allows, 1 group," in " ".join(told.split())
+
+
+def test_numbers_that_doubles_do_not_tell_apart_are_not_narrowed() -> None:
+    """Engines compare long whole numbers with reals as doubles: 2^53 + 1 equals 2^53 there."""
+    big = 2**53
+    public = pa.table({"k": [0, 1, 2, 3], "big": [big, big + 1, big + 2, big + 3]})
+    rows = pa.table({"pid": range(40), "a": [place % 4 for place in range(40)]})
+    curator = Curator(
+        [Table("t", rows, unit="pid", columns={"a": Int(0, 3)}), PublicTable("p", public)],
+        budget=Budget(1e9, 1e-6),
+    )
+    kept = f"FROM t JOIN p ON a = k WHERE big = {big}.0"
+    groups = curator.sql(f"SELECT big, COUNT(*) AS n {kept} GROUP BY big", share="1/1000").rows
+    (whole,) = curator.sql(f"SELECT COUNT(*) AS n {kept}", share="1/1000").rows
+
+    assert whole["n"] == sum(row["n"] for row in groups)

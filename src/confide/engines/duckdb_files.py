@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 FILES: Final = (".parquet", ".csv")
+WILD: Final = set("*?[")
+"""Characters by which a path is a pattern that stands for several files."""
 CSV_RULES: Final = (
     "a CSV file must have a line of names, commas between columns and points in numbers: write it "
     "so, or as Parquet"
@@ -31,9 +33,15 @@ CSV_RULES: Final = (
 
 
 def see_file(source: str | Path, seen_from: str) -> None:
-    """Refuse a file that is not there; a pattern may stand for several."""
+    """Refuse a file that is not there, or whose own name reads as a pattern for others."""
     path = Path(source)
-    if set("*?[") & set(str(source)) or path.exists():
+    is_there = path.exists()
+    if is_there and WILD & set(str(path.resolve())):
+        raise BadDeclaration(
+            f"the path {path.name!r} has one of the characters * ? [, which stand for other names; "
+            "rename the file, or its folder"
+        )
+    if is_there or WILD & set(str(source)):
         return
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     raise BadDeclaration(f"there is no file {shown}; write its path as seen from {seen_from}")

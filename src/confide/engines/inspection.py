@@ -29,7 +29,7 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb import FITTING, WHOLE, connect, see_unit
+from confide.engines.duckdb import FITTING, STATISTICS, WHOLE, connect, see_unit
 from confide.engines.duckdb_cells import read_cells
 from confide.engines.duckdb_files import CSV_RULES, csv_options, see_file, see_frame
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
@@ -123,6 +123,8 @@ def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         with connect() as connection:
             connection.execute("SET temp_directory = $folder", {"folder": folder})
+            # Files say nothing of NaN, so what they say of their columns must decide nothing.
+            connection.execute(f"SET disabled_optimizers = '{STATISTICS}'")
             yield connection
     finally:
         remove_folder(folder, os.getpid())

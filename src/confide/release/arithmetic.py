@@ -18,10 +18,12 @@ from confide.release.columns import COUNTS, Statistics, floor_counts
 from confide.release.combination import noise_of
 from confide.release.ends import (
     Ends,
+    Marks,
     divisor_of,
     find_core,
     leaps,
     list_statistics,
+    list_vanishing,
     map_ends,
 )
 from confide.release.estimates import Floats
@@ -72,7 +74,7 @@ class Intervals:
         if leaps(expression):
             return self._join(expression)
         low, high = self._simulate(expression)
-        is_unknown = np.isnan(low)
+        is_unknown = np.isnan(low) | self._may_vanish(expression)
         if not is_unknown.any():
             return low, high
         first, last = self._join(expression)
@@ -89,6 +91,27 @@ class Intervals:
                  these hold more often.
         Checked: tests/release/test_arithmetic.py.
         """
+        ends = self._together(expression)
+        low, high = self._map(expression, ends)
+        own = self._compute(expression, self.totals.groups, self.totals.values(self.plan))
+        own = np.where(np.isnan(low), np.nan, own)
+        return np.fmin(low, own), np.fmax(high, own)
+
+    def _may_vanish(self, expression: Expression) -> Marks:
+        """Return in which groups a part may be NULL in whose place another would be shown.
+
+        Why: what most draws of the noise make of it then says nothing of what it is without.
+        """
+        parts = list_vanishing(expression)
+        ends = self._together(expression) if parts else {}
+        found = [np.isfinite(end) for part in parts for end in self._map(part, ends)]
+        is_sure: Marks = np.ones(len(self.totals.groups), np.bool_)
+        for one in found:
+            is_sure = is_sure & one
+        return ~is_sure
+
+    def _together(self, expression: Expression) -> dict[Expression, Ends]:
+        """Return the ends of the statistics in an expression, each so wide that all hold."""
         used = list_statistics(expression)
         raised = 1.0 - (1.0 - self.level) / max(len(used), 1)
         ends: dict[Expression, Ends] = {}
@@ -97,10 +120,7 @@ class Intervals:
             low, high = self._own(one, self.level if is_quantile else raised)
             least = 0.0 if one.function in COUNTS else -np.inf
             ends[one] = np.maximum(low, least), np.maximum(high, least)
-        low, high = self._map(expression, ends)
-        own = self._compute(expression, self.totals.groups, self.totals.values(self.plan))
-        own = np.where(np.isnan(low), np.nan, own)
-        return np.fmin(low, own), np.fmax(high, own)
+        return ends
 
     def _simulate(self, expression: Expression) -> Ends:
         """Return the ends of an expression from simulated totals; NaN where these do not tell."""

@@ -21,10 +21,22 @@ from confide.release.estimates import Floats
 from confide.release.evaluate import RULES, Columns, evaluate, is_true
 from confide.release.intervals import LINEAR
 
-__all__ = ["Ends", "divisor_of", "find_core", "leaps", "list_statistics", "map_ends"]
+__all__ = [
+    "Ends",
+    "divisor_of",
+    "find_core",
+    "leaps",
+    "list_statistics",
+    "list_vanishing",
+    "map_ends",
+]
 
 F = Function
 Marks = NDArray[np.bool_]
+SKIPPING: Final = (F.COALESCE, F.LEAST, F.GREATEST)
+"""Functions that pass over NULL."""
+PARTIAL: Final = (F.DIVIDE, F.LN, F.SQRT)
+"""Functions that are NULL for some numbers."""
 Ends = tuple[Floats, Floats]
 
 
@@ -83,11 +95,23 @@ def leaps(expression: Expression) -> bool:
             is_noisy = any(map(_has_noisy_test, [expression, *decided]))
             return (is_noisy and len(values) > 1) or any(map(leaps, values))
         case Call(function=function, arguments=parts) if function in MAPS:
-            return any(map(leaps, parts))
+            inner = [part for one in parts for part in walk(one)] if function in SKIPPING else []
+            return any(map(_has_noisy_test, inner)) or any(map(leaps, parts))
         case Call():
             return _is_noisy(expression)  # a condition as a number
         case _:
             return False
+
+
+def list_vanishing(expression: Expression) -> list[Expression]:
+    """Return the parts that noise may make NULL where NULL is skipped, so that another is shown."""
+    return [
+        part
+        for outer in walk(expression)
+        if isinstance(outer, Call) and outer.function in SKIPPING
+        for part in walk(outer)
+        if isinstance(part, Call) and part.function in PARTIAL and _is_noisy(part)
+    ]
 
 
 def _has_noisy_test(expression: Expression) -> bool:
