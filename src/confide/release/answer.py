@@ -31,7 +31,7 @@ from confide.release.evaluate import evaluate
 from confide.release.intervals import half_width
 from confide.release.likely import likely_counts
 from confide.release.noise import NoisyTotals
-from confide.release.reference import read_level, reference_noise
+from confide.release.reference import read_confidence, reference_noise
 
 __all__ = ["Answer", "Cost", "predict_errors"]
 
@@ -123,7 +123,7 @@ class Answer:
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
-        intervals = Intervals(self.plan, self.totals, read_level(confidence))
+        intervals = Intervals(self.plan, self.totals, read_confidence(confidence))
         ends: dict[str, Any] = {}
         for output in self.plan.query.outputs:
             if not _is_number(output):
@@ -210,7 +210,7 @@ def _is_number(output: Output) -> bool:
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
     """Return the half-width of each numeric column, None where it depends on the data."""
-    level, noise = read_level(confidence), reference_noise(plan)
+    level, noise = read_confidence(confidence), reference_noise(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:
         if not _is_number(output):

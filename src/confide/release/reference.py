@@ -19,7 +19,7 @@ from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
 from confide.plan import Plan
 from confide.plan.noise import TotalNoise
 
-__all__ = ["list_primes", "read_level", "reference_levels", "reference_noise", "sample_noise"]
+__all__ = ["list_primes", "read_confidence", "reference_levels", "reference_noise", "sample_noise"]
 
 Floats = NDArray[np.float64]
 POINTS: Final = 2**14
@@ -27,7 +27,7 @@ MOST_LIKELY: Final = 0.999
 """Beyond it so few points are left that their quantiles fall short of those of the law."""
 
 
-def read_level(confidence: Number) -> float:
+def read_confidence(confidence: Number) -> float:
     """Return how often an interval shall hold, if the points can tell.
 
     Raises:
