@@ -2,10 +2,12 @@
 
 import math
 from datetime import date
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import confide as cf
@@ -127,3 +129,39 @@ def test_cells_and_lists_of_any_size_are_counted(high: int, listed: int) -> None
     assert ([0.0], [1]) == found["k0"]
     assert [2] == found[names[-1]][1]
     assert cells.ends(counts[names[-1],][0])[1][0] >= high
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int64(), pa.uint64(), pa.float64(), pa.string(), pa.bool_()], ids=str
+)
+@pytest.mark.parametrize(("low", "high"), [(-3, 252), (0, 9), (5, 5), (1, 10_000)])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_files_are_counted_like_frames(
+    kind: pa.DataType, low: int, high: int, is_listed: bool, tmp_path: Path
+) -> None:
+    """However a file stores whole numbers, NULL is nowhere and what is beyond is in an end's cell.
+
+    Numbers of a file are clipped in another way than those of a frame, which the tests above see.
+    """
+    wanted = [0, 1, 5, 9, 100, None, None] if kind != pa.bool_() else [True, False, None]
+    wanted += [120, -3, -100] if kind in (pa.int8(), pa.int64(), pa.float64(), pa.string()) else []
+    wanted += [2**62, -(2**62)] if kind == pa.int64() else []
+    wanted += [2**63 + 5] if kind == pa.uint64() else []
+    wanted += [math.nan, math.inf, -math.inf, 4.4, 1e300] if kind == pa.float64() else []
+    values = [str(one) if kind == pa.string() and one is not None else one for one in wanted * 3]
+    keys = ["A" if one is None else "BC"[place % 2] for place, one in enumerate(values)]
+    rows = pa.table({"x": pa.array(values, kind), "k": pa.array(keys), "j": [1] * len(keys)})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=7)
+    k = cf.Category(["A", "B", "C", "D"]) if is_listed else cf.Text()
+    for asked in ("x", "x + 1", "x) FILTER (WHERE j > 0"):
+        found = []
+        for source in (rows, tmp_path / "t.parquet"):
+            columns: Any = {"x": cf.Int(low, high), "k": k, "j": cf.Int(0, 9)}
+            table = cf.Table("t", source, unit=cf.ROW, columns=columns)
+            curator = Curator([table], budget=cf.Budget(1, delta=1e-6))
+            _, counts = count(curator, f"SELECT k, MEDIAN({asked}) AS m FROM t GROUP BY k")
+            shown = {key: [part.tolist() for part in pair] for key, pair in counts.items()}
+            found.append({key: pair for key, pair in shown.items() if pair[0]})
+
+        assert found[0] == found[1]
+        assert ("A",) not in found[0]

@@ -139,7 +139,7 @@ def test_near_ties_are_decided_as_in_balls(shape: Shape, entropy: SeededEntropy)
     refined = 0
     for round_ in range(400):
         words = entropy.words(8).tolist()
-        noise = shape.quantile(np.array([words[0], words[1]]) * 2.0**-64)
+        noise, _ = shape.quantile(np.array([words[0], words[1]]) * 2.0**-64)
         nudge = (-1.0) ** round_ * 10.0 ** -(round_ % 18)
         scores = np.array([0.0, float(noise[0] - noise[1]) + nudge])
         with ctx.workprec(600):

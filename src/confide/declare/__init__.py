@@ -6,7 +6,7 @@ from confide.declare.catalog import Catalog
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
 from confide.declare.limits import Limit, Limits
 from confide.declare.service import Service
-from confide.declare.tables import ROW, PublicTable, Row, Table
+from confide.declare.tables import ROW, PublicTable, Row, Table, is_parquet
 from confide.declare.toml import Declaration, read_toml
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "Service",
     "Table",
     "Text",
+    "is_parquet",
     "read_toml",
 ]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Te
 from confide.errors import BadDeclaration
 from confide.exact import whole
 
-__all__ = ["ROW", "PublicTable", "Row", "Table", "read_name"]
+__all__ = ["ROW", "PublicTable", "Row", "Table", "is_parquet", "read_name"]
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 MOST_ROWS: Final = 10**9
@@ -101,6 +102,11 @@ class PublicTable:
         object.__setattr__(self, "name", read_name("name", name))
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "version", str(version))
+
+
+def is_parquet(source: Any) -> bool:
+    """Tell whether a source is a Parquet file, or a pattern for several."""
+    return isinstance(source, str | Path) and Path(source).suffix.lower() == ".parquet"
 
 
 def read_name(argument: str, name: object) -> str:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import duckdb
 from sqlglot import expressions as sql
 
-from confide.declare import Catalog, Category, Kind, PublicTable, Table
+from confide.declare import Catalog, Category, Kind, PublicTable, Table, is_parquet
 from confide.engines.duckdb_cells import read_cells
 from confide.engines.duckdb_files import (
     CSV_RULES,
@@ -18,7 +18,6 @@ from confide.engines.duckdb_files import (
     csv_options,
     describe,
     everything,
-    is_parquet,
     list_files,
     read_parquet,
     see_file,

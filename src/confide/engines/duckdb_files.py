@@ -16,7 +16,6 @@ __all__ = [
     "csv_options",
     "describe",
     "everything",
-    "is_parquet",
     "list_files",
     "read_parquet",
     "see_file",
@@ -82,11 +81,6 @@ def cell_by_cell(frame: Any) -> Any:
             for name in mixed
         }
     )
-
-
-def is_parquet(source: Any) -> bool:
-    """Tell whether a source is a Parquet file, or a pattern for several."""
-    return isinstance(source, str | Path) and Path(source).suffix.lower() == ".parquet"
 
 
 def read_parquet(

@@ -65,17 +65,19 @@ def view_of_private(
     """Return the declared columns of a table, clipped to their bounds, with the unit in front.
 
     A row without a unit is about no one whom we could protect, so it is left out. ``stored`` says
-    what the source's schema promises of its columns, which saves casts. Categories and reals stand
-    beside what is stored, for statements that compare groups with the list, and clip steps.
+    what the source's schema promises of its columns, which saves casts. Categories and numbers
+    stand beside what is stored, for statements that compare groups with the list, and clip later.
     """
     columns = [
         label(_clipped(kind, typed(column(name), stored.get(name)), stored.get(name)), name)
         for name, kind in declared.columns.items()
     ]
     columns += [
-        label(try_cast(typed(column(name), stored.get(name)), TYPES[kind.kind]), as_stored(name))
+        label(
+            _stored(kind, typed(column(name), stored.get(name)), stored.get(name)), as_stored(name)
+        )
         for name, kind in declared.columns.items()
-        if isinstance(kind, Category | Float)
+        if isinstance(kind, Category | Float | Int)
     ]
     if unit is None:
         return sql.select(*columns).from_(table(raw))
@@ -183,12 +185,18 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
     return sql.select(*columns).from_(table(raw))
 
 
+def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
+    """Return a value in the type of its column, as the source has it."""
+    # Privacy: a file may be replaced by one of other types, and must fail on no row of it.
+    if isinstance(declared, Int) and stored is not Kind.INT:
+        return _whole(raw, declared.low, declared.high)
+    return try_cast(raw, TYPES[declared.kind])
+
+
 def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     match declared:
         case Int(low=low, high=high):
-            # Privacy: a file may be replaced by one of other types, and must fail on no row of it.
-            whole = try_cast(raw, "BIGINT") if stored is Kind.INT else _whole(raw, low, high)
-            return clamped(whole, low, high)
+            return clamped(_stored(declared, raw, stored), low, high)
         case Float(low=least, high=most):
             return _clamped_double(try_cast(raw, "DOUBLE"), float(least), float(most))
         case Category():

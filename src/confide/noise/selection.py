@@ -29,26 +29,31 @@ SLACK: Final = 2.0**-44
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A noise law as a decreasing function of a uniform number, in doubles and in balls."""
+    """A noise law as a decreasing function of a uniform number, in doubles and in balls.
+
+    ``quantile`` gives the noise of each number, and the size of its derivative there.
+    """
 
     name: str
-    quantile: Callable[[Floats], Floats]
-    slope: Callable[[Floats], Floats]
+    quantile: Callable[[Floats], tuple[Floats, Floats]]
     enclosed: Callable[[arb], arb]
+
+
+def _gumbel(u: Floats) -> tuple[Floats, Floats]:
+    rarity = -np.log1p(-u)
+    return -np.log(rarity), 1.0 / ((1.0 - u) * rarity)
 
 
 EXPONENTIAL: Final = Shape(
     name="exponential",
-    quantile=lambda u: -np.log(u),
-    slope=lambda u: 1.0 / u,
+    quantile=lambda u: (-np.log(u), 1.0 / u),
     enclosed=lambda u: -u.log(),
 )
 """P(noise > x) = exp(-x) for x >= 0, since the noise is -ln U."""
 
 GUMBEL: Final = Shape(
     name="gumbel",
-    quantile=lambda u: -np.log(-np.log1p(-u)),
-    slope=lambda u: 1.0 / ((1.0 - u) * -np.log1p(-u)),
+    quantile=_gumbel,
     enclosed=lambda u: -(-(-u).log1p()).log(),
 )
 """P(noise <= x) = exp(-exp(-x)), since the noise is -ln(-ln(1 - U))."""
@@ -92,6 +97,8 @@ def greatest_each(
 
     An index with a weight of zero is none; every row has one with another weight.
     """
+    places = np.flatnonzero(weights.any(axis=0))  # others need no noise
+    scores, weights = scores[:, places], weights[:, places]
     words = entropy.words(scores.size).reshape(scores.shape)
     noise, margin = _enclose(shape, words)
     is_one = weights > 0
@@ -111,7 +118,7 @@ def greatest_each(
         )
         contenders = np.flatnonzero(contending[row]).tolist()
         found[row] = _refine({index: start(index, entropy) for index in contenders}, shape)
-    return found
+    return places[found]
 
 
 def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | None = None) -> Floats:
@@ -140,8 +147,8 @@ def _enclose(shape: Shape, words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
     centre = (words.astype(np.float64) + 0.5) * 2.0**-WORD
     edge = (centre < 2.0**-62) | (centre > 1.0 - 2.0**-50)
     inside = np.where(edge, 0.5, centre)
-    noise = shape.quantile(inside)
-    spread = 2.0 * shape.slope(inside) * (2.0**-WORD + 2.0**-53 * inside)
+    noise, slope = shape.quantile(inside)
+    spread = 2.0 * slope * (2.0**-WORD + 2.0**-53 * inside)
     return noise, np.where(edge, np.inf, spread + SLACK * (1.0 + np.abs(noise)))
 
 
