@@ -143,7 +143,7 @@ def test_files_are_counted_like_frames(
 
     Numbers of a file are clipped in another way than those of a frame, which the tests above see.
     """
-    wanted = [0, 1, 5, 9, 100, None, None] if kind != pa.bool_() else [True, False, None]
+    wanted: list[Any] = [0, 1, 5, 9, 100, None, None] if kind != pa.bool_() else [True, False, None]
     wanted += [120, -3, -100] if kind in (pa.int8(), pa.int64(), pa.float64(), pa.string()) else []
     wanted += [2**62, -(2**62)] if kind == pa.int64() else []
     wanted += [2**63 + 5] if kind == pa.uint64() else []

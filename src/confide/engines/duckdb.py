@@ -136,10 +136,8 @@ class DuckDB(SqlEngine):
         self._harden(catalog)
 
     def _write(self, select: sql.Select) -> str:
-        unfold_views(select, self._views)
-        name_lists(select, self._lists)
-        asked = {found.name.lower() for found in select.find_all(sql.Column)}
-        return write_duckdb(select) + ("" if asked & self._reals else NO_REALS)
+        read = unfold_views(select, self._views, self._lists)
+        return write_duckdb(select) + ("" if read & self._reals else NO_REALS)
 
     def _rows(self, statement: str) -> Rows:
         return self._fetch(lambda: self._execute(statement).fetchall())
@@ -263,6 +261,7 @@ class DuckDB(SqlEngine):
 
     def _view(self, name: str, rows: sql.Select) -> None:
         """Let statements read a table through a view, which the engine takes as well."""
+        name_lists(rows, self._lists)
         self._create(name, rows)
         self._views[name] = rows
 
@@ -302,9 +301,13 @@ class DuckDB(SqlEngine):
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """Return a new connection, in which the day of a moment is that in UTC, wherever it runs."""
+    """Return a new connection, in which the day of a moment is that in UTC, wherever it runs.
+
+    # Privacy: in a console DuckDB would print, of long statements, which part of the rows is done.
+    """
     connection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
     return connection
 
 

@@ -36,7 +36,7 @@ BITS: Final = 31
 MASK: Final = 2**BITS - 1
 WIDEST: Final = float(2**52)
 MARK, NUMBER = "the mark", "the number"  # no declared name has a space
-LINE, SQUARE, HEIGHT = "the line", "the square", "the height"
+LINE, HEIGHT = "the line", "the height"
 LEVELS: Final = 48
 LEVEL_BITS: Final = 41
 """Of a mark's bits so many are below its level."""
@@ -70,9 +70,9 @@ def mark_rows(
     Source:  [Knu98], section 6.4, for hashing by multiplication; docs/decisions has the reasons.
     Checked: tests/engines/test_marks.py (law, fairness, equality with another engine).
     """
-    squared = _square(number_rows(rows, hashed, kinds, salt, small), [*names, NUMBER])
+    numbered = number_rows(rows, hashed, kinds, salt, small)
     mark = sql.Add(this=_height() * number(2**BITS), expression=column(NUMBER))
-    return select([*map(column, names), label(mark, MARK)], nested(squared, SQUARE))
+    return select([*map(column, names), label(mark, MARK)], nested(numbered, NUMBER))
 
 
 def measure_rows(
@@ -88,18 +88,17 @@ def measure_rows(
 
     The height is y in the law of `mark_rows`: a mark without its lower 31 bits.
     """
-    squared = _square(number_rows(rows, hashed, kinds, salt, small), names)
-    return select([*map(column, names), label(_height(), HEIGHT)], nested(squared, SQUARE))
+    numbered = number_rows(rows, hashed, kinds, salt, small)
+    return select([*map(column, names), label(_height(), HEIGHT)], nested(numbered, NUMBER))
 
 
-def _square(numbered: sql.Select, names: Sequence[str]) -> sql.Select:
-    square = label(column(NUMBER) * column(NUMBER), SQUARE)
-    return select([*map(column, names), square], nested(numbered, NUMBER))
+def _square() -> Sql:
+    return sql.Paren(this=column(NUMBER) * column(NUMBER))
 
 
 def _height() -> Sql:
-    upper = _bits(column(SQUARE), BITS, 15)
-    return sql.Paren(this=sql.Add(this=upper, expression=_bits(column(SQUARE), 16, 14)))
+    upper = _bits(_square(), BITS, 15)
+    return sql.Paren(this=sql.Add(this=upper, expression=_bits(_square(), 16, 14)))
 
 
 def level_of() -> Sql:
@@ -152,7 +151,7 @@ def number_rows(
 
 def mixed_number() -> Sql:
     """Return a row's number, mixed once more: its square is mixed best in the middle."""
-    return _bits(sql.Paren(this=column(NUMBER) * column(NUMBER)), 16, BITS)
+    return _bits(_square(), 16, BITS)
 
 
 def _secrets(salt: str, count: int) -> list[int]:

@@ -73,7 +73,7 @@ def write_statement(
     ]
     if isinstance(plan.keys, EarnedKeys):
         sums.append(_units(plan))
-    statement = _grouped(map(column, keys), sums, nested(rows, "kept"), keys)
+    statement = _grouped(map(column, keys), sums, rows, keys)
     return _listed(statement, keys, stored) if stored else statement
 
 
@@ -157,9 +157,16 @@ def _twin(place: int, plan: Plan) -> int:
 
 
 def _grouped(
-    shown: Iterable[Sql], sums: Iterable[Sql], source: Sql, keys: Sequence[str]
+    shown: Iterable[Sql], sums: Iterable[Sql], rows: sql.Select, keys: Sequence[str]
 ) -> sql.Select:
-    statement = select([*shown, *sums], source)
+    """Return groups of rows with their sums; the tree of the rows is used up.
+
+    Why: rows that only leave out others, and show columns of the selection below by their own
+         names, need no selection of their own.
+    """
+    is_plain = all(isinstance(part, sql.Column) for part in rows.expressions)
+    statement = rows if is_plain else select([], nested(rows, "kept"))
+    statement.set("expressions", [*shown, *sums])
     if keys:
         statement.set("group", sql.Group(expressions=[column(key) for key in keys]))
     return statement
@@ -189,7 +196,7 @@ def _listed(
     ]
     renamed = select([*listed, *map(column, parts)], nested(statement, "stored"))
     sums = [exact_sum(column(part)) for part in parts]
-    return _grouped(map(column, keys), sums, nested(renamed, "listed"), keys)
+    return _grouped(map(column, keys), sums, renamed, keys)
 
 
 def _values(

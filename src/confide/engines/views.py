@@ -1,6 +1,6 @@
 """Views through which every statement reads: declared types, clipped values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from sqlglot import expressions as sql
@@ -113,15 +113,31 @@ def write_views(
     return views, wanted
 
 
-def unfold_views(statement: sql.Select, views: Mapping[str, sql.Select]) -> None:
+def unfold_views(
+    statement: sql.Select,
+    views: Mapping[str, sql.Select],
+    lists: Mapping[tuple[str, ...], str],
+) -> set[str]:
     """Put what a view selects in place of its name, without the columns that nobody asks for.
+
+    Lists of categories are said by the names that an engine knows them by (`name_lists`). Returned
+    are the names of the columns that are read, in small letters, and of some others.
 
     Why: it is what an engine does with a view, except that it reads all columns of it first, which
          for a small table takes longer than the rows. What is asked for is found by name alone, so
          a column may stay that only has the name of another.
     """
-    asked = {found.name.lower() for found in statement.find_all(sql.Column)}
-    for named in list(statement.find_all(sql.Table)):
+    asked, tables, kinds = set(), [], []
+    for node in statement.walk():  # once for all, since it takes long
+        if isinstance(node, sql.Column):
+            asked.add(node.name.lower())
+        elif isinstance(node, sql.Table):
+            tables.append(node)
+        elif isinstance(node, sql.DataType):
+            kinds.append(node)
+    _name_each(kinds, lists)
+    read = set(asked)
+    for named in tables:
         view = views.get(named.name)
         if view is not None:
             shown = [part.copy() for part in view.expressions if part.alias.lower() in asked]
@@ -129,7 +145,9 @@ def unfold_views(statement: sql.Select, views: Mapping[str, sql.Select]) -> None
             rows.set("from_", view.args["from_"].copy())
             if where := view.args.get("where"):
                 rows.set("where", where.copy())
+            read |= {found.name.lower() for found in rows.find_all(sql.Column)}
             named.replace(nested(rows, named.alias_or_name))
+    return read
 
 
 def raw_name(name: str) -> str:
@@ -157,13 +175,18 @@ def as_narrow(text: Sql, declared: Category) -> Sql:
     return sql.TryCast(this=text, to=listing) if listed else sql.Null()
 
 
-def name_lists(statement: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
+def name_lists(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
     """Say the types of `as_narrow` by the names that an engine knows them by, where it does."""
-    for found in list(statement.find_all(sql.DataType)):
-        name = names.get(tuple(listed.name for listed in found.expressions))
-        if name is not None and found.this is sql.DataType.Type.ENUM:
-            kind = sql.Identifier(this=name, quoted=True)
-            found.replace(sql.DataType(this=sql.DataType.Type.USERDEFINED, kind=kind))
+    _name_each(list(rows.find_all(sql.DataType)), names)
+
+
+def _name_each(kinds: Iterable[sql.DataType], names: Mapping[tuple[str, ...], str]) -> None:
+    for found in kinds:
+        if found.this is sql.DataType.Type.ENUM:
+            name = names.get(tuple(listed.name for listed in found.expressions))
+            if name is not None:
+                kind = sql.Identifier(this=name, quoted=True)
+                found.replace(sql.DataType(this=sql.DataType.Type.USERDEFINED, kind=kind))
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
