@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from confide.errors import (
+    BadArgument,
     BadDeclaration,
     BudgetExceeded,
     ConfideError,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ROW",
     "Answer",
+    "BadArgument",
     "BadDeclaration",
     "Bool",
     "Budget",

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from confide.desk import Desk, Manner
-from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, positive
 from confide.loss import PureLoss, Share
 from confide.plan import Plan
@@ -36,6 +36,7 @@ class Batch:
     places: tuple[int, ...]
 
     @classmethod
+    @refusing
     def of(cls, queries: Sequence[Query], weights: Sequence[Number] | None) -> "Batch":
         """Return a batch; a question asked twice is answered once, with both weights."""
         given = [Fraction(1)] * len(queries) if weights is None else list(weights)
@@ -59,6 +60,7 @@ class Batch:
         return cls(tuple(firsts), tuple(sums), tuple(places))
 
 
+@refusing
 def plan_batch(desk: Desk, batch: Batch, share: Share) -> tuple[tuple[Share, Plan], ...]:
     """Return a share and a plan for each question of a batch that costs ``share`` in all.
 

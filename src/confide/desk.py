@@ -9,7 +9,7 @@ from pathlib import Path
 from confide import ledger as ledgers  # those in databases are imported when first used
 from confide.declare import Budget, Catalog, Limits
 from confide.engines import Engine
-from confide.errors import BadDeclaration, Fault, UnsupportedQuery
+from confide.errors import BadDeclaration, Fault, UnsupportedQuery, refusing
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -45,6 +45,7 @@ class Manner:
     key: str = ""
 
     @classmethod
+    @refusing
     def of(cls, *, fresh: bool = False, key: str | None = None) -> "Manner":
         """Return the manner that someone asked in."""
         if not isinstance(fresh, bool):

@@ -5,11 +5,14 @@ we ourselves (`Fault`). Text that may reach an analyst quotes their own words an
 """
 
 import traceback
+from collections.abc import Callable
 from fractions import Fraction
+from functools import wraps
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 __all__ = [
+    "BadArgument",
     "BadDeclaration",
     "BudgetExceeded",
     "ConfideError",
@@ -20,7 +23,11 @@ __all__ = [
     "UnsupportedQuery",
     "import_package",
     "place_of",
+    "refusing",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FRAMES: Final = 6
 
@@ -47,6 +54,12 @@ class Refusal(ConfideError):
     """The question cannot be answered as asked; nothing was read or spent."""
 
     code = "refusal"
+
+
+class BadArgument(Refusal):
+    """An argument of a question cannot be right; nothing was read or spent."""
+
+    code = "bad-argument"
 
 
 class Fault(ConfideError):
@@ -86,6 +99,21 @@ class UnknownName(Refusal):
     def __init__(self, message: str, *, excerpt: str = "") -> None:
         super().__init__(f"{message}\n{excerpt}" if excerpt else message)
         self.message, self.excerpt = message, excerpt
+
+
+def refusing(function: Callable[P, T]) -> Callable[P, T]:
+    """Let what a function says of its arguments be a refusal: analysts give them."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (Refusal, MissingPackage):
+            raise
+        except BadDeclaration as error:
+            raise BadArgument(str(error)) from error
+
+    return called
 
 
 def import_package(module: str, need: str, install: str) -> Any:

@@ -11,7 +11,13 @@ from fractions import Fraction
 from typing import Final, cast
 
 from confide.declare import Budget
-from confide.errors import BadDeclaration, BudgetExceeded, UnsupportedQuery
+from confide.errors import (
+    BadArgument,
+    BadDeclaration,
+    BudgetExceeded,
+    UnsupportedQuery,
+    refusing,
+)
 from confide.exact import Number, float_above, float_below, positive, probability
 from confide.ledger import Ledger
 from confide.loss import (
@@ -31,6 +37,7 @@ from confide.release import Cost
 __all__ = ["FREE", "Prices", "Want", "Widths"]
 
 SEARCH_STEPS: Final = 10
+LEAST: Final = Share(1).fraction
 FREE: Final = Cost(Fraction(0), 0.0)
 
 Widths = Callable[[Share], Mapping[str, float | None]]
@@ -47,6 +54,7 @@ class Want:
     confidence: Number = 0.95
 
     @classmethod
+    @refusing
     def of(cls, given: Mapping[str, object]) -> "Want":
         """Return the want that a caller named."""
         unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
@@ -84,6 +92,7 @@ class Prices:
     terms: Budget
     ledger: Ledger
 
+    @refusing
     def grant(self, want: Want) -> Share:
         """Return the share that an answer takes whose cost was named."""
         if want.error is not None:
@@ -102,6 +111,8 @@ class Prices:
                 cost=part,
                 left=self.ledger.filter.left.fraction,
             )
+        if part < LEAST:
+            raise BadArgument(f"{said} is too little to count; ask for more, such as 0.01")
         return Share.floor(part)
 
     def share(self, want: Want, widths: Widths) -> Share:

@@ -95,7 +95,7 @@ def test_refusals_come_back_as_themselves(ana: Connection, served: tuple[House, 
         ana.sql("SELECT MAX(age) FROM visits", share="1/100")
     with pytest.raises(cf.UnknownName, match="labs"):
         ana.preview("SELECT COUNT(*) FROM labs", share="1/100")
-    with pytest.raises(cf.BadDeclaration, match="exactly one"):
+    with pytest.raises(cf.BadArgument, match="exactly one"):
         ana.sql("SELECT COUNT(*) AS m FROM visits")
     with pytest.raises(cf.BudgetExceeded) as refused:
         ana.sql("SELECT COUNT(*) AS m FROM visits", share="9/10")

@@ -10,7 +10,7 @@ import confide as cf
 from confide.declare import Column as Declared
 from confide.declare import Row
 from confide.engines.fragments import UNIT
-from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.errors import BadArgument, UnsupportedQuery
 from confide.query.scope import RESERVED
 from support.overflows import REORDERED, ROUNDED, make_visits
 
@@ -218,7 +218,7 @@ def test_weights_that_no_double_holds_are_refused(weights: list[float | str]) ->
     """Weights too large or small to compute with are refused by name, before anything is paid."""
     curator = open_curator()
     texts = ["SELECT COUNT(*) AS n FROM v", "SELECT SUM(k) AS s FROM v"]
-    with pytest.raises(BadDeclaration, match="weights must lie between"):
+    with pytest.raises(BadArgument, match="weights must lie between"):
         curator.release(texts, epsilon=0.1, weights=weights)
     assert 0 == curator.budget.spent.share
 

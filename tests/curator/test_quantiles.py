@@ -255,7 +255,7 @@ def test_previews_name_the_mechanism_and_errors_cannot_be_wished() -> None:
 def test_what_refusals_advise_can_be_asked() -> None:
     """The quantile that the refusal of MAX names is answered; those of levels 0 and 1 are not."""
     curator = open_curator(cf.Budget(10))
-    with pytest.raises(UnsupportedQuery, match=r"QUANTILE_CONT\(x, 0\.99\)"):
+    with pytest.raises(UnsupportedQuery, match=r"QUANTILE_CONT\(age, 0\.99\)"):
         curator.sql("SELECT MAX(age) FROM t", epsilon=1)
     with pytest.raises(UnsupportedQuery, match=r"between 0\.000001 and"):
         curator.sql("SELECT QUANTILE_CONT(age, 1) AS x FROM t", epsilon=1)

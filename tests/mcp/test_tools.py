@@ -160,8 +160,8 @@ def test_a_model_asks_within_the_budget(house: House) -> None:
         ("unsupported-query", {"sql": "SELECT MAX(age) FROM visits", "share": "1%"}),
         ("unknown-name", {"sql": "SELECT COUNT(*) FROM labs", "share": "1%"}),
         ("budget-exceeded", {"sql": COUNT, "share": "90%"}),
-        ("bad-declaration", {"sql": COUNT}),
-        ("bad-declaration", {"sql": COUNT, "share": "1%", "epsilon": 1}),
+        ("bad-argument", {"sql": COUNT}),
+        ("bad-argument", {"sql": COUNT, "share": "1%", "epsilon": 1}),
     ],
 )
 def test_refusals_are_texts_with_their_code(house: House, code: str, given: dict[str, Any]) -> None:

@@ -376,7 +376,7 @@ UNKNOWN = [
     ("SELECT COUNT(rowid) FROM visits", "no column 'rowid'"),
     ("SELECT COUNT(DISTINCT patient) FROM visits", "no column 'patient'"),
     ("SELECT AVG(cost) AS c, c + 1 AS d FROM visits", "no column 'c'"),
-    ("SELECT COUNT(*) AS n FROM visits WHERE n > 1", "no column 'n'"),
+    ("SELECT COUNT(*) AS n FROM visits WHERE n > 1", "write HAVING"),
     ("SELECT COUNT(*) FROM visits JOIN icd ON diagnosis = cod", "did you mean 'code'?"),
     ("SELECT COUNT(*) FROM visits JOIN icd USING (cod)", "no column 'cod'"),
 ]

@@ -265,7 +265,7 @@ def test_what_cannot_be_right_costs_an_agent_nothing(
     house, bot, _ = handed
     wrong = house.post(path, {"share": "1/100", **body}, bot)
 
-    assert (422, "bad-declaration") == (wrong.status_code, wrong.json()["error"]["code"])
+    assert (422, "bad-argument") == (wrong.status_code, wrong.json()["error"]["code"])
     assert "1/10" == house.get("/v1/budget", bot).json()["left"]["share"]
 
 

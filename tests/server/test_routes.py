@@ -141,8 +141,8 @@ def test_tables_tell_what_is_declared_and_not_where_it_is(house: House) -> None:
     [
         (422, "unsupported-query", {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}),
         (422, "unknown-name", {"sql": "SELECT COUNT(*) FROM labs", "share": 0.01}),
-        (422, "bad-declaration", {"sql": COUNT}),
-        (422, "bad-declaration", {"sql": COUNT, "share": 0.01, "epsilon": 1}),
+        (422, "bad-argument", {"sql": COUNT}),
+        (422, "bad-argument", {"sql": COUNT, "share": 0.01, "epsilon": 1}),
         (429, "budget-exceeded", {"sql": COUNT, "epsilon": 3}),
         (429, "budget-exceeded", {"sql": COUNT, "share": "3/4"}),
         (422, "malformed-request", {"sql": COUNT, "share": -1}),

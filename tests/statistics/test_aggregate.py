@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from confide.curator import Curator
 from confide.declare import ROW, Budget, Float, Table
 from confide.engines.blocks import Block, SealedBlocks, compute_blocks, open_blocks
-from confide.errors import BadDeclaration, ConfideError
+from confide.errors import BadArgument, ConfideError
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
@@ -301,7 +301,7 @@ def test_bounds_without_room_are_refused_before_any_charge() -> None:
     """Bounds whose steps are no doubles are a wrong declaration, whatever the rows hold."""
     curator = Curator([declare([1, 2], [0.0, 1.0])], budget=Budget(1))
 
-    with pytest.raises(BadDeclaration, match="leave room for steps"):
+    with pytest.raises(BadArgument, match="leave room for steps"):
         curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds=(0, 1e-320), share=1)
 
     assert 0 == curator.budget.spent.share

@@ -12,7 +12,7 @@ from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.engines import Sealed
 from confide.engines.sealed import open_sealed
-from confide.errors import BadDeclaration, BudgetExceeded, Refusal, UnsupportedQuery
+from confide.errors import BadArgument, BudgetExceeded, Refusal, UnsupportedQuery
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
@@ -171,7 +171,7 @@ def test_wants_are_those_of_every_question(name: str) -> None:
     """No cost, two costs and an error are refused, and nothing is spent."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
     for want in ({}, {"epsilon": 1, "share": "1/2"}):
-        with pytest.raises(BadDeclaration, match="exactly one"):
+        with pytest.raises(BadArgument, match="exactly one"):
             STATISTICS[name](curator, **want)
     with pytest.raises(UnsupportedQuery, match="depends on the data"):
         STATISTICS[name](curator, error=1)
@@ -255,7 +255,7 @@ def test_what_cannot_be_asked_is_refused(ask: Callable[[Curator], Any]) -> None:
 def test_bad_arguments_are_named(ask: Callable[[Curator], Any]) -> None:
     """Each is told by the argument's name; nothing is read or spent."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
-    with pytest.raises(BadDeclaration, match=r"\w+ (must|need)|1 to 100"):
+    with pytest.raises(BadArgument, match=r"\w+ (must|need)|1 to 100"):
         ask(curator)
 
     assert 0 == curator.budget.spent.share

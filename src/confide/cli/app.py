@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from confide.cli.holdout import app as holdout
-from confide.errors import BadDeclaration, ConfideError, Refusal
+from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
 
 __all__ = ["app", "main"]
 
@@ -341,9 +341,9 @@ def main() -> NoReturn:
 def exit_code(error: ConfideError) -> int:
     """Return the exit code of the family that ``error`` belongs to."""
     match error:
+        case BadDeclaration() | BadArgument():
+            return WRONG
         case Refusal():
             return REFUSED
-        case BadDeclaration():
-            return WRONG
         case _:
             return FAULT

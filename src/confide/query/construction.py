@@ -185,6 +185,8 @@ def _check_size(arguments: Sequence[Expression]) -> None:
 def _explain_misfit(function: Function, kinds: Sequence[Kind | None]) -> str:
     given = ", ".join("NULL" if kind is None else kind for kind in kinds)
     hint = "compare, combine and return values of one type, or CAST them"
+    if function in COMPARISONS and Kind.BOOL in kinds:
+        hint = "write x or NOT x for what is true or false"
     if function in (F.AND, F.OR, F.NOT):
         hint = "it takes conditions; write one such as x <> 0"
     elif function in (F.LEAST, F.GREATEST):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import Board, Service
-from confide.errors import BadDeclaration, Fault, Refusal, UnsupportedQuery
+from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.pricing import Prices, Want
@@ -182,7 +182,7 @@ class Office:
         # Privacy: the token is charged before the ledger, so a crash in between leaves less to
         # spend, never more; the charge is undone only where the ledger charged nothing.
         """
-        with suppress(BadDeclaration):
+        with suppress(BadArgument, BadDeclaration):
             return work(curator, PAST)
         share = price(curator)
         self.tokens.spend(token, share)

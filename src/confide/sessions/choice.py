@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from confide.desk import Desk, Manner, Score
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, refusing
 from confide.loss import Share
 from confide.plan.selection import plan_contest
 from confide.query import canonical
@@ -15,6 +15,7 @@ __all__ = ["choose_among", "pair_candidates"]
 MOST_CANDIDATES: Final = 1_000
 
 
+@refusing
 def pair_candidates(
     candidates: Iterable[str], score: Callable[[str], Score] | Mapping[str, Score]
 ) -> dict[str, Score]:

@@ -5,7 +5,7 @@ from typing import Unpack
 
 from confide.declare import Catalog
 from confide.desk import Desk, Manner
-from confide.errors import UnsupportedQuery
+from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number
 from confide.mechanisms import Neighbours
 from confide.pricing import Want
@@ -26,6 +26,7 @@ class Watching(ABC):
     @abstractmethod
     def _desk(self) -> Desk: ...
 
+    @refusing
     def watch(
         self,
         threshold: Number,

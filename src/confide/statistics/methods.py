@@ -6,7 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from confide.desk import Manner
-from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery, import_package
+from confide.errors import (
+    BadDeclaration,
+    UnknownName,
+    UnsupportedQuery,
+    import_package,
+    refusing,
+)
 from confide.exact import Number, non_negative
 from confide.pricing import Want
 from confide.query.wants import Paid, show_wants
@@ -52,6 +58,7 @@ class Estimators(ABC):
         manner = Manner.of(fresh=fresh, key=key)
         return Asked(desk, self.catalog, lambda: desk.prices.grant(wanted), manner)
 
+    @refusing
     def density(
         self,
         table: str,
@@ -75,6 +82,7 @@ class Estimators(ABC):
         asked = self._asked(want, fresh=fresh, key=key)
         return estimate_density(asked, table, column, bins, read_within(within))
 
+    @refusing
     def quantiles(
         self,
         table: str,
@@ -99,6 +107,7 @@ class Estimators(ABC):
         bounds = read_within(within)
         return estimate_quantiles(asked, table, column, wanted, bounds, single=single)
 
+    @refusing
     def mean(
         self,
         table: str,
@@ -120,6 +129,7 @@ class Estimators(ABC):
         asked = self._asked(want, fresh=fresh, key=key)
         return estimate_moment(asked, table, column, "mean", bounds)
 
+    @refusing
     def variance(
         self,
         table: str,
@@ -137,6 +147,7 @@ class Estimators(ABC):
         asked = self._asked(want, fresh=fresh, key=key)
         return estimate_moment(asked, table, column, "variance", bounds)
 
+    @refusing
     def covariance(
         self,
         table: str,
@@ -157,6 +168,7 @@ class Estimators(ABC):
         asked = self._asked(want, fresh=fresh, key=key)
         return estimate_covariance(asked, table, list(columns), bounds)
 
+    @refusing
     def exponential_family(
         self,
         table: str,
@@ -181,6 +193,7 @@ class Estimators(ABC):
         asked = self._asked(want, fresh=fresh, key=key)
         return estimate_family(asked, table, columns, family, read_within(within))
 
+    @refusing
     def fit(
         self,
         table: str,
@@ -219,6 +232,7 @@ class Estimators(ABC):
                     f"there is no regression {family!r}; families are linear, logistic and poisson"
                 )
 
+    @refusing
     def compare_means(
         self,
         table: str,
@@ -235,6 +249,7 @@ class Estimators(ABC):
 
         return compare_means(self._asked(want, fresh=fresh, key=key), table, column, by)
 
+    @refusing
     def compare_proportions(
         self,
         table: str,
@@ -251,6 +266,7 @@ class Estimators(ABC):
 
         return compare_proportions(self._asked(want, fresh=fresh, key=key), table, column, by)
 
+    @refusing
     def independence(
         self,
         table: str,
@@ -288,6 +304,7 @@ class Estimators(ABC):
             raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
         self.estimators[name] = (estimator, tuple(columns), bounds)
 
+    @refusing
     def sample_and_aggregate(
         self,
         table: str,

@@ -90,7 +90,10 @@ def _read_statistic(node: exp.Expr, here: Here) -> Aggregate:
     if kind is exp.PercentileCont:
         here.statement.expect(node, "this", "expression")
         if node.expression is None:
-            raise UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
+            raise UnsupportedQuery(
+                "a quantile needs its level: write QUANTILE_CONT(x, 0.9), or "
+                "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
+            )
         level = _read_level(node.expression, here)
         return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=level)
     if kind is exp.WithinGroup:
@@ -98,9 +101,10 @@ def _read_statistic(node: exp.Expr, here: Here) -> Aggregate:
     if kind in MOMENTS:
         here.statement.expect(node, "this")
         return make_aggregate(MOMENTS[kind], _read_argument(node.this, here))
-    raise UnsupportedQuery(
-        f"{ADVICE.get(kind, 'this aggregate is not answered')}; there are {LISTED}"
-    )
+    said = ADVICE.get(kind, "this aggregate is not answered")
+    if type(node.this) is exp.Column:
+        said = said.replace("(x,", f"({node.this.name},").replace("(x)", f"({node.this.name})")
+    raise UnsupportedQuery(f"{said}; there are {LISTED}")
 
 
 def _read_argument(node: exp.Expr, here: Here) -> Expression:
@@ -108,6 +112,10 @@ def _read_argument(node: exp.Expr, here: Here) -> Expression:
 
 
 def _read_count(node: exp.Expr, here: Here) -> Aggregate:
+    if node.expressions:
+        raise UnsupportedQuery(
+            "COUNT takes one value: COUNT(*) counts rows, COUNT(x) those where x is not NULL"
+        )
     here.statement.expect(node, "this", "big_int")
     what = node.this
     if what is None:

@@ -54,6 +54,25 @@ FOREIGN: Final = {
     T.QUALIFY: "window functions and QUALIFY are not answered; filter groups with HAVING",
     T.ARROW: "lambda functions and JSON are not answered",
 }
+TYPED: Final = {
+    **dict.fromkeys(
+        "\u201c\u201d\u2018\u2019\u00b4", "texts take straight quotes, as in ward = 'A'"
+    ),
+    "`": 'names stand as they are, or in double quotes, as in "my ward"',
+    "\u2265": "write >=",
+    "\u2264": "write <=",
+    "\u2260": "write <>",
+    **dict.fromkeys("\u2013\u2014\u2212", "write - for minus"),
+    "\u00d7": "write *",
+    "\u00f7": "write /",
+}
+"""Signs that keyboards and word processors make, and what to write instead."""
+LISTING: Final = "curator.names, GET /v1/tables and the page list what can be asked about"
+INSTEAD: Final = {
+    **dict.fromkeys(("SHOW", "DESCRIBE", "PRAGMA", "SUMMARIZE"), LISTING),
+    "EXPLAIN": "leave EXPLAIN out, and ask by curator.explain(...) or confide preview",
+}
+MISSPELT: Final = {"TOP": "write LIMIT behind ORDER BY instead of TOP", "FORM": "write FROM"}
 # The parser itself may stumble over text that nobody foresaw; these are the ways.
 STUMBLES: Final = (
     SqlglotError,
@@ -207,12 +226,16 @@ def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
     if not tokens:
         raise UnsupportedQuery("a question is a text: SELECT COUNT(*) FROM table")
     if tokens[0].token_type not in STARTS:
-        raise _refuse_token(text, tokens[0], "a question is one SELECT statement")
+        said = INSTEAD.get(tokens[0].text.upper(), f"write {SHAPE}")
+        raise _refuse_token(text, tokens[0], f"a question is one SELECT statement; {said}")
     for token in tokens:
         if any(comment.startswith("+") for comment in token.comments):
             raise _refuse_token(text, token, "hints are not answered; leave the comment out")
         if token.token_type in FOREIGN:
             raise _refuse_token(text, token, FOREIGN[token.token_type])
+        is_plain = token.token_type in (T.VAR, T.UNKNOWN)
+        for sign in (char for char in token.text if is_plain and char in TYPED):
+            raise _refuse_token(text, token, f"{sign} is not SQL; {TYPED[sign]}")
     _check_nesting(text, tokens)
     _check_commas(text, tokens)
     if sum(token.token_type is T.JOIN for token in tokens) > MOST_JOINS:
@@ -300,8 +323,12 @@ def _place_error(text: str, error: ParseError) -> UnsupportedQuery:
     reason = str(first.get("description") or "it cannot be parsed").rstrip(".")
     if "<class" in reason:  # the parser names its own classes, which mean nothing to others
         return _place_gap(text, start, start + len(word))
+    before = re.search(r"(\w+)\W*\Z", text[max(0, start - LONGEST_NAME) : start])
+    said = MISSPELT.get(before[1].upper()) if before else None
+    if "Unexpected token" in reason:
+        reason = "it does not go on like this"
     return UnsupportedQuery(
-        f"{UNREADABLE}: {reason}; write {SHAPE}",
+        f"{UNREADABLE}: {reason}; {said or f'write {SHAPE}'}",
         excerpt=underline(text, start, start + len(word)),
     )
 

@@ -123,6 +123,8 @@ def explain_refusal(node: exp.Expr) -> str:
     if type(node) is exp.Anonymous and node.name.upper() in NOW:
         return TODAY
     what = "this function" if isinstance(node, exp.Func) else "this"
+    if type(node) is exp.Anonymous:  # of others the parser knows another name than the text
+        what = node.name.upper()
     return (
         f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "
         "BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, ABS, FLOOR, CEIL, ROUND, LEAST, GREATEST, "
