@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
+from confide.errors import BadArgument, UnknownName, UnsupportedQuery
 from confide.query import (
     TableQuery,
     Term,
@@ -191,6 +191,8 @@ def test_selection_is_recognised() -> None:
         lambda: VISITS.join(VISITS.per_unit(n=count()).where(col("n") > 1)),
         lambda: age == None,  # noqa: E711  # what newcomers write
         lambda: age != None,  # noqa: E711
+        lambda: VISITS.agg(count()),
+        lambda: VISITS.per_unit(count()),
         lambda: VISITS.agg(n=count()).ask(epsilon=1),
         lambda: VISITS.agg(n=count()).preview(epsilon=1),
     ],
@@ -257,7 +259,7 @@ def test_unknown_names_are_suggested() -> None:
 
 def test_a_level_is_a_number() -> None:
     """A quantile's level that is no number is the caller's mistake."""
-    with pytest.raises(BadDeclaration, match="q must be"):
+    with pytest.raises(BadArgument, match="q must be"):
         quantile("cost", "half")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from confide.errors import Fault
+from confide.errors import Fault, refusing
 from confide.exact import Number, probability
 from confide.release import Cost
 from confide.release.display import (
@@ -72,6 +72,7 @@ class RemoteAnswer:
         """Return the values as an Arrow table."""
         return write_arrow(self.columns, self.rows)
 
+    @refusing
     def interval_rows(self, confidence: Number = 0.95) -> Ends:
         """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x.
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Unpack, cast
 
 from confide.client.answers import RemoteReceipt, read_cost
 from confide.client.wants import Sent, write_want
+from confide.errors import refusing
 from confide.exact import Number, probability
 from confide.query.wants import show_wants
 from confide.release import Cost
@@ -73,6 +74,7 @@ class RemoteEstimate:
         """The standard deviation of each number, over sampling and noise together."""
         return self._shape(self._numbers["standard_errors"])
 
+    @refusing
     def interval(self, confidence: Number = 0.95) -> Any:
         """Return (low, high) for each number, from the population's point of view.
 

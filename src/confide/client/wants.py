@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from confide.errors import refusing
 from confide.exact import Number, probability
 from confide.query.wants import Paid
 
@@ -17,6 +18,7 @@ class Sent(Paid, total=False):
     key: str | None
 
 
+@refusing
 def write_want(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the wants as JSON can hold them; a fraction stays exact as text.
 

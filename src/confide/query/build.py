@@ -107,8 +107,10 @@ class TableQuery:
         given = [(name, _key_term(key)) for name, key in named.items()]
         return replace(self, keys=(*self.keys, *plain, *given))
 
-    def agg(self, **statistics: Term) -> "TableQuery":
+    def agg(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
         """Return the question with statistics, or arithmetic on them, under their names."""
+        if unnamed:
+            raise UnsupportedQuery("every statistic needs a name: write agg(n=cf.count())")
         listed = [(name, _check_term(term)) for name, term in statistics.items()]
         return replace(self, statistics=(*self.statistics, *listed))
 
@@ -128,9 +130,9 @@ class TableQuery:
             raise UnsupportedQuery(f"limit takes a whole number from 1 to {MOST_ROWS:,}")
         return replace(self, most=most)
 
-    def per_unit(self, **statistics: Term) -> "TableQuery":
+    def per_unit(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
         """Return a question about units: one row for each, with statistics of its own rows."""
-        return TableQuery(_Grouped(self.agg(**statistics)), self.asker)
+        return TableQuery(_Grouped(self.agg(*unnamed, **statistics)), self.asker)
 
     def is_bare(self) -> bool:
         """Tell whether the question is a table so far, with nothing said about it."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final, NoReturn, cast
 
 from confide.declare import Kind
-from confide.errors import UnsupportedQuery
+from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, fraction
 from confide.query.functions import Aggregation, Function
 
@@ -381,6 +381,7 @@ def median(what: Term | str) -> Statistic:
     return _statistic(Aggregation.QUANTILE, what, Fraction(1, 2))
 
 
+@refusing
 def quantile(what: Term | str, q: Number) -> Statistic:
     """Return the value below which a part ``q`` of the rows lies."""
     return _statistic(Aggregation.QUANTILE, what, fraction("q", q, "a number from 0 to 1"))

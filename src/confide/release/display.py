@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from confide.errors import BadDeclaration, import_package
+from confide.errors import BadArgument, import_package
 
 __all__ = [
     "NO_GROUP",
@@ -68,7 +68,7 @@ class Chart:
             case ".png":
                 target.write_bytes(import_converter().vegalite_to_png(self.spec, scale=2))
             case _:
-                raise BadDeclaration(f"a chart is saved as .svg or .png, got {target.name!r}")
+                raise BadArgument(f"a chart is saved as .svg or .png, got {target.name!r}")
 
 
 def import_converter() -> Any:

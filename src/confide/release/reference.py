@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import UnsupportedQuery
+from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
 from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
 from confide.plan import Plan
@@ -27,6 +27,7 @@ MOST_LIKELY: Final = 0.999
 """Beyond it so few points are left that their quantiles fall short of those of the law."""
 
 
+@refusing
 def read_confidence(confidence: Number) -> float:
     """Return how often an interval shall hold, if the points can tell.
 
