@@ -1,7 +1,7 @@
 """A whole set of questions, fixed beforehand: planned together, charged once, answered once."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,6 +39,8 @@ class Batch:
     @refusing
     def of(cls, queries: Sequence[Query], weights: Sequence[Number] | None) -> "Batch":
         """Return a batch; a question asked twice is answered once, with both weights."""
+        if weights is not None and (isinstance(weights, str) or not isinstance(weights, Iterable)):
+            raise BadDeclaration(f"weights must be a list, one a question, got {weights!r}")
         given = [Fraction(1)] * len(queries) if weights is None else list(weights)
         if not 1 <= len(queries) <= MOST_QUESTIONS:
             raise BadDeclaration(f"a batch holds 1 to {MOST_QUESTIONS:,} questions")

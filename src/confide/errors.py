@@ -21,6 +21,7 @@ __all__ = [
     "Refusal",
     "UnknownName",
     "UnsupportedQuery",
+    "as_refusal",
     "import_package",
     "place_of",
     "refusing",
@@ -108,12 +109,18 @@ def refusing(function: Callable[P, T]) -> Callable[P, T]:
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except (Refusal, MissingPackage):
-            raise
         except BadDeclaration as error:
+            if isinstance(error, MissingPackage):
+                raise
             raise BadArgument(str(error)) from error
 
     return called
+
+
+def as_refusal(error: ConfideError) -> ConfideError:
+    """Return an error as whoever sent a request is told it: what they gave is theirs to change."""
+    is_theirs = isinstance(error, BadDeclaration) and not isinstance(error, MissingPackage)
+    return BadArgument(str(error)) if is_theirs else error
 
 
 def import_package(module: str, need: str, install: str) -> Any:

@@ -263,11 +263,14 @@ def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
         ("ftp://localhost", "t"),
         ("localhost:8000", "t"),
         ("https://", "t"),
+        ("http://[::1", "t"),
+        (7, "t"),
+        ("https://hospital.example", "a\nb"),
         ("https://hospital.example", ""),
         ("https://hospital.example", "café"),
     ],
 )
-def test_a_token_is_not_sent_in_the_clear(url: str, token: str) -> None:
+def test_a_token_is_not_sent_in_the_clear(url: Any, token: str) -> None:
     """Plain http to another machine is refused, like an address or a token that is none."""
     with pytest.raises(cf.BadDeclaration):
         connect(url, token)

@@ -35,6 +35,7 @@ CALLS: Final[dict[str, Callable[[cf.Curator], object]]] = {
     "bins": lambda curator: curator.density("t", "x", bins=-1, epsilon=0.1),
     "explain": lambda curator: curator.explain(COUNT, epsilon=-1),
     "preview": lambda curator: curator.preview(COUNT, share=0),
+    "listed weights": lambda curator: curator.release([COUNT], weights=3, epsilon=0.1),  # type: ignore[arg-type]
     "ask": lambda curator: curator.table("t").agg(n=cf.count()).ask(epsilon=-1),
 }
 
@@ -77,3 +78,23 @@ def test_other_errors_stay_as_they_are(error: cf.ConfideError) -> None:
         fail()
 
     assert error is caught.value
+
+
+def test_confidences_of_what_was_answered_are_arguments_too() -> None:
+    """An estimate, an answer and a session tell of a wrong confidence in the same way."""
+    curator = open_curator()
+    answered = [
+        curator.sql(COUNT, epsilon=0.1).intervals,
+        curator.mean("t", "x", epsilon=0.1).interval,
+        curator.watch(5, epsilon=0.1).half_width,
+    ]
+    for interval in answered:
+        with pytest.raises(BadArgument, match="confidence must be"):
+            interval(2)
+
+
+def test_bounds_of_an_estimator_are_the_owners() -> None:
+    """Wrong bounds are told when an estimator is registered, not to whoever asks for it."""
+    curator = open_curator()
+    with pytest.raises(cf.BadDeclaration, match="low < high"):
+        curator.register_estimator("mean", lambda rows: 0.0, columns=["x"], bounds=[(1, 0)])

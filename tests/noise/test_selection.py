@@ -268,3 +268,11 @@ def test_rows_follow_the_law_of_their_own_weights(entropy: SeededEntropy) -> Non
     assert chi_square_p(found[::2].tolist(), softmax(0, 1, 0)) < ALPHA
     law = softmax(3, 2, 1 + math.log(4))
     assert chi_square_p(found[1::2].tolist(), {0: law[0], 1: law[1], 3: law[2]}) > ALPHA
+
+
+@each_shape
+def test_no_rows_choose_nothing(shape: Shape, entropy: SeededEntropy) -> None:
+    """A table without rows has no choices, and needs no noise."""
+    nothing = np.empty((0, 3), dtype=np.int64)
+
+    assert [] == greatest_each(nothing, ONE, shape, entropy, nothing).tolist()

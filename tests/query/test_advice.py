@@ -26,6 +26,8 @@ ADVICE = [
     ("SELECT COUNT(*) FROM `visits`", "`", "double quotes"),
     ("SELECT TOP 5 ward FROM visits", None, "write LIMIT"),
     ("SELECT COUNT(*) FORM visits", None, "write FROM"),
+    ("SELECT COUNT(*) FROM visits WHERE ward form 3", None, "write SELECT"),
+    ('SELECT COUNT(*) AS "A" FROM visits WHERE ward = "A"', None, "single quotes: 'A'"),
     ("SHOW TABLES", "SHOW", "curator.names"),
     ("EXPLAIN SELECT COUNT(*) FROM visits", "EXPLAIN", "curator.explain"),
     ("SELECT AVG() FROM visits", "AVG()", "write AVG(x)"),

@@ -80,7 +80,7 @@ def test_a_file_can_be_sent_on_the_page(client: TestClient) -> None:
     wrong = client.post("/boards/digits", files={"predictions": b"a\nb\n"}, headers=OWN).text
 
     assert "Your submission moved it." in scored
-    assert "bad-declaration" in wrong
+    assert "bad-argument" in wrong
     assert "999 submissions left" in wrong
 
 

@@ -268,5 +268,5 @@ def test_predictions_are_scored_on_the_board(
         page.wait_for_load_state("networkidle")  # before the server stops: what loads may not fail
 
     assert "999 submissions left" in shown
-    assert "bad-declaration" in refused
+    assert "bad-argument" in refused
     assert [] == [text for text in complaints if "422" not in text]

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.declare import Bool, Budget, Category, Column, Float
-from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.errors import BadArgument, UnsupportedQuery
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
@@ -114,7 +114,7 @@ def test_a_confidence_is_a_probability() -> None:
     curator = curator_of(data, {"x": Float(0, 100), "g": Bool()}, Budget(1))
     found = curator.compare_means("people", "x", by="g", epsilon=1)
     for confidence in ("95%", 1, 95):
-        with pytest.raises(BadDeclaration, match="confidence must"):
+        with pytest.raises(BadArgument, match="confidence must"):
             found.interval(confidence)
 
 

@@ -18,7 +18,7 @@ from confide.cli.screen import (
     show_paid,
 )
 from confide.cli.session import check_writable, open_curator, warn_forgetful
-from confide.errors import BadDeclaration
+from confide.errors import BadArgument
 from confide.release.display import import_converter
 from confide.release.figures import NO_GROUP, Figures, figures_of, plain
 from confide.release.formats import to_csv, to_json
@@ -50,7 +50,7 @@ class Want:
         typed = {"epsilon": self.epsilon, "share": self.share, "error": self.error}
         named = {name: value for name, value in typed.items() if value is not None}
         if len(named) != 1:
-            raise BadDeclaration(
+            raise BadArgument(
                 "say what the answer may cost by exactly one of --epsilon 0.1, --share 1% and "
                 "--error 50 (the half-width wanted); confide preview shows what each would do"
             )
@@ -143,7 +143,7 @@ def _open_here(config: Path) -> "Curator":
 def _check_plot(path: Path) -> None:
     """Refuse a file that cannot be drawn, before anything is paid."""
     if path.suffix not in (".svg", ".png"):
-        raise BadDeclaration(f"--plot must be a .svg or .png file, got {path.name!r}")
+        raise BadArgument(f"--plot must be a .svg or .png file, got {path.name!r}")
     check_writable(path)
     if path.suffix == ".png":
         import_converter()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, Unpack
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from confide.client.answers import RemoteAnswer, read_cost
 from confide.client.estimates import RemoteEstimators
@@ -45,21 +45,30 @@ def connect(
     https; ``allow_http=True`` says that the network in between is yours.
     """
     httpx2 = _import_http()
-    address = urlsplit(url)
-    if address.scheme not in ("http", "https") or not address.hostname:
+    address = _split(url)
+    if address is None or address.scheme not in ("http", "https") or not address.hostname:
         raise BadDeclaration(f'url must be such as "https://confide.example.org", got {url!r}')
     if address.scheme == "http" and address.hostname not in NEAR and not allow_http:
         raise BadDeclaration(
             f"{url!r} would send your token in the clear; use https, or say allow_http=True if the "
             "network in between is yours"
         )
-    if not isinstance(token, str) or not token.isascii() or not token.strip():
+    is_text = isinstance(token, str) and token.isascii() and token.strip().isprintable()
+    if not is_text or not token.strip():
         raise BadDeclaration(
             "token must be the text that the owner gave you; `confide token NAME` makes one"
         )
     headers = {"authorization": f"Bearer {token.strip()}"}
     base = url.rstrip("/")
     return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
+
+
+def _split(url: str) -> SplitResult | None:
+    """Return the parts of an address, or nothing if it is none."""
+    try:
+        return urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        return None
 
 
 @show_wants

@@ -1,9 +1,10 @@
 """What a caller is ready to pay, as JSON can hold it."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from confide.errors import refusing
+from confide.errors import BadArgument, refusing
 from confide.exact import Number, probability
 from confide.query.wants import Paid
 
@@ -26,6 +27,9 @@ def write_want(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> write_want({"share": Fraction(1, 3), "confidence": 0.9})
     {'share': '1/3', 'confidence': 0.9}
     """
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadArgument(f"{name} must be a finite number, got {value!r}")
     exact = (int, float, str)
     written = {
         name: value if isinstance(value, exact) else str(value) for name, value in given.items()

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from confide.errors import BadDeclaration, Refusal, place_of
+from confide.errors import BadDeclaration, Refusal, as_refusal, place_of
 from confide.mcp import arguments as given
 from confide.mcp import words
 from confide.mcp.arguments import say
@@ -65,7 +65,7 @@ class _Guard:
         try:
             return work(self.asker_of(context))
         except (Refusal, BadDeclaration) as refusal:
-            raise ToolError(f"{refusal.code}: {refusal}") from None
+            raise ToolError(f"{as_refusal(refusal).code}: {refusal}") from None
         except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
             LOG.warning("a tool failed with %s", place_of(error))
             raise ToolError(OURS) from None

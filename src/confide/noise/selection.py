@@ -97,6 +97,8 @@ def greatest_each(
 
     An index with a weight of zero is none; every row has one with another weight.
     """
+    if not len(scores):
+        return np.empty(0, dtype=np.int64)
     places = np.flatnonzero(weights.any(axis=0))  # others need no noise
     scores, weights = scores[:, places], weights[:, places]
     words = entropy.words(scores.size).reshape(scores.shape)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from confide.client.refusals import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
-from confide.errors import BudgetExceeded, ConfideError, Fault, place_of
+from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, place_of
 from confide.server.counts import Counts
 
 __all__ = ["RETRY_SECONDS", "Gate", "next_multiple", "note", "refusal_body"]
@@ -43,7 +43,7 @@ def note(scope: Scope, error: Exception) -> ConfideError:
 
     # Privacy: of a fault, or of what nobody foresaw, the log has the place and the caller nothing.
     """
-    told = error if isinstance(error, ConfideError) else OURS
+    told = as_refusal(error) if isinstance(error, ConfideError) else OURS
     scope["state"]["code"] = told.code
     if not isinstance(told, Fault):
         return told

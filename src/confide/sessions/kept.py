@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from confide.desk import Desk, Manner, Score
-from confide.errors import Fault, UnsupportedQuery
+from confide.errors import Fault, UnsupportedQuery, refusing
 from confide.exact import Number
 from confide.ledger import AnsweredAlready, Hold, KeyUsed, Noisy, Question, Receipt, Stored
 from confide.loss import Share
@@ -92,6 +92,7 @@ class KeptWatch:
             if hold is not None:
                 self._commit(hold, {**newest, "left": 0, "step": newest["step"] + 1, "key": ""})
 
+    @refusing
     def half_width(self, confidence: Number = 0.95) -> float:
         """Return how far from the threshold an answer must lie to be told rightly, rounded up."""
         return self._threshold.half_width(self._vector(), confidence)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, Final, NoReturn
 
 from confide.desk import Desk, Manner, Score
-from confide.errors import BudgetExceeded, UnsupportedQuery
+from confide.errors import BudgetExceeded, UnsupportedQuery, refusing
 from confide.exact import Number, float_above, fraction, positive
 from confide.ledger import Hold, KeyUsed, Receipt
 from confide.loss import Loss, PureLoss, Share
@@ -177,6 +177,7 @@ class Watch:
         sealed = self._desk.engine.run(plan, self._hold)
         return compare_score(sealed, plan, self._threshold.step, self._vector)
 
+    @refusing
     def half_width(self, confidence: Number = 0.95) -> float:
         """Return how far from the threshold an answer must lie to be told rightly, rounded up."""
         return self._threshold.half_width(self._vector, confidence)

@@ -32,7 +32,7 @@ from confide.statistics.reading import (
 )
 from confide.statistics.replicas import POINTS, spread_normals
 
-__all__ = ["METHODS", "Sampling", "correct_bias", "estimate_blocks"]
+__all__ = ["METHODS", "Sampling", "correct_bias", "estimate_blocks", "read_bounds"]
 
 METHODS: Final = ("window", "mean", "median")
 FEWEST: Final = 10
@@ -83,7 +83,7 @@ class Sampling:
         found = declared_column(asked, table, columns[0])[0]
         if blocks is not None:
             blocks = whole("blocks", blocks, low=FEWEST, high=MOST)
-        return cls(name, estimator, found, named, _read_bounds(bounds), blocks, method)
+        return cls(name, estimator, found, named, read_bounds(bounds), blocks, method)
 
     @property
     def outputs(self) -> int:
@@ -91,7 +91,8 @@ class Sampling:
         return len(self.bounds)
 
 
-def _read_bounds(bounds: Sequence[Any] | None) -> tuple[tuple[Fraction, Fraction] | None, ...]:
+def read_bounds(bounds: Sequence[Any] | None) -> tuple[tuple[Fraction, Fraction] | None, ...]:
+    """Return the bounds of each number that an estimator gives; None where they are found."""
     if bounds is None:
         return (None,)
     listed = list(bounds)

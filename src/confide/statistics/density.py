@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from confide.declare import Int
-from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, probability, whole
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
@@ -108,6 +108,7 @@ class Density:
         noise = self.noise.std() * self._spread_noise()
         return np.asarray(np.hypot(self._sampling(), noise) / self.bins.width)
 
+    @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of the band, one a bin."""
         level = float(probability("confidence", confidence, zero=False))

@@ -5,6 +5,7 @@ from typing import Any, Literal, assert_never
 
 import numpy as np
 
+from confide.errors import refusing
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.release import Cost
@@ -52,6 +53,7 @@ class Estimate:
         """The standard deviation of each number, over sampling and noise together."""
         return self._shape([float(error) for error in self.replicas.std(axis=0)])
 
+    @refusing
     def interval(self, confidence: Number = 0.95) -> Any:
         """Return (low, high) for each number, from the population's point of view."""
         miss = 1.0 - float(probability("confidence", confidence, zero=False))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import special
 
-from confide.errors import UnsupportedQuery
+from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
 from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
@@ -107,6 +107,7 @@ class Comparison:
         """The chance of such a difference, either way, if there is none in the population."""
         return self.null_spread.exceed(abs(self.value))
 
+    @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[float, float]:
         """Return an interval for the population's difference."""
         miss = 1.0 - float(probability("confidence", confidence, zero=False))

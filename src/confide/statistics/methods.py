@@ -302,6 +302,10 @@ class Estimators(ABC):
             raise UnsupportedQuery("only the owner registers estimators")
         if name in self.estimators:
             raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
+        _need_scipy()
+        from confide.statistics.aggregate import read_bounds
+
+        read_bounds(bounds)
         self.estimators[name] = (estimator, tuple(columns), bounds)
 
     @refusing

@@ -140,21 +140,23 @@ def _read_column(node: exp.Expr, here: Here) -> Expression:
     try:
         return here.scope.column(name, None if label is None else label.name)
     except UnknownName as unknown:
-        if label is None and here.clause == "WHERE" and _is_result(name, here.statement):
-            raise UnknownName(
-                f"{name!r} is a result of this question, and WHERE chooses rows before there is "
-                "one; write HAVING for it, behind GROUP BY if there is one"
-            ) from None
         if label is None and (node.this.quoted or _is_compared(node)):
             said, text = f"there is no column {name!r}", name.replace("'", "''")
             rest = unknown.message.removeprefix(said)
             raise UnknownName(f"{said} (a text takes single quotes: '{text}'){rest}") from None
+        if label is None and here.clause == "WHERE" and _is_result(node, here.statement):
+            raise UnknownName(
+                f"{name!r} is a result of this question, and WHERE chooses rows before there is "
+                "one; write HAVING for it, behind GROUP BY if there is one"
+            ) from None
         raise
 
 
-def _is_result(name: str, statement: Statement) -> bool:
-    """Tell whether the question names something that it selects so."""
-    return fold_name(name) in {fold_name(item.alias) for item in statement.root.expressions}
+def _is_result(node: exp.Expr, statement: Statement) -> bool:
+    """Tell whether a statistic that the question selects has the name that stands here."""
+    statistics = (item for item in statement.root.expressions if item.find(*STATISTICS))
+    is_outside = node.find_ancestor(exp.Select) is statement.root
+    return is_outside and fold_name(node.name) in {fold_name(item.alias) for item in statistics}
 
 
 def _is_compared(node: exp.Expr) -> bool:

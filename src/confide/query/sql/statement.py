@@ -72,7 +72,11 @@ INSTEAD: Final = {
     **dict.fromkeys(("SHOW", "DESCRIBE", "PRAGMA", "SUMMARIZE"), LISTING),
     "EXPLAIN": "leave EXPLAIN out, and ask by curator.explain(...) or confide preview",
 }
-MISSPELT: Final = {"TOP": "write LIMIT behind ORDER BY instead of TOP", "FORM": "write FROM"}
+MISSPELT: Final = {
+    re.compile(r"\A\s*SELECT\s+TOP\s+\Z", re.I): "write LIMIT behind ORDER BY instead of TOP",
+    re.compile(r"\A(?!.*\bFROM\b).*\bFORM\s+\Z", re.I | re.S): "write FROM",
+}
+"""What stands before the place where the parser stops, and what to write instead."""
 # The parser itself may stumble over text that nobody foresaw; these are the ways.
 STUMBLES: Final = (
     SqlglotError,
@@ -233,14 +237,21 @@ def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
             raise _refuse_token(text, token, "hints are not answered; leave the comment out")
         if token.token_type in FOREIGN:
             raise _refuse_token(text, token, FOREIGN[token.token_type])
-        is_plain = token.token_type in (T.VAR, T.UNKNOWN)
-        for sign in (char for char in token.text if is_plain and char in TYPED):
-            raise _refuse_token(text, token, f"{sign} is not SQL; {TYPED[sign]}")
+    _check_signs(text, tokens)
     _check_nesting(text, tokens)
     _check_commas(text, tokens)
     if sum(token.token_type is T.JOIN for token in tokens) > MOST_JOINS:
         raise UnsupportedQuery(f"at most {MOST_JOINS} joins are answered")
     return tokens
+
+
+def _check_signs(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse signs that are not SQL, but for names that say so by what stands before them."""
+    for before, token in pairwise(tokens):
+        is_name = before.token_type in (T.DOT, T.ALIAS)
+        sign = token.text[:1] if token.token_type in (T.VAR, T.UNKNOWN) else ""
+        if sign in TYPED and not is_name:
+            raise _refuse_token(text, token, f"{sign} is not SQL; {TYPED[sign]}")
 
 
 def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
@@ -323,12 +334,11 @@ def _place_error(text: str, error: ParseError) -> UnsupportedQuery:
     reason = str(first.get("description") or "it cannot be parsed").rstrip(".")
     if "<class" in reason:  # the parser names its own classes, which mean nothing to others
         return _place_gap(text, start, start + len(word))
-    before = re.search(r"(\w+)\W*\Z", text[max(0, start - LONGEST_NAME) : start])
-    said = MISSPELT.get(before[1].upper()) if before else None
     if "Unexpected token" in reason:
         reason = "it does not go on like this"
+    said = (advice for wrong, advice in MISSPELT.items() if wrong.search(text[:start]))
     return UnsupportedQuery(
-        f"{UNREADABLE}: {reason}; {said or f'write {SHAPE}'}",
+        f"{UNREADABLE}: {reason}; {next(said, f'write {SHAPE}')}",
         excerpt=underline(text, start, start + len(word)),
     )
 
