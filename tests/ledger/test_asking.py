@@ -10,7 +10,7 @@ import pytest
 
 import confide as cf
 from confide.declare import Limit, Limits
-from confide.errors import BadDeclaration, BudgetExceeded, Fault
+from confide.errors import BadArgument, BadDeclaration, BudgetExceeded, Fault
 from confide.ledger import Hold, KeyUsed, MemoryLedger
 from confide.sessions import Watch
 
@@ -112,7 +112,7 @@ def test_a_key_remembers_a_free_answer(curator: cf.Curator) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\nb", 7])
 def test_what_is_no_key_is_refused(curator: cf.Curator, key: Any) -> None:
     """A key is a short text in one line."""
-    with pytest.raises(BadDeclaration, match="key must be"):
+    with pytest.raises(BadArgument, match="key must be"):
         curator.sql(COUNT, share="1%", key=key)
 
 
