@@ -110,9 +110,10 @@ def refusing(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except BadDeclaration as error:
-            if isinstance(error, MissingPackage):
+            told = as_refusal(error)
+            if told is error:
                 raise
-            raise BadArgument(str(error)) from error
+            raise told from error
 
     return called
 

@@ -20,7 +20,7 @@ from confide.engines.parts import clipped_part, whole_part
 from confide.engines.sealed import Counts, Integers, Pair
 from confide.engines.sources import SourceWriter, leftmost
 from confide.engines.views import as_listed, as_narrow, as_stored
-from confide.plan import BentCells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
+from confide.plan import BentCells, Cells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
 from confide.plan.cells import MOST_VALUES
 from confide.query.tree import Column, Value
 
@@ -52,7 +52,7 @@ def write_histogram(
     """
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
     is_packed = is_narrow and _is_packed(plan, histogram)
-    rows = _rows(plan, histogram, salt, unit, is_narrow=is_narrow)
+    rows = _rows(plan, histogram, salt, unit, is_narrow=is_narrow, is_packed=is_packed)
     if plan.contribution.is_cut:
         kinds = {UNIT: unit, CELL: Kind.INT, **kinds_of_keys(plan)}
         small = small_keys(plan)
@@ -88,10 +88,15 @@ def _is_packed(plan: Plan, histogram: Histogram) -> bool:
     tables = private_tables(plan.query.source, plan.catalog)
     match histogram:
         case Histogram(argument=Column(table=alias, kind=Kind.INT), cells=cells, where=None):
-            is_few = cells.count <= NARROW and not plan.contribution.is_cut
-            return is_few and alias in tables and is_parquet(tables[alias].source)
+            is_file = alias in tables and is_parquet(tables[alias].source)
+            return is_file and _is_small(cells, plan)
         case _:
             return False
+
+
+def _is_small(cells: Cells, plan: Plan) -> bool:
+    """Tell whether cells are numbers of few bits, of rows that no cut has to order."""
+    return cells.count <= NARROW and not plan.contribution.is_cut
 
 
 def _as_text(value: Sql, declared: Category) -> Sql:
@@ -101,7 +106,7 @@ def _as_text(value: Sql, declared: Category) -> Sql:
 
 
 def _rows(
-    plan: Plan, histogram: Histogram, salt: str, unit: Kind, *, is_narrow: bool
+    plan: Plan, histogram: Histogram, salt: str, unit: Kind, *, is_narrow: bool, is_packed: bool
 ) -> sql.Select:
     """Return unit, keys and cell of each row that counts; the cell is NULL where it does not."""
     emitter, source, stored = Emitter(plan.ranges), plan.query.source, find_stored(plan)
@@ -114,7 +119,6 @@ def _rows(
             case _:
                 value = write_key(place, plan, emitter, is_narrow=is_narrow)
         columns.append(label(value, f"k{place}"))
-    is_packed = is_narrow and _is_packed(plan, histogram)
     columns.append(label(_value(histogram, emitter, is_packed=is_packed), VALUE))
     if histogram.where is not None:
         columns.append(label(emitter.emit(histogram.where), "w"))
@@ -122,16 +126,17 @@ def _rows(
     rows = writer.attach(sql.Select(expressions=columns), source)
     if plan.query.where is not None:
         rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
-    return _place(rows, plan, histogram, is_narrow=is_narrow)
+    return _place(rows, plan, histogram, is_narrow=is_narrow, is_packed=is_packed)
 
 
-def _place(rows: sql.Select, plan: Plan, histogram: Histogram, *, is_narrow: bool) -> sql.Select:
+def _place(
+    rows: sql.Select, plan: Plan, histogram: Histogram, *, is_narrow: bool, is_packed: bool
+) -> sql.Select:
     """Return rows with the cells of their values, without those whose keys cannot be answered."""
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
-    is_packed = is_narrow and _is_packed(plan, histogram)
     cell = _cell(plan, histogram, is_packed=is_packed)
     cell = cell if histogram.where is None else case(column("w"), cell)
-    if is_narrow and histogram.cells.count <= NARROW and not plan.contribution.is_cut:
+    if is_narrow and _is_small(histogram.cells, plan):
         cell = try_cast(cell, "UTINYINT")  # no cell is past it, and none could fail if one were
     unit = [unit_column()] if plan.has_unit else []
     value = [column(VALUE)] if is_packed else []
