@@ -47,7 +47,7 @@ def split_cells(law: Law) -> tuple[dict[int, int], dict[int, int]]:
     doubtful_mass: dict[int, int] = {}
     prefixes = np.zeros(1, dtype=np.int64)
     for bits in range(DEPTH + 1):
-        settled, low = enclose(law, prefixes, bits)
+        settled, low = enclose(law, prefixes.astype(np.float64), bits)
         add_up(settled_mass, low[settled], 2 ** (DEPTH - bits))
         prefixes = prefixes[~settled]
         if bits < DEPTH:
@@ -89,7 +89,7 @@ def test_cells_add_up_to_the_law(law: Law) -> None:
 
 def assert_settled_rightly(law: Law, prefixes: list[int], bits: int) -> int:
     """Check every settled cell against the exact tail; return how many are settled."""
-    settled, low = enclose(law, np.array(prefixes, dtype=np.int64), bits)
+    settled, low = enclose(law, np.array(prefixes, dtype=np.int64).astype(np.float64), bits)
     with ctx.workprec(200):
         for prefix, sure, value in zip(prefixes, settled.tolist(), low.tolist(), strict=True):
             if sure:
@@ -127,7 +127,7 @@ def test_settled_cells_are_right_next_to_a_border(law: Law) -> None:
 @each_law
 def test_eight_bits_settle_little(law: Law) -> None:
     """Doubles that see 8 bits (7 of U) settle no draw at scale 1000, and part of them below."""
-    settled, _ = enclose(law, np.arange(128), 7)
+    settled, _ = enclose(law, np.arange(128.0), 7)
 
     assert settled.mean() <= {0.5: 0.95, 3.0: 0.7, 1000.0: 0.0}[law.scale]
 
@@ -275,7 +275,7 @@ def test_refinement_tells_nothing_of_the_size(law: Law) -> None:
     for top in (BITS, BITS - 1, BITS - 10, BITS - 20):
         half = 2 ** (top - 1)
         prefixes = half + np.arange(200_000) * (half // 200_000)
-        settled, _ = enclose(loose, prefixes, BITS)
+        settled, _ = enclose(loose, prefixes.astype(np.float64), BITS)
 
         assert 2_000 * loose.slack == pytest.approx(1 - settled.mean(), rel=0.02)
 

@@ -48,6 +48,7 @@ LARGEST_NOISE: Final = 2**62
 WORD: Final = 64
 BLOCK: Final = 4096
 CHUNK: Final = 16 * BLOCK
+ONE: Final = np.uint64(1)
 
 
 class Law(Protocol):
@@ -103,23 +104,25 @@ def check_scale(name: str, scale: Fraction, *, largest: int = LARGEST_SCALE) -> 
 
 
 def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD) -> Whole:
-    """Return one integer, of any size: what ``draw`` gives from the same word, but quicker.
+    """Return one integer of any size: the one that ``draw`` returns for the same word, but faster.
 
-    # Privacy: nothing here depends on how large the draw is. The word stays a NumPy integer, since
-    # Python's own take longer the more digits they have, and those from -5 to 256 are looked up
-    # while others are made; the sign is arithmetic and no branch. Each of these cost 10 to 20 of
-    # 8,000 ns, which bench/noise.py sees. Callers turn the noisy sum, never the noise, into an
-    # integer of Python.
+    # Privacy: the time must not depend on the size of the draw. Integers are converted in
+    # one-element arrays: as a scalar, a NumPy integer takes up to 10 of 8,000 ns longer for some
+    # values on some CPUs, and a Python integer takes longer the more digits it has. Doubles take
+    # the same time either way, so they are computed as scalars. The sign is arithmetic, not a
+    # branch. bench/noise.py measures the effect. Callers convert the noisy sum to a Python
+    # integer, never the noise.
     """
-    word = entropy.words(1)[0]
-    prefix = (word >> np.uint64(WORD + 1 - bits)).view(np.int64)
-    sign: np.int64 = -(word & np.uint64(1)).view(np.int64)
-    settled, guess = enclose(law, prefix, bits - 1)
+    words = entropy.words(1)
+    prefixes = (words >> np.uint64(WORD + 1 - bits)).view(np.int64)
+    signs = -(words & ONE).view(np.int64)
+    settled, guess = enclose(law, prefixes.astype(np.float64)[0], bits - 1)
     if not settled:
-        magnitude = _settle(law, Uniform(entropy, int(prefix), bits - 1), int(guess))
-        return -magnitude if sign else magnitude
-    drawn: np.int64 = guess.astype(np.int64)
-    return (drawn ^ sign) - sign
+        magnitude = _settle(law, Uniform(entropy, int(prefixes[0]), bits - 1), int(guess))
+        return -magnitude if signs[0] else magnitude
+    magnitudes = np.array((guess,)).astype(np.int64)
+    drawn: np.int64 = ((magnitudes ^ signs) - signs)[0]
+    return drawn
 
 
 def draw(law: Law, count: int, entropy: Entropy, *, bits: int = WORD) -> Integers:
@@ -142,32 +145,32 @@ def draw(law: Law, count: int, entropy: Entropy, *, bits: int = WORD) -> Integer
 def _draw(law: Law, words: Words, entropy: Entropy, bits: int) -> Integers:
     """Turn each word into one draw: its lowest bit is the sign, its top bits open U."""
     prefixes = (words >> np.uint64(WORD + 1 - bits)).view(np.int64)
-    settled, guesses = enclose(law, prefixes, bits - 1)
+    settled, guesses = enclose(law, prefixes.astype(np.float64), bits - 1)
     magnitudes = guesses.astype(np.int64)
     for index in np.flatnonzero(~settled):
         number = Uniform(entropy, int(prefixes[index]), bits - 1)
         magnitudes[index] = min(_settle(law, number, int(guesses[index])), LARGEST_NOISE)
-    signs = -(words & np.uint64(1)).view(np.int64)
+    signs = -(words & ONE).view(np.int64)
     return (magnitudes ^ signs) - signs
 
 
 @overload
-def enclose(law: Law, prefixes: np.int64, bits: int) -> tuple[np.bool_, np.float64]: ...
+def enclose(law: Law, prefixes: np.float64, bits: int) -> tuple[np.bool_, np.float64]: ...
 @overload
-def enclose(law: Law, prefixes: Integers, bits: int) -> tuple[NDArray[np.bool_], Floats]: ...
+def enclose(law: Law, prefixes: Floats, bits: int) -> tuple[NDArray[np.bool_], Floats]: ...
 def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
     """Return which magnitudes are settled by the first ``bits`` digits of U, and their values.
+
+    ``prefixes`` are those digits as integers, rounded to doubles. The rounding, like that of the
+    sum with 1/2, is one of those of U that ``slack`` allows for.
 
     Why: with v = prefix, U lies in [v, v + 1] / 2**bits, so for v >= 1 its logarithm is within
     1 / (2v) <= 1 / (v + 1/2) of that of the centre; hence the real magnitude is within
     scale * (slack + 2 / (v + 1/2)) of its value at the centre. Where both ends of this interval
     have the same floor, no later digit can change it. Nothing is claimed for v = 0, where the
     logarithm is unbounded.
-
-    # Privacy: ``astype``, because a NumPy integer plus 0.5 goes through an integer of Python,
-    # which takes longer from 2**60 on.
     """
-    centre = (prefixes.astype(np.float64) + 0.5) * 2.0**-bits
+    centre = (prefixes + 0.5) * 2.0**-bits
     value = law.scale * law.magnitude(centre) + law.shift
     margin = law.scale * (law.slack + 2.0 ** (1 - bits) / centre)
     low = np.floor(np.maximum(value - margin, 0.0))
