@@ -11,7 +11,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from time import perf_counter_ns
 from types import FrameType
 from typing import Any, Final
 
@@ -19,7 +18,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
 
 from confide.audit import Claim, weigh
 from confide.curator import Curator
@@ -228,17 +226,6 @@ def flip_coins(chance: float) -> Callable[[], int]:
     return draw
 
 
-def tell_time(draw: Callable[[], Whole]) -> float:
-    """Return the rank correlation between the size of noise and its time."""
-    sizes, times = [], []
-    for _ in range(100_000):
-        start = perf_counter_ns()
-        drawn = draw()
-        times.append(perf_counter_ns() - start)
-        sizes.append(abs(int(drawn)))
-    return float(stats.spearmanr(sizes, times).statistic)
-
-
 def list_steps(draw: Callable[[], Whole]) -> tuple[tuple[str, int], ...]:
     """Return the instructions that one draw takes, in order."""
     steps: list[tuple[str, int]] = []
@@ -262,19 +249,6 @@ def list_steps(draw: Callable[[], Whole]) -> tuple[tuple[str, int], ...]:
 
 
 LAWS: Final = (DiscreteLaplace(Fraction(20)), RoundedGaussian(Fraction(400)))
-
-
-@pytest.mark.statistical
-def test_time_does_not_tell_the_noise() -> None:
-    """How long a draw takes says next to nothing of its size; of coins until one falls it does.
-
-    Draws are independent of each other, so whatever else slows the machine down makes no
-    correlation where there is none: over 100,000 draws its deviation is 0.0032, and 0.025 is passed
-    once in 10^14 runs. Draws that went through integers of Python had 0.04 on a quiet machine.
-    """
-    assert tell_time(flip_coins(1 / 20)) > 0.025
-    for law in LAWS:
-        assert abs(tell_time(partial(law.draw_one, SYSTEM))) < 0.025
 
 
 @pytest.mark.statistical
