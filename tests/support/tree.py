@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -53,13 +53,15 @@ def modules() -> list[ModuleType]:
     return [confide, *imported]
 
 
-def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (name, docstring) of a file's module, classes and functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield getattr(node, "name", path.stem), text
+@cache
+def docstrings(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return (name, docstring) of a file's module, classes and functions."""
+    return tuple(
+        (getattr(node, "name", path.stem), text)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (text := ast.get_docstring(node))
+    )
 
 
 def labelled(docstring: str) -> dict[str, str]:
