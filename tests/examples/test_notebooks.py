@@ -1,16 +1,17 @@
 """Notebooks run: every cell, in order, and each shows what it ends with."""
 
-import ast
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
+from support.kernel import CellFailed, run_notebook
 from support.tree import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-SHOWS = ("_repr_html_", "_repr_mimebundle_")
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
@@ -18,40 +19,20 @@ def read_notebook(path: Path) -> dict[str, Any]:
     return found
 
 
-def cells_of(path: Path) -> list[str]:
-    """Return the code of a notebook, cell by cell."""
-    cells = read_notebook(path)["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
-def run_cell(code: str, names: dict[str, Any], label: str) -> Any:
-    """Run one cell as a notebook does; return the value of its last line, if it has one."""
-    tree = ast.parse(code)
-    last = tree.body[-1] if tree.body else None
-    if not isinstance(last, ast.Expr):
-        exec(compile(tree, label, "exec"), names)
-        return None
-    exec(compile(ast.Module(tree.body[:-1], []), label, "exec"), names)
-    return eval(compile(ast.Expression(last.value), label, "eval"), names)
-
-
-def show(value: Any) -> None:
-    """Draw a value as a notebook would."""
-    for way in SHOWS:
-        if hasattr(value, way):
-            getattr(value, way)()
-    repr(value)
+def test_the_kernel_has_what_its_page_installs() -> None:
+    """`pip install jupyterlab` brings no ipywidgets, so the notebooks run without it here too."""
+    assert importlib.util.find_spec("ipywidgets") is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_every_cell_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All cells run in order, and what each ends with can be shown."""
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for place, code in enumerate(cells_of(path)):
-        show(run_cell(code, names, f"{path.name} {place}"))
+def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
+    """In a real kernel all cells run in order, and none writes an error or a warning."""
+    outputs = run_notebook(nbformat.read(path, as_version=4), tmp_path)
+    texts = [one["text"] for shown in outputs for one in shown if one.get("name") == "stderr"]
 
-    assert capsys.readouterr().out
+    assert [] == texts
+    assert any(outputs)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -71,8 +52,13 @@ def test_there_are_notebooks() -> None:
     assert [] == [path.name for path in NOTEBOOKS if f"]({path.name})" not in text]
 
 
-def test_a_failing_cell_is_noticed() -> None:
-    """The runner above returns a cell's last value, and lets its errors through."""
-    assert 3 == run_cell("x = 1\nx + 2", {}, "cell")
-    with pytest.raises(ZeroDivisionError):
-        run_cell("1 / 0", {}, "cell")
+@pytest.mark.parametrize("code", ["1 / 0", "import warnings; warnings.warn('late')"])
+def test_a_failing_cell_is_noticed(code: str, tmp_path: Path) -> None:
+    """The runner above raises on an error and returns warnings."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    if "warn" in code:
+        [[shown]] = run_notebook(notebook, tmp_path)
+        assert "stderr" == shown["name"]
+    else:
+        with pytest.raises(CellFailed, match="ZeroDivisionError"):
+            run_notebook(notebook, tmp_path)

@@ -304,10 +304,13 @@ def connect() -> duckdb.DuckDBPyConnection:
     """Return a new connection, in which the day of a moment is that in UTC, wherever it runs.
 
     # Privacy: in a console DuckDB would print, of long statements, which part of the rows is done.
+    # In a notebook without ipywidgets it prints nothing, and raises if the setting is changed.
     """
     connection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET enable_progress_bar = false")
+    [(has_bar,)] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if has_bar:
+        connection.execute("SET enable_progress_bar = false")
     return connection
 
 
