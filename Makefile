@@ -6,6 +6,8 @@ BIN := .venv/bin
 ORACLE := .venv-oracle
 PEERS := .venv-peers
 TUMULT := .venv-tumult
+PYTEST := $(BIN)/python -m pytest
+IN_TWO := --quiet --numprocesses 2 --dist loadscope --progress
 # Twice quiet: warnings are silent, errors are printed and stop make.
 INSTALL := -m pip --quiet --quiet --disable-pip-version-check install
 
@@ -15,7 +17,7 @@ export CONFIDE_TUMULT_PYTHON ?= $(CURDIR)/$(TUMULT)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check soak format format-check lint types layers bench bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
+.PHONY: help demo test test-fast check coverage seeds soak format format-check lint types layers bench bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -26,8 +28,10 @@ demo: .venv/core  ## ask a health survey a few questions
 test: .venv/dev $(ORACLE)/ready  ## run every test and every example in the code and the documents
 	@tools/install_program.sh chromium chromium
 	@tools/install_program.sh java openjdk-17-jre-headless
-	@echo "running every test, in two processes: about half an hour on two cores"
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) $(IN_TWO) --durations 30 --durations-min 1
+
+test-fast: .venv/dev  ## run what needs no Java, browser or oracle and is not slow: two minutes
+	$(PYTEST) $(IN_TWO) -m "not slow and not spark and not browser and not oracle"
 
 check: format-check lint types layers docs test  ## what CI runs
 
@@ -65,6 +69,15 @@ bench-peers: .venv/dev $(ORACLE)/ready $(PEERS)/ready $(TUMULT)/ready  ## measur
 oracle: $(ORACLE)/ready  ## install the libraries we compare ourselves with
 
 peers: $(PEERS)/ready  ## install those of them that clash with the oracles
+
+# The packages that the guarantee rests on, and the tests that are about them.
+GROUND := noise loss mechanisms ledger
+
+coverage: .venv/dev  ## measure branch coverage of noise, loss, mechanisms and ledger
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest --quiet -m "not slow and not spark and not oracle" \
+		$(addprefix tests/,$(GROUND)) tests/contracts tests/crash
+	$(BIN)/coverage report
 
 # Each runs for an hour by itself, or for as many minutes as it is told.
 SOAKS := tools/soak.py

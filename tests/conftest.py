@@ -11,9 +11,12 @@ from hypothesis import HealthCheck, settings
 from support.entropy import SeededEntropy
 from support.oracle import ask_oracle
 from support.postgres import Postgres, run_postgres
+from support.progress import Progress
+from support.schedule import LongestFirst, scope_of
 from support.spark import Spark, run_spark
 
 SEED: Final = "confide"
+PROGRAMS: Final = {"browser", "oracle", "spark"}
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
 
 # How long an example takes to make depends on the machine, and fails no test.
@@ -23,8 +26,9 @@ settings.register_profile("nightly", PATIENT, max_examples=1_000, print_blob=Tru
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--nightly``: fresh seeds instead of the fixed one."""
+    """Add ``--nightly``, fresh seeds instead of the fixed one, and ``--progress``."""
     parser.addoption("--nightly", action="store_true", help="draw seeds from the system")
+    parser.addoption("--progress", action="store_true", help="show the progress, no dots")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,7 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("nightly" if nightly else "fixed")
     chosen = secrets.token_hex(16) if nightly else SEED
     # What is set here, processes that share the run inherit.
-    config.stash[SEED_KEY] = os.environ.setdefault("CONFIDE_TEST_SEED", chosen)
+    config.stash[SEED_KEY] = seed = os.environ.setdefault("CONFIDE_TEST_SEED", chosen)
+    if config.getoption("--progress") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(seed))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -42,6 +48,20 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 SEED_KEY: Final = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst:
+    """Keep each file in one process, and start with the files that take longest."""
+    return LongestFirst(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need Java, a browser or the oracles, by what they ask for."""
+    for item in items:
+        needed = PROGRAMS & {*getattr(item, "fixturenames", ()), scope_of(item.nodeid)}
+        for name in needed:
+            item.add_marker(name)
 
 
 @pytest.fixture
