@@ -25,6 +25,7 @@ from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.query.wants import Paid, Wanted, show_wants
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
+from confide.release.notes import notes_of
 from confide.release.selection import Choice, select_keys
 from confide.release.sizes import OTHER_SIZES, sizes_of
 from confide.sessions import Watching, choose_among, pair_candidates
@@ -64,17 +65,22 @@ class Preview:
     regret: float | None = None
     reused: bool = False
     confidence: float = 0.95
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         said = f"{AGAIN} would cost {self.cost}" if self.reused else f"would cost {self.cost}"
         level = f"{100 * self.confidence:.12g} %"
         if self.regret is not None:
-            return f"{said}; a chosen key is within {self.regret:.4g} of the best, at {level}"
+            within = f"{self.regret:.4g}"
+            return self._noted(f"{said}; a chosen key is within {within} of the best, at {level}")
         widths = ", ".join(
             f"{name} +-{width:.4g}" if width is not None else f"{name} depends on the data"
             for name, width in self.errors.items()
         )
-        return f"{said}; {level} half-widths: {widths}"
+        return self._noted(f"{said}; {level} half-widths: {widths}")
+
+    def _noted(self, line: str) -> str:
+        return "\n".join((line, *self.notes))
 
 
 @show_wants
@@ -147,10 +153,18 @@ class Curator(Estimators, Watching):
         if is_selection(read):
             selection = self._selection(read, share)
             kinds = (type(selection.selector).__name__,)
-            return Preview(cost, {}, kinds, selection.regret(level), reused, level)
+            notes = notes_of(selection.plan)
+            return Preview(cost, {}, kinds, selection.regret(level), reused, level, notes)
         plan = self._plan(read, share)
         errors = predict_errors(plan, level)
-        return Preview(cost, errors, plan.mechanisms, reused=reused, confidence=level)
+        return Preview(
+            cost,
+            errors,
+            plan.mechanisms,
+            reused=reused,
+            confidence=level,
+            notes=notes_of(plan),
+        )
 
     def table(self, name: str) -> TableQuery:
         """Return a question about a table, to be made step by step and then asked."""

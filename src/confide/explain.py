@@ -9,11 +9,12 @@ from confide.declare import Row
 from confide.plan import DeclaredKeys, EarnedKeys, Plan, Statistic
 from confide.plan.ranges import range_of
 from confide.plan.selection import Selection
-from confide.plan.sources import limits_of, unit_of
+from confide.plan.sources import unit_of
 from confide.query.canonical import Writer
 from confide.query.functions import Aggregation
 from confide.query.tree import Expression, Join, PerUnit, Scan, Source
 from confide.release import Cost, predict_errors
+from confide.release.notes import notes_of
 
 __all__ = ["Explanation", "explain_plan", "explain_selection"]
 
@@ -41,7 +42,7 @@ def explain_plan(
     return Explanation(
         (
             _explain_source(plan),
-            *_explain_limits(plan),
+            *notes_of(plan),
             *_explain_keys(plan),
             *(_explain_statistic(one, plan) for one in plan.statistics),
             *_explain_noise(plan),
@@ -61,7 +62,7 @@ def explain_selection(
     return Explanation(
         (
             _explain_source(plan),
-            *_explain_limits(plan),
+            *notes_of(plan),
             f"It chooses {selection.most:,} of {len(selection.groups):,} declared keys by {rounds} "
             f"of {type(selection.selector).__name__}, the likelier the more rows a key has, and "
             "tells no count.",
@@ -86,8 +87,7 @@ def _explain_cost(cost: str, *, reused: bool) -> Iterator[str]:
 def _explain_source(plan: Plan) -> str:
     unit = unit_of(plan.query.source, plan.catalog)
     who = "every row is another unit" if isinstance(unit, Row) else f"a unit is one {unit}"
-    where = plan.query.where
-    rows = "" if where is None else f" where {_text(where)}"
+    rows = "" if plan.where is None else f" where {_text(plan.where)}"
     return f"It reads {_describe_source(plan.query.source)}{rows}; {who}."
 
 
@@ -103,21 +103,6 @@ def _describe_source(source: Source) -> str:
             return f"{_describe_source(left)} joined with {how}"
         case _:
             assert_never(source)
-
-
-def _explain_limits(plan: Plan) -> Iterator[str]:
-    limits, source = plan.contribution, plan.query.source
-    is_grouped = bool(plan.query.keys)
-    if isinstance(source, PerUnit):
-        limits, is_grouped = limits_of(source.source, plan.catalog, plan.facts), False
-    if limits.is_cut:
-        rows, verb = (f"{limits.rows:,} rows", "count") if limits.rows > 1 else ("1 row", "counts")
-        several = "s" if limits.groups > 1 else ""
-        groups = f" in at most {limits.groups:,} group{several}" if is_grouped else ""
-        yield (
-            f"Of each unit at most {rows}{groups} {verb}; which ones is decided by a keyed hash of "
-            "the unit's own rows."
-        )
 
 
 def _explain_keys(plan: Plan) -> Iterator[str]:

@@ -223,8 +223,9 @@ def test_a_new_answer_is_paid_for(here: Path) -> None:
     first, again, fresh = (run("sql", COUNT, "--share", "1%", *more) for more in ASKED)
 
     assert ["cost 1 %", "cost nothing", "cost 1 %"] == [
-        shown.stderr.split(";")[0].split(":")[0] for shown in (first, again, fresh)
+        shown.stderr.splitlines()[1].split(";")[0].split(":")[0] for shown in (first, again, fresh)
     ]
+    assert "at most 2 rows in at most 2 groups" in first.stderr
     assert "add --fresh" in again.stderr
 
 

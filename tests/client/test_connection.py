@@ -231,12 +231,13 @@ def test_to_show_an_answer_asks_nobody() -> None:
 
     body: dict[str, Any] = {"columns": ["n"], "rows": [{"n": 7}], "reused": False}
     body |= {"cost": {"share": "1/100", "epsilon": 0.02}, "receipt": {"entry": 1, "digest": ""}}
-    body |= {"intervals": [{"n_low": 3, "n_high": None}], "confidence": 0.999}
+    body |= {"intervals": [{"n_low": 3, "n_high": None}], "confidence": 0.999, "notes": ["few"]}
     answer = RemoteAnswer.of(body, fetch)
 
     for shown in (repr(answer), answer._repr_html_()):
         assert "99.9 % intervals in brackets" in shown
         assert "inf" in shown
+        assert "few" in shown
         assert "95 %" not in shown
 
 

@@ -48,7 +48,7 @@ SAID = {
     ],
     "SELECT AVG(t) FROM (SELECT patient, SUM(cost) AS t FROM visits GROUP BY patient)": [
         "one row for each unit of visits",
-        "at most 4 rows count",
+        "at most 4 rows. If it has more",
         "within 0 and 20,000",
     ],
     "SELECT floor, COUNT(*) FROM visits JOIN floors ON ward = code GROUP BY floor": [
@@ -95,6 +95,6 @@ def test_one_row_counts() -> None:
     table = cf.Table("visits", frame, unit="patient", columns=columns)
     curator = cf.Curator([table], budget=BUDGET)
 
-    assert "at most 1 row counts; which ones" in str(
+    assert "at most 1 row. If it has more" in str(
         curator.explain("SELECT COUNT(*) AS n FROM visits", epsilon=0.2)
     )

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from confide.declare import Category, Date, Float
+from confide.declare import Category, Column, Date, Float
 from confide.release.display import draw_chart
 from support.neighbours import open_one
 
@@ -14,7 +14,8 @@ from support.neighbours import open_one
 def test_an_answer_prints_as_a_table() -> None:
     """Names, keys, values with their intervals and the cost stand in lines of equal places."""
     rows = [{"who": n, "k": "ab"[n % 2], "x": 4.0} for n in range(10)]
-    curator = open_one(rows, {"k": Category(["a", "b"]), "x": Float(0, 8)})
+    columns: dict[str, Column] = {"k": Category(["a", "b"]), "x": Float(0, 8)}
+    curator = open_one(rows, columns, unique=True)
     text = "SELECT k, COUNT(*) AS n, AVG(x) AS m FROM p GROUP BY k ORDER BY k"
     head, *lines, last = str(curator.sql(text, epsilon=1e9)).splitlines()
 
@@ -27,7 +28,7 @@ def test_an_answer_prints_as_a_table() -> None:
 
 def test_an_answer_without_rows_prints_its_head() -> None:
     """An answer that has no group is a head, a sentence that says how that can be, and a foot."""
-    curator = open_one([{"who": 1, "x": 4.0}], {"x": Float(0, 8)})
+    curator = open_one([{"who": 1, "x": 4.0}], {"x": Float(0, 8)}, unique=True)
     answer = curator.sql("SELECT COUNT(*) AS n FROM p HAVING COUNT(*) > 1000000", epsilon=1)
     head, why, _ = str(answer).splitlines()
 
@@ -39,7 +40,7 @@ def test_an_answer_without_rows_prints_its_head() -> None:
 def test_a_terminal_obeys_no_key() -> None:
     """A key that holds the codes of a terminal is printed with their names, in one line."""
     key = "a\x1b[2J\nb"
-    curator = open_one([{"who": 1, "k": key}], {"k": Category([key])})
+    curator = open_one([{"who": 1, "k": key}], {"k": Category([key])}, unique=True)
     printed = str(curator.sql("SELECT k, COUNT(*) AS n FROM p GROUP BY k", epsilon=1))
 
     assert 3 == len(printed.splitlines())

@@ -73,6 +73,8 @@ def preview_question(
         console.print(table)
     if found.regret is not None:
         say(console, f"a chosen key is within {found.regret:,.4g} of the best, at {level}")
+    for note in found.notes:
+        say(console, plain(note))
     if found.reused:
         say(console, "asked before: the same answer again is free")
     new = "a new one, with --fresh, would cost" if found.reused else "would cost"

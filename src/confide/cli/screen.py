@@ -155,6 +155,8 @@ def _stack(figures: Figures) -> Table:
 
 def show_paid(console: Console, answer: Tabular, state: BudgetState) -> None:
     """Print what an answer cost and what is left."""
+    for note in answer.notes:
+        say(console, plain(note))
     paid = "nothing: asked before" if answer.reused else f"{percent(answer.cost.share)}"
     say(console, f"cost {paid}; {budget_line(state)}")
     if answer.reused:

@@ -40,6 +40,7 @@ class RemoteAnswer:
     cost: Cost
     receipt: RemoteReceipt
     reused: bool
+    notes: tuple[str, ...]
     _ends: Ends
     _level: float
     _fetch: Callable[[int, float], Ends]
@@ -53,6 +54,7 @@ class RemoteAnswer:
             cost=read_cost(body["cost"]),
             receipt=RemoteReceipt(**body["receipt"]),
             reused=body["reused"],
+            notes=tuple(body["notes"]),
             _ends=body["intervals"],
             _level=body["confidence"],
             _fetch=fetch,
@@ -106,10 +108,10 @@ class RemoteAnswer:
         return draw_chart(keys, numbers, self.rows, self.interval_rows())
 
     def __repr__(self) -> str:
-        return write_text(self.columns, self.rows, self._own_ends(), self._footer())
+        return write_text(self.columns, self.rows, self._own_ends(), self._footer(), self.notes)
 
     def _repr_html_(self) -> str:
-        return write_table(self.columns, self.rows, self._own_ends(), self._footer())
+        return write_table(self.columns, self.rows, self._own_ends(), self._footer(), self.notes)
 
     def _own_ends(self) -> Ends:
         """Return the intervals that came with the answer: to show it asks nobody."""

@@ -104,6 +104,7 @@ class Connection(RemoteEstimators):
             regret=found["regret"],
             reused=found["reused"],
             confidence=found["confidence"],
+            notes=tuple(found["notes"]),
         )
 
     def table(self, name: str) -> TableQuery:

@@ -124,8 +124,8 @@ def _rows(
         columns.append(label(emitter.emit(histogram.where), "w"))
     writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
     rows = writer.attach(sql.Select(expressions=columns), source)
-    if plan.query.where is not None:
-        rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
+    if plan.where is not None:
+        rows.set("where", sql.Where(this=emitter.emit(plan.where)))
     return _place(rows, plan, histogram, is_narrow=is_narrow, is_packed=is_packed)
 
 

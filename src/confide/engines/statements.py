@@ -216,8 +216,8 @@ def _values(
     columns += layers.first()
     writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
     rows = writer.attach(sql.Select(expressions=columns or [number(1)]), source)
-    if plan.query.where is not None:
-        rows.set("where", sql.Where(this=emitter.emit(plan.query.where)))
+    if plan.where is not None:
+        rows.set("where", sql.Where(this=emitter.emit(plan.where)))
     return layers.stack(rows)
 
 

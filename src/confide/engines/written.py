@@ -44,6 +44,6 @@ def _name(plan: Plan, histogram: Histogram | None) -> str:
          What is shown of a group is computed after the noise, from totals and histograms alone.
     """
     query = plan.query
-    read = query.source, query.where, query.keys, plan.contribution, plan.has_unit
+    read = query.source, plan.where, query.keys, plan.contribution, plan.has_unit
     seen = type(plan.keys), dict(plan.ranges), plan.totals if histogram is None else histogram
     return repr((read, seen))

@@ -73,9 +73,13 @@ Domains = tuple[Domain | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that answering needs, fixed before the first row is read."""
+    """Everything that answering needs, fixed before the first row is read.
+
+    Rows count where ``where`` holds: the query's WHERE, and a FILTER that all aggregates share.
+    """
 
     query: Query
+    where: Expression | None
     ranges: Ranges
     contribution: Contribution
     totals: tuple[Total, ...]
@@ -142,7 +146,9 @@ def make_plan(
         keys, rest = plan_keys(kept, contribution.groups, neighbours, loss, failure)
     answered = len(keys.groups) if isinstance(keys, DeclaredKeys) else None
     tables = private_tables(query.source, catalog)
-    wanted = _Totals(tables, Finder(ranges), tuple(_aggregates(query)), answered)
+    aggregates = tuple(_aggregates(query))
+    shared = _shared_filter(aggregates) if answered is not None else None
+    wanted = _Totals(tables, Finder(ranges), aggregates, answered, shared)
     _see_news(wanted)
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
@@ -165,6 +171,7 @@ def make_plan(
     )
     plan = Plan(
         query=query,
+        where=_both(query.where, shared),
         ranges=ranges,
         contribution=contribution,
         totals=totals,
@@ -238,14 +245,35 @@ def _aggregates(query: Query) -> dict[Aggregate, None]:
     return dict.fromkeys(part for part in parts if isinstance(part, Aggregate))
 
 
+def _shared_filter(aggregates: tuple[Aggregate, ...]) -> Expression | None:
+    """Return the FILTER of all aggregates, which is applied like WHERE, or None.
+
+    Why: rows that fail it count in no aggregate, so leaving them out before a unit's rows are
+         bounded changes no noise-free answer except that fewer of the rows in it are dropped. The
+         groups must not depend on it: it applies to declared keys only, and `_domains` ignores it.
+    """
+    filters = {aggregate.where for aggregate in aggregates}
+    return filters.pop() if len(filters) == 1 else None
+
+
+def _both(*conditions: Expression | None) -> Expression | None:
+    """Return the condition that all of these hold."""
+    known = tuple(one for one in conditions if one is not None)
+    return Call(Function.AND, known, Kind.BOOL) if len(known) > 1 else next(iter(known), None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """Collects the totals and histograms that a question needs, each once."""
+    """Collects the totals and histograms that a question needs, each once.
+
+    ``shared`` is the FILTER that rows have passed already.
+    """
 
     tables: Mapping[str, Table]
     finder: Finder
     aggregates: tuple[Aggregate, ...]
     answered: int | None
+    shared: Expression | None = None
     places: dict[Total, int] = field(default_factory=dict)
     histograms: dict[Histogram, int] = field(default_factory=dict)
     levels: dict[tuple[int, Fraction], int] = field(default_factory=dict)
@@ -254,7 +282,7 @@ class _Totals:
         return self.places.setdefault(total, len(self.places))
 
     def statistic(self, aggregate: Aggregate) -> Statistic:
-        argument, where = aggregate.argument, aggregate.where
+        argument, where = aggregate.argument, self._where(aggregate)
         match aggregate.function:
             case Aggregation.COUNT:
                 return Statistic(aggregate, rows=self.place(Total(Measure.ROWS, argument, where)))
@@ -287,8 +315,11 @@ class _Totals:
             for other in self.aggregates
         )
 
+    def _where(self, aggregate: Aggregate) -> Expression | None:
+        return None if self.shared is not None else aggregate.where
+
     def _rows(self, aggregate: Aggregate) -> int:
-        return self.place(Total(Measure.ROWS, aggregate.argument, aggregate.where))
+        return self.place(Total(Measure.ROWS, aggregate.argument, self._where(aggregate)))
 
     def _value(self, aggregate: Aggregate, *, centred: bool = True) -> int:
         argument = _argument(aggregate)
@@ -298,7 +329,7 @@ class _Totals:
             self._step(argument),
             centred=centred,
         )
-        return self.place(Total(Measure.VALUE, argument, aggregate.where, grid))
+        return self.place(Total(Measure.VALUE, argument, self._where(aggregate), grid))
 
     def _square(self, aggregate: Aggregate) -> int:
         """Place the total of squared distances from the centre of the range."""
@@ -312,7 +343,7 @@ class _Totals:
             raise UnsupportedQuery("squares of such large numbers cannot be added up; scale them")
         furthest = max(abs(found.low - float(grid.centre)), abs(found.high - float(grid.centre)))
         spread = grid_for(Range(0.0, furthest**2), Kind.FLOAT, None, centred=True)
-        return self.place(Total(Measure.VALUE, square, aggregate.where, spread))
+        return self.place(Total(Measure.VALUE, square, self._where(aggregate), spread))
 
     def _quantile(self, aggregate: Aggregate) -> int:
         """Place a quantile of the histogram of its argument."""
@@ -326,7 +357,7 @@ class _Totals:
             raise UnsupportedQuery(
                 f"a quantile of {self.answered:,} groups is too much to count; group by fewer keys"
             )
-        found = Histogram(argument, aggregate.where, cells)
+        found = Histogram(argument, self._where(aggregate), cells)
         place = self.histograms.setdefault(found, len(self.histograms))
         return self.levels.setdefault((place, level), len(self.levels))
 

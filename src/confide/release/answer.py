@@ -31,6 +31,7 @@ from confide.release.evaluate import evaluate
 from confide.release.intervals import half_width
 from confide.release.likely import likely_counts
 from confide.release.noise import NoisyTotals
+from confide.release.notes import notes_of
 from confide.release.reference import read_confidence, reference_noise
 
 __all__ = ["Answer", "Cost", "predict_errors"]
@@ -62,6 +63,11 @@ class Answer:
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, as the analyst gave them."""
         return tuple(output.name for output in self.plan.query.outputs)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The contribution limits that applied, and at which step; empty if none did."""
+        return notes_of(self.plan)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -146,10 +152,12 @@ class Answer:
         return draw_chart(*self._names(), self.rows, self.interval_rows())
 
     def __repr__(self) -> str:
-        return write_text(self.columns, self.rows, self.interval_rows(), self._footer())
+        ends = self.interval_rows()
+        return write_text(self.columns, self.rows, ends, self._footer(), self.notes)
 
     def _repr_html_(self) -> str:
-        return write_table(self.columns, self.rows, self.interval_rows(), self._footer())
+        ends = self.interval_rows()
+        return write_table(self.columns, self.rows, ends, self._footer(), self.notes)
 
     def _names(self) -> tuple[list[str], list[str]]:
         """Return the names of the keys and of the numbers that carry noise."""

@@ -95,14 +95,16 @@ def _narrow(column: list[Any]) -> list[Any]:
     return [None if cell is None else Decimal(cell) for cell in column]
 
 
-def write_table(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:
+def write_table(
+    columns: Sequence[str], rows: Rows, ends: Rows, footer: str, notes: Sequence[str] = ()
+) -> str:
     """Return an HTML table of the values, with the interval beside each number."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(_cell(name, row[name], end) for name in columns) + "</tr>"
         for row, end in list(zip(rows, ends, strict=True))[:MOST_ROWS]
     )
-    more = "".join(f"<p>{line}</p>" for line in _remarks(rows))
+    more = "".join(f"<p>{escape(line)}</p>" for line in (*_remarks(rows), *notes))
     return f"<table><tr>{head}</tr>{body}</table>{more}<p>{escape(footer)}</p>"
 
 
@@ -112,7 +114,9 @@ def write_footer(*, is_noisy: bool, cost: object, level: float = 0.95) -> str:
     return f"{brackets}cost {cost}"
 
 
-def write_text(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> str:
+def write_text(
+    columns: Sequence[str], rows: Rows, ends: Rows, footer: str, notes: Sequence[str] = ()
+) -> str:
     """Return the same as plain text, for a terminal."""
     shown = list(zip(rows, ends, strict=True))[:MOST_ROWS]
     head = [plain(name) for name in columns]
@@ -122,7 +126,7 @@ def write_text(columns: Sequence[str], rows: Rows, ends: Rows, footer: str) -> s
         "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
         for line in (head, *cells)
     ]
-    return "\n".join([*lines, *_remarks(rows), footer])
+    return "\n".join([*lines, *_remarks(rows), *map(plain, notes), footer])
 
 
 def _remarks(rows: Rows) -> list[str]:

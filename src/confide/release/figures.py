@@ -43,6 +43,11 @@ class Tabular(Protocol):
         """Whether it was given before."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The contribution limits that applied."""
+        ...
+
     def interval_rows(self, confidence: Number = ...) -> list[dict[str, Any]]:
         """Return both ends of each number's interval."""
         ...

@@ -41,6 +41,7 @@ def to_json(answer: Tabular, confidence: float = 0.95) -> str:
         "cost": {"share": write_value(answer.cost.share), "epsilon": answer.cost.epsilon},
         "receipt": {"entry": answer.receipt.entry, "digest": answer.receipt.digest},
         "reused": answer.reused,
+        "notes": list(answer.notes),
     }
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 

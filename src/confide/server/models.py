@@ -93,6 +93,7 @@ class Answered(_Shape):
     cost: CostShown
     receipt: ReceiptShown
     reused: bool
+    notes: list[str]
 
 
 class PreviewShown(_Shape):
@@ -108,6 +109,7 @@ class PreviewShown(_Shape):
     regret: float | None
     reused: bool
     confidence: float
+    notes: list[str]
 
 
 class ColumnShown(_Shape):

@@ -62,6 +62,7 @@ def show_answer(answer: Answer, confidence: float) -> models.Answered:
         cost=show_cost(answer.cost),
         receipt=show_receipt(answer.receipt),
         reused=answer.reused,
+        notes=list(answer.notes),
     )
 
 
@@ -77,6 +78,7 @@ def show_preview(found: Preview) -> models.PreviewShown:
         regret=found.regret,
         reused=found.reused,
         confidence=found.confidence,
+        notes=list(found.notes),
     )
 
 

@@ -1,0 +1,68 @@
+"""Notes of an answer and of a preview: the contribution limits that applied, and where."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from confide.plan import Contribution, Plan
+from confide.plan.sources import limits_of
+from confide.query.tree import Join, PerUnit, Scan, Source
+
+__all__ = ["notes_of"]
+
+
+def notes_of(plan: Plan) -> tuple[str, ...]:
+    """Return sentences about limits that an answer depends on; none of them depends on a row."""
+    return tuple(_limit_notes(plan))
+
+
+def _limit_notes(plan: Plan) -> Iterator[str]:
+    limits = plan.contribution
+    if limits.is_cut:
+        groups = f" in at most {_count(limits.groups, 'group')}" if plan.query.keys else ""
+        place = " that pass WHERE" if plan.where is not None else ""
+        clauses = [name for name, is_used in _later(plan) if is_used]
+        later = f"before {' and '.join(clauses)}" if clauses else ""
+        yield _limit_note(f"{_rows(limits)}{groups}", place, later)
+    for step in _per_unit_steps(plan.query.source):
+        inner = limits_of(step.source, plan.catalog, plan.facts)
+        if inner.is_cut:
+            place = " that pass the subquery's WHERE" if step.where is not None else ""
+            yield _limit_note(_rows(inner), place, "before they are aggregated")
+
+
+def _per_unit_steps(source: Source) -> Iterator[PerUnit]:
+    """Yield the subqueries that make one row of each unit."""
+    match source:
+        case PerUnit():
+            yield source
+        case Join(left=left, right=right):
+            yield from _per_unit_steps(left)
+            yield from _per_unit_steps(right)
+        case Scan():
+            return
+        case _:
+            assert_never(source)
+
+
+def _limit_note(limit: str, place: str, later: str) -> str:
+    comma = ", " if later else ""
+    return (
+        f"Each unit contributes at most {limit}. If it has more, a keyed hash chooses among its "
+        f"rows{place}{comma}{later}, and the others are dropped."
+    )
+
+
+def _later(plan: Plan) -> Iterator[tuple[str, bool]]:
+    """Yield the clauses that apply after a unit's rows were chosen."""
+    yield "GROUP BY", bool(plan.query.keys)
+    filters = [total.where for total in plan.totals]
+    filters += [histogram.where for histogram in plan.histograms]
+    yield "FILTER", any(one is not None for one in filters)
+
+
+def _rows(limits: Contribution) -> str:
+    return _count(limits.rows, "row")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number > 1 else ''}"
