@@ -15,7 +15,8 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Table, Text
-from confide.errors import Refusal
+from confide.errors import Refusal, UnsupportedQuery
+from confide.query.construction import plain_pattern
 from support.entropy import SeededEntropy
 from support.neighbours import MUCH, totals_of
 from support.places import PLACES, Place, find_place
@@ -102,6 +103,59 @@ def test_no_text_keeps_an_engine_busy(place: Place) -> None:
     asked.join(PATIENCE)
 
     assert [{(): (0, 0, 0)}] == told
+
+
+def count_comparisons(pattern: str, text: str) -> int:
+    """Return how many characters a matcher compares that tries each part at every position."""
+    first, *parts = pattern.split("%")
+    compared, start = len(first), len(first)
+    for part in parts:
+        for place in range(start, len(text) + 1):
+            reached = 0
+            for here, there in zip(part, text[place:], strict=False):
+                compared += 1
+                if here not in ("_", there):
+                    break
+                reached += 1
+            if reached == len(part):
+                start = place + len(part)
+                break
+        else:
+            break
+    return compared
+
+
+@pytest.mark.parametrize("pattern", ["%" + "_" * 11 + "b%", "%_%_%_%_b%", "_" * 11 + "%__b__%"])
+def test_wildcards_are_compared_once(pattern: str) -> None:
+    """A text that no pattern fits is gone over once for each part, however many _ there are."""
+    naive, ours = (count_comparisons(one, LONG) for one in (pattern, plain_pattern(pattern)))
+
+    assert ours <= len(LONG) + len(pattern)
+    assert naive > 2 * len(LONG)
+
+
+def test_patterns_keep_their_meaning(entropy: SeededEntropy) -> None:
+    """A pattern as it is sent to engines matches the texts that the analyst's pattern matches."""
+    rng = np.random.default_rng(int(entropy.words(1)[0]))
+    texts = ["".join(rng.choice(list("ab"), size=int(rng.integers(0, 9)))) for _ in range(60)]
+    for _ in range(300):
+        pattern = "".join(rng.choice(list("a%_"), size=int(rng.integers(0, 9))))
+        written = plain_pattern(pattern)
+
+        assert [match_plainly(pattern, t) for t in texts] == [
+            match_plainly(written, t) for t in texts
+        ]
+        assert written == plain_pattern(written)
+
+
+@pytest.mark.parametrize("pattern", ["%a_____b%", "%a_____", "%a_%a_____b"])
+def test_many_wildcards_within_a_part_are_refused(pattern: str) -> None:
+    """Five _ that a text would be compared with again and again are refused before a charge."""
+    with pytest.raises(UnsupportedQuery, match="at most 4 _"):
+        plain_pattern(pattern)
+    assert pattern.replace("_____", "____").count("_") == plain_pattern(
+        pattern.replace("_____", "____")
+    ).count("_")
 
 
 SLEEPS: Final = ("SLEEP(5)", "PG_SLEEP(5)", "REPEAT(t, 1000000)", "REGEXP_MATCHES(t, '(a+)+b')")

@@ -5,6 +5,7 @@ flat, negated numbers are literals, texts beside dates are dates.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
@@ -27,6 +28,7 @@ __all__ = [
     "make_between",
     "make_call",
     "make_literal",
+    "plain_pattern",
 ]
 
 F = Function
@@ -49,6 +51,8 @@ NUMBERLESS: Final[dict[Kind | None, str]] = {
     "CAST(x AS DOUBLE) where texts are numbers",
 }
 """What to ask instead of a sum, by what it was asked of."""
+MAX_PART_WILDCARDS: Final = 4
+WILDCARDS: Final = re.compile(r"[%_]*%[%_]*")
 FIXED: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
 """From which place on the arguments of a function must be written out."""
 
@@ -126,6 +130,8 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
             return read_day(text)
         case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MOST_DIGITS:
             raise UnsupportedQuery(f"ROUND takes from {-MOST_DIGITS} to {MOST_DIGITS} digits")
+        case F.LIKE, (text, Literal(value=str(pattern))):
+            arguments = (text, make_literal(plain_pattern(pattern)))
         case ((F.AND | F.OR), _):
             arguments = _flatten(function, arguments)
             if len(arguments) == 1:
@@ -139,6 +145,33 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
     if kind is None:
         raise UnsupportedQuery(_explain_misfit(function, kinds))
     return Call(function, tuple(arguments), kind)
+
+
+def plain_pattern(pattern: str) -> str:
+    """Return a LIKE pattern of the same meaning that takes few steps per character of a text.
+
+    Claim: an engine that tries each part behind a % at every position of a text compares at most
+           ``MAX_PART_WILDCARDS`` characters there that any text has, besides the pattern's own.
+    Why:   a run of wildcards with a % in it matches any text of at least as many characters as it
+           has _, so its _ may precede the %, where they belong to the part before. At the end of
+           a part they are compared once. So only _ within a part, or at the end of the pattern,
+           are compared again and again, and these are counted.
+
+    >>> plain_pattern("%__a%_%b_%")
+    '__%a_%b_%'
+
+    # Privacy: each _ behind a % made a long text of one person take visibly longer.
+    """
+    written = WILDCARDS.sub(lambda run: "_" * run[0].count("_") + "%", pattern)
+    _, *parts = written.split("%")
+    counted = [part.rstrip("_") for part in parts[:-1]] + parts[-1:]
+    most = max((part.count("_") for part in counted), default=0)
+    if most > MAX_PART_WILDCARDS:
+        raise UnsupportedQuery(
+            f"behind a % a pattern takes at most {MAX_PART_WILDCARDS} _ among other characters, "
+            f"got {most}; write more of the characters, or two patterns with AND"
+        )
+    return written
 
 
 def _flatten(function: Function, arguments: Sequence[Expression]) -> tuple[Expression, ...]:
