@@ -79,7 +79,8 @@ def test_patterns_mean_the_same_everywhere(place: Place, entropy: SeededEntropy)
     def draw(letters: str, most: int) -> str:
         return "".join(rng.choice(list(letters), size=int(rng.integers(0, most))))
 
-    patterns = list(dict.fromkeys(draw("ab.%%_", 9) for _ in range(PATTERNS)))
+    drawn = (draw("ab.%%_", 9) for _ in range(PATTERNS))
+    patterns = list({plain_pattern(pattern): pattern for pattern in drawn}.values())
     texts = [draw("ab.\n\\%é", 12) for _ in range(TEXTS)]
     (found,) = totals_of(open_texts(texts, place), count_matches(patterns)).values()
 
@@ -125,7 +126,7 @@ def count_comparisons(pattern: str, text: str) -> int:
     return compared
 
 
-@pytest.mark.parametrize("pattern", ["%" + "_" * 11 + "b%", "%_%_%_%_b%", "_" * 11 + "%__b__%"])
+@pytest.mark.parametrize("pattern", ["%" + "_" * 11 + "b%", "%_%____b%", "_" * 11 + "%__b__%"])
 def test_wildcards_are_compared_once(pattern: str) -> None:
     """A text that no pattern fits is gone over once for each part, however many _ there are."""
     naive, ours = (count_comparisons(one, LONG) for one in (pattern, plain_pattern(pattern)))
