@@ -128,7 +128,7 @@ def test_a_model_can_pay_for_a_new_answer(house: House) -> None:
 
     assert not first.structured_content["reused"]
     assert not fresh.structured_content["reused"]
-    assert "1/50" == budget.structured_content["spent"]["share"]
+    assert "2%" == budget.structured_content["spent"]["share"]
 
 
 def test_a_model_asks_within_the_budget(house: House) -> None:
@@ -145,12 +145,12 @@ def test_a_model_asks_within_the_budget(house: House) -> None:
     )
 
     assert "visits" == shown.structured_content["tables"][0]["name"]
-    assert "1/100" == before.structured_content["cost"]["share"]
+    assert "1%" == before.structured_content["cost"]["share"]
     assert (False, True) == tuple(one.structured_content["reused"] for one in (before, after))
     assert not first.structured_content["reused"]
     assert again.structured_content["reused"]
     assert first.structured_content["rows"] == again.structured_content["rows"]
-    assert "1/100" == budget.structured_content["spent"]["share"]
+    assert "1%" == budget.structured_content["spent"]["share"]
     assert 1 == len(history.structured_content["answers"])
 
 
@@ -200,7 +200,7 @@ def test_each_way_of_asking_gives_its_own_answer(house: House) -> None:
     assert [["n"], ["ward", "n"]] == [one["columns"] for one in batch.structured_content["answers"]]
     assert mean.structured_content["lows"][0] <= mean.structured_content["highs"][0]
     assert not any(result.is_error for result in again)
-    assert "1/25" == budget.structured_content["spent"]["share"]
+    assert "4%" == budget.structured_content["spent"]["share"]
 
 
 def test_a_watch_is_paid_once_and_asked_by_its_number(house: House) -> None:
@@ -226,7 +226,7 @@ def test_a_watch_is_paid_once_and_asked_by_its_number(house: House) -> None:
     assert {"above": True, "left": 0} == above.structured_content == again.structured_content
     assert "budget-exceeded: " in said(over)
     assert (number, True) == tuple(same.structured_content[name] for name in ("watch", "reused"))
-    assert "1/50" == budget.structured_content["spent"]["share"]
+    assert "2%" == budget.structured_content["spent"]["share"]
 
 
 @pytest.mark.parametrize(("tool", "given"), PAID, ids=[tool for tool, _ in PAID])
@@ -245,7 +245,7 @@ def test_no_tool_passes_what_an_agent_was_handed(
 
     assert "budget-exceeded: " in said(past)
     assert not within.is_error
-    assert "1/100" == budget.structured_content["left"]["share"]
+    assert "1%" == budget.structured_content["left"]["share"]
 
 
 def test_an_agent_uses_up_no_session_of_its_analyst(house: House) -> None:
@@ -314,7 +314,7 @@ def test_a_share_may_be_a_number(house: House) -> None:
     asked, budget = call(tools_of(house), ("ask", {**ASK, "share": 0.01}), ("budget", {}))
 
     assert not asked.is_error
-    assert "1/100" == budget.structured_content["spent"]["share"]
+    assert "1%" == budget.structured_content["spent"]["share"]
 
 
 def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:
@@ -330,7 +330,7 @@ def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:
 
     assert [False, False, True, True] == [result.is_error for result in asked]
     assert "budget-exceeded: " in said(asked[2])
-    assert "1/100" == budget.structured_content["left"]["share"]
+    assert "1%" == budget.structured_content["left"]["share"]
     assert "1/25" == str(house.curator.as_analyst("ana").budget.spent.share)
 
 
@@ -383,7 +383,7 @@ def test_tools_reach_a_server_far_away(house: House, served: str) -> None:
     assert shown.structured_content["tables"]
     assert before.structured_content["cost"] == answer.structured_content["cost"]
     assert "unsupported-query: " in said(refused)
-    assert "1/100" == budget.structured_content["spent"]["share"]
+    assert "1%" == budget.structured_content["spent"]["share"]
     assert 1 == len(history.structured_content["answers"])
     assert not any(result.is_error for result in others)
     assert {"above": True, "left": 0} == told.structured_content

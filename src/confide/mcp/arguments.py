@@ -1,5 +1,8 @@
 """What the tools take, with a word on each for the model that fills it in."""
 
+import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -34,6 +37,7 @@ __all__ = [
     "Watch",
     "Weights",
     "say",
+    "show_percents",
 ]
 
 LONGEST_SQL: Final = 100_000
@@ -111,6 +115,33 @@ Ends = Annotated[
     list[float] | None,
     Field(min_length=2, max_length=2, description="[low, high], narrower than declared"),
 ]
+
+
+def show_percents(found: Any, *, down: bool = False) -> Any:
+    """Return a result with its shares in percent, which is how agents are asked to give them.
+
+    Costs are rounded up and the remaining budget is rounded down, to a millionth of a percent.
+
+    >>> show_percents({"left": {"share": "9/40", "epsilon": 0.4}, "rows": [{"share": "9/40"}]})
+    {'left': {'share': '22.5%', 'epsilon': 0.4}, 'rows': [{'share': '9/40'}]}
+    """
+    match found:
+        case list():
+            return [show_percents(one) for one in found]
+        case {"share": str(share), "epsilon": _, **rest} if not rest:
+            return {**found, "share": _percent(Fraction(share), down=down)}
+        case {"share": str(share), "entry": _, "question": _}:
+            return {**found, "share": _percent(Fraction(share), down=down)}
+        case dict():
+            return {name: show_percents(one, down=name == "left") for name, one in found.items()}
+        case _:
+            return found
+
+
+def _percent(share: Fraction, *, down: bool) -> str:
+    millionths = share * 10**8
+    whole = math.floor(millionths) if down else math.ceil(millionths)
+    return f"{Decimal(whole).scaleb(-6).normalize():f}%"
 
 
 def say(**given: Any) -> dict[str, Any]:

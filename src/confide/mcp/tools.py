@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from confide.errors import BadDeclaration, Refusal, as_refusal, place_of
 from confide.mcp import arguments as given
 from confide.mcp import words
-from confide.mcp.arguments import say
+from confide.mcp.arguments import say, show_percents
 from confide.mcp.askers import Asker
 from confide.mcp.calls import Tools
 
@@ -63,12 +63,13 @@ class _Guard:
     def _try(self, context: Calling, work: Callable[[Asker], T]) -> T:
         """Return what some work gives."""
         try:
-            return work(self.asker_of(context))
+            found: T = show_percents(work(self.asker_of(context)))
         except (Refusal, BadDeclaration) as refusal:
             raise ToolError(f"{as_refusal(refusal).code}: {refusal}") from None
         except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
             LOG.warning("a tool failed with %s", place_of(error))
             raise ToolError(OURS) from None
+        return found
 
 
 def _add_free(server: MCPServer[Any], guard: _Guard) -> None:
