@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Final
 
-from confide.errors import BadDeclaration
+from confide.client.refusals import NotSignedIn
 
 if TYPE_CHECKING:
     from confide.client import Connection
@@ -17,7 +17,7 @@ def read_token() -> str:
     """Return the token of whoever runs the command; it is not typed, so no history keeps it."""
     token = os.environ.get(TOKEN, "").strip()
     if not token:
-        raise BadDeclaration(
+        raise NotSignedIn(
             f"set {TOKEN} to your token; the owner makes one with `confide token NAME`"
         )
     return token
