@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from confide.cli import app
 from confide.errors import BadDeclaration
 from confide.holdout.experiment import METHODS, run_experiment
-from confide.holdout.figures import draw_result, save_result
+from confide.holdout.figures import LINES, draw_result, save_result
 from support.entropy import SeededEntropy
 
 BANDS = [
@@ -85,6 +85,18 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
     assert "<script" not in page
     with pytest.raises(BadDeclaration, match="saved as"):
         save_result(result, tmp_path / "figures.gif")
+
+
+def test_no_line_is_cut_off(entropy: SeededEntropy) -> None:
+    """On 1,000 rows the training accuracy passes 0.75, and the axis of every panel goes on."""
+    result = run_experiment(1_000, 10_000, 1, picks=(5, 100, 500), entropy=entropy)
+    lines = [getattr(one, line).mean(axis=0) for one in result.curves for line in LINES]
+    panels = [panel for row in draw_result(result).spec["vconcat"] for panel in row["hconcat"]]
+    ends = {tuple(panel["layer"][1]["encoding"]["y"]["scale"]["domain"]) for panel in panels}
+
+    assert max(map(max, lines)) > 0.75
+    ((low, high),) = ends
+    assert low <= min(map(min, lines)) <= max(map(max, lines)) <= high
 
 
 def test_the_commands_run(tmp_path: Path) -> None:

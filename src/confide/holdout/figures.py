@@ -1,5 +1,7 @@
 """The four figures of the experiment, and those of guess-and-check, as one chart."""
 
+import math
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +15,15 @@ __all__ = ["draw_result", "save_result", "write_page"]
 LINES: Final = ("train", "holdout", "fresh")
 COLOURS: Final = ("#9d755d", "#4c78a8", "#54a24b")
 SIDE: Final = (260, 200)
+USUAL: Final = (0.35, 0.75)
+TICK: Final = 0.05
 
 
 def draw_result(result: Result) -> Chart:
     """Return accuracies against the number of features: a column for each method."""
+    domain = _domain(result.curves)
     rows = [
-        {"hconcat": [_panel(result.curve(method, has_signal=signal)) for method in METHODS]}
+        {"hconcat": [_panel(result.curve(method, has_signal=signal), domain) for method in METHODS]}
         for signal in (False, True)
     ]
     title = (
@@ -66,7 +71,20 @@ def _table_rows(curve: Curve) -> str:
     )
 
 
-def _panel(curve: Curve) -> dict[str, Any]:
+def _domain(curves: Iterable[Curve]) -> list[float]:
+    """Return ends of the y axis, the same in every panel, that leave out no line.
+
+    Bands may go beyond: those of guess-and-check fill most of [0, 1] on few rows.
+    """
+    means = [getattr(curve, line).mean(axis=0) for curve in curves for line in LINES]
+    low, high = (float(end(map(end, means))) for end in (min, max))
+    return [
+        min(USUAL[0], math.floor(low / TICK) * TICK),
+        max(USUAL[1], math.ceil(high / TICK) * TICK),
+    ]
+
+
+def _panel(curve: Curve, domain: list[float]) -> dict[str, Any]:
     values = [point for line in LINES for point in _points(curve, line)]
     colour = {
         "field": "rows",
@@ -76,7 +94,7 @@ def _panel(curve: Curve) -> dict[str, Any]:
         "legend": {"symbolOpacity": 1},
     }
     across = {"field": "k", "type": "quantitative", "title": "number of features"}
-    scale = {"domain": [0.35, 0.75]}
+    scale = {"domain": domain}
     up = {"field": "accuracy", "type": "quantitative", "title": "accuracy", "scale": scale}
     low = {"field": "low", "type": "quantitative", "scale": scale, "title": "accuracy"}
     band = {"x": across, "y": low, "y2": {"field": "high"}, "color": colour}
