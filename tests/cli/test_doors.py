@@ -82,6 +82,13 @@ def test_an_address_in_use_is_refused_before_serving(here: Path) -> None:
     assert "cannot listen on 127.0.0.1" in shown.stderr
 
 
+def test_the_list_shows_spending_without_a_limit(here: Path) -> None:
+    """A token without a limit of its own is listed with the spending of its analyst."""
+    run("token", "ana")
+
+    assert "0 % by ana" in run("token", "--list").stdout
+
+
 def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
     """The text goes to the standard output alone, once; the list and the database never have it."""
     made = run("token", "ana", "--days", "7", "--share", "5%")
@@ -107,8 +114,6 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
         ("nobody declared", ["token", "zoe"]),
         ("letters, digits", ["token", "a b", "--role", "owner"]),
         ("share must be", ["token", "ana", "--share", "0"]),
-        ("CONFIDE_TOKEN", ["sql", COUNT, "--share", "1%", "--url", "http://localhost:1"]),
-        ("CONFIDE_TOKEN", ["mcp"]),
         (".png, .svg or .html", ["holdout", "experiment", "--out", "figures.pdf"]),
         ("cannot be written", ["holdout", "experiment", "--out", "nowhere/figures.svg"]),
     ],
@@ -119,6 +124,18 @@ def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]
 
     assert 2 == shown.exit_code
     assert said in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["mcp"], ["sql", COUNT, "--share", "1%", "--url", "http://localhost:1"]]
+)
+def test_a_missing_token_is_not_a_bad_declaration(here: Path, arguments: list[str]) -> None:
+    """Without CONFIDE_TOKEN a command is refused as not signed in, and names the variable."""
+    shown = run(*arguments)
+
+    assert 1 == shown.exit_code
+    assert "not-signed-in" in shown.stderr
+    assert "CONFIDE_TOKEN" in shown.stderr
 
 
 def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,6 +230,7 @@ def test_the_owners_page(house: House) -> None:
     ledger = house.client.get("/owner?verify=true", headers=OWN).text
     sign_in(house, house.ana)
 
+    assert "1 % by ana" in ledger
     assert text[1] not in gone
     assert "malformed-request" in wrong
     assert house.tokens.find(text[1]) is None

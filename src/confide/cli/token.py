@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.text import Text
 
 from confide.cli.screen import make_table, percent, say
+from confide.cli.session import open_declared_ledger
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.loss import Share
 from confide.server.opening import open_tokens
-from confide.server.tokens import Role, TokenStore
+from confide.server.tokens import Role, TokenStore, spent_by_analyst
 
 __all__ = ["list_tokens", "make_token", "revoke_tokens"]
 
@@ -47,17 +48,22 @@ def revoke_tokens(console: Console, config: Path, name: str) -> None:
 
 def list_tokens(console: Console, config: Path) -> None:
     """Print every token, newest first, without its secret."""
-    _, tokens = _open(config)
+    declaration, store = _open(config)
+    tokens = store.listed()
+    by_analyst = spent_by_analyst(tokens, open_declared_ledger(declaration))
     shares = ("may spend", "has spent")
     headings = ("id", "name", "role", "until", *shares, "state")
     table = make_table(*headings, title="Tokens", right=shares, is_light=True)
-    for token in tokens.listed():
+    for token in tokens:
         label = f"{token.name} / {token.label}" if token.label else token.name
         most = "" if token.limit is None else percent(token.limit.fraction)
-        spent = "" if token.limit is None else percent(token.spent.fraction)
+        spent = percent(token.spent.fraction)
+        if token.limit is None:
+            of_analyst = by_analyst.get(token.name)
+            spent = "" if of_analyst is None else f"{percent(of_analyst)} by {token.name}"
         state = "revoked" if token.revoked is not None else ""
         until = _day(token.expires)
-        table.add_row(token.id, Text(label), token.role.value, until, most, spent, state)
+        table.add_row(token.id, Text(label), token.role.value, until, most, Text(spent), state)
     console.print(table)
 
 

@@ -14,6 +14,7 @@ from confide.server.office import Caller, Office
 from confide.server.owner import TokenId, make_token
 from confide.server.page import check_origin
 from confide.server.routes import Before
+from confide.server.tokens import spent_by_analyst
 from confide.server.views import render
 
 __all__ = ["router"]
@@ -93,10 +94,11 @@ def _page(
     is_verified: bool = False,
     **values: Any,
 ) -> HTMLResponse:
-    entries = office.entries(None, SHOWN, before)
+    entries, tokens = office.entries(None, SHOWN, before), office.tokens.listed()
     given = {
         "made": None,
-        "tokens": office.tokens.listed(),
+        "tokens": tokens,
+        "spent": spent_by_analyst(tokens, office.curator.ledger),
         "entries": entries,
         "before": entries[-1].number if len(entries) == SHOWN else None,
         "sound": office.is_sound() if is_verified else None,

@@ -9,19 +9,21 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Final
 
 from sqlalchemy import insert, or_, select, update
 
 from confide.errors import BadDeclaration, BudgetExceeded
+from confide.ledger import Ledger
 from confide.ledger.database import Database
 from confide.loss import Share
 from confide.server.tables import TOKENS
 
-__all__ = ["Role", "Token", "TokenStore"]
+__all__ = ["Role", "Token", "TokenStore", "spent_by_analyst"]
 
 SHAPE: Final = re.compile(r"confide-([0-9a-f]{16})\.([A-Za-z0-9_-]{43})\Z")
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
@@ -184,6 +186,15 @@ class TokenStore:
         one = select(TOKENS).where(TOKENS.c.id == place)
         row = self._database.look(lambda connection: connection.execute(one).mappings().first())
         return dict(row) if row is not None else None
+
+
+def spent_by_analyst(tokens: Iterable[Token], ledger: Ledger) -> dict[str, Fraction]:
+    """Return the share that each analyst has spent, with any token, from the ledger.
+
+    A token without a limit of its own spends its analyst's share and is not counted by itself.
+    """
+    names = {token.name for token in tokens if token.role is Role.ANALYST}
+    return {name: ledger.allowance(name).spent.fraction for name in sorted(names)}
 
 
 def _token(row: dict[str, Any]) -> Token:
