@@ -223,6 +223,17 @@ def test_a_watch_is_never_said_to_come_back_free(
     assert 1 == ana.take_up_watch(lost["entry"]).left
 
 
+def test_a_server_explains_as_the_curator_does(tmp_path: Path) -> None:
+    """`explain` over HTTP returns the sentences of the curator behind it, and spends nothing."""
+    house = build_house(tmp_path)
+    with serving(house.app) as address, connect(address, house.ana) as ana:
+        found = ana.explain(COUNT, epsilon=0.1)
+    expected = house.curator.as_analyst("ana").explain(COUNT, epsilon=0.1)
+
+    assert expected.sentences == found.sentences
+    assert 0 == house.curator.budget.spent.share
+
+
 def test_to_show_an_answer_asks_nobody() -> None:
     """An answer of another level shows its own intervals and says which, without the network."""
 

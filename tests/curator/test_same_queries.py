@@ -18,7 +18,7 @@ ASKED = "SELECT COUNT(*) AS n FROM p WHERE a > 1 AND b > 1"
     ],
 )
 def test_spelling_does_not_matter_but_names_and_order_do(text: str, is_same: bool) -> None:
-    """Spaces, parentheses, case, and table aliases are ignored; column aliases and order are not."""
+    """Spaces, parentheses, case and table aliases are ignored; column aliases and order count."""
     curator = open_one([{"who": 1, "a": 2, "b": 2}], {"a": Int(0, 9), "b": Int(0, 9)})
     curator.sql(ASKED, share="1%")
 

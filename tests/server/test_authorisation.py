@@ -25,6 +25,7 @@ ANALYST: list[tuple[str, str, Any]] = [
     ("GET", "/v1/tables", None),
     ("GET", "/v1/budget", None),
     ("POST", "/v1/preview", ASK),
+    ("POST", "/v1/explain", ASK),
     ("POST", "/v1/query", ASK),
     ("GET", "/v1/answers", None),
     ("GET", "/v1/answers/0", None),

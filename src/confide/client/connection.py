@@ -23,6 +23,7 @@ from confide.errors import (
     import_package,
 )
 from confide.exact import Number
+from confide.explain import Explanation
 from confide.query import Names, TableQuery, canonical
 from confide.query.wants import Paid, Wanted, show_wants
 from confide.sessions import Score, pair_candidates
@@ -106,6 +107,11 @@ class Connection(RemoteEstimators):
             confidence=found["confidence"],
             notes=tuple(found["notes"]),
         )
+
+    def explain(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Explanation:
+        """Return what a query would do, in sentences; reads no row and spends nothing."""
+        found = self.send("POST", "/v1/explain", {"sql": self._text(query), **write_want(want)})
+        return Explanation(tuple(found["sentences"]))
 
     def table(self, name: str) -> TableQuery:
         """Return a question about a table, to be made step by step and then asked."""

@@ -14,6 +14,7 @@ __all__ = [
     "CostShown",
     "EntryShown",
     "Error",
+    "ExplanationShown",
     "HoldoutShown",
     "Holdouts",
     "LedgerShown",
@@ -110,6 +111,12 @@ class PreviewShown(_Shape):
     reused: bool
     confidence: float
     notes: list[str]
+
+
+class ExplanationShown(_Shape):
+    """What a query would do, in sentences."""
+
+    sentences: list[str]
 
 
 class ColumnShown(_Shape):

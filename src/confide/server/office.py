@@ -12,6 +12,7 @@ from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import Board, Service
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
+from confide.explain import Explanation
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.pricing import Prices, Want
@@ -198,6 +199,10 @@ class Office:
     def preview(self, caller: Caller, sql: str, want: dict[str, Any]) -> Preview:
         """Return what an answer would cost and how far off it would be."""
         return self.curator_of(caller).preview(sql, **want)
+
+    def explain(self, caller: Caller, sql: str, want: dict[str, Any]) -> Explanation:
+        """Return what a query would do, in sentences."""
+        return self.curator_of(caller).explain(sql, **want)
 
     def budget(self, caller: Caller) -> BudgetState:
         """Return the budget as it stands for the caller, within a token's own limit."""

@@ -62,6 +62,19 @@ async def budget(caller: Asking, office: Working) -> models.BudgetShown:
     return await office.run(lambda: show_budget(office.budget(caller)))
 
 
+@router.post("/explain")
+async def explain(
+    caller: Asking, office: Working, asked: models.Question
+) -> models.ExplanationShown:
+    """Explain in sentences what a query would do. Reads no row, spends nothing."""
+
+    def work() -> models.ExplanationShown:
+        found = office.explain(caller, asked.sql, want_of(asked))
+        return models.ExplanationShown(sentences=list(found.sentences))
+
+    return await office.run_question(caller, work)
+
+
 @router.post("/preview")
 async def preview(caller: Asking, office: Working, asked: models.Question) -> models.PreviewShown:
     """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
