@@ -73,10 +73,12 @@ def test_the_core_asks_for_little(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_version_is_told_alike() -> None:
-    """The project, the first entry of the changelog and the citation name one version."""
+    """The project, the newest version in the changelog and the citation name one version."""
     version = DECLARED["version"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
-    assert changes.split("\n## ", 1)[1].startswith(f"{version}, ")
+    newest = changes.replace("\n## Unreleased\n", "\n").split("\n## ", 1)[1]
+
+    assert newest.startswith(f"{version}, ")
     assert f"\nversion: {version}\n" in citation
