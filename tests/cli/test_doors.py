@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from confide.cli.app import app
 from confide.client.refusals import TooManyRequests
 from confide.mcp import Asker
+from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving
 
 DECLARED = """\
@@ -150,6 +151,7 @@ def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.Monke
             """Serve nobody."""
 
     monkeypatch.setattr("confide.mcp.make_tools", Tools)
+    stop_rate_clock(monkeypatch)
     (here / "labels.csv").write_text("y\n" + "0\n1\n" * 4_000, encoding="utf-8")
     board = '[holdouts.digits]\nlabels = "labels.csv"\ncolumn = "y"\nstate = "boards.db"\n'
     rate = "submissions = 1000\n[server]\nrequests_per_minute = 3\n"

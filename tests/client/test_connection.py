@@ -13,6 +13,7 @@ import confide as cf
 from confide.client import Connection, RemoteAnswer, RemoteEstimate, connect
 from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
 from confide.ledger.refusals import KeyUsed
+from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving
 
 
@@ -252,9 +253,10 @@ def test_to_show_an_answer_asks_nobody() -> None:
         assert "95 %" not in shown
 
 
-def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
-    """Past the rate the client waits and tries again before it gives up."""
+def test_a_busy_server_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the rate limit, the client waits and tries again before it gives up."""
     waits: list[float] = []
+    stop_rate_clock(monkeypatch)
     house = build_house(tmp_path, requests_per_minute=1)
     with serving(house.app) as address:
         headers = {"authorization": f"Bearer {house.ana}"}

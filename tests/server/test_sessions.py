@@ -11,6 +11,7 @@ import confide as cf
 from confide.client import Connection, connect
 from confide.client.refusals import NotYours
 from confide.server.bodies import Chosen, Estimated
+from support.clocks import stop_rate_clock
 from support.service import House, bearer, build_house, open_house, serving
 
 TOTAL = "SELECT COUNT(*) AS n FROM visits"
@@ -239,8 +240,9 @@ def test_estimates_come_back_in_their_forms(ana: Connection) -> None:
         ana.variance("visits", "nothing", share="1/100")
 
 
-def test_the_rate_is_divided_among_workers(tmp_path: Path) -> None:
-    """Of nine requests a minute each of two workers lets five through: together, what was said."""
+def test_the_rate_is_divided_among_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nine requests per minute, each of two workers admits its half, rounded up."""
+    stop_rate_clock(monkeypatch)
     with open_house(tmp_path, workers=2, requests_per_minute=9) as house:
         codes = [house.get("/v1/budget").status_code for _ in range(6)]
 
