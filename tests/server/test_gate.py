@@ -1,5 +1,6 @@
 """What passes in and out: size, time, headers, log, counters."""
 
+import asyncio
 import json
 import logging
 import re
@@ -14,6 +15,7 @@ from threading import Event, Timer
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from confide.engines import DuckDB
 from confide.errors import Fault
@@ -229,17 +231,61 @@ def test_stopping_waits_for_questions(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ["answered"] == [entry.state for entry in house.curator.ledger.entries()]
 
 
-def test_answers_and_refusals_leave_at_a_multiple_of_time(tmp_path: Path) -> None:
-    """With answer_after no POST is answered before its time: answered, refused or broken."""
-    with open_house(tmp_path, answer_after="300ms") as house:
-        bodies = [ASK, {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}, {"nonsense": 1}]
-        spans = []
-        for body in bodies:
-            began = time.monotonic()
-            house.post("/v1/query", body)
-            spans.append(time.monotonic() - began)
+class Sleeper:
+    """Stands in for asyncio and its loop: only sleeping, and ``work``, moves its clock."""
 
-    assert all(span >= 0.3 for span in spans)
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    def get_running_loop(self) -> "Sleeper":
+        return self
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_answers_and_refusals_leave_at_a_multiple_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With answer_after, no response to a POST leaves early: answered, refused, or malformed."""
+    clock, run, left = Sleeper(), DuckDB.run, list[float]()
+
+    def slowly(self: DuckDB, *given: Any) -> Any:
+        clock.work(0.75)
+        return run(self, *given)
+
+    monkeypatch.setattr(gate, "asyncio", clock)
+    monkeypatch.setattr(DuckDB, "run", slowly)
+    bodies = [ASK, {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}, {"nonsense": 1}]
+    with open_house(tmp_path, answer_after="500ms") as house:
+
+        async def noted(scope: Any, receive: Any, send: Any) -> None:
+            async def arrive() -> Any:
+                clock.now = max(clock.now, 0.0)
+                return await receive()
+
+            async def leave(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    left.append(clock.now)
+                await send(message)
+
+            clock.now = -0.25  # the time that the body takes to arrive does not count
+            await house.app(scope, arrive, leave)
+
+        caller = TestClient(noted, headers=bearer(house.ana))
+        statuses = [caller.post("/v1/query", json=body).status_code for body in bodies]
+
+    assert [200, 422, 422] == statuses
+    assert [1.0, 0.5, 0.5] == left
 
 
 @pytest.mark.parametrize(
