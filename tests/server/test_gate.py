@@ -75,10 +75,12 @@ def test_other_origins_are_let_in_only_by_name(house: House, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def lines(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> pytest.LogCaptureFixture:
     """Everything that any part of the program logs."""
     caplog.set_level(logging.DEBUG)
-    logging.getLogger("confide.server").propagate = True
+    monkeypatch.setattr(logging.getLogger("confide.server"), "propagate", True)
     return caplog
 
 
