@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import uvicorn
@@ -15,7 +16,7 @@ from fastapi.testclient import TestClient
 
 import confide as cf
 from confide.declare import Board, Limits, Service
-from confide.server import Role, TokenStore, make_app
+from confide.server import Role, TokenStore, gate, make_app, patience
 from confide.server.patience import PatientProtocol
 from confide.server.tables import open_tables
 
@@ -23,6 +24,8 @@ __all__ = ["COUNT", "House", "bearer", "build_house", "open_house", "serving"]
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 WARDS = ["A", "B", "<script>alert(1)</script>"]
+PATIENCE = 300
+"""Seconds that a server waits for a caller: more than any needs, however busy the machine is."""
 
 
 def visits(wards: Sequence[str], people: int = 300) -> cf.Table:
@@ -81,22 +84,35 @@ def bearer(token: str) -> dict[str, str]:
 
 @contextmanager
 def serving(app: FastAPI) -> Iterator[str]:
-    """Yield the address of an application that listens on a real socket."""
+    """Yield the address of an application that listens on a real socket.
+
+    It waits long for callers, so that no request is cut off because the machine is busy.
+    """
     listener = socket.create_server(("127.0.0.1", 0), backlog=2_048)
     config = uvicorn.Config(
-        app, http=PatientProtocol, ws="none", log_config=None, access_log=False, server_header=False
+        app,
+        http=PatientProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=PATIENCE,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            thread.join(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    with (
+        patch.object(gate, "BODY_SECONDS", PATIENCE),
+        patch.object(patience, "HEADER_SECONDS", float(PATIENCE)),
+    ):
+        thread.start()
+        try:
+            while not server.started:
+                thread.join(0.01)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            listener.close()
 
 
 def build_house(
