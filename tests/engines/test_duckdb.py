@@ -160,16 +160,27 @@ def open_slow(path: Path) -> Curator:
 def test_a_question_that_takes_too_long_is_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The limit that the owner sets is kept to; the charge stays, and its key resumes it."""
-    monkeypatch.setenv(TIMEOUT, "2")
+    """The owner's time limit ends a statement; the charge stays, and its key resumes the query.
+
+    The limit is short only while the slow query runs: a busy machine may take long to open it.
+    """
+    monkeypatch.setenv(TIMEOUT, "7200")
     path = tmp_path / "t.parquet"
     curator = open_slow(path)
-    begun = monotonic()
-    with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault) as caught:
-        curator.sql(PARTNERS, epsilon=1, key="k")
+    engine: Any = curator._engine
+    limit, run = engine._seconds, engine.run
+    with monkeypatch.context() as patched:
+
+        def hasten(*given: Any) -> Any:
+            patched.setattr(engine, "_seconds", 0.01)
+            return run(*given)
+
+        patched.setattr(engine, "run", hasten)
+        with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault) as caught:
+            curator.sql(PARTNERS, epsilon=1, key="k")
     spent = curator.budget.spent.share
 
-    assert 2 <= monotonic() - begun < 60
+    assert 7_200 == limit
     assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
     assert "fault" == caught.value.code
     assert f"InterruptException: stopped, or slower than {TIMEOUT} allows" in caplog.text
