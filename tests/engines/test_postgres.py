@@ -94,13 +94,14 @@ def test_a_draft_has_the_names_and_types_of_the_database(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
     """A draft names the table and its columns, each with its type, and reads no row."""
+    role = f"drafter_of_{database_of(warehouse)}"
     with warehouse.connect() as connection:
-        connection.execute("CREATE ROLE drafter LOGIN; CREATE SCHEMA clinic")
+        connection.execute(f"CREATE ROLE {role} LOGIN; CREATE SCHEMA clinic")
         connection.execute(
             "ALTER TABLE visits SET SCHEMA clinic; ALTER TABLE clinic.visits ADD z box"
         )
-        connection.execute("GRANT USAGE ON SCHEMA clinic TO drafter")
-    address = warehouse.at("clinic.visits").replace("postgres@", "drafter@")
+        connection.execute(f"GRANT USAGE ON SCHEMA clinic TO {role}")
+    address = warehouse.at("clinic.visits").replace("postgres@", f"{role}@")
     draft_declaration(Console(quiet=True), [address], tmp_path / "confide.toml")
     draft = (tmp_path / "confide.toml").read_text(encoding="utf-8")
     expected = {
