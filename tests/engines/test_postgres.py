@@ -210,7 +210,7 @@ def test_a_server_that_stands_still_at_the_beginning_is_given_up(
     looks = list[int]()
 
     def stand_still(connection: "psycopg.Connection[Any]") -> float:
-        connection.execute("SELECT pg_sleep(20)")
+        connection.execute("SELECT pg_sleep(600)")
         return 0.0
 
     def look(connection: "psycopg.Connection[Any]") -> None:
