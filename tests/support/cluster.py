@@ -1,14 +1,12 @@
 """A server as owners run it: its own processes, a declaration file, a durable ledger."""
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +39,8 @@ age = {{ type = "int", low = 0, high = 120 }}
 {analysts}
 """
 PATIENCE = 300.0
-# Below those that Linux gives to whoever asks for any port, such as tests that run beside this one:
-# what is free here stays free until the server takes it.
-PORTS = range(20_000, 32_000)
+LISTENS = "0A"
+"""How Linux writes the state of a socket that listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +83,13 @@ def run_cluster(
     store = TokenStore(open_tables(address))
     tokens = {name: store.make(name)[0] for name in names}
     tokens["owner"] = store.make("owner", Role.OWNER)[0]
-    port = _find_port()
-    options = ["serve", "--port", str(port), "--workers", str(workers)]
+    options = ["serve", "--port", "0", "--workers", str(workers)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "confide", *options], cwd=folder, stdout=log, stderr=log
         )
-    url = f"http://127.0.0.1:{port}"
     try:
-        _wait(url, process, folder / "log")
+        url = _wait(process, folder / "log")
         yield Cluster(url, address, folder, process), tokens
     finally:
         process.send_signal(signal.SIGINT)
@@ -105,23 +100,28 @@ def run_cluster(
             process.wait()
 
 
-def _find_port() -> int:
-    """Return a port on which nobody listens."""
-    for port in random.sample(PORTS, 100):
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return port
-    raise RuntimeError(f"none of 100 ports among {PORTS} is free")
+def _find_port(process: "subprocess.Popen[bytes]") -> int | None:
+    """Return the port on which a process listens, once it does."""
+    sockets = set[str]()
+    for file in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(str(file.readlink()))
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, local, _, state, *rest = line.split()
+        if state == LISTENS and f"socket:[{rest[5]}]" in sockets:
+            return int(local.rpartition(":")[2], 16)
+    return None
 
 
-def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Return the address of a server, once it answers."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
-        try:
+        time.sleep(0.1)
+        if (port := _find_port(process)) is None:
+            continue
+        url = f"http://127.0.0.1:{port}"
+        with suppress(httpx2.HTTPError):
             if httpx2.get(f"{url}/healthz").is_success:
-                return
-        except httpx2.HTTPError:
-            time.sleep(0.1)
+                return url
     raise RuntimeError(f"the server did not start: {log.read_text(encoding='utf-8')}")
