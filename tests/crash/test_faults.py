@@ -26,7 +26,7 @@ from confide.ledger import (
 from confide.ledger.chain import PATIENCE
 from confide.ledger.database import read_address
 from confide.loss import Share
-from support.ledgers import DAY, NOISY, TENTH, WHOLE, Clock, Home, ask
+from support.ledgers import DAY, LONG, NOISY, TENTH, WHOLE, Clock, Home, ask
 from support.postgres import Postgres, run_postgres
 from support.tree import ROOT
 
@@ -303,9 +303,11 @@ def test_many_may_open_a_new_ledger_at_once(any_home: Home) -> None:
         assert any_home.postgres is not None
         address = any_home.postgres.create()
     found: list[SqlLedger] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(open_ledger(address, WHOLE))) for _ in range(8)
-    ]
+
+    def open_one() -> None:
+        found.append(open_ledger(address, WHOLE, wait=LONG))
+
+    threads = [threading.Thread(target=open_one) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

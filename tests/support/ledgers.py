@@ -13,14 +13,14 @@ from confide.ledger.chain import now
 from confide.loss import Filter, PureFilter, Share
 from support.postgres import Postgres
 
-__all__ = ["DAY", "KINDS", "NOISY", "TENTH", "WHOLE", "Clock", "Home", "ask"]
+__all__ = ["DAY", "KINDS", "LONG", "NOISY", "TENTH", "WHOLE", "Clock", "Home", "ask"]
 
 KINDS: Final = ("memory", "sqlite", "postgresql")
 TENTH: Final = Share.floor("1/10")
 WHOLE: Final = PureFilter(Fraction(1))
 NOISY: Final[dict[str, Any]] = {"steps": [[1, 2], [3, 4]]}
 DAY: Final = 24 * 60 * 60 * 10**6
-PATIENCE: Final = 300.0
+LONG: Final = 300.0
 """Seconds for which a change waits for others: more than any machine needs, however busy."""
 
 
@@ -79,7 +79,7 @@ class Home:
         """Return the newest ledger as another process finds it; in memory, as it is."""
         if self.kind == "memory":
             return self.opened[-1]
-        made = open_ledger(self.address, opening, limits, clock=clock, anchor=anchor, wait=PATIENCE)
+        made = open_ledger(self.address, opening, limits, clock=clock, anchor=anchor, wait=LONG)
         return self._keep(made)
 
     def close(self) -> None:
