@@ -236,7 +236,7 @@ def test_a_fork_cannot_ask() -> None:
     with session._lock:
         child = os.fork()
         if child == 0:
-            signal.alarm(10)  # a child that waits for the lock dies, and the test fails
+            signal.alarm(300)  # a child that waits for the lock dies, and the test fails
             try:
                 session.ask(1)
             except Exception as error:  # noqa: BLE001 - the child must not run pytest's own exit
