@@ -15,6 +15,8 @@ __all__ = ["CellFailed", "run_notebook"]
 
 PATIENCE = 600
 """Seconds after which a cell must hang, however busy the machine is."""
+LONGEST = 60
+"""Characters of a folder's path; that of a socket below it may have 107."""
 
 
 class CellFailed(Exception):
@@ -44,7 +46,9 @@ def main(path: Path) -> None:
     from nbclient import NotebookClient
 
     cells = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory(prefix="kernel-") as sockets:
+    usual = tempfile.gettempdir()
+    place = usual if len(usual) <= LONGEST else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="kernel-", dir=place) as sockets:
         manager = AsyncKernelManager(transport="ipc", ip=f"{sockets}/k")
         NotebookClient(cells, km=manager, timeout=PATIENCE).execute(cwd=str(path.parent))
     sys.stdout.write(nbformat.writes(cells))
