@@ -319,6 +319,7 @@ def test_many_may_open_a_new_ledger_at_once(any_home: Home) -> None:
         ledger.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_memory_ledger_does_not_survive_a_fork() -> None:
     """A fork of a process with a budget in memory gets a fault, not a second budget."""
     home = Home("memory", None, None)  # type: ignore[arg-type]

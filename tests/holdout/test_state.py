@@ -147,6 +147,7 @@ def test_copies_of_a_session_in_a_file_share_it(tmp_path: Path) -> None:
     assert 38 == holdout.left.queries == twin.left.queries
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_session_in_memory_refuses_to_answer() -> None:
     """A child process cannot spend its parent's budget a second time."""
     holdout = Holdout(N, N, queries=5, overfits=1)
