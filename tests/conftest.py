@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.entropy import SeededEntropy
+from support.environment import clear_environment
 from support.oracle import ask_oracle
 from support.postgres import Postgres, run_postgres
 from support.progress import Progress
@@ -32,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed once for the whole run."""
+    """Choose the seed once for the whole run, and forget the settings of this shell."""
+    clear_environment(os.environ)
     nightly = bool(config.getoption("--nightly"))
     settings.load_profile("nightly" if nightly else "fixed")
     chosen = secrets.token_hex(16) if nightly else SEED
