@@ -24,6 +24,7 @@ from confide.query.sql import read_sql
 from confide.release import NoisyTotals, perturb
 from confide.release.arithmetic import Intervals
 from confide.release.columns import Statistics
+from confide.release.combination import Mixture
 from confide.release.ends import find_core
 from confide.release.estimates import Floats
 from confide.release.evaluate import evaluate
@@ -102,6 +103,12 @@ def draw_rows(rows: int, entropy: SeededEntropy) -> pa.Table:
             "d": d - d.mean() + 0.2,
         }
     )
+
+
+def declare(*, nonnegative: bool) -> Table:
+    """Return a table of one row, whose counts may be shown below zero or not."""
+    rows = pa.table({"pid": [1], **{name: [float(low)] for name, (low, _) in RANGES.items()}})
+    return Table("t", rows, unit="pid", columns=COLUMNS, unique=True, nonnegative=nonnegative)
 
 
 def compute(plan: Plan, totals: Floats) -> Floats:
@@ -225,3 +232,35 @@ def test_the_same_statistic_twice_has_no_interval(entropy: SeededEntropy) -> Non
 
     assert not drawn.low.any()
     assert not drawn.high.any()
+
+
+ODD: Final = ("SUM(a) + LN(-COUNT(*))", "AVG(a) - AVG(b) / 1000", "STDDEV(a) + SUM(b) / 1e9")
+ALONE: Final = ("COUNT(*)", "AVG(a)", "VARIANCE(a)", "STDDEV(b)", "LN(COUNT(*))", "1 / AVG(d)")
+COUNTED: Final = ("COUNT(*)", "1 - COUNT(*)", "SUM(a) / COUNT(*)", "STDDEV(a) - COUNT(*)")
+FAR: Final = [(text, False) for text in dict.fromkeys([*SMALL, *LARGE, *LEAPS, *ODD, *ALONE])]
+
+
+@pytest.mark.parametrize("accounting", BUDGETS)
+@pytest.mark.parametrize(("text", "nonnegative"), [*FAR, *((text, True) for text in COUNTED)])
+def test_intervals_far_out_contain_their_value(
+    text: str, accounting: str, *, nonnegative: bool
+) -> None:
+    """However far the noise leads, a value lies in its interval, which is never a single point.
+
+    Totals are those of an empty group plus 1 to 32 times the noise, so that most means, variances,
+    and counts are far outside their ranges.
+    """
+    curator = Curator([declare(nonnegative=nonnegative)], budget=BUDGETS[accounting])
+    query = read_sql(f"SELECT {text} AS s FROM t", curator._names)
+    plan = curator._plan(query, Share.floor(Fraction(1, 100)))
+    noise = reference_noise(plan)
+    table = np.concatenate([factor * noise[:25] for factor in (1, 2, 4, 8, 16, 32)])
+    groups = ((),) * len(table)
+    totals = Mixture(groups, groups, table=table, noise=noise)
+    low, high = Intervals(plan, totals, 0.95).ends(query.outputs[0].expression)
+    own = compute(plan, table)
+    is_known = np.isfinite(own)
+
+    assert is_known.sum() > len(table) / 10
+    assert ((low <= own) & (own <= high))[is_known].all()
+    assert (low < high)[is_known].all()

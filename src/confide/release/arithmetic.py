@@ -14,7 +14,7 @@ import numpy as np
 from confide.plan import Plan
 from confide.query.functions import Aggregation
 from confide.query.tree import Aggregate, Expression, Value
-from confide.release.columns import COUNTS, Statistics, floor_counts
+from confide.release.columns import COUNTS, Statistics, is_floored
 from confide.release.combination import noise_of
 from confide.release.ends import (
     Ends,
@@ -26,9 +26,9 @@ from confide.release.ends import (
     list_vanishing,
     map_ends,
 )
-from confide.release.estimates import Floats
+from confide.release.estimates import Floats, is_clipped
 from confide.release.evaluate import evaluate
-from confide.release.intervals import interval
+from confide.release.intervals import floor_ends, interval
 from confide.release.noise import NoisyTotals
 from confide.release.quantiles import read_ends, spread_ends
 from confide.release.reference import reference_levels
@@ -62,8 +62,8 @@ class Intervals:
         if statistic.quantile is not None:
             return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
         totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
-        low, high = interval(statistic, self.plan, totals, noise, level)
-        return floor_counts(low, aggregate, self.plan), floor_counts(high, aggregate, self.plan)
+        ends = interval(statistic, self.plan, totals, noise, level)
+        return floor_ends(*ends) if is_floored(aggregate, self.plan) else ends
 
     def _map(self, expression: Expression, ends: dict[Expression, Ends]) -> Ends:
         columns = Statistics.of(self.totals, self.plan)
@@ -88,14 +88,18 @@ class Intervals:
         Why:     each of k intervals fails k times more rarely than the whole may, so all together
                  hold often enough, however much they depend on each other. No count is below zero.
                  The ends of quantiles were chosen for 95 %, and there are no others; with few rows
-                 these hold more often.
+                 these hold more often. A released value that no possible totals lead to says
+                 nothing, so its interval has no ends.
         Checked: tests/release/test_arithmetic.py.
         """
         ends = self._together(expression)
         low, high = self._map(expression, ends)
         own = self._compute(expression, self.totals.groups, self.totals.values(self.plan))
-        own = np.where(np.isnan(low), np.nan, own)
-        return np.fmin(low, own), np.fmax(high, own)
+        is_impossible = np.isnan(low) & ~np.isnan(own)
+        return (
+            np.where(is_impossible, -np.inf, np.fmin(low, own)),
+            np.where(is_impossible, np.inf, np.fmax(high, own)),
+        )
 
     def _may_vanish(self, expression: Expression) -> Marks:
         """Return in which groups a part may be NULL in whose place another would be shown.
@@ -117,9 +121,8 @@ class Intervals:
         ends: dict[Expression, Ends] = {}
         for one in used:
             is_quantile = one.function is Aggregation.QUANTILE
-            low, high = self._own(one, self.level if is_quantile else raised)
-            least = 0.0 if one.function in COUNTS else -np.inf
-            ends[one] = np.maximum(low, least), np.maximum(high, least)
+            found = self._own(one, self.level if is_quantile else raised)
+            ends[one] = floor_ends(*found) if one.function in COUNTS else found
         return ends
 
     def _simulate(self, expression: Expression) -> Ends:
@@ -147,7 +150,17 @@ class Intervals:
             is_same = np.sign(self._compute(divisor, groups, table)) == signs[place]
             return np.where(is_same, values, np.nan)
 
-        return simulate(compute, totals, draw, self.level, is_ratio=divisor is not None)
+        doubtful = self._is_clipped(expression)
+        return simulate(compute, totals, draw, self.level, doubtful, is_ratio=divisor is not None)
+
+    def _is_clipped(self, expression: Expression) -> Marks:
+        """Return in which groups noise led a statistic of the expression out of its range."""
+        used, totals = list_statistics(expression), self.totals.values(self.plan)
+        found: Marks = np.zeros(len(totals), np.bool_)
+        for statistic in self.plan.statistics:
+            if statistic.aggregate in used:
+                found = found | is_clipped(statistic, self.plan, totals)
+        return found
 
     def _compute(
         self, expression: Expression, groups: tuple[tuple[Value, ...], ...], totals: Floats

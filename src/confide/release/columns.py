@@ -12,7 +12,7 @@ from confide.query.tree import Aggregate, Expression, Key, Value
 from confide.release.estimates import Floats, estimate
 from confide.release.noise import NoisyTotals
 
-__all__ = ["COUNTS", "Statistics", "floor_counts"]
+__all__ = ["COUNTS", "Statistics", "is_floored"]
 
 COUNTS: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS)
 
@@ -34,10 +34,10 @@ class Statistics:
         if isinstance(expression, Key):
             return np.array([group[expression.place] for group in self.groups], dtype=object)
         statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
-        return floor_counts(estimate(statistic, self.plan, self.totals), expression, self.plan)
+        found = estimate(statistic, self.plan, self.totals)
+        return np.maximum(found, 0.0) if is_floored(statistic.aggregate, self.plan) else found
 
 
-def floor_counts(values: Floats, expression: Expression, plan: Plan) -> Floats:
-    """Return counts without what lies below zero, if the owner asks for it; others as they are."""
-    is_count = isinstance(expression, Aggregate) and expression.function in COUNTS
-    return np.maximum(values, 0.0) if is_count and plan.is_nonnegative else values
+def is_floored(aggregate: Aggregate, plan: Plan) -> bool:
+    """Return whether a statistic is a count that the owner wants shown as zero or more."""
+    return aggregate.function in COUNTS and plan.is_nonnegative

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from confide.plan import Plan, Statistic
 from confide.query.functions import Aggregation
 
-__all__ = ["Floats", "estimate", "grid_of", "variance"]
+__all__ = ["Floats", "Marks", "estimate", "grid_of", "is_clipped", "variance"]
 
 Floats = NDArray[np.float64]
+Marks = NDArray[np.bool_]
 
 
 def estimate(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
@@ -62,6 +63,29 @@ def grid_of(place: int | None, plan: Plan) -> tuple[float, float, int, int]:
 def _mean(totals: Floats, place: int | None, rows: Floats, plan: Plan) -> Floats:
     centre, step, low, high = grid_of(place, plan)
     return centre + step * np.clip(totals[..., place] / np.maximum(rows, 1.0), low, high)
+
+
+def is_clipped(statistic: Statistic, plan: Plan, totals: Floats) -> Marks:
+    """Return where noise led out of a mean's range, or to a variance that is not above zero."""
+    nowhere: Marks = np.zeros(totals.shape[:-1], np.bool_)
+    match statistic.aggregate.function:
+        case Aggregation.MEAN:
+            return _is_outside(statistic.value, statistic, plan, totals)
+        case Aggregation.VARIANCE | Aggregation.STDDEV:
+            places = (statistic.value, statistic.square)
+            value, square = (_is_outside(place, statistic, plan, totals) for place in places)
+            return value | square | (variance(statistic, plan, totals) <= 0.0)
+        case _:
+            return nowhere
+
+
+def _is_outside(place: int | None, statistic: Statistic, plan: Plan, totals: Floats) -> Marks:
+    """Return where the mean of a total of values lies outside the range of these values."""
+    _, _, low, high = grid_of(place, plan)
+    rows = _known(totals[..., statistic.rows] if statistic.rows is not None else None)
+    mean = totals[..., place] / np.maximum(rows, 1.0)
+    outside: Marks = (mean < low) | (mean > high)
+    return outside
 
 
 def variance(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:

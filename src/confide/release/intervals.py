@@ -17,7 +17,7 @@ from confide.plan import Plan, Statistic
 from confide.query.functions import Aggregation
 from confide.release.estimates import Floats, estimate, grid_of, variance
 
-__all__ = ["LINEAR", "half_width", "interval"]
+__all__ = ["LINEAR", "floor_ends", "half_width", "interval"]
 
 GRID: Final = 65
 HALVINGS: Final = 40
@@ -59,6 +59,18 @@ def half_width(statistic: Statistic, plan: Plan, noise: Floats, confidence: floa
         return None
     added = np.abs(estimate(statistic, plan, noise))
     return float(np.quantile(added, confidence, method="higher"))
+
+
+def floor_ends(low: Floats, high: Floats) -> Ends:
+    """Return a count's interval without the part below zero.
+
+    Claim: it contains every count from zero up that it contained before, and is not a point unless
+           it was one.
+    Why:   where noise leads below zero so far that nothing or hardly anything is left, the counts
+           within a modest distance of zero are added, as for means.
+    """
+    modest = MODEST * (high - low) / 2.0
+    return np.maximum(low, 0.0), np.maximum(high, modest)
 
 
 def _mean_interval(

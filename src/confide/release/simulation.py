@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from confide.release.estimates import Floats
+from confide.release.estimates import Floats, Marks
 
 __all__ = ["simulate"]
 
@@ -20,6 +20,8 @@ BEND: Final = 0.25
 """How far a nearly straight expression may leave the line, as a part of how far it moves."""
 USUAL: Final = 0.95
 """The part of all draws that a line is judged by."""
+AFAR: Final = 1_000.0
+"""Noise so many times as large takes every statistic all over its range."""
 
 
 def simulate(
@@ -27,6 +29,7 @@ def simulate(
     totals: Floats,
     draw: Callable[[int], Floats],
     confidence: float,
+    is_clipped: Marks,
     *,
     is_ratio: bool = False,
 ) -> Ends:
@@ -34,7 +37,8 @@ def simulate(
 
     ``compute`` gives the values of a group, by its place, from a table of its totals; ``draw``
     gives a sample of the noise of a group. Of a ratio of two linear expressions, NaN stands for a
-    value whose divisor has another sign than the released one.
+    value whose divisor has another sign than the released one. ``is_clipped`` marks the groups with
+    a statistic that was clipped to its range.
 
     Claim:   the interval holds the released value always, and the value without noise about as
              often as ``confidence`` says; that of a ratio, if its divisor has the released sign,
@@ -46,7 +50,9 @@ def simulate(
              without a divisor above zero count as both below and above, which only widens. Else
              f must be nearly linear: f(y - z) + f(y + z) - 2 f(y) is 0 for each z if it is, and
              may have a quarter of the size of f(y - z) - f(y + z), by their 95 % quantiles. Then
-             the interval has the outer ends of the quantiles and of these mirrored at f(y).
+             the interval has the outer ends of the quantiles and of these mirrored at f(y). A
+             clipped statistic may be at the end of its range in all draws, which then do not show
+             how far the true one is; only an f that no noise changes needs no draws.
     Checked: tests/release/test_arithmetic.py (how often they hold).
     """
     ends = np.full((2, len(totals)), np.nan)
@@ -54,6 +60,8 @@ def simulate(
         noise = draw(place)
         with np.errstate(all="ignore"):  # near the end of the doubles, there may be no value
             own = compute(place, row[None, :])[0]
+            if is_clipped[place] and (compute(place, row - AFAR * noise) != own).any():
+                continue
             likely = compute(place, row - noise)
             low, high = _quantiles(likely, confidence)
             if is_ratio:
