@@ -26,7 +26,7 @@ from confide.release import Answer, Cost, NoisyTotals, perturb, quantiles
 from confide.release.quantiles import Ranks, choose_each, score_ends
 from support.averages import chances_as_run, chances_as_stated, even_cells
 from support.entropy import SeededEntropy
-from support.laws import ALPHA, chi_square_p
+from support.laws import ALPHA, chi_square_p, mean_p
 
 DRAWS: Final = 2_000
 LOW: Final = 0.94
@@ -131,27 +131,11 @@ def test_groups_chosen_together_follow_their_own_laws(
         assert chi_square_p([value for value, _, _ in chosen[place::3]], law) > ALPHA
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("level", ["0.5", "0.9"])
-@pytest.mark.parametrize("granted", [PureLoss(1), PureLoss(40)], ids=["flat", "sharp"])
-def test_ends_follow_their_law_given_the_value(
-    level: str, granted: Loss, entropy: SeededEntropy
-) -> None:
-    """Low ends are chosen among the cells up to the value's, and the end of the range.
+def end_laws(quantile: Quantile, cells: int = 12) -> list[dict[int, float]]:
+    """Return the laws of value and low end, and of value and high end, as pairs of cells.
 
-    Ends are made as sharp as so few rows need, and aim near.
+    A pair is one number: 100 times the value, and the end. The value is not averaged.
     """
-    planned = plan_one(level, granted)
-    aims = [
-        replace(end, shift=2 * planned.level.denominator) for end in (planned.low, planned.high)
-    ]
-    ends = Exponential(planned.ends.sensitivity, 4)
-    choice = Exponential(planned.choice.sensitivity, 6)
-    quantile = replace(
-        planned, choice=choice, decay=Fraction(0), ends=ends, low=aims[0], high=aims[1]
-    )
-    chosen = choose_each([COUNTS] * DRAWS, quantile, known(AGES), entropy)
-    value = max({one[0] for one in chosen}, key=[one[0] for one in chosen].count)
     row, top = 2 * quantile.level.denominator, quantile.level.numerator
     rank = 2 * top * 11 + quantile.level.denominator
     low, high = rank - quantile.low.shift, rank + quantile.high.shift
@@ -161,12 +145,52 @@ def test_ends_follow_their_law_given_the_value(
         flat if end.is_flat else "neither"
         for end, flat in ((quantile.low, "above"), (quantile.high, "below"))
     ]
-    rate = quantile.ends.rate
-    lows = law_of(COUNTS, low, rate, row, range(-1, value + 1), flat=flats[0])
-    highs = law_of(COUNTS, high, rate, row, range(value, 13), flat=flats[1])
+    laws: list[dict[int, float]] = [{}, {}]
+    values = law_of(COUNTS, rank, quantile.choice.rate, row, range(cells))
+    for value, chance in values.items():
+        sides = (low, range(-1, value + 1), flats[0]), (high, range(value, cells + 1), flats[1])
+        for law, (target, within, flat) in zip(laws, sides, strict=True):
+            given = law_of(COUNTS, target, quantile.ends.rate, row, within, flat=flat)
+            law.update({100 * value + end: chance * part for end, part in given.items()})
+    return laws
 
-    assert chi_square_p([one[1] for one in chosen if one[0] == value], lows) > ALPHA
-    assert chi_square_p([one[2] for one in chosen if one[0] == value], highs) > ALPHA
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("level", ["0.5", "0.9"])
+@pytest.mark.parametrize("granted", [PureLoss(1), PureLoss(40)], ids=["flat", "sharp"])
+def test_ends_follow_their_law_given_the_value(
+    level: str, granted: Loss, entropy: SeededEntropy
+) -> None:
+    """Ends are chosen among the cells up to the value's, and the end of the range.
+
+    They are made as sharp as so few rows need, and aim near. Each end is compared together with its
+    value, whichever that is, so no cell is chosen after the draws. Right ends fail in two of 10^9
+    runs. The same draws expose ends that are twice or half as sharp; the high ends of level 0.9 aim
+    beyond all rows and show nothing of that.
+    """
+    planned = plan_one(level, granted)
+    row = 2 * planned.level.denominator
+    aims = [
+        replace(end, shift=row, edge=None if end.edge is None else 5 * row)
+        for end in (planned.low, planned.high)
+    ]
+    ends = Exponential(planned.ends.sensitivity, 2)
+    choice = Exponential(planned.choice.sensitivity, 6)
+    quantile = replace(
+        planned, choice=choice, decay=Fraction(0), ends=ends, low=aims[0], high=aims[1]
+    )
+    chosen = choose_each([COUNTS] * DRAWS, quantile, known(AGES), entropy)
+    pairs = [[100 * one[0] + one[side] for one in chosen] for side in (1, 2)]
+
+    def chances(factor: Fraction) -> list[float]:
+        wrong = replace(quantile, ends=Exponential(ends.sensitivity, ends.epsilon * factor))
+        laws = end_laws(wrong)
+        return [chi_square_p(draws, law) for draws, law in zip(pairs, laws, strict=True)]
+
+    assert min(chances(Fraction(1))) > ALPHA
+    for factor in (Fraction(2), Fraction(1, 2)):
+        wrong = chances(factor)
+        assert max(wrong if level == "0.5" else wrong[:1]) < ALPHA
 
 
 def test_so_many_rows_that_ranks_pass_64_bits_are_ranked_exactly() -> None:
@@ -273,11 +297,15 @@ def test_intervals_hold_as_often_as_they_say(
     assert held < HIGH or level == "0.9"
 
 
+def aim_at_quantile(quantile: Quantile) -> Quantile:
+    """Return the quantile with careless ends: as sharp as the value, aimed as near."""
+    low, high = (replace(end, shift=0) for end in (quantile.low, quantile.high))
+    return replace(quantile, ends=quantile.choice, low=low, high=high)
+
+
 def test_narrower_intervals_would_be_caught(rng: np.random.Generator) -> None:
     """Ends as sharp as the value, aimed as near, hold in less than 94 % of releases."""
-    quantile = plan_one("0.5", DENSE[0])
-    low, high = (replace(end, shift=0) for end in (quantile.low, quantile.high))
-    careless = replace(quantile, ends=quantile.choice, low=low, high=high)
+    careless = aim_at_quantile(plan_one("0.5", DENSE[0]))
 
     assert cover(draw_rows(rng, 50_000, 60_000), careless, 60_000) < LOW
 
@@ -287,9 +315,10 @@ def test_narrower_intervals_would_be_caught(rng: np.random.Generator) -> None:
 def test_few_rows_make_wide_intervals(level: str, granted: Loss, rng: np.random.Generator) -> None:
     """However few rows there are, at least 94 % of intervals hold their quantile, by their law.
 
-    With 1,000 rows it depends on the gaps of a table, so more tables are taken together.
+    Up to 8 rows, all tables are nearly alike. From 20 to 200 rows, intervals hold in 98 % or more,
+    and the mean of 24 tables is 13 standard errors above 94 % or farther.
     """
-    tables = dict.fromkeys((1, 2, 3, 8, 20, 60, 200), 4) | {1_000: 48}
+    tables = dict.fromkeys((1, 2, 3, 8), 4) | dict.fromkeys((20, 60, 200), 24)
     quantile = plan_one(level, granted)
     by_size = [
         np.mean([cover(draw_rows(rng, size, 3_000), quantile, 30_000) for _ in range(times)])
@@ -297,6 +326,29 @@ def test_few_rows_make_wide_intervals(level: str, granted: Loss, rng: np.random.
     ]
 
     assert min(by_size) > LOW
+
+
+@pytest.mark.parametrize("granted", SMALL, ids=str)
+@pytest.mark.parametrize("level", ["0.5", "0.75", "0.95"])
+def test_intervals_of_1000_rows_hold(level: str, granted: Loss, rng: np.random.Generator) -> None:
+    """With 1,000 rows, at least 94 % of intervals hold their quantile on average over tables.
+
+    How often depends on the gaps of a table, with a standard deviation of up to 0.02. Student's t
+    convicts intervals that hold in 94 % in one run of 10^9, and those that hold in 92 % in all but
+    one of 200: the bound lies 6.7 standard errors of 0.002 below 94 %.
+    """
+    quantile = plan_one(level, granted)
+    held = [cover(draw_rows(rng, 1_000, 3_000), quantile, 30_000) for _ in range(96)]
+
+    assert mean_p(held, LOW) > ALPHA
+
+
+def test_narrower_intervals_of_1000_rows_would_be_caught(rng: np.random.Generator) -> None:
+    """On as many tables of 1,000 rows, ends as sharp as the value fail the same test."""
+    careless = aim_at_quantile(plan_one("0.5", SMALL[0]))
+    held = [cover(draw_rows(rng, 1_000, 3_000), careless, 30_000) for _ in range(96)]
+
+    assert mean_p(held, LOW) < ALPHA
 
 
 @pytest.mark.statistical

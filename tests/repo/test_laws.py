@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from support.entropy import SeededEntropy
-from support.laws import ALPHA, binomial_p, chi_square_p
+from support.laws import ALPHA, binomial_p, chi_square_p, mean_p
 
 MEANS = [10, 12, 15, 16, 18, 20, 22, 25, 30, 50, 100]
 CASES = [(n, mean / n) for n in (300, 10_000) for mean in MEANS]
@@ -71,6 +71,27 @@ def test_chi_square_has_teeth(entropy: SeededEntropy) -> None:
 
     assert chi_square_p(draws, [1 / 6] * 6) > ALPHA
     assert chi_square_p(draws, loaded) < ALPHA
+
+
+@pytest.mark.statistical
+def test_a_mean_test_has_teeth(entropy: SeededEntropy) -> None:
+    """1,000 numbers that are even on [0, 1) have a mean of 1/2 or more, and none of 0.6."""
+    draws = entropy.words(1_000) / 2.0**64
+
+    assert mean_p(draws, 0.5) > ALPHA
+    assert mean_p(draws, 0.6) < ALPHA
+
+
+@pytest.mark.parametrize("size", [24, 96])
+def test_a_mean_test_keeps_its_level(size: int) -> None:
+    """Student's t is exact for normal values: the p-value at its own critical value is ALPHA."""
+    spread = np.tile([-1.0, 1.0], size // 2)
+    error = spread.std(ddof=1) / math.sqrt(size)
+    critical = stats.t.ppf(ALPHA, size - 1) * error
+
+    assert math.isclose(ALPHA, mean_p(spread + critical, 0.0), rel_tol=1e-6)
+    assert 1.0 == mean_p([0.5, 0.5], 0.5)
+    assert 0.0 == mean_p([0.5, 0.5], 0.6)
 
 
 def test_an_excluded_value_rejects_at_once() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-__all__ = ["ALPHA", "binomial_p", "chi_square_p"]
+__all__ = ["ALPHA", "binomial_p", "chi_square_p", "mean_p"]
 
 ALPHA: Final = 1e-9
 """How often a statistical test may fail although the draws are right."""
@@ -58,6 +58,20 @@ def binomial_p(successes: int, trials: int, probability: float) -> float:
     below = special.bdtr(successes, trials, probability)
     above = special.bdtrc(successes - 1, trials, probability) if successes else 1.0
     return min(1.0, 2 * float(min(below, above)))
+
+
+def mean_p(values: ArrayLike, least: float) -> float:
+    """Return how surprising ``values`` are if the mean of their law is ``least`` or more.
+
+    Why: by Student's t-test, which takes means of so many values to be nearly normal. A long tail
+    below the mean makes it more cautious: a low mean then comes with a large deviation.
+    """
+    flat = np.asarray(values, dtype=np.float64).ravel()
+    error = float(flat.std(ddof=1)) / math.sqrt(flat.size)
+    above = float(flat.mean()) - least
+    if error == 0.0:
+        return float(above >= 0.0)
+    return float(special.stdtr(flat.size - 1, above / error))
 
 
 def _count_cells(seen: Counter[int], law: Mapping[int, float]) -> list[Cell]:
