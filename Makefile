@@ -17,7 +17,7 @@ export CONFIDE_TUMULT_PYTHON ?= $(CURDIR)/$(TUMULT)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check coverage soak format format-check lint types layers bench bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
+.PHONY: help demo test test-fast check coverage soak seeds format format-check lint types layers bench bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -88,6 +88,17 @@ soak: .venv/dev  ## run what takes hours: kills, random neighbours, odd requests
 	@for script in $(SOAKS); do $(BIN)/python $$script --minutes $(MINUTES) || exit 1; done
 	CONFIDE_SCHEMA_CASES=10000 $(BIN)/python -m pytest tests/server/test_schema.py
 	CONFIDE_LOAD_ANALYSTS=50 CONFIDE_LOAD_QUESTIONS=100 $(BIN)/python -m pytest tests/server/test_load.py
+
+# How many seeds; --dist load, since a few files have most of the seeded tests.
+SEEDS ?= 20
+
+seeds: .venv/dev $(ORACLE)/ready  ## run what depends on chance with other seeds: the seeded tests, and property tests
+	@for seed in $$(seq $(SEEDS)); do echo "seed $$seed of $(SEEDS)"; \
+		CONFIDE_TEST_SEED=other-$$seed $(BIN)/python -m pytest --seeded --quiet --numprocesses 2 || exit 1; \
+	done
+	@for turn in 1 2 3; do \
+		$(BIN)/python -m pytest --nightly --properties --quiet --numprocesses 2 || exit 1; \
+	done
 
 pictures: .venv/dev  ## draw the pictures of the documents again
 	$(BIN)/python tools/draw_pictures.py

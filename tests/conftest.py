@@ -27,9 +27,11 @@ settings.register_profile("nightly", PATIENT, max_examples=1_000, print_blob=Tru
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--nightly``, fresh seeds instead of the fixed one, and ``--progress``."""
+    """Add ``--nightly`` for fresh seeds, ``--progress``, and two options that select tests."""
     parser.addoption("--nightly", action="store_true", help="draw seeds from the system")
     parser.addoption("--progress", action="store_true", help="show the progress, no dots")
+    parser.addoption("--seeded", action="store_true", help="run tests that use the seed only")
+    parser.addoption("--properties", action="store_true", help="run property tests only")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,12 +60,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst
     return LongestFirst(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need Java, a browser or the oracles, by what they ask for."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need other programs, and keep those that the options select."""
     for item in items:
         needed = PROGRAMS & {*getattr(item, "fixturenames", ()), scope_of(item.nodeid)}
         for name in needed:
             item.add_marker(name)
+    select_items(config, items)
+
+
+def select_items(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests that the options select: ``--seeded``, ``--properties``, or either of both."""
+    selectors = {"--seeded": is_seeded, "--properties": is_property}
+    chosen = [is_one for option, is_one in selectors.items() if config.getoption(option)]
+    if not chosen:
+        return
+    is_kept = [any(is_one(item) for is_one in chosen) for item in items]
+    others = [item for item, is_one in zip(items, is_kept, strict=True) if not is_one]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item, is_one in zip(items, is_kept, strict=True) if is_one]
+
+
+def is_seeded(item: pytest.Item) -> bool:
+    """Return whether a test depends on the run's seed."""
+    return "entropy" in getattr(item, "fixturenames", ())
+
+
+def is_property(item: pytest.Item) -> bool:
+    """Return whether Hypothesis chooses a test's examples; the run's seed does not reach these."""
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
 @pytest.fixture
