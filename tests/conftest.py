@@ -55,9 +55,9 @@ SEED_KEY: Final = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst:
-    """Keep each file in one process, and start with the files that take longest."""
-    return LongestFirst(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
+    """Keep each file in one process with ``--dist loadscope``, the longest files first."""
+    return LongestFirst(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
