@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from confide.errors import BadDeclaration
 from confide.holdout.values import (
     BLOCK,
+    CELLS,
     ERROR,
     LARGE,
+    WIDTH,
     Array,
     check_guess,
     check_range,
@@ -60,6 +63,29 @@ def test_the_longest_columns_are_as_near(entropy: SeededEntropy) -> None:
         assert abs(exact - Fraction(mean_of("x", array))) <= ERROR
         assert abs(exact - Fraction(guess_of("x", array))) <= ERROR
     assert abs(exact - Fraction(float(means_of("x", values[:, None])[0]))) <= ERROR
+
+
+@pytest.mark.parametrize("width", [1, 3, 500, WIDTH // 2, WIDTH, WIDTH + 1])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_matrices_of_any_width_keep_the_error(
+    width: int, order: Literal["C", "F"], entropy: SeededEntropy
+) -> None:
+    """The means of narrow and wide matrices, in either memory order, are within ERROR."""
+    rows = CELLS // width + 5
+    counts = (entropy.words(rows * width) >> np.uint64(11)).reshape(rows, width)
+    matrix, sums = np.asarray(counts / 2**53, order=order), counts.astype(object).sum(axis=0)
+
+    for work in (means_of, guesses_of):
+        for total, mean in zip(sums, work("x", matrix), strict=True):
+            assert abs(Fraction(int(total), 2**53 * rows) - Fraction(float(mean))) <= ERROR
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", ">f8"])
+def test_narrow_floats_are_added_in_doubles(kind: str) -> None:
+    """Guesses from half and single precision are exact where the sum is exact in doubles."""
+    matrix = np.full((7 * WIDTH + 1, 5), 0.75, dtype=kind)
+
+    assert [0.75] * 5 == guesses_of("x", matrix).tolist()
 
 
 @given(st.lists(UNIT, min_size=2, max_size=100), UNIT)

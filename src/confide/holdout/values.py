@@ -33,15 +33,12 @@ Marks = NDArray[np.bool_]
 Array = NDArray[Any]
 
 BLOCK: Final = 2**16
-LINE: Final = 2**11
+LINE: Final = 2**14
 LARGE: Final = 2**20
-CELLS: Final = 2**16
-"""Values of a matrix that are read at once: few enough for the cache, and for one core to add.
+WIDTH: Final = 2**10
+CELLS: Final = 2**17
+"""Values of a matrix that are read at once: few enough for the cache."""
 
-With more, every block waits for all cores, which on a busy machine takes several times as long.
-"""
-
-ONES: Final = np.ones(BLOCK)
 MOST_BLOCKS: Final = 2**15
 MOST_ROWS: Final = 2**30
 ERROR: Final = Fraction(1, 2**36)
@@ -61,7 +58,7 @@ def sensitivity(rows: int) -> Fraction:
     Why:     true means of values in [0, 1] move by at most 1 / rows. Sums are taken in blocks, so
              that no value passes through more than 2^16 + 2^15 + 4 roundings of 2^-53 each, in
              whatever order a block is added; that makes less than 2^-36 of a mean, at most 1. (A
-             long column is added in lines of 2^11, at most 2^9 lines to a block: fewer still.)
+             long column is added in lines of 2^14, at most 2^6 lines to a block: fewer still.)
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_values.py.
     """
@@ -124,14 +121,14 @@ def guesses_of(name: str, matrix: Array) -> Floats:
     """Return the mean of each column on training rows: guesses, of which the mean is looked at."""
     if matrix.dtype.kind != "f":
         return means_of(name, matrix)
-    means = _add_rows(np.ones(len(matrix), dtype=matrix.dtype), matrix) / len(matrix)
+    means: Floats = _add_rows(matrix) / len(matrix)
     if not ((means >= 0) & (means <= 1)).all():
         raise _outside(name)
-    return np.asarray(means, dtype=np.float64)
+    return means
 
 
 def means_of(name: str, matrix: Array) -> Floats:
-    """Return the mean of each column, by matrix products; the same claim as `mean_of`."""
+    """Return the mean of each column; the same claim as `mean_of`."""
     rows = len(matrix)
     if matrix.dtype.kind == "b":
         return np.asarray(np.count_nonzero(matrix, axis=0) / rows)
@@ -141,8 +138,7 @@ def means_of(name: str, matrix: Array) -> Floats:
     height = min(BLOCK, max(CELLS // matrix.shape[1], -(-rows // MOST_BLOCKS), 1))
     total = np.zeros(matrix.shape[1])
     for block in _blocks(matrix, height):
-        # The product comes first: it brings the block into the cache faster than the check does.
-        total += _add_rows(ONES[: len(block)], block)
+        total += _add_rows(block)
         if not _is_inside(block):
             raise _outside(name)
     return np.minimum(total / rows, 1.0)
@@ -170,16 +166,19 @@ def _blocks(array: Array, height: int) -> Iterator[Array]:
 
 
 def _is_quick(array: Array) -> bool:
-    """Tell whether an array can be added by a matrix product, which uses all cores."""
+    """Return whether a column is contiguous and long enough to be added in lines."""
     return array.dtype == np.float64 and array.flags.c_contiguous and len(array) >= LINE
 
 
+# Sums avoid matrix products. BLAS splits these over all cores and waits for the last one, so a
+# single busy process can make them take 50 times as long.
+#
 # Sums come before checks, so they may meet infinities; a warning would say so in other words.
 @np.errstate(all="ignore")
 def _add_lines(array: Array) -> float:
     """Return the sum of a long column, added in lines."""
     end = len(array) // LINE * LINE
-    lines = array[:end].reshape(-1, LINE) @ ONES[:LINE]
+    lines = np.einsum("ij->i", array[:end].reshape(-1, LINE))
     return float(np.add.reduce(lines) + np.add.reduce(array[end:]))
 
 
@@ -189,8 +188,22 @@ def _add(array: Array) -> float:
 
 
 @np.errstate(all="ignore")
-def _add_rows(ones: Array, matrix: Array) -> Array:
-    return np.asarray(ones @ matrix)
+def _add_rows(matrix: Array) -> Floats:
+    """Return the sum of each column.
+
+    Several rows of a narrow matrix make one line, because NumPy adds long lines faster.
+    """
+    width = matrix.shape[1]
+    rows_per_line = WIDTH // width if matrix.flags.c_contiguous else 1
+    if rows_per_line <= 1 or len(matrix) < rows_per_line:
+        return _add_columns(matrix)
+    end = len(matrix) // rows_per_line * rows_per_line
+    lines = _add_columns(matrix[:end].reshape(-1, rows_per_line * width))
+    return _add_columns(lines.reshape(rows_per_line, width)) + _add_columns(matrix[end:])
+
+
+def _add_columns(matrix: Array) -> Floats:
+    return np.asarray(np.add.reduce(matrix, axis=0, dtype=np.float64))
 
 
 def _is_inside(block: Array) -> bool:
