@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class Progress:
         self._begun = self._shown = 0.0
         self._expected: dict[str, float] = {}
         self._done = 0.0
-        self._seconds: Counter[str] = Counter()
+        self._seconds: dict[str, float] = defaultdict(float)
         self._failed: list[str] = []
         self._live = sys.stdout.isatty()
 
