@@ -17,7 +17,7 @@ export CONFIDE_TUMULT_PYTHON ?= $(CURDIR)/$(TUMULT)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check coverage soak seeds format format-check lint types layers bench bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
+.PHONY: help demo test test-fast check coverage soak seeds format format-check lint types layers bench bench-compare bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,13 @@ format: .venv/dev  ## format the code
 
 bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 	$(BIN)/python bench/__main__.py
+
+# The revision to compare with, and the benchmarks.
+REV ?= HEAD
+BENCH ?= curator utility
+
+bench-compare: .venv/dev  ## compare speed and errors with another revision: REV=main
+	$(BIN)/python bench/compare.py $(REV) $(BENCH)
 
 bench-scale: .venv/dev  ## measure time and memory up to 10^8 rows, on each engine
 	@tools/install_program.sh java openjdk-17-jre-headless

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Run by `make bench-utility`, `make bench-peers`, `make bench-scale` and by hand.
-APART = {"beside", "coverage", "estimates", "models", "scale", "utility"}
+# These have targets of their own, such as `make bench-compare`, or are run by hand.
+APART = {"beside", "compare", "coverage", "estimates", "models", "scale", "utility"}
 
 
 def find(names: list[str]) -> list[Path]:

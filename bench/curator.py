@@ -23,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -234,21 +234,26 @@ def race_opendp(path: Path, rows: int) -> None:
 
 
 def time_small(*, by_user: bool, is_new: bool = False) -> float:
-    """Return the median seconds that a question to a small table takes.
+    """Return the median seconds that a question to a small table takes."""
+    return statistics.median(list_small(by_user=by_user, is_new=is_new, times=ASKED))
+
+
+def list_small(*, by_user: bool, is_new: bool, times: int) -> list[float]:
+    """Return the seconds that each of several questions to a small table takes.
 
     One that is new each time is written in full; one that comes again with fresh noise is not.
     """
     curator = open_curator(find_sales(SMALL), by_user=by_user)
     text = "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales{} GROUP BY region"
-    texts = (text.format(f" WHERE items > {one}" if is_new else "") for one in range(ASKED))
+    texts = (text.format(f" WHERE items > {one}" if is_new else "") for one in range(times))
     asked = [partial(curator.sql, one, epsilon=PRICE, fresh=True) for one in texts]
-    return statistics.median(map(seconds, asked))
+    return list(map(seconds, asked))
 
 
-def time_import(program: str) -> float:
+def time_import(program: str, times: int = IMPORTS) -> float:
     """Return the seconds that a program adds to an interpreter's start."""
     with_it, without = [], []
-    for _ in range(IMPORTS):
+    for _ in range(times):
         without.append(seconds(partial(run_python, "pass")))
         with_it.append(seconds(partial(run_python, program)))
     return min(with_it) - min(without)
@@ -282,6 +287,33 @@ def show_fixed() -> None:
     first = time_import("import confide; confide.Curator")
     listing.add_row("import confide, and its curator", f"{first * 1e3:.0f}", "", "")
     console.print(listing)
+
+
+def figures() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield what `compare.py` compares: our own times, with 10^6 rows."""
+    for by_user, unit in ((True, "users"), (False, "rows")):
+        yield f"1,000 rows, {unit} as units", partial(time_briefly, by_user=by_user, is_new=False)
+        yield (
+            f"1,000 rows, {unit} as units, new",
+            partial(time_briefly, by_user=by_user, is_new=True),
+        )
+    yield "import confide", partial(time_import, "import confide", 3)
+    yield "import confide.Curator", partial(time_import, "import confide; confide.Curator", 1)
+    path = find_sales(FEWER_ROWS)
+    curators = {by_user: open_curator(path, by_user=by_user) for by_user in (False, True)}
+    for race in RACES:
+        ask = partial(curators[race.by_user].sql, race.question, epsilon=PRICE, fresh=True)
+        yield race.name, partial(time_fastest, ask)
+
+
+def time_briefly(*, by_user: bool, is_new: bool) -> float:
+    """Return the seconds of the fastest of 15 questions to a small table."""
+    return min(list_small(by_user=by_user, is_new=is_new, times=15))
+
+
+def time_fastest(run: Callable[[], object]) -> float:
+    """Return the seconds of the faster of two runs."""
+    return min(seconds(run) for _ in range(2))
 
 
 def read_words() -> argparse.Namespace:

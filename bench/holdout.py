@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,11 @@ def busy_cores() -> Iterator[None]:
             process.wait()
 
 
+def median_seconds(work: Callable[[], object], times: int) -> float:
+    """Return the median time of some work."""
+    return float(np.median([seconds(work) for _ in range(times)]))
+
+
 def busy_ratio(work: Callable[[], object], bare: Callable[[], object], times: int) -> float:
     """Return the ratio of total times, taken in turns, next to a busy process on each core.
 
@@ -97,6 +103,26 @@ def measure_busy() -> list[str]:
         print(f"  {name} / NumPy means: {found:.2f} (at most {MAX_BUSY})")
         missed += [f"{name}, busy"] if found > MAX_BUSY else []
     return missed
+
+
+def figures() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield what `compare.py` compares: the seconds of queries, also next to busy processes."""
+    rng, n = np.random.default_rng(), 10**6
+    train, held = rng.random(n), rng.random(n)
+    holdout = Holdout(n, n, tau=0.1, queries=10**6, overfits=10)
+    many = Holdout(10**4, 10**4, tau=0.1, queries=10**9, overfits=10)
+    one, other = rng.random((10**4, 10**3)), rng.random((10**4, 10**3))
+    first, second = train < 0.5, held < 0.5
+    queries: dict[str, tuple[Callable[[], object], int]] = {
+        "a query on 10^6 floats": (lambda: holdout.ask(train, held), 301),
+        "a query on 10^6 bools": (lambda: holdout.ask(first, second), 301),
+        "1,000 queries on 10^4 rows": (lambda: many.ask_many(one, other), 21),
+    }
+    for name, (ask, times) in queries.items():
+        yield name, partial(median_seconds, ask, times)
+    with busy_cores():
+        for name, (ask, times) in queries.items():
+            yield f"{name}, busy cores", partial(median_seconds, ask, times)
 
 
 def measure_speed() -> list[str]:

@@ -46,6 +46,7 @@ SHORT: Final = 1_000
 LONG: Final = 1_000_000
 ROUNDS: Final = 15
 EACH: Final = 40
+BRIEF: Final = 100
 PART: Final = 0.60
 SLOWER: Final = 1.5
 BATCH: Final = 5_000
@@ -202,6 +203,27 @@ def run(charges: int) -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     console.print(listing)
+
+
+def figures() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield what `compare.py` compares: the seconds of a question, early and after 10,000 more."""
+    with tempfile.TemporaryDirectory(prefix="confide-ledger-") as folder:
+        yield from time_questions("SQLite", f"{folder}/ours.db")
+    with run_postgres(durable=True) as server:
+        yield from time_questions("PostgreSQL", server.create())
+
+
+def time_questions(name: str, address: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield the figures of a ledger in one kind of database."""
+    ledger = open_ledger(address, OPENING)
+
+    def time_question() -> float:
+        return float(np.median([seconds(lambda: ask(ledger), 1) for _ in range(BRIEF)]))
+
+    yield f"{name}: a question", time_question
+    lengthen(ledger, SHORT * 10)
+    yield f"{name}: a question after {SHORT * 10:,} others", time_question
+    ledger.close()
 
 
 if __name__ == "__main__":

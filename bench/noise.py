@@ -247,6 +247,28 @@ def show_correlations(correlations: list[tuple[str, float, float, bool]]) -> Non
     console.print(table)
 
 
+def figures() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield what `compare.py` compares: the seconds of one draw, in arrays and alone."""
+    for name, law in (("laplace", LAPLACE), ("gaussian", GAUSSIAN)):
+        for count in (COUNT // 10, BLOCK):
+            yield f"{name}: one of {count:,} draws", partial(time_draws, law, count)
+        yield f"{name}: one draw alone", partial(time_alone, law)
+
+
+def time_draws(law: DiscreteLaplace | RoundedGaussian, count: int) -> float:
+    """Return the seconds of one draw of an array, in the fastest of several runs."""
+    return (
+        min(seconds(lambda: law.draw(count, SYSTEM)) for _ in range(max(10, COUNT // count)))
+        / count
+    )
+
+
+def time_alone(law: DiscreteLaplace | RoundedGaussian) -> float:
+    """Return the seconds of a single draw: the least median of several rounds."""
+    rounds = (time_singles(partial(law.draw_one, SYSTEM), 1_000) for _ in range(10))
+    return min(statistics.median(times) for _, times in rounds) * 1e-9
+
+
 if __name__ == "__main__":
     with console.status("speed, samplers in turn"):
         measured = measure_speed()

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -98,7 +98,9 @@ Spans = list[tuple[int, float]]
 """The entry of each answer, and how long its caller waited."""
 
 
-async def ask_all(url: str, tokens: list[str], pause: float) -> tuple[Spans, float]:
+async def ask_all(
+    url: str, tokens: list[str], pause: float, questions: int = QUESTIONS
+) -> tuple[Spans, float]:
     """Return how long each question took, and all of them; ``pause`` lies between beginnings."""
     limits = httpx2.Limits(max_connections=len(tokens))
     body = {"sql": COUNT, "share": str(SHARE), "fresh": True}
@@ -106,7 +108,7 @@ async def ask_all(url: str, tokens: list[str], pause: float) -> tuple[Spans, flo
 
     async def ask(http: Any, token: str, place: int) -> None:
         begin = time.perf_counter() + pause * place / max(1, len(tokens))
-        for turn in range(QUESTIONS):
+        for turn in range(questions):
             await asyncio.sleep(max(0.0, begin + pause * turn - time.perf_counter()))
             start = time.perf_counter()
             headers = {"authorization": f"Bearer {token}"}
@@ -128,13 +130,18 @@ def read_times(folder: Path) -> dict[int, tuple[float, float]]:
     return {int(entry): (float(engine), float(curator)) for entry, engine, curator in found}
 
 
-def measure(name: str, address: str, folder: Path) -> bool:
-    """Print the figures of one kind of ledger; tell whether all promises were kept."""
+def declare(address: str, folder: Path, analysts: int) -> list[str]:
+    """Write a declaration and its table into a folder; return a token for each analyst."""
     lines = "\n".join(f"{pid},{'AB'[pid % 2]}" for pid in range(ROWS))
     (folder / "visits.csv").write_text(f"pid,ward\n{lines}\n", encoding="utf-8")
     (folder / "confide.toml").write_text(DECLARED.format(address=address), encoding="utf-8")
     store = TokenStore(open_tables(address))
-    tokens = [store.make(f"analyst{number}")[0] for number in range(ANALYSTS)]
+    return [store.make(f"analyst{number}")[0] for number in range(analysts)]
+
+
+def measure(name: str, address: str, folder: Path) -> bool:
+    """Print the figures of one kind of ledger; tell whether all promises were kept."""
+    tokens = declare(address, folder, ANALYSTS)
     with serve("_timed:open_timed", folder) as url:
         spans, whole = asyncio.run(ask_all(url, tokens, 0.0))
         rate = len(spans) / whole
@@ -172,6 +179,23 @@ def main() -> None:
             kept.append(measure(name, address, folder))
         if not all(kept):
             sys.exit("a promise of the server was missed")
+
+
+def figures() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield what `compare.py` compares: the seconds of a question, one or several at a time."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tokens = declare(f"sqlite:///{folder}/ledger.db", folder, 10)
+        with serve("_timed:open_timed", folder) as url:
+            asyncio.run(ask_all(url, tokens, 0.0, 10))
+            yield "a question, alone", lambda: time_median(url, tokens[:1], 50)
+            yield "a question, among ten", lambda: time_median(url, tokens, 15)
+
+
+def time_median(url: str, tokens: list[str], questions: int) -> float:
+    """Return the median seconds that callers wait."""
+    spans, _ = asyncio.run(ask_all(url, tokens, 0.0, questions))
+    return float(np.median([span for _, span in spans]))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,9 @@ PEOPLE: Final = 10_000
 SAMPLES: Final = 100
 CLOSE_SAMPLES: Final = 20
 SEED: Final = 2026
+BRIEF: Final = 5
+"""Of so many releases, `compare.py` takes one."""
+
 MISSED: Final = "[bold]NO[/bold]"
 console = Console(width=None if sys.stdout.isatty() else 160)
 
@@ -70,41 +74,42 @@ def ask(curator: Curator, text: str, column: str, times: int) -> Floats:
     return np.array([[row[column] for row in answer.rows] for answer in answers], dtype=float)
 
 
-def ask_moment(people: People, statistic: str, truth: float, copies: int = 100) -> Floats:
+def ask_moment(people: People, thin: int, statistic: str, truth: float) -> Floats:
     """Return the errors of a mean or variance, released for many copies of the values at once.
 
     Each row is in one copy only, so each copy's answer costs epsilon 1 and has its own noise.
     """
+    copies = 100
     rows = {
         "copy": np.repeat(np.arange(copies), PEOPLE),
         "x": np.tile(people.values, copies),
     }
     curator = open_curator(rows, {"copy": Int(0, copies - 1), "x": Float(0, 100)})
     text = f"SELECT copy, {statistic} AS y FROM t GROUP BY copy"
-    return ask(curator, text, "y", 400) - truth
+    return ask(curator, text, "y", 400 // thin) - truth
 
 
-def ask_mean(people: People) -> Floats:
+def ask_mean(people: People, thin: int) -> Floats:
     """Return errors of AVG."""
-    return ask_moment(people, "AVG(x)", float(people.values.mean()))
+    return ask_moment(people, thin, "AVG(x)", float(people.values.mean()))
 
 
-def ask_variance(people: People) -> Floats:
+def ask_variance(people: People, thin: int) -> Floats:
     """Return errors of VAR_SAMP."""
-    return ask_moment(people, "VAR_SAMP(x)", float(people.values.var(ddof=1)))
+    return ask_moment(people, thin, "VAR_SAMP(x)", float(people.values.var(ddof=1)))
 
 
-def ask_quantile(people: People, level: float) -> Floats:
+def ask_quantile(people: People, thin: int, level: float) -> Floats:
     """Return errors of QUANTILE_CONT over all samples."""
     text = f"SELECT QUANTILE_CONT(x, {level}) AS y FROM t"
     errors = []
     for sample in people.skewed:
         curator = open_curator({"x": sample}, {"x": Float(0, 10**6)})
-        errors.append(ask(curator, text, "y", 20) - np.quantile(sample, level))
+        errors.append(ask(curator, text, "y", 20 // thin) - np.quantile(sample, level))
     return np.concatenate(errors)
 
 
-def ask_counts(delta: float) -> Floats:
+def ask_counts(_: People, thin: int, delta: float) -> Floats:
     """Return errors of 100 counts asked at once, of which one person may be in all."""
     copies, each = 50, PEOPLE // 50
     names = [f"c{place}" for place in range(100)]
@@ -115,43 +120,43 @@ def ask_counts(delta: float) -> Floats:
     counts = ", ".join(f"COUNT(*) FILTER (WHERE {name}) AS n{name}" for name in names)
     answers = (
         curator.sql(f"SELECT copy, {counts} FROM t GROUP BY copy", epsilon=1, fresh=True)
-        for _ in range(20)
+        for _ in range(20 // thin)
     )
     found = [[row[f"n{name}"] for name in names] for answer in answers for row in answer.rows]
     return np.array(found, dtype=float) - each
 
 
-def ask_bins(people: People, read: Callable[[Answer], list[dict[str, Any]]]) -> Floats:
+def ask_bins(people: People, thin: int, read: Callable[[Answer], list[dict[str, Any]]]) -> Floats:
     """Return errors of many noisy histograms of 1,000 bins, read off their answers."""
     curator = open_curator({"bin": people.bins}, {"bin": Int(0, 999)})
     text = "SELECT bin, COUNT(*) AS n FROM t GROUP BY bin ORDER BY bin"
-    answers = (curator.sql(text, epsilon=1, fresh=True) for _ in range(100))
+    answers = (curator.sql(text, epsilon=1, fresh=True) for _ in range(100 // thin))
     found = np.array([[row["n"] for row in read(answer)] for answer in answers], dtype=float)
     return np.asarray(found - np.bincount(people.bins, minlength=1_000))
 
 
-def ask_histogram(people: People) -> Floats:
+def ask_histogram(people: People, thin: int) -> Floats:
     """Return errors of counts by bin as they are released: without bias, some below zero."""
-    return ask_bins(people, lambda answer: answer.rows)
+    return ask_bins(people, thin, lambda answer: answer.rows)
 
 
-def ask_likely_histogram(people: People) -> Floats:
+def ask_likely_histogram(people: People, thin: int) -> Floats:
     """Return errors of the likely counts, which the same answers give at no cost."""
-    return ask_bins(people, Answer.likely_rows)
+    return ask_bins(people, thin, Answer.likely_rows)
 
 
-def ask_top(people: People) -> Floats:
+def ask_top(people: People, thin: int) -> Floats:
     """Return roots of how far the chosen bin's count falls short: their mean square is its mean."""
     text = "SELECT bin FROM t GROUP BY bin ORDER BY COUNT(*) DESC LIMIT 1"
     regrets = []
     for sample in people.close:
         counts = np.bincount(sample, minlength=1_000)
         curator = open_curator({"bin": sample}, {"bin": Int(0, 999)})
-        regrets.append(counts.max() - counts[ask(curator, text, "bin", 100).astype(int)])
+        regrets.append(counts.max() - counts[ask(curator, text, "bin", 100 // thin).astype(int)])
     return np.asarray(np.sqrt(regrets))
 
 
-def ask_regression(people: People) -> Floats:
+def ask_regression(people: People, thin: int) -> Floats:
     """Return errors of the intercept and both slopes of a linear regression."""
     names = ("a", "b", "y")
     rows = dict(zip(names, [*people.features.T, people.outcome], strict=True))
@@ -159,7 +164,7 @@ def ask_regression(people: People) -> Floats:
     design = np.column_stack([np.ones(PEOPLE), people.features])
     truth = np.linalg.lstsq(design, people.outcome, rcond=None)[0]
     errors = []
-    for _ in range(300):
+    for _ in range(300 // thin):
         found = curator.fit("t", "y ~ a + b", family="linear", fresh=True, epsilon=1).value
         errors.append([found["Intercept"], found["a"], found["b"]] - truth)
     return np.array(errors)
@@ -169,12 +174,13 @@ def ask_regression(people: People) -> Floats:
 class Row:
     """One line of the table: what the peers call it, what is promised, and what error is aimed at.
 
+    ask:     the errors of all releases, or of one in so many.
     promise: the greatest ratio to the best peer's error.
     """
 
     name: str
     peers: str
-    ask: Callable[[People], Floats]
+    ask: Callable[[People, int], Floats]
     promise: float | None = 1.0
     aim: float | None = None
 
@@ -182,10 +188,10 @@ class Row:
 ROWS: Final = (
     Row("mean, bounds 0..100", "mean", ask_mean, 0.76, 0.0107),
     Row("variance, bounds 0..100", "variance", ask_variance, 0.62, 0.69),
-    Row("median, bounds 0..10^6", "median", lambda p: ask_quantile(p, 0.5), 1.0, 0.0154),
-    Row("90 % point, bounds 0..10^6", "p90", lambda p: ask_quantile(p, 0.9), 1.0, 0.325),
-    Row("100 counts", "counts", lambda _: ask_counts(0), 0.42, 58.6),
-    Row("100 counts, delta 1e-6", "counts, delta", lambda _: ask_counts(1e-6), 1.0, 42.2),
+    Row("median, bounds 0..10^6", "median", partial(ask_quantile, level=0.5), 1.0, 0.0154),
+    Row("90 % point, bounds 0..10^6", "p90", partial(ask_quantile, level=0.9), 1.0, 0.325),
+    Row("100 counts", "counts", partial(ask_counts, delta=0), 0.42, 58.6),
+    Row("100 counts, delta 1e-6", "counts, delta", partial(ask_counts, delta=1e-6), 1.0, 42.2),
     Row("histogram of 1,000 bins", "histogram", ask_histogram, None),
     Row("the same, likely counts", "histogram", ask_likely_histogram, 0.94, 1.16),
     Row("fullest of 1,000 bins (root mean regret)", "top", ask_top, 1.0, 0.969),
@@ -265,10 +271,22 @@ def measure(names: list[str]) -> list[Line]:
     lines = []
     for row in (row for row in ROWS if row.peers in names):
         with console.status(f"asking confide: {row.name}"):
-            own = Spread.of(row.ask(people))
+            own = Spread.of(row.ask(people, 1))
         theirs = {peer: found[row.peers] for peer, found in peers.items() if row.peers in found}
         lines.append(Line(row, own, theirs))
     return lines
+
+
+def figures() -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield what `compare.py` compares: our own errors, of fewer releases."""
+    people = draw_people()
+    for row in ROWS:
+        yield row.name, partial(measure_briefly, row, people)
+
+
+def measure_briefly(row: Row, people: People) -> float:
+    """Return the root mean square error of a row's first releases."""
+    return float(np.sqrt(np.square(row.ask(people, BRIEF)).mean()))
 
 
 def main() -> None:
