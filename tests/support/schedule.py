@@ -32,18 +32,20 @@ def scope_of(nodeid: str) -> str:
 
 
 def read_durations() -> dict[str, float]:
-    """Return the seconds that each scope took in the last whole run here, or where we measured."""
-    for path in (MEASURED, SHIPPED):
+    """Return the seconds that each scope took when it last ran here, or else where we measured."""
+    found: dict[str, float] = {}
+    for path in (SHIPPED, MEASURED):
         if path.exists():
-            found: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-            return found
-    return {}
+            found |= json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def write_durations(seconds: Mapping[str, float], path: Path = MEASURED) -> None:
-    """Keep the seconds of each scope for the next run."""
+    """Keep the seconds of each scope for the next run, next to those of others."""
     path.parent.mkdir(exist_ok=True)
-    rounded = {scope: round(seconds[scope], 1) for scope in sorted(seconds)}
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rounded = {**known, **{scope: round(spent, 1) for scope, spent in seconds.items()}}
+    rounded = dict(sorted(rounded.items()))
     path.write_text(f"{json.dumps(rounded, indent=1)}\n", encoding="utf-8")
 
 
