@@ -11,8 +11,9 @@ may hold more often, never less: ``ALPHA`` is how often intervals that hold in 9
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -29,7 +30,7 @@ from confide.errors import UnsupportedQuery
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.noise import Entropy
-from confide.plan import BentCells, Plan, Total
+from confide.plan import BentCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
 from confide.query.tree import Expression, Value
 from confide.release import Answer, Cost, NoisyTotals, perturb
@@ -63,6 +64,10 @@ STATISTICS: Final = {
     "median": "MEDIAN(x)",
 }
 SAMPLES: Final = 1_000
+TOGETHER: Final = 50
+"""Samples of rows whose medians are released together."""
+
+Groups = tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +103,29 @@ def add_up(total: Total, values: NDArray[np.float64]) -> int:
     return int(np.rint(steps).clip(total.grid.low, total.grid.high).sum())
 
 
+def make_names(plan: Plan, count: int) -> Groups:
+    """Return so many groups of the plan, each of them as often as any other."""
+    groups = plan.keys.groups  # type: ignore[union-attr]  # declared
+    return tuple(groups[place % len(groups)] for place in range(count))
+
+
+def widen(plan: Plan, count: int) -> tuple[Plan, Groups]:
+    """Return a plan that releases so many groups with the noise of the given one, and its groups.
+
+    Each group draws its noise independently, so one release of many groups has the distribution of
+    many releases of one group, and takes a small part of the time.
+    """
+    groups = tuple((place,) for place in range(count))
+    return replace(plan, keys=DeclaredKeys(groups)), groups
+
+
 def release(plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> Iterator[Answer]:
     """Yield 10,000 releases of the same totals, so many in one answer."""
-    groups = plan.keys.groups  # type: ignore[union-attr]  # declared
-    for _ in range(RELEASES // AT_ONCE):
-        rows: list[tuple[int, ...]] = []
-        while len(rows) < AT_ONCE:
-            noisy = perturb(Sealed(dict.fromkeys(groups, exact)), plan, entropy)
-            rows += noisy.steps
-        names = tuple(groups[place % len(groups)] for place in range(AT_ONCE))
-        totals = NoisyTotals(names, tuple(rows[:AT_ONCE]))
+    wide, groups = widen(plan, RELEASES)
+    noisy = perturb(Sealed(dict.fromkeys(groups, exact)), wide, entropy)
+    names = make_names(plan, AT_ONCE)
+    for start in range(0, RELEASES, AT_ONCE):
+        totals = NoisyTotals(names, noisy.steps[start : start + AT_ONCE])
         yield Answer(plan, totals, Cost(Fraction(0), 0.0), Receipt(0, Share(0), ""), reused=False)
 
 
@@ -179,21 +197,19 @@ def cover_median(case: Case, entropy: SeededEntropy) -> float:
     """
     plan = case.plan()
     rng = np.random.default_rng(int(entropy.words(1)[0]))
-    groups = plan.keys.groups  # type: ignore[union-attr]  # declared
     cells = plan.histograms[0].cells
     assert isinstance(cells, BentCells)
-    names: list[tuple[Value, ...]] = []
     chosen: list[tuple[Chosen, ...]] = []
     truths: list[float] = []
-    for _ in range(SAMPLES // len(groups)):
-        samples = {group: 100.0 * rng.beta(2.0, 5.0, case.rows) for group in groups}
-        sealed = Sealed({}, ({group: count_cells(cells, x) for group, x in samples.items()},))
-        exact = [float(np.median(x)) for x in samples.values()]
-        for _ in range(RELEASES // SAMPLES):
-            chosen += perturb(sealed, plan, entropy).cells
-            names += groups
-            truths += exact
-    totals = NoisyTotals(tuple(names), ((),) * len(names), tuple(chosen))
+    for _ in range(SAMPLES // TOGETHER):
+        samples = 100.0 * rng.beta(2.0, 5.0, (TOGETHER, case.rows))
+        wide, groups = widen(plan, TOGETHER * RELEASES // SAMPLES)
+        counts = cycle([count_cells(cells, values) for values in samples])
+        chosen += perturb(
+            Sealed({}, (dict(zip(groups, counts, strict=False)),)), wide, entropy
+        ).cells
+        truths += np.median(samples, axis=1).tolist() * (RELEASES // SAMPLES)
+    totals = NoisyTotals(make_names(plan, RELEASES), ((),) * RELEASES, tuple(chosen))
     cost, receipt = Cost(Fraction(0), 0.0), Receipt(0, Share(0), "")
     ends = Answer(plan, totals, cost, receipt, reused=False).interval_rows()
     held = [end["s_low"] <= truth <= end["s_high"] for end, truth in zip(ends, truths, strict=True)]

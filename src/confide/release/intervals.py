@@ -197,8 +197,9 @@ def _rows_at(table: Floats, places: Floats, wanted: Floats) -> Floats:
 
 def _widths(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> Floats:
     """Return for each ratio how large the noise of sum - ratio * count gets."""
-    gaps = sums[:, None] - ratios * rows[:, None]
-    widths: Floats = np.quantile(np.abs(gaps), confidence, axis=0)
+    # One row per ratio, because quantiles of contiguous values take about half the time.
+    gaps = np.abs(sums - ratios[:, None] * rows)
+    widths: Floats = np.quantile(gaps, confidence, axis=1, overwrite_input=True)
     return widths
 
 

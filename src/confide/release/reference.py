@@ -48,8 +48,12 @@ def reference_noise(plan: Plan) -> Floats:
     return sample_noise(plan.noise)
 
 
+@lru_cache(maxsize=4)
 def sample_noise(noise: TotalNoise) -> Floats:
-    """Return evenly spread noise: a row a point, a column a total."""
+    """Return evenly spread noise: a row a point, a column a total.
+
+    The array is cached, because each statistic of an answer asks for it, and so it is read-only.
+    """
     sizes = np.array([float(step) for step in noise.steps])
     law = noise.law
     if not len(sizes):
@@ -66,6 +70,7 @@ def sample_noise(noise: TotalNoise) -> Floats:
             spread = _points(len(laws))
             drawn = np.stack([_signed(one, spread[:, i]) for i, one in enumerate(laws)], axis=1)
     scaled: Floats = drawn * sizes
+    scaled.flags.writeable = False
     return scaled
 
 
