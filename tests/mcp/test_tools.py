@@ -19,7 +19,7 @@ from confide.mcp import ConnectionAsker, make_tools
 from confide.server.agents import OfficeAsker
 from confide.server.office import Caller, Office
 from mcp import Client, StdioServerParameters
-from support.service import COUNT, House, bearer, build_house, serving
+from support.service import COUNT, House, bearer, build_house, close_files, serving
 from support.tree import ROOT
 
 TOOLS = [
@@ -63,9 +63,11 @@ ward = { type = "category", values = ["A", "B"] }
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def house(tmp_path: Path) -> Iterator[House]:
     """A house whose application is not running: tools reach its office directly."""
-    return build_house(tmp_path)
+    built = build_house(tmp_path)
+    yield built
+    close_files(built.app)
 
 
 def office_of(house: House) -> Office:

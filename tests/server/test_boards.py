@@ -14,7 +14,7 @@ from confide.server import TokenStore, make_app
 from confide.server.boards import Boards, read_predictions
 from confide.server.tables import open_tables
 from support.boards import declare_board
-from support.service import bearer, visits
+from support.service import bearer, close_files, visits
 
 ROWS = 8_000
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
@@ -36,6 +36,7 @@ def client(board: Board) -> Iterator[TestClient]:
     with TestClient(app, headers=bearer(text)) as opened:
         opened.post("/sign-in", data={"token": text}, headers=OWN)
         yield opened
+    close_files(app)
 
 
 def ask(client: TestClient, predictions: list[int], name: str = "digits") -> Any:
