@@ -160,12 +160,7 @@ def make_plan(
     left = take_part(granted or loss, part * (1 if answered is not None else 1 - KEY_PART))
     quantiles = tuple(
         plan_quantile(
-            place,
-            level,
-            contribution.rows,
-            neighbours,
-            left,
-            is_grouped=bool(query.keys),
+            place, level, contribution.rows, neighbours, left, is_grouped=bool(query.keys)
         )
         for place, level in wanted.levels
     )
