@@ -23,7 +23,7 @@ ALIKE: Final = (
     "SELECT AVG(age) AS x FROM visits",
     "SELECT SUM(cost) AS x FROM visits",
     "SELECT SUM(age) AS x FROM visits WHERE age > 1",
-    "SELECT SUM(age) FILTER (WHERE age > 1) AS x FROM visits",
+    "SELECT SUM(age) FILTER (WHERE age > 1) AS x, COUNT(*) AS n FROM visits",
     "SELECT age, SUM(cost) AS x FROM visits GROUP BY age",
 )
 

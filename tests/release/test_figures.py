@@ -30,6 +30,7 @@ class Given:
     cost = Cost(Share.floor("1/4").fraction, 0.5)
     receipt = Receipt(0, Share.floor("1/4"), "abc")
     reused = False
+    notes = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

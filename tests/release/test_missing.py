@@ -112,6 +112,7 @@ def test_a_remote_answer_says_what_to_type(package: str, monkeypatch: pytest.Mon
         "cost": {"share": "1/100", "epsilon": 0.1},
         "receipt": {"entry": 1, "digest": ""},
         "reused": False,
+        "notes": [],
         "intervals": [{"n_low": 0, "n_high": 2}],
         "confidence": 0.95,
     }
