@@ -1,5 +1,6 @@
 """The curator's methods over HTTP."""
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -7,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pyarrow as pa
 import pytest
 
 import confide as cf
 from confide.client import Connection, RemoteAnswer, RemoteEstimate, connect
+from confide.client.names import read_names
 from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
 from confide.ledger.refusals import KeyUsed
+from confide.server.shapes import show_tables
 from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving
 
@@ -31,6 +35,17 @@ def ana(served: tuple[House, str]) -> Iterator[Connection]:
     house, address = served
     with connect(address, house.ana) as connection:
         yield connection
+
+
+@pytest.mark.parametrize("values", [[1, 2, None], ["1", "2", None], [-3]])
+def test_listed_values_keep_their_type_on_the_way(values: list[int | str | None]) -> None:
+    """A client knows a category by the integers or the strings that the server declares."""
+    rows = pa.table({"code": [1, 2, 3]})
+    declared = cf.Table("t", rows, unit=cf.ROW, columns={"code": cf.Category(values)})
+    shown = show_tables(cf.Curator([declared], budget=cf.Budget(1)))
+    read = read_names(json.loads(shown.model_dump_json())).table("t")
+
+    assert cf.Category(values).kind is read.columns["code"]
 
 
 def test_an_answer_has_the_same_views(ana: Connection) -> None:

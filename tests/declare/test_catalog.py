@@ -86,6 +86,10 @@ def test_the_fingerprint_sees_every_field_of_a_column() -> None:
         Category(["B", "A"]),
         Category(["A", None]),
         Category(["None", "A"]),
+        Category(["1", "2"]),
+        Category([1, 2]),
+        Category([2, 1]),
+        Category([1, 2, None]),
         Text(),
         Bool(),
         Date("2020-01-01", "2021-01-01"),
@@ -94,6 +98,14 @@ def test_the_fingerprint_sees_every_field_of_a_column() -> None:
     ]
 
     assert len(columns) == len(set(map(with_column, columns)))
+
+
+def test_the_fingerprint_of_strings_stays() -> None:
+    """A ledger that was written for categories of strings still knows its declaration."""
+    columns: dict[str, Column] = {"ward": Category(["A", "B", None]), "code": Category(["1", "2"])}
+    kept = "977d19ff70e0e869d83dce617c3f74b6fa0e285a0432cd4290fa7cab43e497cd"
+
+    assert kept == Catalog([Table("visits", None, unit="pid", columns=columns)]).fingerprint()
 
 
 def test_the_fingerprint_sees_public_tables() -> None:

@@ -5,6 +5,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,10 +47,14 @@ def test_equal_bounds_are_a_constant() -> None:
         (lambda: Float(0, 5e-324, step=5e-324), "step must be at least 1e-300"),
         (lambda: Float(0, "1e309"), "a double can hold"),
         (lambda: Float("-1e309", 0), "a double can hold"),
-        (lambda: Category([]), "at least one text"),
-        (lambda: Category("ABC"), "at least one text, got 'ABC'"),
-        (lambda: Category([1]), "at least one text"),  # type: ignore[list-item]
+        (lambda: Category([]), "at least one value"),
+        (lambda: Category("ABC"), "strings or integers, got 'ABC'"),
+        (lambda: Category([1, "A"]), "either strings or integers"),
+        (lambda: Category([True, False]), "either strings or integers"),
+        (lambda: Category([0.5]), "either strings or integers"),  # type: ignore[list-item]
+        (lambda: Category([2**53]), "must be a whole number from -9007199254740991 to"),
         (lambda: Category(["A", "A"]), "must differ"),
+        (lambda: Category([1, np.int64(1)]), "must differ"),  # type: ignore[list-item]
         (lambda: Date("2021-01-01", "2020-01-01"), "low <= high"),
         (lambda: Date("2021-02-30", "2022-01-01"), "low must be a day"),
         (lambda: Date("2021-01-01", datetime(2022, 1, 1)), "high must be a day"),  # noqa: DTZ001
@@ -77,6 +82,17 @@ def test_each_type_has_its_kind() -> None:
 
     assert [Kind.INT, Kind.FLOAT, Kind.TEXT, Kind.TEXT, Kind.BOOL, Kind.DATE] == [
         column.kind for column in columns
+    ]
+
+
+def test_a_category_has_the_kind_of_its_values() -> None:
+    """Listed integers are ints, whatever their type, and strings of digits stay strings."""
+    codes = Category([np.int64(3), 1, None])  # type: ignore[list-item]
+
+    assert (3, 1, None) == codes.values
+    assert {int, type(None)} == {type(value) for value in codes.values}
+    assert [Kind.INT, Kind.TEXT, Kind.TEXT] == [
+        column.kind for column in (codes, Category(["1", "3"]), Category([None]))
     ]
 
 

@@ -63,6 +63,7 @@ version = 3
 age = { type = "int", low = 0, high = 120 }
 cost = { type = "float", low = 0, high = 5_000, step = 0.01 }
 ward = { type = "category", values = ["A", "B"], null = true }
+grade = { type = "category", values = [1, 2, 3] }
 diagnosis = { type = "text" }
 smoker = { type = "bool" }
 day = { type = "date", low = 2020-01-01, high = "2026-12-31" }
@@ -126,6 +127,7 @@ def test_a_file_says_everything_that_python_can() -> None:
             "age": Int(0, 120),
             "cost": Float(0, 5_000, step=0.01),
             "ward": Category(["A", "B", None]),
+            "grade": Category([1, 2, 3]),
             "diagnosis": Text(),
             "smoker": Bool(),
             "day": Date(date(2020, 1, 1), date(2026, 12, 31)),
@@ -262,7 +264,7 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
         "line 12: tables.visits: max_rows_per_unit must be a whole number",
         "line 13: tables.visits: unique must be true or false",
         "line 16: tables.visits.columns.age: bounds need low <= high, got low=120, high=0",
-        "line 17: tables.visits.columns.ward: values must be a list of at least one text",
+        "line 17: tables.visits.columns.ward: values must be a list of at least one value",
         "line 18: tables.visits.columns.cost: high is missing",
         "line 18: tables.visits.columns.cost: low must be a finite number",
         "line 18: tables.visits.columns.cost: unknown key 'hi'; did you mean 'high'?",

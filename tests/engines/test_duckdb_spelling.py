@@ -12,7 +12,7 @@ from sqlglot import expressions as sql
 from confide.declare import Category
 from confide.engines.duckdb_spelling import write_duckdb
 from confide.engines.expressions import TYPES, cast, number, try_cast
-from confide.engines.views import as_narrow
+from confide.engines.readings import as_narrow
 from support.entropy import SeededEntropy
 
 EDGES: Final = (

@@ -24,6 +24,7 @@ ROWS: Final = pa.table(
         "day": [date(2024, 1 + place % 12, 1 + place % 28) for place in range(MANY)],
         "smoker": [place % 2 == 0 for place in range(MANY)],
         "word": ["x"] * MANY,
+        "grade": [(2, 4, 9, 4, None, 9)[place % 6] for place in range(MANY)],
     }
 )
 PLACES: Final = pa.table({"place": range(6), "name": list("abcdef"), "code": ["A", "B", "D"] * 2})
@@ -40,6 +41,7 @@ CURATOR: Final = Curator(
                 "day": Date("2024-01-01", "2024-12-31"),
                 "smoker": Bool(),
                 "word": Text(),
+                "grade": Category([2, 4, 9, None]),
             },
         ),
         PublicTable("p", PLACES),
@@ -71,6 +73,12 @@ ASKED: Final[dict[tuple[str, str], list[Any]]] = {
     ("MONTH(day)", "day >= DATE '2024-11-01'"): [11, 12],
     ("MONTH(day)", "day < DATE '2024-03-01'"): [1, 2],
     ("FLOOR(cost)", "cost < 3"): [0, 1, 2, 3],
+    ("grade", "grade = 4"): [4],
+    ("grade", "grade <> 2 AND grade < 7.5"): [4],
+    ("grade", "grade NOT IN (2, 4)"): [9],
+    ("grade", "grade IN (2, 3, 9)"): [2, 9],
+    ("grade", "grade BETWEEN 3 AND 8"): [4],
+    ("grade", "grade = 3"): [2, 4, 9, None],
     ("smoker", "smoker"): [False, True],
 }
 
@@ -99,7 +107,8 @@ def test_no_row_is_lost(key: str, where: str) -> None:
     plain = {row[0]: row[1] for row in connection.execute(asked).fetchall()}
     noisy = {row["k"]: row["n"] for row in CURATOR.sql(asked, share="1/1000").rows}
 
-    assert {name: count for name, count in plain.items() if name is not None or key == "ward"} == {
+    has_null = key == "ward" or "grade" in key
+    assert {name: count for name, count in plain.items() if name is not None or has_null} == {
         name: count for name, count in noisy.items() if count
     }
 

@@ -127,12 +127,14 @@ def test_a_ridge_shrinks(entropy: SeededEntropy) -> None:
         ("y ~ 0 + b*a", ["b", "a", "b:a"]),
         ("y ~ a*b*g", ["Intercept", "a", "b", "g", "a:b", "a:g", "b:g", "a:b:g"]),
         ("y ~ ward + a:ward", ["Intercept", "ward[C]", "a:ward[C]"]),
+        ("y ~ code", ["Intercept", "code[2]", "code[4]"]),
         ("y ~ 1", ["Intercept"]),
     ],
 )
 def test_a_formula_means_what_its_signs_say(formula: str, names: list[str]) -> None:
     """Sums, products, all products of a star, and the constant become coefficients by name."""
     columns: dict[str, Column] = {**COLUMNS, "g": Int(0, 1), "ward": Category(["B", None, "C"])}
+    columns["code"] = Category([1, 2, None, 4])
     curator = curator_of({name: [None] for name in columns}, columns, Budget(1))
 
     assert tuple(names) == read_formula(ask(curator, 1), "people", formula).labels

@@ -100,7 +100,7 @@ def count_all(table: Table) -> str:
     return f'SELECT COUNT(*) AS n FROM "{table.name}"'
 
 
-def key_column(table: Table) -> tuple[str, tuple[str | bool | None, ...]] | None:
+def key_column(table: Table) -> tuple[str, tuple[str | int | None, ...]] | None:
     """Return the name of a column whose keys are declared, with the keys, if there is one."""
     for name, column in table.columns.items():
         if isinstance(column, Category):

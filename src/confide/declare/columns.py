@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from fractions import Fraction
+from numbers import Integral
 from typing import ClassVar, Final
 
 from confide.errors import BadDeclaration
@@ -95,24 +96,40 @@ class Float:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category:
-    """One of a few values known beforehand; every one of them is always answered.
+    """One of a few values known beforehand, strings or integers; every one is always answered.
 
     A value that is not listed counts as NULL. List ``None`` to have NULL answered as a key too.
+    Integers are stored as 1 or as 1.0; answers have them as integers, and queries compare them
+    with numbers.
+
+    >>> Category([1, 2, 3]).kind, Category(["1", "2", "3"]).kind
+    (<Kind.INT: 'int'>, <Kind.TEXT: 'text'>)
     """
 
-    kind: ClassVar[Kind] = Kind.TEXT
-    values: tuple[str | None, ...]
+    values: tuple[str | int | None, ...]
 
-    def __init__(self, values: Iterable[str | None]) -> None:
+    def __init__(self, values: Iterable[str | int | None]) -> None:
         is_list = isinstance(values, Iterable) and not isinstance(values, str)
         listed = tuple(values) if is_list else ()
-        if not listed or not all(value is None or isinstance(value, str) for value in listed):
-            raise BadDeclaration(f"values must be a list of at least one text, got {values!r}")
+        known = [value for value in listed if value is not None]
+        are_texts = all(isinstance(value, str) for value in known)
+        if not listed or not (are_texts or all(map(_is_integer, known))):
+            raise BadDeclaration(
+                "values must be a list of at least one value, either strings or integers, got "
+                f"{values!r}"
+            )
+        if not are_texts:
+            listed = tuple(None if value is None else _read_code(value) for value in listed)
         if len(set(listed)) != len(listed):
             raise BadDeclaration(
                 "values must differ from each other, got one twice; list each once"
             )
         object.__setattr__(self, "values", listed)
+
+    @property
+    def kind(self) -> Kind:
+        """The type of the listed values."""
+        return Kind.INT if any(isinstance(value, int) for value in self.values) else Kind.TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +178,15 @@ def finest_step(low: Fraction, high: Fraction) -> Fraction:
     exponent = width.numerator.bit_length() - width.denominator.bit_length()
     power: Fraction = Fraction(2) ** exponent
     return (power if power >= width else power * 2) / (1 << FINENESS)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _read_code(value: object) -> int:
+    """Return a listed integer; larger ones would be several in a column of floats."""
+    return whole("each of the values", value, low=1 - LARGEST, high=LARGEST - 1)
 
 
 def _check_order(low: object, high: object) -> None:

@@ -22,7 +22,8 @@ HEAD: Final = """\
 #
 # int, float, date:  low and high are what is possible at all (an age: 0 and 120). Values outside
 #                    are clipped; bounds twice as wide make twice the noise.
-# category:          every value that may be asked for, such as ["A", "B"]; others count as NULL.
+# category:          every value that may be asked for, such as ["A", "B"] or, for codes, [1, 2, 3];
+#                    others count as NULL.
 # text:              values that nobody listed: one is shown only if many share it (needs delta).
 # bool:              true or false.
 

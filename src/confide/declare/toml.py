@@ -120,7 +120,9 @@ def _accounting(name: str, value: object) -> str:
 
 def _category(values: Any, *, null: bool = False) -> Category:
     if not isinstance(values, list):
-        raise BadDeclaration(f"values must be a list of at least one text, got {values!r}")
+        raise BadDeclaration(
+            f"values must be a list of strings or of integers, such as [1, 2], got {values!r}"
+        )
     return Category([*values, None] if null else values)
 
 

@@ -251,7 +251,7 @@ class DuckDB(SqlEngine):
         """Name the lists of categories: to read a list again takes longer than to find its name."""
         for declared in table.columns.values():
             listed = declared.values if isinstance(declared, Category) else ()
-            texts = tuple(str(value) for value in listed if value is not None)
+            texts = tuple(value for value in listed if isinstance(value, str))
             if texts and texts not in self._lists:
                 name = self._lists[texts] = f"list {len(self._lists)}"
                 kinds = [sql.Literal.string(text) for text in texts]

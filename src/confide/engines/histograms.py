@@ -17,9 +17,10 @@ from confide.engines.expressions import Emitter, Sql, call, case, cast, number, 
 from confide.engines.fragments import UNIT, column, is_known, label, nested, select, unit_column
 from confide.engines.keys import find_stored, kinds_of_keys, small_keys, write_key
 from confide.engines.parts import clipped_part, whole_part
+from confide.engines.readings import as_listed, as_narrow
 from confide.engines.sealed import Counts, Integers, Pair
 from confide.engines.sources import SourceWriter, leftmost
-from confide.engines.views import as_listed, as_narrow, as_stored
+from confide.engines.views import as_stored
 from confide.plan import BentCells, Cells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
 from confide.plan.cells import MOST_VALUES
 from confide.query.tree import Column, Value

@@ -13,7 +13,8 @@ from sqlglot import expressions as sql
 from confide.declare import Category, Kind
 from confide.engines.expressions import Emitter, Sql, call, number
 from confide.engines.fragments import column, one_zero
-from confide.engines.views import as_narrow, as_stored
+from confide.engines.readings import as_narrow
+from confide.engines.views import as_stored
 from confide.plan import DeclaredKeys, Plan, private_tables
 from confide.query.tree import Column, Value
 
@@ -94,13 +95,14 @@ def _find_placed(plan: Plan) -> dict[int, Category]:
 
 
 def _categories(plan: Plan) -> dict[int, Category]:
-    """Return the keys, by their places, that are columns of listed texts in a private table."""
+    """Return the keys, by their places, that are columns of listed strings in a private table."""
     tables = private_tables(plan.query.source, plan.catalog)
     found: dict[int, Category] = {}
     for place, key in enumerate(plan.query.keys):
         if isinstance(key, Column) and key.table in tables:
             declared = tables[key.table].columns[key.name]
-            found |= {place: declared} if isinstance(declared, Category) else {}
+            if isinstance(declared, Category) and declared.kind is Kind.TEXT:
+                found[place] = declared
     return found
 
 
@@ -116,7 +118,7 @@ def _place(text: Sql, declared: Category, *, is_narrow: bool) -> Sql:
 
 
 def _texts(declared: Category) -> list[str]:
-    return [one for one in declared.values if one is not None]
+    return [one for one in declared.values if isinstance(one, str)]
 
 
 def _is_small(value: Value) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sqlglot import expressions as sql
 
-from confide.declare import Catalog, Kind, PublicTable, Table
+from confide.declare import Catalog, Column, Int, Kind, PublicTable, Table
 from confide.engines.engine import Columns, Rows, SqlEngine, fail, name_columns
 from confide.engines.expressions import Sql, call
 from confide.engines.fits import see_fit
@@ -296,7 +296,7 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
     raw: Raw = {}
     for name, one in declared.columns.items():
         stored = _type_of(declared.name, name, types)
-        raw[name] = _read_column(declared.name, name, stored, one.kind)
+        raw[name] = _read_column(declared.name, name, stored, one)
         said = stored.simpleString()
         found = Kind.DATE if stored.typeName() in TIMES else KINDS[stored.typeName()]
         see_fit(declared.name, name, one, said, found)
@@ -305,20 +305,21 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
     return raw
 
 
-def _read_column(source: str, name: str, stored: Any, wanted: Kind) -> tuple[Kind, Sql]:
+def _read_column(source: str, name: str, stored: Any, wanted: Column) -> tuple[Kind, Sql]:
     """Return what a column holds, and its value; points in time are days, if days are declared."""
     said = stored.typeName()
     value: Sql = column(name)
     if said in TIMES:
-        kind = Kind.DATE if wanted is Kind.DATE else Kind.TEXT
+        kind = Kind.DATE if wanted.kind is Kind.DATE else Kind.TEXT
     elif said in KINDS:
         kind = KINDS[said]
     else:
         raise BadDeclaration(
             f"column {name!r} of {source!r} holds {stored.simpleString()}, which confide cannot "
-            f"read as {wanted}; leave it out, or make a view of numbers, texts, truths and days"
+            f"read as {wanted.kind}; leave it out, or make a view of numbers, texts, truths and "
+            "days"
         )
-    if said == "decimal" and wanted is Kind.INT:
+    if said == "decimal" and isinstance(wanted, Int):
         # Halves go away from zero as long as it is a decimal, and to even numbers afterwards.
         value = call("ROUND", value, sql.Literal.number("0"))
     return kind, spark_cast(value, TYPES[kind])

@@ -32,10 +32,11 @@ from confide.engines.parts import (
     uncentre,
     whole_part,
 )
+from confide.engines.readings import as_listed
 from confide.engines.sealed import Groups
 from confide.engines.sharing import Layers
 from confide.engines.sources import SourceWriter, leftmost
-from confide.engines.views import as_listed, as_stored
+from confide.engines.views import as_stored
 from confide.plan import (
     DeclaredKeys,
     EarnedKeys,

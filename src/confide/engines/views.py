@@ -41,11 +41,10 @@ from confide.engines.fragments import (
     table,
     without_nan,
 )
+from confide.engines.readings import as_listed, as_number
 from confide.errors import BadDeclaration
 
 __all__ = [
-    "as_listed",
-    "as_narrow",
     "as_stored",
     "name_lists",
     "raw_name",
@@ -160,23 +159,8 @@ def as_stored(name: str) -> str:
     return f"stored {name}"  # no declared name has a space
 
 
-def as_listed(text: Sql, declared: Category) -> Sql:
-    """Return the text if the declaration lists it, else NULL."""
-    return cast(as_narrow(text, declared), "VARCHAR")
-
-
-def as_narrow(text: Sql, declared: Category) -> Sql:
-    """Return the place of a text in the list of the declaration, NULL if it has none.
-
-    It is a value of its own type, of one byte for up to 256 texts, and becomes the text by a cast.
-    """
-    listed = [literal(value) for value in declared.values if value is not None]
-    listing = sql.DataType(this=sql.DataType.Type.ENUM, expressions=listed)
-    return sql.TryCast(this=text, to=listing) if listed else sql.Null()
-
-
 def name_lists(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
-    """Say the types of `as_narrow` by the names that an engine knows them by, where it does."""
+    """Name the types of `readings.as_narrow` as an engine knows them, where it does."""
     _name_each(list(rows.find_all(sql.DataType)), names)
 
 
@@ -213,6 +197,8 @@ def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     # Privacy: a file may be replaced by one of other types, and must fail on no row of it.
     if isinstance(declared, Int) and stored is not Kind.INT:
         return _whole(raw, declared.low, declared.high)
+    if isinstance(declared, Category) and declared.kind is Kind.INT:
+        return as_number(raw, declared, stored)
     return try_cast(raw, TYPES[declared.kind])
 
 
@@ -223,7 +209,8 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
         case Float(low=least, high=most):
             return _clamped_double(try_cast(raw, "DOUBLE"), float(least), float(most))
         case Category():
-            return as_listed(try_cast(raw, "VARCHAR"), declared)
+            listed = _stored(declared, raw, stored)
+            return listed if declared.kind is Kind.INT else as_listed(listed, declared)
         case Date(low=first, high=last):
             return between(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():

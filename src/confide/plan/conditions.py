@@ -11,7 +11,7 @@ from datetime import date
 from typing import Final
 
 from confide.declare import Kind
-from confide.plan.endpoints import Bound, Range, is_long
+from confide.plan.endpoints import NOTHING, Bound, Range, is_long
 from confide.plan.ranges import Ranges
 from confide.query.functions import Function
 from confide.query.tree import Call, Column, Expression, Literal
@@ -86,12 +86,14 @@ def _limit(found: Found, column: Column, function: F, others: list[Expression]) 
         if known and len(known) == len(numbers):
             low, high = _ends(function, known, is_whole=column.kind is not Kind.FLOAT)
             less = Range(max(was.low, low), min(was.high, high))
+            if was.values is not None:
+                less = _keep_codes(was.values, less, function, known)
             found[column.table, column.name] = was if less.is_empty else less
 
 
 def _exclude(found: Found, parts: tuple[Expression, ...]) -> None:
     match parts:
-        case (Column(kind=Kind.TEXT) as column, *others):
+        case (Column() as column, *others):
             for other in others:
                 _limit(found, column, F.UNEQUAL, [other])
         case _:
@@ -100,15 +102,30 @@ def _exclude(found: Found, parts: tuple[Expression, ...]) -> None:
 
 def _keep(was: Range, test: Callable[[str], bool]) -> Range:
     """Return a range with those of its values for which a test holds, which NULL never does."""
-    kept = tuple(text for text in was.values or () if text is not None and test(text))
+    kept = tuple(text for text in was.values or () if isinstance(text, str) and test(text))
     return replace(was, values=kept) if kept else was
 
 
-TEXTS: Final[dict[F, Callable[[str, Sequence[object]], bool]]] = {
-    F.EQUAL: lambda text, values: text in values,
-    F.IN: lambda text, values: text in values,
-    F.UNEQUAL: lambda text, values: text not in values,
+def _keep_codes(
+    listed: Sequence[object], within: Range, function: F, numbers: Sequence[Bound]
+) -> Range:
+    """Return the listed integers for which a comparison is true, which it never is for NULL."""
+    test = TEXTS.get(function)
+    kept = tuple(
+        code
+        for code in listed
+        if isinstance(code, int) and within.low <= code <= within.high
+        if test is None or test(code, numbers)
+    )
+    return Range(min(kept), max(kept), kept) if kept else NOTHING
+
+
+TEXTS: Final[dict[F, Callable[[str | int, Sequence[object]], bool]]] = {
+    F.EQUAL: lambda value, values: value in values,
+    F.IN: lambda value, values: value in values,
+    F.UNEQUAL: lambda value, values: value not in values,
 }
+"""Comparisons of a listed value with written ones."""
 
 
 def _number(value: object) -> Bound | None:

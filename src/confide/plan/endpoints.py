@@ -32,13 +32,13 @@ class Range:
     """The interval that holds an expression's non-NULL values, and its few values if known.
 
     Days count from 1 January of year 1, truth values are 0 and 1; text has no interval.
-    ``values`` lists every possible value, where there are few enough to answer each; None in it
-    says that NULL is to be answered too.
+    ``values`` lists every possible value, where the owner or a public table does; None in it says
+    that NULL is to be answered too.
     """
 
     low: Bound
     high: Bound
-    values: tuple[str | None, ...] | None = None
+    values: tuple[str | int | None, ...] | None = None
 
     @property
     def is_bounded(self) -> bool:

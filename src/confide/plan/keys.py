@@ -14,7 +14,7 @@ from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import KeySelection, Neighbours
 from confide.plan.ranges import Ranges, range_of
 from confide.plan.values import may_be_null, whole_values
-from confide.query.tree import Expression, Value
+from confide.query.tree import Column, Expression, Value
 
 __all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "keep_keys", "plan_keys"]
 
@@ -56,9 +56,9 @@ def _values_of(key: Expression, ranges: Ranges) -> Domain | None:
     found = range_of(key, ranges)
     if found.is_empty:
         return ()
+    if key.kind is Kind.TEXT or (isinstance(key, Column) and found.values is not None):
+        return found.values
     match key.kind:
-        case Kind.TEXT:
-            return found.values
         case Kind.BOOL:
             return (False, True)
         case Kind.INT | Kind.DATE:

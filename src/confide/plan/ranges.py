@@ -258,7 +258,7 @@ def _same_kind(kind: Kind) -> Rule:
 
 
 def _length(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    known = parts[0].values
+    known = _texts(parts[0])
     lengths = [len(value) for value in known if value is not None] if known is not None else []
     if lengths:
         return Range(min(lengths), max(lengths))
@@ -273,7 +273,7 @@ def _letters(change: Callable[[str], str]) -> Rule:
     """A rule for upper or lower case: known texts stay known, if no engine disagrees on them."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
-        known = parts[0].values
+        known = _texts(parts[0])
         if known is None or not all(value is None or value.isascii() for value in known):
             return ANYTHING
         return _known(None if value is None else change(value) for value in known)
@@ -291,10 +291,17 @@ def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
             start, end = first - 1, first - 1 + count
         case _:
             return ANYTHING
-    known = parts[0].values
+    known = _texts(parts[0])
     if known is None:
         return ANYTHING
     return _known(None if value is None else value[start:end] for value in known)
+
+
+def _texts(part: Range) -> tuple[str | None, ...] | None:
+    """Return the strings that an argument is one of, if they are known."""
+    if part.values is None:
+        return None
+    return tuple(value for value in part.values if not isinstance(value, int))
 
 
 def _known(values: Iterable[str | None]) -> Range:

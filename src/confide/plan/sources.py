@@ -146,7 +146,9 @@ def declared_range(column: Declared) -> Range:
         case Float(low=least, high=most):
             return Range(float(least), float(most))
         case Category(values=values):
-            return Range(-math.inf, math.inf, values)
+            codes: list[float] = [value for value in values if isinstance(value, int)]
+            codes = codes or [-math.inf, math.inf]
+            return Range(min(codes), max(codes), values)
         case Date(low=first, high=last):
             return Range(first.toordinal(), last.toordinal())
         case Bool():

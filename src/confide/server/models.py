@@ -126,7 +126,7 @@ class ColumnShown(_Shape):
     type: str
     low: Cell = None
     high: Cell = None
-    values: list[str | None] | None = None
+    values: list[int | str | None] | None = None
 
 
 class TableShown(_Shape):

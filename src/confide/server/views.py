@@ -41,8 +41,8 @@ def _when(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _shorten(values: Sequence[str | None]) -> str:
-    words = ["NULL" if value is None else value for value in values]
+def _shorten(values: Sequence[str | int | None]) -> str:
+    words = ["NULL" if value is None else str(value) for value in values]
     more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
     return ", ".join(words[:SHOWN]) + more
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from confide.declare import Bool, Category, Column, Date, Float, Int, Text
+from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Text
 from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
 from confide.exact import fraction
 from confide.query import TableQuery, Term, col, count
@@ -86,6 +86,9 @@ def number_column(asked: Asked, table: str, name: str, within: Within = None) ->
             bounds = (float(low), float(high))
         case Float(low=least, high=most):
             bounds = (float(least), float(most))
+        case Category(kind=Kind.INT, values=values):
+            codes = [float(value) for value in values if isinstance(value, int)]
+            bounds = (min(codes), max(codes))
         case Bool():
             return Numbers(found, col(found).cast("int"), 0.0, 1.0, is_binary=True)
         case Category() | Text() | Date():
@@ -95,7 +98,7 @@ def number_column(asked: Asked, table: str, name: str, within: Within = None) ->
         case _:
             assert_never(declared)
     if within is None:
-        is_binary = isinstance(declared, Int) and bounds == (0.0, 1.0)
+        is_binary = isinstance(declared, Int | Category) and bounds == (0.0, 1.0)
         return Numbers(found, col(found), *bounds, is_binary=is_binary)
     low_end, high_end = max(bounds[0], within[0]), min(bounds[1], within[1])
     if low_end >= high_end:

@@ -140,7 +140,7 @@ def _factor(asked: Asked, table: str, name: str) -> list[Numbers]:
     return [number_column(asked, table, name)]
 
 
-def _indicator(name: str, value: str) -> Numbers:
+def _indicator(name: str, value: str | int) -> Numbers:
     term: Term = case((col(name) == value, 1), otherwise=0)
     return Numbers(f"{name}[{value}]", term, 0.0, 1.0, is_binary=True)
 
