@@ -31,6 +31,7 @@ from confide.engines.fits import say_several_texts, see_fit
 from confide.engines.fragments import column, one_zero, without_nan
 from confide.engines.memory import Memory
 from confide.engines.public import TableFacts, kinds_of, plain_type, types_of
+from confide.engines.readings import lists_of
 from confide.engines.uniqueness import count_units, list_unique, say_not_unique
 from confide.engines.views import (
     name_lists,
@@ -250,14 +251,16 @@ class DuckDB(SqlEngine):
     def _name_lists(self, table: Table) -> None:
         """Name the lists of categories: to read a list again takes longer than to find its name."""
         for declared in table.columns.values():
-            listed = declared.values if isinstance(declared, Category) else ()
-            texts = tuple(value for value in listed if isinstance(value, str))
-            if texts and texts not in self._lists:
-                name = self._lists[texts] = f"list {len(self._lists)}"
-                kinds = [sql.Literal.string(text) for text in texts]
-                kind = sql.DataType(this=sql.DataType.Type.ENUM, expressions=kinds)
-                named = sql.to_identifier(name, quoted=True).sql("duckdb")
-                self._connection.execute(f"CREATE TYPE {named} AS {kind.sql('duckdb')}")
+            for texts in lists_of(declared) if isinstance(declared, Category) else ():
+                if texts not in self._lists:
+                    self._name_list(texts)
+
+    def _name_list(self, texts: tuple[str, ...]) -> None:
+        name = self._lists[texts] = f"list {len(self._lists)}"
+        kinds = [sql.Literal.string(text) for text in texts]
+        kind = sql.DataType(this=sql.DataType.Type.ENUM, expressions=kinds)
+        named = sql.to_identifier(name, quoted=True).sql("duckdb")
+        self._connection.execute(f"CREATE TYPE {named} AS {kind.sql('duckdb')}")
 
     def _view(self, name: str, rows: sql.Select) -> None:
         """Let statements read a table through a view, which the engine takes as well."""

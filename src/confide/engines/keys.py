@@ -13,7 +13,7 @@ from sqlglot import expressions as sql
 from confide.declare import Category, Kind
 from confide.engines.expressions import Emitter, Sql, call, number
 from confide.engines.fragments import column, one_zero
-from confide.engines.readings import as_narrow
+from confide.engines.readings import as_narrow, as_plain
 from confide.engines.views import as_stored
 from confide.plan import DeclaredKeys, Plan, private_tables
 from confide.query.tree import Column, Value
@@ -114,7 +114,7 @@ def _place(text: Sql, declared: Category, *, is_narrow: bool) -> Sql:
         sql.If(this=sql.Literal.string(one), true=number(place))
         for place, one in enumerate(_texts(declared))
     ]
-    return sql.Case(this=text, ifs=places)
+    return sql.Case(this=as_plain(text, declared), ifs=places)
 
 
 def _texts(declared: Category) -> list[str]:

@@ -295,6 +295,12 @@ def _wrapped(node: Any) -> Sql:
     return sql.Paren(this=node.copy())
 
 
+def _trimmed(node: Any) -> Sql:
+    """Return a string without the characters at its end; Spark's RTRIM has them in front."""
+    text, characters = node.expressions
+    return sql.Trim(this=text, expression=characters, position="TRAILING")
+
+
 def _translated(text: Sql, letters: tuple[str, str]) -> Sql:
     return call("TRANSLATE", text, *map(_text, letters))
 
@@ -352,6 +358,7 @@ SPARK: Final = Spelling(
         ),
         "LOWER": lambda node: call("LOWER", _translated(node.expressions[0], LOWERED)),
         "UPPER": lambda node: call("UPPER", _translated(node.expressions[0], RAISED)),
+        "RTRIM": _trimmed,
         "LENGTH": _part_of_day("CHAR_LENGTH"),
         "YEAR": _part_of_day("YEAR"),
         "QUARTER": _part_of_day("QUARTER"),
