@@ -25,7 +25,7 @@ HEAD: Final = """\
 # category:          every value that may be asked for, such as ["A", "B"] or, for codes, [1, 2, 3];
 #                    others count as NULL.
 # text:              values that nobody listed: one is shown only if many share it (needs delta).
-# bool:              true or false.
+# bool:              true or false; 0 and 1 are read as such, also if stored as 0.0 and 1.0.
 
 [budget]
 # epsilon = 1.0              # what all answers together may tell: 1 is careful, 10 is not

@@ -1,6 +1,7 @@
-"""Readings of one stored value as a category: the same on every engine.
+"""Readings of one stored value as a Boolean or a category: the same on every engine.
 
-Exports write 1.0 for a code that was 1, which is read for what it means.
+Exports write 0.0 and 1.0 for flags, and 1.0 for a code that was 1. Both are read for what they
+mean.
 
 # Privacy: a reading follows from its own cell, the stored type, and the declaration, so no row
 # changes how another one is read.
@@ -13,12 +14,29 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
 from confide.engines.expressions import Sql, call, case, cast, literal, number, try_cast
+from confide.engines.fragments import without_nan
 
-__all__ = ["as_listed", "as_narrow", "as_number", "as_plain", "lists_of"]
+__all__ = ["as_listed", "as_narrow", "as_number", "as_plain", "as_truth", "lists_of"]
 
 WHOLE: Final = re.compile(r"0|-?[1-9][0-9]*")
 """An integer as engines write it."""
 ZERO, MINUS_ZERO = "0", "-0"
+
+
+def as_truth(raw: Sql, stored: Kind | None) -> Sql:
+    """Return a Boolean: of text the words that DuckDB knows, else 0 or 1 as a number.
+
+    A stored number is true unless it is 0, and NULL if it is NaN.
+    """
+    if stored in (Kind.BOOL, Kind.INT):
+        return try_cast(raw, "BOOLEAN")
+    if stored is Kind.FLOAT:
+        return try_cast(without_nan(raw), "BOOLEAN")
+    flags = [
+        sql.If(this=number(float(flag)), true=sql.Boolean(this=flag)) for flag in (False, True)
+    ]
+    read = sql.Case(this=try_cast(raw.copy(), "DOUBLE"), ifs=flags)
+    return call("COALESCE", try_cast(raw, "BOOLEAN"), read)
 
 
 def as_number(raw: Sql, declared: Category, stored: Kind | None) -> Sql:

@@ -41,7 +41,7 @@ from confide.engines.fragments import (
     table,
     without_nan,
 )
-from confide.engines.readings import as_listed, as_number
+from confide.engines.readings import as_listed, as_number, as_truth
 from confide.errors import BadDeclaration
 
 __all__ = [
@@ -214,7 +214,7 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
         case Date(low=first, high=last):
             return between(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():
-            return try_cast(raw, "BOOLEAN")
+            return as_truth(raw, stored)
         case Text():
             return try_cast(raw, "VARCHAR")
         case _:
