@@ -108,6 +108,44 @@ def test_shares_outside_are_exact(
 
 
 @pytest.mark.parametrize("store", [as_frame, as_csv, as_parquet])
+def test_codes_and_flags_are_counted_as_they_are_read(
+    store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path
+) -> None:
+    """0.0 and 1.0 read as Booleans and 1.0 as a code, so only what does not is shown."""
+    rows = pd.DataFrame(
+        {
+            "pid": ["a", "b", "c", "d", "e"],
+            "flag": [0.0, 1.0, 1.0, 0.0, None],
+            "code": [1.0, 2.0, 1.5, 9.0, None],
+            "text": ["1.0", "2", "x", "1.5", None],
+        }
+    )
+    unlisted = "of the values are not listed and count as NULL"
+    for values in (["1", "2"], [1, 2]):
+        declared = declare(
+            store(rows, tmp_path), flag=Bool(), code=Category(values), text=Category(values)
+        )
+        said = {name: " ".join(found) for name, found in messages(declared).items()}
+
+        assert "do not read" not in said.get("flag", "")
+        assert f"50 % {unlisted}" in said["code"]
+        assert f"{50 if values == ['1', '2'] else 25} %" in said["text"]
+
+
+def test_cells_that_are_not_read_warn_and_do_not_refuse(tmp_path: Path) -> None:
+    """A CSV column of which no cell is listed or readable is reported, yet it still opens."""
+    rows = pd.DataFrame({"pid": ["a", "b"], "ward": ["x", "y"], "flag": ["maybe", "2.0"]})
+    declared = declare(as_csv(rows, tmp_path), ward=Category(["A", "B"]), flag=Bool())
+    said = {name: " ".join(found) for name, found in messages(declared).items()}
+
+    assert "100 % of the values are not listed and count as NULL" in said["ward"]
+    assert "100 % of the values do not read as bool and count as NULL" in said["flag"]
+    text = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    answer = Curator([declared], budget=Budget(1)).sql(text, share="1/10")
+    assert ["A", "B"] == [row["ward"] for row in answer.rows]
+
+
+@pytest.mark.parametrize("store", [as_frame, as_csv, as_parquet])
 def test_units_are_counted(store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path) -> None:
     """Rows without a unit and units above the limit are told, with what the limit costs."""
     assert [

@@ -39,6 +39,7 @@ from confide.engines.guesses import say_conversion
 from confide.engines.memory import make_folder, remove_folder
 from confide.engines.opening import Home, home_of, open_engine
 from confide.engines.public import plain_type
+from confide.engines.readings import as_narrow, as_truth
 from confide.errors import BadDeclaration
 
 __all__ = ["Finding", "inspect_table", "read_schema"]
@@ -90,7 +91,8 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
             found = [*_check_schema(declared, names)]
             spoilt = {finding.column for finding in found if finding.is_problem}
             _read_all(connection, declared, names, spoilt)
-            found += _check_values(connection, declared, spoilt)
+            kinds = {name: _kind(found.type) for name, found in names.items() if found.type}
+            found += _check_values(connection, declared, spoilt, kinds)
             found += _check_units(connection, declared, spoilt)
         except (BadDeclaration, duckdb.Error) as error:
             return [Finding(declared.name, "", str(error), is_problem=True)]
@@ -240,13 +242,19 @@ OTHERWISE: Final = (
 
 
 def _check_values(
-    connection: duckdb.DuckDBPyConnection, declared: Table, spoilt: Collection[str]
+    connection: duckdb.DuckDBPyConnection,
+    declared: Table,
+    spoilt: Collection[str],
+    stored: Mapping[str, Kind | None],
 ) -> Iterator[Finding]:
-    """Look for values that do not read as declared, or lie outside what is declared."""
+    """Look for values that do not read as declared, or lie outside what is declared.
+
+    ``stored`` has the kinds of columns by their names in lower case, those of a CSV file apart.
+    """
     here = {name: kind for name, kind in declared.columns.items() if name not in spoilt}
     counts: list[Sql] = []
     for name, kind in here.items():
-        value = _typed(kind, column(name))
+        value = _typed(kind, column(name), stored.get(name.lower()))
         lost = sql.And(this=is_known(column(name)), expression=_is_missing(value))
         counts += [sql.Count(this=column(name)), _count(lost), _count(_is_outside(kind, value))]
     if not counts:
@@ -308,14 +316,14 @@ def _check_units(
         yield Finding(declared.name, declared.unit, message, is_problem=declared.unique)
 
 
-def _typed(declared: Column, raw: Sql) -> Sql:
+def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     match declared:
-        case Int() | Float():
+        case Int() | Float() | Category(kind=Kind.INT):
             return without_nan(try_cast(raw, "DOUBLE"))
         case Date():
             return try_cast(raw, "DATE")
         case Bool():
-            return try_cast(raw, "BOOLEAN")
+            return as_truth(raw, stored)
         case Text() | Category():
             return try_cast(raw, "VARCHAR")
         case _:
@@ -330,9 +338,12 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
             return _is_beyond(value, number(float(least)), number(float(most)))
         case Date(low=first, high=last):
             return _is_beyond(value, literal(first), literal(last))
-        case Category(values=values):
-            listed = [literal(text) for text in values if text is not None]
+        case Category(kind=Kind.INT, values=values):
+            listed = [number(float(code)) for code in values if isinstance(code, int)]
             return sql.Not(this=sql.In(this=value, expressions=listed))
+        case Category():
+            unlisted = _is_missing(as_narrow(value.copy(), declared))
+            return sql.And(this=is_known(value), expression=unlisted)
         case Bool() | Text():
             return sql.false()
         case _:
