@@ -58,8 +58,8 @@ UNITS: Final = {
 }
 """Types of units: equal values of these have one text."""
 FITTING: Final[dict[str, Kind]] = {
-    **dict.fromkeys((*WHOLE, *FLOATS, "UBIGINT", "HUGEINT", "UHUGEINT"), Kind.FLOAT),
-    **dict.fromkeys(("DECIMAL", "BIT", "BIGNUM"), Kind.FLOAT),
+    **dict.fromkeys((*WHOLE, "UBIGINT", "HUGEINT", "UHUGEINT"), Kind.INT),
+    **dict.fromkeys((*FLOATS, "DECIMAL", "BIT", "BIGNUM"), Kind.FLOAT),
     **dict.fromkeys(("VARCHAR", "ENUM", "JSON", "VARIANT", '"NULL"'), Kind.TEXT),
     "BOOLEAN": Kind.BOOL,
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), Kind.DATE),

@@ -29,7 +29,7 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb import FITTING, STATISTICS, WHOLE, connect, see_unit
+from confide.engines.duckdb import FITTING, STATISTICS, connect, see_unit
 from confide.engines.duckdb_cells import read_cells
 from confide.engines.duckdb_files import CSV_RULES, csv_options, see_file, see_frame
 from confide.engines.expressions import Sql, call, case, literal, number, try_cast
@@ -45,8 +45,6 @@ from confide.errors import BadDeclaration
 __all__ = ["Finding", "inspect_table", "read_schema"]
 
 RAW: Final = "raw"
-WIDEST: Final = {"UBIGINT", "HUGEINT", "UHUGEINT"}
-"""Types of whole numbers, some of which have more digits than a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +195,7 @@ def _kind(stored: str) -> Kind | None:
     >>> _kind("UBIGINT"), _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
     (<Kind.INT: 'int'>, <Kind.FLOAT: 'float'>, None)
     """
-    plain = plain_type(stored)
-    return Kind.INT if plain in WHOLE | WIDEST else FITTING.get(plain)
+    return FITTING.get(plain_type(stored))
 
 
 def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Finding]:
