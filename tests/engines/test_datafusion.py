@@ -12,6 +12,7 @@ from confide.declare import Budget, Category, Float, PublicTable, Table
 from confide.errors import BadDeclaration, Fault
 from confide.mechanisms import Neighbours
 from contracts import test_engines as contracts
+from contracts import test_readings as readings
 from contracts.test_engines import CUT, crowded
 from support.datafusion import DataFusion
 from support.entropy import SeededEntropy
@@ -19,7 +20,7 @@ from support.families import EXPECTED, FAMILIES, families
 from support.grammar import draw_question
 from support.noiseless import World
 from support.people import Limits, change_one, declare_worlds, draw_worlds
-from support.places import pair_tables, pair_world, read_exactly
+from support.places import Place, pair_tables, pair_world, read_exactly
 from support.reach import WORLDS, Pair, passes
 from support.tables import QUESTIONS
 
@@ -126,3 +127,16 @@ def test_sources_of_two_engines_are_refused() -> None:
 
     with pytest.raises(BadDeclaration, match="must be read by one engine"):
         Curator(tables, budget=Budget(1))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        readings.check_readings,
+        readings.check_integers,
+        readings.check_refusals,
+    ],
+)
+def test_datafusion_reads_cells_alike(check: Callable[[Place], None]) -> None:
+    """Booleans and categories are those of the other engines."""
+    check(HERE)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 import datafusion
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import expressions as sql
 from sqlglot.transforms import eliminate_semi_and_anti_joins
 
@@ -81,7 +82,7 @@ def _read_whole(text: str) -> int | None:
 
 def _read_real(text: str) -> float | None:
     is_number = re.match(NUMBER, text) or re.match(UNREAL, text)
-    return float(text.strip(BLANKS).replace("_", "")) if is_number else None
+    return float(text.strip(BLANKS).replace("_", "")) + 0.0 if is_number else None
 
 
 def _read_truth(text: str) -> bool | None:
@@ -327,7 +328,7 @@ class DataFusionEngine(SqlEngine):
                 said = str(rows.schema.field(name).type)
                 see_fit(declared.name, name, column, said, (found[name] or (None,))[0])
         known = {name: kind for name in wanted if (kind := found[name]) is not None}
-        shown = pa.table({name: rows[name].cast(kind) for name, (_, kind) in known.items()})
+        shown = pa.table({name: _read(rows[name], kind) for name, (_, kind) in known.items()})
         batches = shown.to_batches() or [pa.RecordBatch.from_pylist([], schema=shown.schema)]
         self._context.register_record_batches(raw_name(declared.name), [batches])
         return {name: kind for name, (kind, _) in known.items()}
@@ -343,6 +344,12 @@ class DataFusionEngine(SqlEngine):
             raise BadDeclaration(
                 f"table {declared.name!r} is declared unique=True, but some unit has several rows"
             )
+
+
+def _read(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return values in one of five types; DataFusion tells the two zeros apart, so one stays."""
+    found = values.cast(kind)
+    return pc.add(found, 0.0) if kind == pa.float64() else found
 
 
 def _kind_of(stored: pa.DataType) -> tuple[Kind, pa.DataType] | None:
