@@ -1,6 +1,7 @@
-"""Readings of cells, which are the same on every engine."""
+"""Readings of cells and keys of expressions, which are the same on every engine."""
 
 from collections.abc import Mapping
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Bool, Budget, Catalog, Category, Column, Float, Table
+from confide.declare import Bool, Budget, Catalog, Category, Column, Date, Float, Int, Table
 from confide.engines import open_engine
 from confide.errors import BadDeclaration
 from support.places import PLACES, SALT, Pairing, Place, find_place, pair_tables, read_exactly
@@ -178,3 +179,55 @@ def test_no_query_is_charged_if_no_value_can_be_read() -> None:
         BadDeclaration, match="is stored as DOUBLE, of which no value can be read as one"
     ):
         Curator([table], budget=Budget(1))
+
+
+KEYS: Final = {
+    "FLOOR(price / 100) * 100": 16,
+    "CEIL(price / 7)": 216,
+    "ROUND(price / 100) * 100": 16,
+    "ROUND(price, -2)": 16,
+    "CAST(price / 3 AS INT) % 10": 10,
+    "FLOOR(price * 0.1) / 10": 151,
+    "FLOOR(SQRT(price))": 39,
+    "CASE WHEN price < 100 THEN -1 ELSE FLOOR(price / 100) * 100 END": 16,
+    "n - n % 100": 16,
+    "ROUND(n, -2)": 16,
+    "CAST(n / 8 AS INT)": 189,
+    "YEAR(day) * 100 + MONTH(day)": 42,
+    "DATE_TRUNC('quarter', day)": 14,
+}
+"""Keys of expressions, with the number of values that they have."""
+
+
+def declare_prices() -> Table:
+    """Return prices on a grid and next to its hundreds, integers, and days."""
+    hundreds = np.arange(0.0, 1501.0, 50.0)
+    near = [np.nextafter(hundreds, end) for end in (-np.inf, np.inf)]
+    prices = np.unique(np.clip(np.concatenate([np.arange(0.0, 1500.5, 0.5), *near]), 0, 1500))
+    first, many = date(2020, 1, 1), len(prices)
+    days = [first + timedelta(days=place % 1_260) for place in range(many)]
+    numbers = [place % 1_501 for place in range(many)]
+    rows = {"pid": range(many), "price": prices, "n": numbers, "day": days}
+    columns: dict[str, Column] = {
+        "price": Float(0, 1500),
+        "n": Int(0, 1500),
+        "day": Date(first, first + timedelta(days=1_259)),
+    }
+    return Table("t", pa.table(rows), unit="pid", columns=columns, unique=True)
+
+
+def check_keys(place: Place) -> None:
+    """Check that an engine computes each key of the domain, and no other."""
+    pair = pair_tables([declare_prices()], place)
+    for key, count in KEYS.items():
+        text = f"SELECT {key} AS k, COUNT(*) FROM t GROUP BY k"
+        (domain,) = pair.plan(text).domains
+
+        assert domain is not None
+        assert set(count_keys(pair, text)) == set(domain)
+        assert count == len(domain)
+
+
+def test_keys_of_expressions_are_those_that_engines_compute(place: Place) -> None:
+    """No engine loses a key that it computes, and no answer has one that it cannot compute."""
+    check_keys(place)

@@ -135,8 +135,9 @@ def test_sources_of_two_engines_are_refused() -> None:
         readings.check_readings,
         readings.check_integers,
         readings.check_refusals,
+        readings.check_keys,
     ],
 )
-def test_datafusion_reads_cells_alike(check: Callable[[Place], None]) -> None:
-    """Booleans and categories are those of the other engines."""
+def test_datafusion_reads_cells_and_keys_alike(check: Callable[[Place], None]) -> None:
+    """Booleans, categories and keys of expressions are those of the other engines."""
     check(HERE)

@@ -79,6 +79,8 @@ ASKED: Final[dict[tuple[str, str], list[Any]]] = {
     ("grade", "grade IN (2, 3, 9)"): [2, 9],
     ("grade", "grade BETWEEN 3 AND 8"): [4],
     ("grade", "grade = 3"): [2, 4, 9, None],
+    ("grade * 10", "grade > 2"): [40, 90],
+    ("grade * 10", "age > 3"): [20, 40, 90, None],
     ("smoker", "smoker"): [False, True],
 }
 

@@ -1,10 +1,12 @@
 """Group keys that are computed from a column: every one that a row can have, and no others."""
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Final
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,8 +14,18 @@ from hypothesis import strategies as st
 
 import confide as cf
 from confide.curator import Curator
+from confide.engines.duckdb_spelling import write_duckdb
+from confide.engines.expressions import Emitter
+from confide.engines.fragments import select, table
+from confide.engines.sources import leftmost
+from confide.errors import UnsupportedQuery
 from confide.loss import Share
+from confide.plan import Plan
+from confide.plan.keys import domain_of
+from confide.plan.ranges import Finder, Range
+from confide.plan.steps import Steps
 from confide.query.sql import read_sql
+from confide.query.tree import Column, walk
 
 AGES: Final = [*range(-7, 31), None]
 DAYS: Final = [*(date(1999, 12, 30) + timedelta(days=day) for day in range(0, 900, 5)), None]
@@ -184,11 +196,280 @@ def test_rows_without_a_partner_are_a_group_of_their_own() -> None:
     ]
 
 
-def test_a_column_of_too_many_values_has_the_keys_of_its_range() -> None:
-    """Past 131,072 values of a column nothing is computed, and every number between is answered."""
-    ids = cf.Table("ids", pa.table({"n": [1]}), unit=cf.ROW, columns={"n": cf.Int(0, 10**7)})
-    curator = Curator([ids], budget=cf.Budget(1))
-    text = "SELECT FLOOR(n / 10000) * 2 AS k, COUNT(*) AS c FROM ids GROUP BY k"
-    (domain,) = curator._plan(read_sql(text, curator._names), Share.floor("1/100")).domains
+LOW, HIGH = -7.3, 19.0
+STEP: Final = 0.125
+WIDE: Final = cf.Table(
+    "wide",
+    pa.table(
+        {
+            "x": [0.0],
+            "price": [0.0],
+            "n": [0],
+            "day": pa.array([date(1900, 1, 1)]),
+            "code": [1],
+        }
+    ),
+    unit=cf.ROW,
+    columns={
+        "x": cf.Float(LOW, HIGH),
+        "price": cf.Float(0, 1500),
+        "n": cf.Int(-(10**7), 10**7),
+        "day": cf.Date("1500-03-01", "2020-02-29"),
+        "code": cf.Category([1, 2, 40]),
+    },
+)
+WIDE_CURATOR: Final = Curator([WIDE], budget=cf.Budget(1))
 
-    assert tuple(range(2001)) == domain
+
+def plan_wide(key: str) -> Plan:
+    """Return the plan of counts by a key of the wide table."""
+    text = f"SELECT {key} AS k, COUNT(*) AS c FROM wide GROUP BY k"
+    return WIDE_CURATOR._plan(read_sql(text, WIDE_CURATOR._names), Share.floor("1/100"))
+
+
+def compute_keys(plan: Plan, rows: pa.Table) -> set[object]:
+    """Return the keys that DuckDB computes by the statement of a plan, over values in bounds."""
+    key, alias = Emitter(plan.ranges).emit(plan.query.keys[0]), leftmost(plan.query.source)
+    connection = open_raw()
+    connection.register("wide", rows)
+    asked = f"SELECT DISTINCT * FROM ({write_duckdb(select([key], table('wide', alias)))})"
+    return {key for (key,) in connection.execute(asked).fetchall()}
+
+
+def near_borders(low: float, high: float, step: float) -> list[float]:
+    """Return a grid within bounds, with the doubles next to each of its points."""
+    places = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    near = [low, high, *places]
+    for _ in range(3):
+        near += [*np.nextafter(near, -np.inf), *np.nextafter(near, np.inf)]
+        near = sorted({*map(float, near)})
+    return [value for value in near if low <= value <= high]
+
+
+GRID: Final = near_borders(LOW, HIGH, STEP)
+HALVES: Final = st.integers(-16, 16).map(lambda number: number / 2)
+FACTORS: Final = st.sampled_from([1, 2, 3, 4, 0.5, 2.5, 0.7, -2, -0.25])
+
+
+def follow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Return expressions that grow or fall with others."""
+    return st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from("+-"), HALVES),
+        st.builds("({} - {})".format, HALVES, inner),
+        st.builds("({} {} {})".format, inner, st.sampled_from("*/"), FACTORS),
+        st.builds("{}({}, {})".format, st.sampled_from(["LEAST", "GREATEST"]), inner, HALVES),
+        st.builds("{}({})".format, st.sampled_from(["-", "FLOOR", "ROUND"]), inner),
+    )
+
+
+SLOPES: Final = st.one_of(
+    st.just("x"), follow(st.just("x")), follow(follow(st.just("x"))), follow(follow(st.just("x")))
+)
+WHOLE: Final = st.one_of(
+    st.builds("{}({})".format, st.sampled_from(["FLOOR", "CEIL"]), SLOPES),
+    st.builds("CAST({} AS INT)".format, SLOPES),
+    st.builds("CAST(ROUND({}) AS INT)".format, SLOPES),
+    st.builds("CAST(ROUND({}, -1) AS INT)".format, SLOPES),
+)
+
+
+def combine_steps(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Return keys of other keys, and of the column where that decides between them."""
+    signs = st.sampled_from(["<", "<=", "=", "<>", ">", ">="])
+    condition = st.one_of(
+        st.builds("{} {} {}".format, SLOPES, signs, HALVES),
+        st.builds("{} IN ({}, {})".format, SLOPES, HALVES, HALVES),
+        st.builds("{} BETWEEN {} AND {} OR x > 4".format, SLOPES, HALVES, HALVES),
+        st.builds("{} {} {}".format, inner, signs, inner),
+        st.just("x IS NULL"),
+    )
+    return st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner),
+        st.builds("({} % {})".format, inner, st.integers(1, 9)),
+        st.builds("CASE WHEN {} THEN {} ELSE {} END".format, condition, inner, inner),
+        st.builds("FLOOR({} / {})".format, inner, st.integers(1, 9)),
+    )
+
+
+STEPS: Final = st.recursive(WHOLE, combine_steps, max_leaves=3)
+
+
+def list_points(plan: Plan) -> list[float | None]:
+    """Return the values of a float column that stand for all others in a key."""
+    (key,) = plan.query.keys
+    column = next(part for part in walk(key) if isinstance(part, Column))
+    steps = Steps(column, Finder(plan.ranges))
+
+    assert steps.add(key)
+    return [None if np.isnan(value) else value for value in steps.points().tolist()]
+
+
+@pytest.mark.slow
+@given(key=STEPS)
+@settings(max_examples=300, deadline=None)
+def test_keys_of_a_float_are_those_that_its_doubles_give(key: str) -> None:
+    """A key that rounds a float has the values that doubles within its bounds give, and no other.
+
+    DuckDB computes the key of a grid, which must be in the domain, and of the points at which it is
+    said to change, which must give the domain.
+    """
+    plan = plan_wide(f"LEAST(GREATEST({key}, -999), 999)")
+    (domain,) = plan.domains
+    found = compute_keys(plan, pa.table({"x": GRID})) - {None}
+    changes = compute_keys(plan, pa.table({"x": list_points(plan)})) - {None}
+
+    assert domain is not None
+    assert found <= set(domain)
+    assert changes == set(domain)
+
+
+@pytest.mark.slow
+@given(
+    key=STEPS,
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(0, 1e6),
+    rate=st.floats(1e-3, 10),
+    rows=st.lists(st.floats(0, 1), max_size=50),
+)
+@settings(max_examples=300, deadline=None)
+def test_keys_of_a_float_follow_its_bounds(
+    key: str, low: float, width: float, rate: float, rows: list[float]
+) -> None:
+    """Whatever the bounds and the factor, no key that DuckDB computes is left out."""
+    high = low + width / 100
+    inside = [min(max(low + part * (high - low), low), high) for part in (0.0, 1.0, *rows)]
+    scaled = key.replace("x", f"(x * {rate!r})")
+    plan = plan_wide(f"LEAST(GREATEST({scaled}, -99), 99)")
+    ranges = {**plan.ranges, (leftmost(plan.query.source), "x"): Range(low, high)}
+    plan = replace(plan, ranges=ranges)
+    domain = domain_of(plan.query.keys[0], ranges)
+
+    assert domain is not None
+    assert compute_keys(plan, pa.table({"x": inside})) - {None} <= set(domain)
+
+
+@pytest.mark.parametrize(
+    ("count", "key"),
+    [
+        (16, "FLOOR(price / 100) * 100"),
+        (16, "CEIL(price / 100) * 100"),
+        (16, "ROUND(price / 100) * 100"),
+        (16, "ROUND(price, -2)"),
+        (16, "FLOOR(price) - FLOOR(price) % 100"),
+        (16, "CAST(price AS INT) - CAST(price AS INT) % 100"),
+        (16, "CASE WHEN price < 100 THEN -1 ELSE FLOOR(price / 100) * 100 END"),
+        (4, "CASE WHEN price >= 1000 THEN NULL ELSE FLOOR(price / 250) END"),
+        (11, "LEAST(FLOOR(price / 100), 10)"),
+        (16, "FLOOR(price / 100) / 10"),
+        (39, "FLOOR(SQRT(price))"),
+        (101, "CAST(price AS INT) % 101"),
+        (16, "FLOOR(ABS(price - 750) / 50) * 5"),
+    ],
+)
+def test_keys_of_prices_are_as_many_as_prices_give(count: int, key: str) -> None:
+    """Hundreds of a price up to 1,500 are 16 keys, not 1,501."""
+    plan = plan_wide(key)
+    (domain,) = plan.domains
+    found = compute_keys(plan, pa.table({"price": near_borders(0.0, 1500.0, 0.5)}))
+
+    assert domain is not None
+    assert found - {None} == set(domain) - {None}
+    assert count == len(set(domain) - {None})
+
+
+def test_half_of_the_keys_of_a_sample_would_not_do() -> None:
+    """The comparison tells a domain from one without its last key, or with one more."""
+    plan = plan_wide("FLOOR(price / 100) * 100")
+    (domain,) = plan.domains
+    found = compute_keys(plan, pa.table({"price": near_borders(0.0, 1500.0, 0.5)}))
+
+    assert domain is not None
+    assert found != set(domain[:-1])
+    assert found != {*domain, 50}
+
+
+@pytest.mark.parametrize(
+    ("count", "key"),
+    [
+        (2001, "FLOOR(n / 10000) * 2"),
+        (201, "n - n % 100000"),
+        (3, "code"),
+        (3, "code * code"),
+        (2, "code % 2"),
+        (43, "code + FLOOR(n / 1000000)"),
+    ],
+)
+def test_keys_of_long_and_listed_integers_are_exact(count: int, key: str) -> None:
+    """Past 131,072 values a key is computed where it changes, and a list has its own values."""
+    plan = plan_wide(key)
+    (domain,) = plan.domains
+    numbers = [*range(-(10**7), 10**7, 9_999), -(10**7), 10**7]
+    numbers += [one + near for one in range(-(10**7), 10**7 + 1, 10_000) for near in (-1, 0, 1)]
+    inside = [one for one in numbers if abs(one) <= 10**7]
+    rows = pa.table(
+        {"n": [one for one in inside for _ in range(3)], "code": [1, 2, 40] * len(inside)}
+    )
+
+    assert domain is not None
+    assert compute_keys(plan, rows) == set(domain)
+    assert count == len(domain)
+
+
+@pytest.mark.parametrize(
+    ("count", "key"),
+    [
+        (521, "YEAR(day)"),
+        (6240, "DATE_TRUNC('month', day)"),
+        (2081, "DATE_TRUNC('quarter', day)"),
+        (53, "YEAR(day) - YEAR(day) % 10"),
+        (12, "MONTH(day)"),
+        (7, "DAYOFWEEK(day)"),
+    ],
+)
+def test_keys_of_long_calendars_are_exact(count: int, key: str) -> None:
+    """Five centuries of days have the years, months and weekdays that they have."""
+    plan = plan_wide(key)
+    (domain,) = plan.domains
+    first, last = date(1500, 3, 1), date(2020, 2, 29)
+    days = [first + timedelta(days=place) for place in range((last - first).days + 1)]
+
+    assert domain is not None
+    assert compute_keys(plan, pa.table({"day": days})) == set(domain)
+    assert count == len(domain)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "FLOOR(x) * 100 + MONTH(day)",
+        "FLOOR(x) + FLOOR(LN(price + 1)) * 100",
+        "FLOOR(x) % 4 + code + CAST(price / 500 AS INT)",
+        "CASE WHEN x * x < 20 THEN FLOOR(x) ELSE 99 END",
+        "FLOOR(ABS(x)) + CAST(x AS INT)",
+        "FLOOR(x * x) - FLOOR(10 / (x + 8))",
+        "CASE WHEN NOT (x > 3) THEN 1 ELSE FLOOR(x) * 5 END",
+        "CAST(x > 3 AS INT) + FLOOR(x / 5)",
+        "FLOOR(EXP(x / 4))",
+    ],
+)
+def test_keys_of_several_columns_leave_none_out(key: str) -> None:
+    """Where columns are several, or a part is not understood, every key of a row is answered."""
+    plan = plan_wide(key)
+    (domain,) = plan.domains
+    count = len(GRID)
+    rows = {
+        "x": GRID,
+        "price": np.linspace(0, 1500, count),
+        "day": [date(1999, 1, 1) + timedelta(days=place) for place in range(count)],
+        "code": [(1, 2, 40)[place % 3] for place in range(count)],
+    }
+
+    assert domain is not None
+    assert compute_keys(plan, pa.table(rows)) <= set(domain)
+
+
+def test_a_float_that_is_not_rounded_has_no_known_keys() -> None:
+    """A column of floats, or what only moves it, has too many keys to answer each."""
+    for key in ("x", "x * 2", "x - FLOOR(x)", "ROUND(price, 1)"):
+        with pytest.raises(UnsupportedQuery, match="not known beforehand"):
+            plan_wide(key)

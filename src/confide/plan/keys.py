@@ -12,8 +12,8 @@ from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import KeySelection, Neighbours
-from confide.plan.ranges import Ranges, range_of
-from confide.plan.values import may_be_null, whole_values
+from confide.plan.ranges import Range, Ranges, range_of
+from confide.plan.values import key_values, may_be_null
 from confide.query.tree import Column, Expression, Value
 
 __all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "keep_keys", "plan_keys"]
@@ -36,7 +36,7 @@ def domain_of(
     nobody listed so have no group.
     """
     found = _values_of(key, ranges)
-    if found is None or not may_be_null(key, optional):
+    if found is None or not may_be_null(key, optional, ranges):
         return found
     return tuple(dict.fromkeys((*found, None)))
 
@@ -58,18 +58,18 @@ def _values_of(key: Expression, ranges: Ranges) -> Domain | None:
         return ()
     if key.kind is Kind.TEXT or (isinstance(key, Column) and found.values is not None):
         return found.values
-    match key.kind:
-        case Kind.BOOL:
-            return (False, True)
-        case Kind.INT | Kind.DATE:
-            whole: Sequence[int] | None = whole_values(key, ranges)
-            if whole is None and found.high - found.low < MOST_KEYS:
-                whole = range(int(found.low), int(found.high) + 1)
-            if whole is None or len(whole) > MOST_KEYS:
-                return None
-            return tuple(whole) if key.kind is Kind.INT else tuple(map(date.fromordinal, whole))
-        case _:
-            return None
+    return (False, True) if key.kind is Kind.BOOL else _numbers_of(key, ranges, found)
+
+
+def _numbers_of(key: Expression, ranges: Ranges, found: Range) -> Domain | None:
+    """Return the numbers or days that a key can be; those of its range where it must be."""
+    listed: Sequence[float] | None = key_values(key, ranges)
+    if listed is None and key.kind is not Kind.FLOAT and found.high - found.low < MOST_KEYS:
+        listed = range(int(found.low), int(found.high) + 1)
+    if listed is None or len(listed) > MOST_KEYS:
+        return None
+    is_day = key.kind is Kind.DATE
+    return tuple(date.fromordinal(int(one)) for one in listed) if is_day else tuple(listed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,91 +1,78 @@
-"""Which whole numbers and days a group key can be: it is computed for every value of its column.
+"""Values that a group key can have: it is computed for every value of its columns.
 
-A range alone would name keys that no row can have: of FLOOR(age / 10) * 10 every year, not every
-tenth. What is found holds every key that a row can have, and hardly any other. It follows from the
-declaration and the question; no row is read.
+A range alone would name keys that no row can have: for FLOOR(age / 10) * 10 every year, not every
+tenth. The result contains every key that a row can have, and hardly any other. It follows from the
+declaration and the query; no row is read.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from confide.declare import Kind
-from confide.plan.ranges import Range, Ranges
+from confide.plan.pointwise import EXACT, TESTS, Floats, Marks, apply_call, as_point, can_apply
+from confide.plan.ranges import Finder, Range, Ranges
+from confide.plan.steps import Steps, equals_any
 from confide.query.functions import Function
-from confide.query.tree import Call, Column, Expression, Literal
+from confide.query.tree import Call, Column, Expression, Literal, parts_of, walk
 
-__all__ = ["may_be_null", "whole_values"]
+__all__ = ["key_values", "may_be_null"]
 
 F = Function
-Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
-MOST_POINTS: Final = 2**17
-MOST_CASES: Final = 64
-EXACT: Final = 2.0**53
-"""Below it doubles hold every whole number, so that they compute as engines do."""
-
-EPOCH: Final = 719_163
-"""What `date.toordinal` says of 1 January 1970."""
+MAX_POINTS: Final = 2**17
+MAX_CASES: Final = 64
+WHOLE: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
 
 
-def whole_values(key: Expression, ranges: Ranges) -> tuple[int, ...] | None:
-    """Return in order every whole number, or ordinal of a day, that a key can be.
+def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
+    """Return in order every number, or ordinal of a day, that a key can be.
 
-    None says that this is not known, or that its column has too many values.
+    None says that this is not known, or that there are too many. Integers and days are ints.
 
-    Claim:   no row's key is another number, on any engine; NULL is not counted.
-    Why:     a key of one column is computed at each of its values and at NULL, by operations that
-             every double has alike; halves may be rounded either way, and a condition that is not
-             understood may hold or fail.
-    Checked: tests/plan/test_values.py.
+    Claim:   no row's key is another number, on any engine; NULL is not counted. If the key depends
+             on its columns through arithmetic, rounding, parts of days and CASE alone, and each
+             column is in one place, some values of the columns give each of them.
+    Why:     a key is computed at each value of its columns and at NULL, or at points that
+             represent them (`Steps`), by operations that every double has alike. A condition that
+             is not understood may hold or fail, and a part that is not understood may be any
+             integer in its range.
+    Checked: tests/plan/test_values.py, tests/contracts/test_readings.py.
     """
-    columns = set(_columns(key))
-    if not columns:
-        return _compute_all(key, None, Range(0, 0))
-    column = columns.pop()
-    found = ranges[column.table, column.name]
-    is_short = found.high - found.low < MOST_POINTS and found.largest < EXACT
-    if columns or not is_short or column.kind not in (Kind.INT, Kind.DATE, Kind.BOOL):
-        return None
-    return _compute_all(key, column, Range(found.low, found.high))
+    columns = dict.fromkeys(part for part in walk(key) if isinstance(part, Column))
+    return _compute_all(key, tuple((one, ranges[one.table, one.name]) for one in columns))
 
 
-def may_be_null(expression: Expression, optional: frozenset[str]) -> bool:
-    """Tell whether NULL is one of an expression's own values, even where no column is NULL.
+def may_be_null(
+    expression: Expression, optional: frozenset[str], ranges: Ranges | None = None
+) -> bool:
+    """Return whether NULL is one of an expression's own values, even where no column is NULL.
 
-    It is where a CASE has no ELSE, or a column is of a table that is ``optional``: LEFT JOINed.
+    It is where a CASE has no ELSE, a column is of a table that is ``optional``: LEFT JOINed, or the
+    owner listed NULL among the integers of a column.
     """
+
+    def is_null(part: Expression) -> bool:
+        return may_be_null(part, optional, ranges)
+
     match expression:
         case Literal(value=value):
             return value is None
-        case Column(table=table):
-            return table in optional
+        case Column(table=table, name=name, kind=kind):
+            listed = ranges[table, name].values if ranges is not None and kind is Kind.INT else None
+            return table in optional or (listed is not None and None in listed)
         case Call(function=F.CASE, arguments=parts):
-            return any(may_be_null(part, optional) for part in _values_of(parts))
+            return any(map(is_null, _values_of(parts)))
         case Call(function=F.COALESCE | F.LEAST | F.GREATEST, arguments=parts):
-            return all(may_be_null(part, optional) for part in parts)
+            return all(map(is_null, parts))
         case Call(function=function, arguments=parts):
-            return function is not F.IS_NULL and any(may_be_null(one, optional) for one in parts)
+            return function is not F.IS_NULL and any(map(is_null, parts))
         case _:
             return False
-
-
-def _columns(expression: Expression) -> Iterable[Column]:
-    """Yield the columns that an expression is computed from, conditions of a CASE apart."""
-    match expression:
-        case Column():
-            yield expression
-        case Call(function=function, arguments=parts):
-            for part in _values_of(parts) if function is F.CASE else parts:
-                yield from _columns(part)
-        case _:
-            return
 
 
 def _values_of(parts: Sequence[Expression]) -> Sequence[Expression]:
@@ -93,87 +80,200 @@ def _values_of(parts: Sequence[Expression]) -> Sequence[Expression]:
     return [*parts[1::2], parts[-1]]
 
 
+def _operands(expression: Expression) -> Sequence[Expression]:
+    """Return what an expression is computed from, conditions of a CASE apart."""
+    match expression:
+        case Call(function=F.CASE, arguments=parts):
+            return _values_of(parts)
+        case _:
+            return parts_of(expression)
+
+
+def _columns(expression: Expression) -> Iterator[Column]:
+    if isinstance(expression, Column):
+        yield expression
+    for part in _operands(expression):
+        yield from _columns(part)
+
+
+Axis = Mapping[Expression, Floats]
+"""Parts of a key that depend on one thing, such as a column, at each of its points, NULL last."""
+
+
+@lru_cache(maxsize=256)
+def _compute_all(
+    key: Expression, columns: tuple[tuple[Column, Range], ...]
+) -> tuple[float, ...] | None:
+    finder = Finder({(column.table, column.name): found for column, found in columns})
+    axes = _find_axes(key, finder)
+    if axes is not None and _count_points(axes) > MAX_POINTS:
+        axes = list(_shrink(key, axes))
+    if axes is None or _count_points(axes) > MAX_POINTS:
+        return None
+    found = _image(key, axes)
+    if found is None:
+        return None
+    is_whole = key.kind is not Kind.FLOAT
+    return tuple(found.astype(np.int64).tolist() if is_whole else (found + 0.0).tolist())
+
+
+def _image(key: Expression, axes: Sequence[Axis]) -> Floats | None:
+    """Return in order every value of a key over all combinations of points."""
+    branches = _Table(_cross(axes), _count_points(axes)).compute(key)
+    if branches is None:
+        return None
+    held = np.concatenate([one.values[one.live] for one in branches])
+    return np.unique(held[~np.isnan(held)])
+
+
+def _count_points(axes: Iterable[Axis]) -> int:
+    return prod(len(next(iter(axis.values()))) for axis in axes)
+
+
+def _cross(axes: Sequence[Axis]) -> dict[Expression, Floats]:
+    """Return all parts at every combination of points."""
+    count = stride = _count_points(axes)
+    known: dict[Expression, Floats] = {}
+    for axis in axes:
+        size = _count_points([axis])
+        stride //= size
+        places = np.arange(count) // stride % size
+        known |= {part: values[places] for part, values in axis.items()}
+    return known
+
+
+def _find_axes(key: Expression, finder: Finder) -> list[Axis] | None:
+    """Return what a key is computed from; None where some part has no known values."""
+    found = (_axis_of(column, key, finder) for column in dict.fromkeys(_columns(key)))
+    axes = [axis for axis in found if axis]
+    known = {part for axis in axes for part in axis}
+    gaps = _find_gaps(key, known, finder)
+    if gaps is None:
+        return None
+    return [*axes, *({gap: values} for gap, values in gaps.items())]
+
+
+def _axis_of(column: Column, key: Expression, finder: Finder) -> Axis | None:
+    """Return the values of a short column, or the steps of a key over a long one."""
+    found = finder.find(column)
+    if column.kind in WHOLE and (values := _integers(found)) is not None:
+        return {column: values}
+    # Longer integers are no points: a double would stand for several of them.
+    is_exact = column.kind is Kind.FLOAT or (column.kind in WHOLE and found.largest < EXACT)
+    steps = Steps(column, finder)
+    return steps.known() if is_exact and found.is_bounded and steps.add(key) else None
+
+
+def _integers(found: Range) -> Floats | None:
+    """Return the integers of a range and NULL, or None if there are too many."""
+    codes = [value for value in found.values or () if isinstance(value, int)]
+    if codes:
+        return np.array([*sorted(codes), np.nan])
+    if not found.is_bounded or found.high - found.low >= MAX_POINTS or found.largest >= EXACT:
+        return None
+    return np.append(np.arange(found.low, found.high + 1, dtype=np.float64), np.nan)
+
+
+def _find_gaps(expression: Expression, known: set[Expression], finder: Finder) -> Axis | None:
+    """Return the parts that cannot be computed, each as any integer in its range.
+
+    None says that one of them has no short range.
+    """
+    if expression in known:
+        return {}
+    match expression:
+        case Literal(value=value):
+            return None if as_point(value) is None else {}
+        case Call(function=function) if function is F.CASE or can_apply(expression):
+            below = [_find_gaps(part, known, finder) for part in _operands(expression)]
+            if None not in below:
+                return {gap: found for gaps in below if gaps for gap, found in gaps.items()}
+        case _:
+            pass
+    is_whole = expression.kind in (Kind.INT, Kind.DATE)
+    values = _integers(finder.find(expression)) if is_whole else None
+    return None if values is None else {expression: values}
+
+
+def _shrink(expression: Expression, axes: Sequence[Axis]) -> Iterator[Axis]:
+    """Yield the largest parts that depend on one axis each, with all of their values.
+
+    Why: parts that depend on different things take their values independently of each other. If
+         two depend on one thing, this may add values, but it leaves none out.
+    """
+    owners = {part: place for place, axis in enumerate(axes) for part in axis}
+    places = set(_find_owners(expression, owners))
+    if len(places) > 1:
+        for part in dict.fromkeys(_operands(expression)):
+            yield from _shrink(part, axes)
+    for place in places if len(places) == 1 else ():
+        found = _image(expression, [axes[place]])
+        yield {expression: np.append(np.empty(0) if found is None else found, np.nan)}
+
+
+def _find_owners(expression: Expression, owners: Mapping[Expression, int]) -> Iterator[int]:
+    if expression in owners:
+        yield owners[expression]
+        return
+    for part in _operands(expression):
+        yield from _find_owners(part, owners)
+
+
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """What an expression may be at each point, NaN for NULL, and at which points it may be that."""
+    """Values that an expression may have, NaN for NULL, and at which points it may have them."""
 
     values: Floats
     live: Marks
 
 
-@lru_cache(maxsize=256)
-def _compute_all(key: Expression, column: Column | None, found: Range) -> tuple[int, ...] | None:
-    points = np.append(np.arange(found.low, found.high + 1, dtype=np.float64), np.nan)
-    branches = _Table(column, points).compute(key)
-    if branches is None:
-        return None
-    held = np.concatenate([one.values[one.live] for one in branches])
-    return tuple(np.unique(held[~np.isnan(held)]).astype(np.int64).tolist())
-
-
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Computes expressions at all points of one column."""
+    """Computes expressions at all points, from parts that are known there."""
 
-    column: Column | None
-    points: Floats
+    known: Mapping[Expression, Floats]
+    size: int
 
     def compute(self, expression: Expression) -> list[_Branch] | None:
         """Return what an expression may be, or None if that is not understood."""
+        if expression in self.known:
+            return self._everywhere(self.known[expression])
         match expression:
-            case Column():
-                return self._everywhere(self.points) if expression == self.column else None
-            case Literal(value=value) if not isinstance(value, str):
-                fixed = _as_number(value)
-                is_exact = not abs(fixed) >= EXACT  # NaN is NULL
-                return self._everywhere(np.full(len(self.points), fixed)) if is_exact else None
+            case Literal(value=value):
+                point = as_point(value)
+                return None if point is None else self._everywhere(np.full(self.size, point))
             case Call(function=F.CASE, arguments=parts):
                 return self._choose(parts)
-            case Call(function=function, arguments=parts) if function in RULES:
-                return self._apply(RULES[function], parts)
-            case Call(function=function, arguments=parts) if function in ROUNDED:
-                return self._round(parts)
+            case Call():
+                return self._apply(expression)
             case _:
                 return None
 
     def _everywhere(self, values: Floats) -> list[_Branch]:
-        return [_Branch(values, np.ones(len(values), dtype=np.bool_))]
+        return [_Branch(values, np.ones(self.size, dtype=np.bool_))]
 
-    def _apply(self, rule: "Rule", parts: Sequence[Expression]) -> list[_Branch] | None:
-        found = [self.compute(part) for part in parts]
+    def _apply(self, call: Call) -> list[_Branch] | None:
+        found = [self.compute(part) for part in call.arguments]
         known = [branches for branches in found if branches is not None]
-        if len(known) < len(found) or np.prod([len(one) for one in known]) > MOST_CASES:
+        if len(known) < len(found) or prod(map(len, known)) > MAX_CASES:
             return None
         branches = []
         for each in product(*known):
-            with np.errstate(all="ignore"):
-                values = rule([branch.values for branch in each])
-            if not (np.isnan(values) | (np.abs(values) < EXACT)).all():
+            values = apply_call(call, [branch.values for branch in each])
+            if values is None:
                 return None
             live = np.logical_and.reduce([branch.live for branch in each])
             branches.append(_Branch(values, live))
         return branches
 
-    def _round(self, parts: Sequence[Expression]) -> list[_Branch] | None:
-        """Return both neighbours: engines differ in what they do with a half."""
-        number, digits = parts[0], parts[1] if len(parts) > 1 else Literal(0, Kind.INT)
-        if not isinstance(digits, Literal) or not isinstance(digits.value, int) or digits.value > 0:
-            return None
-        if getattr(number, "kind", None) not in (Kind.INT, Kind.FLOAT, Kind.BOOL):
-            return None
-        unit = 10.0 ** -max(digits.value, -15)
-        down = self._apply(lambda p: np.floor(p[0] / unit) * unit, [number])
-        up = self._apply(lambda p: np.ceil(p[0] / unit) * unit, [number])
-        return None if down is None or up is None else down + up
-
     def _choose(self, parts: Sequence[Expression]) -> list[_Branch] | None:
         """Return every value that a CASE may be, where it may be that."""
         branches: list[_Branch] = []
-        is_open = np.ones(len(self.points), dtype=np.bool_)
+        is_open = np.ones(self.size, dtype=np.bool_)
         for condition, value in zip((*parts[:-1:2], None), _values_of(parts), strict=True):
             found = self.compute(value)
             may_hold, may_fail = (is_open, is_open) if condition is None else self._judge(condition)
-            if found is None or len(branches) + len(found) > MOST_CASES:
+            if found is None or len(branches) + len(found) > MAX_CASES:
                 return None
             branches += [_Branch(one.values, one.live & is_open & may_hold) for one in found]
             is_open = is_open & may_fail
@@ -182,20 +282,21 @@ class _Table:
     def _judge(self, condition: Expression) -> tuple[Marks, Marks]:
         """Return where a condition may be true, and where it may be something else."""
         holds = self._holds(condition)
-        every = np.ones(len(self.points), dtype=np.bool_)
+        every = np.ones(self.size, dtype=np.bool_)
         return (every, every) if holds is None else (holds, ~holds)
 
     def _holds(self, condition: Expression) -> Marks | None:
         """Return where a condition is true, which NULL is not; None if that is not understood."""
+        if condition in self.known:
+            return np.equal(self.known[condition], 1.0)
         match condition:
             case Call(function=F.AND | F.OR as function, arguments=parts):
                 both = [self._holds(part) for part in parts]
                 known = [one for one in both if one is not None]
                 join = np.logical_and if function is F.AND else np.logical_or
                 return join.reduce(known) if len(known) == len(both) else None
-            case Call(function=F.IN, arguments=(value, *others)):
-                same = [Call(F.EQUAL, (value, other), Kind.BOOL) for other in others]
-                return self._holds(Call(F.OR, tuple(same), Kind.BOOL))
+            case Call(function=F.IN):
+                return self._holds(equals_any(condition))
             case Call(function=function, arguments=parts) if function in TESTS:
                 found = [_join(self.compute(part)) for part in parts]
                 sure = [one for one in found if one is not None]
@@ -209,83 +310,3 @@ def _join(branches: list[_Branch] | None) -> Floats | None:
     if branches is None or (np.sum([one.live for one in branches], axis=0) != 1).any():
         return None
     return np.select([one.live for one in branches], [one.values for one in branches])
-
-
-def _as_number(value: float | date | None) -> float:
-    if isinstance(value, date):
-        return float(value.toordinal())
-    return np.nan if value is None else float(value)
-
-
-Rule = Callable[[Sequence[Floats]], Floats]
-
-
-def _not_by_zero(operation: Callable[[Floats, Floats], Floats]) -> Rule:
-    return lambda p: np.where(p[1] == 0.0, np.nan, operation(p[0], p[1]))
-
-
-def _coalesce(parts: Sequence[Floats]) -> Floats:
-    found = parts[0]
-    for part in parts[1:]:
-        found = np.where(np.isnan(found), part, found)
-    return found
-
-
-def _calendar(part_of: Callable[[NDArray[np.datetime64]], NDArray[np.int64]]) -> Rule:
-    """A rule for a function of the day; days are ordinals."""
-
-    def rule(parts: Sequence[Floats]) -> Floats:
-        (ordinals,) = parts
-        is_day = ~np.isnan(ordinals)
-        found = np.full(len(ordinals), np.nan)
-        found[is_day] = part_of((ordinals[is_day].astype(np.int64) - EPOCH).astype("datetime64[D]"))
-        return found
-
-    return rule
-
-
-def _months(days: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Return how many months after January of year 0 days are."""
-    return days.astype("datetime64[M]").astype(np.int64) + 12 * 1970
-
-
-def _first_day(months: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ordinals of the first days of such months."""
-    firsts = (months - 12 * 1970).astype("datetime64[M]").astype("datetime64[D]")
-    return firsts.astype(np.int64) + EPOCH
-
-
-RULES: Final[dict[F, Rule]] = {
-    F.ADD: lambda p: p[0] + p[1],
-    F.SUBTRACT: lambda p: p[0] - p[1],
-    F.MULTIPLY: lambda p: p[0] * p[1],
-    F.DIVIDE: _not_by_zero(np.divide),
-    F.MODULO: _not_by_zero(np.fmod),
-    F.NEGATE: lambda p: -p[0],
-    F.ABS: lambda p: np.abs(p[0]),
-    F.FLOOR: lambda p: np.floor(p[0]),
-    F.CEIL: lambda p: np.ceil(p[0]),
-    F.LEAST: lambda p: np.fmin.reduce(list(p)),
-    F.GREATEST: lambda p: np.fmax.reduce(list(p)),
-    F.COALESCE: _coalesce,
-    F.YEAR: _calendar(lambda days: _months(days) // 12),
-    F.QUARTER: _calendar(lambda days: _months(days) % 12 // 3 + 1),
-    F.MONTH: _calendar(lambda days: _months(days) % 12 + 1),
-    F.DAY: _calendar(lambda days: (days - days.astype("datetime64[M]")).astype(np.int64) + 1),
-    F.WEEKDAY: _calendar(lambda days: (days.astype(np.int64) + EPOCH) % 7),
-    F.TRUNC_YEAR: _calendar(lambda days: _first_day(_months(days) // 12 * 12)),
-    F.TRUNC_QUARTER: _calendar(lambda days: _first_day(_months(days) // 3 * 3)),
-    F.TRUNC_MONTH: _calendar(lambda days: _first_day(_months(days))),
-}
-"""Functions that every engine computes alike; logarithms and roots are not among them."""
-
-ROUNDED: Final = (F.ROUND, F.TO_INT)
-TESTS: Final[dict[F, Callable[..., Marks]]] = {
-    F.EQUAL: lambda a, b: a == b,
-    F.UNEQUAL: lambda a, b: (a != b) & ~np.isnan(a) & ~np.isnan(b),
-    F.LESS: np.less,
-    F.LESS_EQUAL: np.less_equal,
-    F.GREATER: np.greater,
-    F.GREATER_EQUAL: np.greater_equal,
-    F.IS_NULL: np.isnan,
-}

@@ -1,0 +1,289 @@
+"""Points of one column at which an expression takes each of its values.
+
+A column of floats has too many values to try them all, but FLOOR(price / 100) changes only a few
+times between its bounds. It grows with the price, so halving finds the very doubles at which it
+changes; between two of them it is constant. The same goes for long ranges of integers and days.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.declare import Kind
+from confide.plan.pointwise import TESTS, Floats, apply_call, as_point
+from confide.plan.ranges import Finder
+from confide.query.functions import Function
+from confide.query.tree import Call, Column, Expression, Literal, walk
+
+__all__ = ["Steps", "equals_any"]
+
+F = Function
+Integers = NDArray[np.int64]
+MAX_STEPS: Final = 2**17
+SIGN_BIT: Final = np.int64(-(2**63))
+STEPPED: Final = frozenset({F.FLOOR, F.CEIL, F.ROUND, F.TO_INT})
+"""Functions that are constant between two steps, whatever their argument."""
+
+GROWING: Final = STEPPED | {
+    *(F.TO_FLOAT, F.TO_DATE, F.COALESCE),
+    *(F.YEAR, F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH),
+}
+"""Functions that never fall while their first argument grows, which here is never NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of expressions over one column, whose `points` stand for all of its values.
+
+    Claim:   wherever in its range the column lies, the expressions that were added have the values
+             that they have together at one of the points.
+    Why:     each of them only grows or only falls with the column (`_trend`): the operations do so
+             for real numbers, and rounding to a double keeps the order. An expression that is equal
+             at two points is therefore constant between them, so `_find_breaks` finds every double
+             (or integer) at which one of them changes. From one change to the next all are constant
+             and have the values that they have at the first, which is a point.
+    Checked: tests/plan/test_values.py.
+    """
+
+    column: Column
+    finder: Finder
+    breaks: dict[Expression, Integers] = field(default_factory=dict)
+    trends: dict[Expression, int | None] = field(default_factory=dict)
+
+    def add(self, expression: Expression) -> bool:
+        """Add the parts through which an expression depends on the column, if all are steps."""
+        if self.column not in walk(expression):
+            return True
+        if self._trend(expression) is not None and self._is_stepped(expression):
+            return self._record(expression, lambda values: self._compute(expression, values))
+        match expression:
+            case Call(function=F.CASE, arguments=parts):
+                for condition in parts[:-1:2]:
+                    self.add_condition(condition)
+                return all(self.add(part) for part in (*parts[1::2], parts[-1]))
+            case Call(arguments=parts):
+                return all(self.add(part) for part in parts)
+            case _:
+                return False
+
+    def add_condition(self, condition: Expression) -> None:
+        """Add the comparisons of a condition that are steps; others stay unknown."""
+        match condition:
+            case Call(function=F.AND | F.OR, arguments=parts):
+                for part in parts:
+                    self.add_condition(part)
+            case Call(function=F.IN):
+                self.add_condition(equals_any(condition))
+            case Call(function=F.IS_NULL, arguments=(part,)):
+                if self._trend(part) is not None:
+                    self.breaks[condition] = np.empty(0, dtype=np.int64)
+            case Call(function=function, arguments=(left, right)) if function in TESTS:
+                if self._opposed(left, right) is None:
+                    self.add(left)
+                    self.add(right)
+                elif self.column in walk(condition):
+                    self._record(condition, lambda values: self._compare(left, right, values))
+            case _:
+                return
+
+    def points(self) -> Floats:
+        """Return values of the column at which all that was added has every value, NULL last."""
+        low, _ = self._ends()
+        found = np.unique(np.concatenate([[low], *self.breaks.values()]))
+        return np.append(self._values(found), np.nan)
+
+    def known(self) -> dict[Expression, Floats] | None:
+        """Return each added part at all points; None if there are too many."""
+        values = self.points()
+        if len(values) > MAX_STEPS:
+            return None
+        computed = {part: self._read(part, values) for part in self.breaks}
+        return {part: value for part, value in computed.items() if value is not None}
+
+    def _read(self, part: Expression, values: Floats) -> Floats | None:
+        if isinstance(part, Call) and part.function in TESTS:
+            parts = [self._compute(one, values) for one in part.arguments]
+            sure = [one for one in parts if one is not None]
+            is_sure = len(sure) == len(parts)
+            return TESTS[part.function](*sure).astype(np.float64) if is_sure else None
+        return self._compute(part, values)
+
+    def _record(self, part: Expression, read: Callable[[Floats], Floats | None]) -> bool:
+        if part not in self.breaks:
+            low, high = self._ends()
+            found = _find_breaks(lambda ordinals: read(self._values(ordinals)), low, high)
+            if found is None:
+                return False
+            self.breaks[part] = found
+        return True
+
+    def _ends(self) -> tuple[int, int]:
+        found = self.finder.find(self.column)
+        if self.column.kind is not Kind.FLOAT:
+            return int(found.low), int(found.high)
+        low, high = _to_ordinals(np.array([found.low, found.high], dtype=np.float64)).tolist()
+        return low, high
+
+    def _values(self, ordinals: Integers) -> Floats:
+        is_real = self.column.kind is Kind.FLOAT
+        return _to_doubles(ordinals) if is_real else ordinals.astype(np.float64)
+
+    def _compute(self, expression: Expression, values: Floats) -> Floats | None:
+        """Return an expression that has a trend, at some values of the column."""
+        match expression:
+            case Column():
+                return values
+            case Literal(value=value):
+                point = as_point(value)
+                return None if point is None else np.full(len(values), point)
+            case Call(arguments=arguments):
+                parts = [self._compute(part, values) for part in arguments]
+                known = [part for part in parts if part is not None]
+                return apply_call(expression, known) if len(known) == len(parts) else None
+            case _:
+                return None
+
+    def _compare(self, left: Expression, right: Expression, values: Floats) -> Floats | None:
+        """Return 0, 1 or 2 where the left is less, equal or greater."""
+        first, second = self._compute(left, values), self._compute(right, values)
+        if first is None or second is None:
+            return None
+        return (first >= second).astype(np.float64) + (first > second)
+
+    def _opposed(self, left: Expression, right: Expression) -> int | None:
+        return _agree([self._trend(left), _times(-1, self._trend(right))])
+
+    def _is_stepped(self, expression: Expression) -> bool:
+        """Return whether an expression is constant but for single values of the column."""
+        match expression:
+            case Column(kind=kind):
+                return kind is not Kind.FLOAT
+            case Call(function=function) if function in STEPPED:
+                return True
+            case Call(arguments=parts):
+                return all(map(self._is_stepped, parts))
+            case _:
+                return True
+
+    def _trend(self, expression: Expression) -> int | None:
+        """Return 1 or -1 if an expression never falls or never grows with the column, 0 if both.
+
+        None says that this is not known, or that it may be NULL where the column is not.
+        """
+        if expression not in self.trends:
+            self.trends[expression] = self._find_trend(expression)
+        return self.trends[expression]
+
+    def _find_trend(self, expression: Expression) -> int | None:
+        match expression:
+            case Column():
+                return 1 if expression == self.column else None
+            case Literal(value=value):
+                return None if value is None or as_point(value) is None else 0
+            case Call(
+                function=F.SUBTRACT, arguments=(value, Call(F.MODULO, (same, Literal())))
+            ) if value == same:
+                return self._trend(value)  # what is left is a multiple of the divisor
+            case Call(function=function, arguments=parts):
+                trends = [self._trend(part) for part in parts]
+                return None if None in trends else self._combine(function, parts, trends)
+            case _:
+                return None
+
+    def _combine(
+        self, function: F, parts: Sequence[Expression], trends: Sequence[int | None]
+    ) -> int | None:
+        """Return the trend of a function from those of its arguments."""
+        first, last = trends[0], trends[-1]
+        left, right = self._sign(parts[0]), self._sign(parts[-1])
+        found: int | None = None
+        match function:
+            case F.ADD | F.LEAST | F.GREATEST:
+                found = _agree(trends)
+            case F.SUBTRACT:
+                found = _agree([first, _times(-1, last)])
+            case F.NEGATE:
+                found = _times(-1, first)
+            case F.ABS:
+                found = _times(left, first)
+            case F.MULTIPLY:
+                found = _agree([_times(right, first), _times(left, last)])
+            case F.DIVIDE if not self._may_be_zero(parts[1]):
+                found = _agree([_times(right, first), _times(-1, _times(left, last))])
+            case _ if function in GROWING or (function is F.SQRT and left == 1):
+                found = first
+            case _:
+                pass
+        return found
+
+    def _sign(self, expression: Expression) -> int | None:
+        found = self.finder.find(expression)
+        return 1 if found.low >= 0 else -1 if found.high <= 0 else None
+
+    def _may_be_zero(self, expression: Expression) -> bool:
+        found = self.finder.find(expression)
+        return found.low <= 0 <= found.high
+
+
+def equals_any(condition: Call) -> Call:
+    """Return IN as the comparisons that it stands for."""
+    value, *others = condition.arguments
+    same = (Call(F.EQUAL, (value, other), Kind.BOOL) for other in others)
+    return Call(F.OR, tuple(same), Kind.BOOL)
+
+
+def _times(sign: int | None, trend: int | None) -> int | None:
+    """Return the trend of what grows or falls with something that has a trend."""
+    if trend == 0:
+        return 0
+    return None if sign is None or trend is None else sign * trend
+
+
+def _agree(trends: Iterable[int | None]) -> int | None:
+    """Return the trend of what grows with all of these."""
+    found = set(trends) - {0}
+    if not found:
+        return 0
+    return found.pop() if len(found) == 1 else None
+
+
+def _find_breaks(
+    compute: Callable[[Integers], Floats | None], low: int, high: int
+) -> Integers | None:
+    """Return in which places from ``low`` to ``high`` a function differs from the place before.
+
+    It must only grow or only fall. None says that it changes too often, or is not known.
+    """
+    found = [np.empty(0, dtype=np.int64)]
+    below, above = np.array([low]), np.array([high])
+    at_below, at_above = compute(below), compute(above)
+    while at_below is not None and at_above is not None and len(below) <= MAX_STEPS:
+        is_open = at_below != at_above
+        is_next = is_open & (below + 1 == above)
+        found.append(above[is_next])
+        is_wide = is_open & ~is_next
+        if not is_wide.any():
+            return np.concatenate(found)
+        below, above = below[is_wide], above[is_wide]
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # a sum may pass 64 bits
+        at_middle = compute(middle)
+        if at_middle is None or np.isnan(at_middle).any():
+            return None
+        at_below = np.append(at_below[is_wide], at_middle)
+        at_above = np.append(at_middle, at_above[is_wide])
+        below, above = np.append(below, middle), np.append(middle, above)
+    return None
+
+
+def _to_ordinals(values: Floats) -> Integers:
+    """Return the places of doubles among all doubles; both zeros have one."""
+    bits: Integers = values.view(np.int64)
+    return np.where(bits < 0, SIGN_BIT - bits, bits)
+
+
+def _to_doubles(ordinals: Integers) -> Floats:
+    bits: Integers = np.where(ordinals < 0, SIGN_BIT - ordinals, ordinals)
+    return bits.view(np.float64)
