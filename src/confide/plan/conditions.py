@@ -86,7 +86,7 @@ def _limit(found: Found, column: Column, function: F, others: list[Expression]) 
         if known and len(known) == len(numbers):
             low, high = _ends(function, known, is_whole=column.kind is not Kind.FLOAT)
             less = Range(max(was.low, low), min(was.high, high))
-            if was.values is not None:
+            if column.kind is Kind.INT and (was.values is not None or function is F.IN):
                 less = _keep_codes(was.values, less, function, known)
             found[column.table, column.name] = was if less.is_empty else less
 
@@ -107,13 +107,17 @@ def _keep(was: Range, test: Callable[[str], bool]) -> Range:
 
 
 def _keep_codes(
-    listed: Sequence[object], within: Range, function: F, numbers: Sequence[Bound]
+    listed: Sequence[object] | None, within: Range, function: F, numbers: Sequence[Bound]
 ) -> Range:
-    """Return the listed integers for which a comparison is true, which it never is for NULL."""
+    """Return the integers for which a comparison is true, which it never is for NULL.
+
+    They are among those that the owner listed or, if there is no such list, that IN lists.
+    """
     test = TEXTS.get(function)
+    written = sorted({int(one) for one in numbers if one == int(one)})
     kept = tuple(
         code
-        for code in listed
+        for code in (written if listed is None else listed)
         if isinstance(code, int) and within.low <= code <= within.high
         if test is None or test(code, numbers)
     )
@@ -146,6 +150,9 @@ def _ends(function: F, values: list[Bound], *, is_whole: bool) -> tuple[Bound, B
     if is_whole:
         low = math.floor(low) + 1 if function is F.GREATER else math.ceil(low)
         high = math.ceil(high) - 1 if function is F.LESS else math.floor(high)
+    else:
+        low = math.nextafter(low, math.inf) if function is F.GREATER else low
+        high = math.nextafter(high, -math.inf) if function is F.LESS else high
     match function:
         case F.EQUAL | F.IN:
             return low, high
