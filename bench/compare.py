@@ -32,7 +32,6 @@ from typing import Final, Self
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from scipy.stats import mstats
 
@@ -213,7 +212,8 @@ def run_round(sides: list[Side], names: list[str], repeats: int) -> list[list[fl
 def compare(folders: list[Path], benchmark: str, only: list[str], rounds: int) -> list[Comparison]:
     """Return the comparison of each figure of a benchmark."""
     names, found = find_common(folders, benchmark, only), []
-    for number in track(range(rounds), f"{benchmark}, rounds", console=console, transient=True):
+    for number in range(rounds):
+        print(f"{benchmark}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         with (
             Side(folders[0], benchmark, only) as old,
             Side(folders[1], benchmark, only) as new,
