@@ -292,16 +292,13 @@ def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
         case _:
             return ANYTHING
     known = _texts(parts[0])
-    if known is None:
-        return ANYTHING
-    return _known(None if value is None else value[start:end] for value in known)
+    return ANYTHING if known is None else _known(one and one[start:end] for one in known)
 
 
 def _texts(part: Range) -> tuple[str | None, ...] | None:
     """Return the strings that an argument is one of, if they are known."""
-    if part.values is None:
-        return None
-    return tuple(value for value in part.values if not isinstance(value, int))
+    known = part.values
+    return None if known is None else tuple(one for one in known if not isinstance(one, int))
 
 
 def _known(values: Iterable[str | None]) -> Range:
