@@ -24,6 +24,7 @@ from confide.plan import Plan
 from confide.plan.keys import domain_of
 from confide.plan.ranges import Finder, Range
 from confide.plan.steps import Steps
+from confide.plan.values import _find_axes, _image, _NotUnderstood, _Work
 from confide.query.sql import read_sql
 from confide.query.tree import Column, walk
 
@@ -466,6 +467,61 @@ def test_keys_of_several_columns_leave_none_out(key: str) -> None:
 
     assert domain is not None
     assert compute_keys(plan, pa.table(rows)) <= set(domain)
+
+
+LADDER: Final = " ".join(f"WHEN n < {25 * one} THEN {one}" for one in range(1, 71))
+SHORT: Final = cf.Table(
+    "short",
+    pa.table(
+        {
+            "n": np.arange(2_001),
+            "m": np.arange(2_001) % 101,
+            "w": 65 * np.arange(2_001),
+            "s": 65 * np.arange(2_001),
+        }
+    ),
+    unit=cf.ROW,
+    columns={
+        "n": cf.Int(0, 2_000),
+        "m": cf.Int(0, 100),
+        "w": cf.Int(0, 131_071),
+        "s": cf.Int(0, 131_000),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"CASE {LADDER} ELSE n % 7 END + m",
+        f"CASE {LADDER.replace('n <', 'w <')} ELSE w % 7 END",
+        "FLOOR(SQRT(1.0 * w * w * w * w) / 1000000000) + m % 3 + n % 2",
+    ],
+    ids=["many cases", "one long column", "many digits"],
+)
+def test_keys_that_cannot_be_computed_are_those_of_their_range(key: str) -> None:
+    """If a key has too many cases or digits to compute it, no row of it loses its group."""
+    curator = Curator([SHORT], budget=cf.Budget(1e9))
+    answer = curator.sql(f"SELECT {key} AS k, COUNT(*) AS c FROM short GROUP BY k", share="1/2")
+
+    assert 2_001 == sum(row["c"] for row in answer.rows)
+
+
+def test_the_work_for_one_key_is_bounded() -> None:
+    """Cases within cases at 131,000 points end once MAX_WORK numbers are computed."""
+    curator = Curator([SHORT], budget=cf.Budget(1e9))
+    cases = " ".join(f"WHEN NOT (m IN ({one}, 2)) THEN s + {one}" for one in range(7))
+    one = f"(CASE {cases} ELSE s END)"
+    asked = f"LEAST({', '.join(f'{one} * {one} % {by}' for by in range(2, 10))})"
+    text = f"SELECT {asked} AS k, COUNT(*) AS c FROM short GROUP BY k"
+    plan = curator._plan(read_sql(text, curator._names), Share.floor("1/100"))
+    (key,), work = plan.query.keys, _Work()
+    axes = _find_axes(key, Finder(plan.ranges))
+    assert axes is not None
+    with pytest.raises(_NotUnderstood):
+        _image(key, axes, work)
+
+    assert -64 * 2**17 < work.left < 0
 
 
 def test_a_float_that_is_not_rounded_has_no_known_keys() -> None:

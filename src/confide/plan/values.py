@@ -26,6 +26,9 @@ __all__ = ["key_values", "may_be_null"]
 F = Function
 MAX_POINTS: Final = 2**17
 MAX_CASES: Final = 64
+MAX_WORK: Final = 2**24
+"""Numbers that are computed for one key, at all points and in all cases together."""
+
 WHOLE: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
 
 
@@ -53,7 +56,7 @@ def may_be_null(
     """Return whether NULL is one of an expression's own values, even where no column is NULL.
 
     It is where a CASE has no ELSE, a column is of a table that is ``optional``: LEFT JOINed, or the
-    owner listed NULL among the integers of a column.
+    owner listed NULL among the values of a column.
     """
 
     def is_null(part: Expression) -> bool:
@@ -62,8 +65,8 @@ def may_be_null(
     match expression:
         case Literal(value=value):
             return value is None
-        case Column(table=table, name=name, kind=kind):
-            listed = ranges[table, name].values if ranges is not None and kind is Kind.INT else None
+        case Column(table=table, name=name):
+            listed = ranges[table, name].values if ranges is not None else None
             return table in optional or (listed is not None and None in listed)
         case Call(function=F.CASE, arguments=parts):
             return any(map(is_null, _values_of(parts)))
@@ -106,22 +109,44 @@ def _compute_all(
 ) -> tuple[float, ...] | None:
     finder = Finder({(column.table, column.name): found for column, found in columns})
     axes = _find_axes(key, finder)
-    if axes is not None and _count_points(axes) > MAX_POINTS:
-        axes = list(_shrink(key, axes))
-    if axes is None or _count_points(axes) > MAX_POINTS:
+    if axes is None:
         return None
-    found = _image(key, axes)
-    if found is None:
+    try:
+        work = _Work()
+        if _count_points(axes) > MAX_POINTS:
+            axes = list(_shrink(key, axes, work))
+        found = _image(key, axes, work)
+    except _NotUnderstood:
         return None
     is_whole = key.kind is not Kind.FLOAT
     return tuple(found.astype(np.int64).tolist() if is_whole else (found + 0.0).tolist())
 
 
-def _image(key: Expression, axes: Sequence[Axis]) -> Floats | None:
+class _NotUnderstood(Exception):
+    """The values of a key cannot be computed, or not at a bounded cost."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be computed for one key."""
+
+    left: int = MAX_WORK
+
+    def take(self, numbers: int) -> None:
+        """Take this many numbers from what is left."""
+        self.left -= numbers
+        if self.left < 0:
+            raise _NotUnderstood
+
+
+def _image(key: Expression, axes: Sequence[Axis], work: _Work) -> Floats:
     """Return in order every value of a key over all combinations of points."""
-    branches = _Table(_cross(axes), _count_points(axes)).compute(key)
+    size = _count_points(axes)
+    if size > MAX_POINTS:
+        raise _NotUnderstood
+    branches = _Table(_cross(axes), size, work).compute(key)
     if branches is None:
-        return None
+        raise _NotUnderstood
     held = np.concatenate([one.values[one.live] for one in branches])
     return np.unique(held[~np.isnan(held)])
 
@@ -169,7 +194,7 @@ def _integers(found: Range) -> Floats | None:
     codes = [value for value in found.values or () if isinstance(value, int)]
     if codes:
         return np.array([*sorted(codes), np.nan])
-    if not found.is_bounded or found.high - found.low >= MAX_POINTS or found.largest >= EXACT:
+    if not found.is_bounded or found.high - found.low >= MAX_POINTS - 1 or found.largest >= EXACT:
         return None
     return np.append(np.arange(found.low, found.high + 1, dtype=np.float64), np.nan)
 
@@ -195,7 +220,7 @@ def _find_gaps(expression: Expression, known: set[Expression], finder: Finder) -
     return None if values is None else {expression: values}
 
 
-def _shrink(expression: Expression, axes: Sequence[Axis]) -> Iterator[Axis]:
+def _shrink(expression: Expression, axes: Sequence[Axis], work: _Work) -> Iterator[Axis]:
     """Yield the largest parts that depend on one axis each, with all of their values.
 
     Why: parts that depend on different things take their values independently of each other. If
@@ -205,10 +230,9 @@ def _shrink(expression: Expression, axes: Sequence[Axis]) -> Iterator[Axis]:
     places = set(_find_owners(expression, owners))
     if len(places) > 1:
         for part in dict.fromkeys(_operands(expression)):
-            yield from _shrink(part, axes)
+            yield from _shrink(part, axes, work)
     for place in places if len(places) == 1 else ():
-        found = _image(expression, [axes[place]])
-        yield {expression: np.append(np.empty(0) if found is None else found, np.nan)}
+        yield {expression: np.append(_image(expression, [axes[place]], work), np.nan)}
 
 
 def _find_owners(expression: Expression, owners: Mapping[Expression, int]) -> Iterator[int]:
@@ -233,9 +257,11 @@ class _Table:
 
     known: Mapping[Expression, Floats]
     size: int
+    work: _Work
 
     def compute(self, expression: Expression) -> list[_Branch] | None:
         """Return what an expression may be, or None if that is not understood."""
+        self.work.take(self.size)
         if expression in self.known:
             return self._everywhere(self.known[expression])
         match expression:
@@ -259,12 +285,14 @@ class _Table:
             return None
         branches = []
         for each in product(*known):
+            self.work.take(self.size)
             values = apply_call(call, [branch.values for branch in each])
             if values is None:
                 return None
-            live = np.logical_and.reduce([branch.live for branch in each])
-            branches.append(_Branch(values, live))
-        return branches
+            branches.append(
+                _Branch(values, np.logical_and.reduce([branch.live for branch in each]))
+            )
+        return _keep_live(branches)
 
     def _choose(self, parts: Sequence[Expression]) -> list[_Branch] | None:
         """Return every value that a CASE may be, where it may be that."""
@@ -275,9 +303,10 @@ class _Table:
             may_hold, may_fail = (is_open, is_open) if condition is None else self._judge(condition)
             if found is None or len(branches) + len(found) > MAX_CASES:
                 return None
+            self.work.take(self.size * len(found))
             branches += [_Branch(one.values, one.live & is_open & may_hold) for one in found]
             is_open = is_open & may_fail
-        return branches
+        return _keep_live(branches)
 
     def _judge(self, condition: Expression) -> tuple[Marks, Marks]:
         """Return where a condition may be true, and where it may be something else."""
@@ -303,6 +332,11 @@ class _Table:
                 return TESTS[function](*sure) if len(sure) == len(found) else None
             case _:
                 return None
+
+
+def _keep_live(branches: list[_Branch]) -> list[_Branch]:
+    """Return the branches that an expression may have at some point."""
+    return [one for one in branches if one.live.any()] or branches[:1]
 
 
 def _join(branches: list[_Branch] | None) -> Floats | None:
