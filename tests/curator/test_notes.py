@@ -1,5 +1,6 @@
-"""Contribution limits: which apply, at which step, and that answers and previews name them."""
+"""Notes of answers and previews: contribution limits, and how many rows a quantile needs."""
 
+import re
 from typing import Any, Final
 
 import pytest
@@ -131,6 +132,50 @@ def test_answers_and_previews_name_the_limit(text: str, note: str) -> None:
     assert note in str(answer)
     assert note in answer._repr_html_()
     assert note in str(curator.explain(text, epsilon=1))
+
+
+NEEDS: Final = re.compile(
+    r"Noise moves the rank of (?P<name>.+) by up to (?P<error>[\d,]+) rows \(95% confidence\): "
+    r"with fewer than about (?P<few>[\d,]+) rows, (?P<place>a group|the table) is too small for "
+    r"it, and with fewer than about (?P<fewer>[\d,]+), its interval often ends at a declared "
+    r"bound. A larger share lowers these numbers."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "name"),
+    [
+        (
+            "SELECT QUANTILE_CONT(month, 0.9) AS q FROM p",
+            "the table",
+            "QUANTILE_CONT(month, 0.9)",
+        ),
+        (
+            "SELECT ward, MEDIAN(month) AS m, QUANTILE_CONT(month, 0.9) AS q FROM p GROUP BY ward",
+            "a group",
+            "QUANTILE_CONT(month, 0.9), which it affects most of 2 quantiles,",
+        ),
+    ],
+)
+def test_quantiles_name_how_many_rows_they_need(text: str, place: str, name: str) -> None:
+    """Answers and previews say below how many rows a quantile and its interval mean little.
+
+    A rank error of half of the rows beyond the 90% quantile, a 20th of the group, is too large.
+    """
+    curator = visits(**LIMITS)
+    preview, answer = curator.preview(text, epsilon=1), curator.sql(text, epsilon=1)
+    found, better = (
+        NEEDS.fullmatch(curator.preview(text, epsilon=epsilon).notes[-1]) for epsilon in (1, 10)
+    )
+    assert found is not None
+    assert better is not None
+    error, few, fewer = (int(found[one].replace(",", "")) for one in ("error", "few", "fewer"))
+
+    assert preview.notes == answer.notes
+    assert preview.notes[-1] in str(preview)
+    assert (place, name) == (found["place"], found["name"])
+    assert 19 * error < few < 21 * error < fewer
+    assert int(better["error"].replace(",", "")) < error
 
 
 def test_no_limit_no_note() -> None:

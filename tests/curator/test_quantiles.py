@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import confide as cf
 from confide.curator import Curator
@@ -301,3 +302,34 @@ def test_the_narrowest_ranges_have_quantiles(widest: float) -> None:
     answer = Curator([table], budget=HUGE["pure"]).sql("SELECT MEDIAN(w) AS m FROM t", epsilon=1)
 
     assert 0.0 <= answer.rows[0]["m"] <= widest
+
+
+@pytest.mark.statistical
+def test_a_quantile_next_to_other_statistics_is_useful() -> None:
+    """In 300 groups of 2,000 rows, at most 60 of the 90% quantiles are off by a quarter or more.
+
+    A unit has five rows in three groups, and four statistics share the cost. About 8% are off so
+    far, and 60 or more in one of 10^11 runs; with equal parts for all columns it was a third.
+    """
+    groups, size = 60, 2_000
+    # Unit i has rows in groups i, i, i + 1, i + 1, and i + 2: none is dropped.
+    units = np.arange(groups * size // 5)
+    ward = ((units[:, None] + [0, 0, 1, 1, 2]) % groups).ravel()
+    cost = np.empty(ward.size)
+    levels = (np.arange(size) + 0.5) / size
+    same = np.clip(np.exp(6.0 + 0.8 * stats.norm.ppf(levels)), 0, 5_000)
+    cost[np.argsort(ward, kind="stable")] = np.tile(same, groups)
+    rows = pa.table({"unit": np.repeat(units, 5), "ward": ward, "cost": cost})
+    columns: dict[str, Any] = {"ward": cf.Int(0, groups - 1), "cost": cf.Float(0, 5_000)}
+    table = cf.Table(
+        "t", rows, unit="unit", columns=columns, max_rows_per_unit=5, max_groups_per_unit=3
+    )
+    curator = cf.Curator([table], budget=cf.Budget(10))
+    text = (
+        "SELECT ward, COUNT(*) AS n, SUM(cost) AS s, AVG(cost) AS m, STDDEV(cost) AS d, "
+        "QUANTILE_CONT(cost, 0.9) AS q FROM t GROUP BY ward"
+    )
+    truth = np.quantile(same, 0.9)
+    found = [row["q"] for _ in range(5) for row in curator.sql(text, epsilon=1, fresh=True).rows]
+
+    assert np.sum(np.abs(np.array(found) / truth - 1) > 0.25) <= 60

@@ -1,13 +1,14 @@
-"""One cost divided among questions."""
+"""One cost divided among queries, and among the columns of one."""
 
 from collections.abc import Sequence
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.loss import UNITS, Share
-from confide.plan.allocation import allocate
+from confide.loss import UNITS, GaussianLoss, Loss, PureLoss, RenyiLoss, Share
+from confide.plan.allocation import allocate, split_loss
 
 errors = st.lists(
     st.one_of(st.none(), st.just(0.0), st.floats(1e-6, 1e12)), min_size=1, max_size=12
@@ -86,3 +87,34 @@ def test_the_two_laws_divide_by_cube_and_by_square_root() -> None:
 
     assert Fraction(4) == Fraction(cube[1].units, cube[0].units).limit_denominator(1000)
     assert Fraction(8) == Fraction(square[1].units, square[0].units).limit_denominator(1000)
+
+
+@given(
+    totals=st.integers(0, 20),
+    levels=st.lists(st.fractions(Fraction(1, 1_000), Fraction(999, 1_000)), max_size=8),
+    granted=st.sampled_from([PureLoss(1), GaussianLoss(Fraction(1, 9)), RenyiLoss(8, 1)]),
+)
+def test_the_parts_of_columns_add_up_to_the_whole(
+    totals: int, levels: list[Fraction], granted: Loss
+) -> None:
+    """Parts are above 0 and add up to exactly 1; without any column nothing is split."""
+    part, parts = split_loss(totals, levels, granted)
+
+    assert bool(totals) == bool(part)
+    assert all(one > 0 for one in parts)
+    assert bool(totals or levels) == part + sum(parts)
+
+
+@pytest.mark.parametrize(("granted", "power"), [(PureLoss(1), 1), (GaussianLoss(1), 0.5)])
+def test_two_quantiles_are_equally_accurate_beyond_their_levels(
+    granted: Loss, power: float
+) -> None:
+    """Errors fall with a power of the part; relative to the rows beyond, they are then equal."""
+    levels = [Fraction(1, 2), Fraction(3, 5), Fraction(1, 4)]
+    _, parts = split_loss(0, levels, granted)
+    errors = [
+        float(max(level, 1 - level) / min(level, 1 - level)) / float(part) ** power
+        for level, part in zip(levels, parts, strict=True)
+    ]
+
+    assert max(errors) == pytest.approx(min(errors))

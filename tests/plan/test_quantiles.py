@@ -33,7 +33,7 @@ from confide.loss import (
 )
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Cells, EvenCells, Plan, Quantile
-from confide.plan.quantiles import ENDS_PARTS, plan_quantile, read_level
+from confide.plan.quantiles import ENDS_PARTS, SEVERAL_ROWS_PART, plan_quantile, read_level
 from confide.query.sql import read_sql
 from confide.query.tree import Value
 from support.averages import even_cells, log_ratios
@@ -287,24 +287,31 @@ def price(loss: BoundedRangeLoss | PureLoss, granted: Loss) -> Fraction:
             raise TypeError(granted)
 
 
+@pytest.mark.parametrize(("rows", "parts"), [(1, ENDS_PARTS), (3, (SEVERAL_ROWS_PART,))])
 @pytest.mark.parametrize("granted", LOSSES, ids=str)
-def test_three_choices_cost_what_was_granted(granted: Loss) -> None:
-    """Value and ends together cost no more than the grant, and use nearly all of it."""
-    quantile = plan_quantile(0, Fraction(9, 10), 3, Neighbours.ADD_REMOVE, granted, is_grouped=True)
-    parts = [price(loss, granted) for loss in (quantile.loss, quantile.ends.loss)]
-
-    assert 1 - Fraction(1, 10**12) < sum(parts) <= 1
-    assert any(math.isclose(1 - parts[0], part, rel_tol=1e-9) for part in ENDS_PARTS)
-
-
-@pytest.mark.parametrize("budget", [Budget(100), Budget(100, 1e-6)], ids=["pure", "gaussian"])
-def test_statistics_share_the_cost_by_their_number(
-    budget: Budget, rng: np.random.Generator
+def test_three_choices_cost_what_was_granted(
+    granted: Loss, rows: int, parts: tuple[Fraction, ...]
 ) -> None:
-    """A count and two quantiles take a third each; the same quantile twice is paid once.
+    """Value and ends together cost no more than the grant, and use nearly all of it."""
+    quantile = plan_quantile(
+        0, Fraction(9, 10), rows, Neighbours.ADD_REMOVE, granted, is_grouped=True
+    )
+    spent = [price(loss, granted) for loss in (quantile.loss, quantile.ends.loss)]
 
-    A quantile's third pays for its value and its interval. How it is split between the two depends
-    on its size, so only their sum is a third of what the same quantile costs alone.
+    assert 1 - Fraction(1, 10**12) < sum(spent) <= 1
+    assert any(math.isclose(1 - spent[0], part, rel_tol=1e-9) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("budget", "weight"), [(Budget(100), 3), (Budget(100, 1e-6), 9)], ids=["pure", "gaussian"]
+)
+def test_columns_share_the_cost_by_weight(
+    budget: Budget, weight: int, rng: np.random.Generator
+) -> None:
+    """A count and a median take equal parts, a 90% quantile more; one asked twice is paid once.
+
+    The part of a quantile pays for its value and its interval. How it is split between the two
+    depends on its size, so only their sum is compared with what the same quantile costs alone.
     """
     twins = draw_twins(LIMITS[0], Neighbours.ADD_REMOVE, rng, budget)
     asked = "COUNT(*) AS n, MEDIAN(age) AS m, QUANTILE_CONT(age, 0.9) AS p"
@@ -318,11 +325,10 @@ def test_statistics_share_the_cost_by_their_number(
             (price(one, granted) for one in (quantile.loss, quantile.ends.loss)), Fraction(0)
         )
 
-    assert 2 == len(plan.quantiles)
     assert 1 == len(plan.histograms)
     (whole,) = map(cost, alone.quantiles)
-    for third in map(cost, plan.quantiles):
-        assert math.isclose(third, whole / 3, rel_tol=1e-9)
+    for part, quantile in zip((1, weight), plan.quantiles, strict=True):
+        assert math.isclose(cost(quantile), whole * part / (2 + weight), rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("level", [None, Fraction(0), Fraction(1), Fraction(1, 10**8)])

@@ -11,6 +11,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
+from confide.plan.allocation import split_loss
 from confide.plan.bounds import LARGEST_SQUARED, bound_of
 from confide.plan.cells import cells_for
 from confide.plan.conditions import narrow
@@ -153,16 +154,17 @@ def make_plan(
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
     reaches = reach_of(totals, contribution, neighbours, answered)
-    # Privacy: every total and every quantile takes an equal part of what the keys leave.
-    part = Fraction(1, max(1, len(totals) + len(wanted.levels)))
+    granted = granted or loss
+    # Privacy: totals and quantiles take parts of what the keys leave, which add up to 1.
+    part, parts = split_loss(len(totals), [level for _, level in wanted.levels], granted)
     with _enough_noise():
-        noise = noise_for(reaches, _scale(rest, part * len(totals)))
-    left = take_part(granted or loss, part * (1 if answered is not None else 1 - KEY_PART))
+        noise = noise_for(reaches, _scale(rest, part))
+    left = take_part(granted, Fraction(1) if answered is not None else 1 - KEY_PART)
     quantiles = tuple(
         plan_quantile(
-            place, level, contribution.rows, neighbours, left, is_grouped=bool(query.keys)
+            *one, contribution.rows, neighbours, take_part(left, part), is_grouped=bool(query.keys)
         )
-        for place, level in wanted.levels
+        for one, part in zip(wanted.levels, parts, strict=True)
     )
     plan = Plan(
         query=query,

@@ -27,6 +27,8 @@ __all__ = ["End", "Histogram", "Quantile", "plan_quantile", "read_level"]
 MOST_PARTS: Final = 10**6
 ENDS_PARTS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
 """Which parts of a quantile's loss may pay for the ends of its interval; the last if not pure."""
+SEVERAL_ROWS_PART: Final = Fraction(1, 4)
+"""The part for the ends where a unit may have several rows, so that noise hides many more rows."""
 MISS: Final = 0.025
 ENOUGH: Final = 0.0235
 """Ends are sharp enough if they miss a quantile so often when they aim at it."""
@@ -50,6 +52,9 @@ LEAST_OF_EACH: Final = Fraction(1, 5)
 MOST_FALL: Final = Fraction(3)
 """Rows are averaged only where weights fall by so much for half a row, in logarithms; what falls
 more slowly takes longer, which groups pay for one by one."""
+RARE: Final = 0.05
+LARGE_ERROR: Final = Fraction(1, 10)
+BOUND_WEIGHT: Final = 2_000
 NORMAL: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
 
 
@@ -122,6 +127,44 @@ class Quantile:
     decay: Fraction
     loss: PureLoss | BoundedRangeLoss
 
+    @property
+    def rank_error(self) -> float:
+        """The number of rows by which noise moves the rank of the value in at most 5% of releases.
+
+        Why: the rank of an averaged row follows a two-sided exponential distribution; the average
+             itself is off by a normal error, see `_Near`.
+        """
+        row = 2 * self.level.denominator
+        near = _Near.of(self.choice, self.ends, row, self.decay)
+        averaged = near.spread / float(self.ends.rate * row)
+        return math.hypot(-math.log(RARE) / float(self.choice.rate * row), 2.0 * averaged)
+
+    @property
+    def rows_needed(self) -> float:
+        """The number of rows of which `rank_error` is a tenth, or half of those beyond it."""
+        beyond = min(self.level, 1 - self.level)
+        return self.rank_error / float(min(LARGE_ERROR, beyond / 2))
+
+    @property
+    def rows_for_ends(self) -> float:
+        """The number of rows in a group from which on its interval rarely ends at a bound.
+
+        Why: a bound competes at the rank of the first or last row with the weight of the cells
+             next to the quantile, which is taken to be at least a 2,000th of its own.
+        """
+        row = 2 * self.level.denominator
+        low, high = (
+            (math.log(BOUND_WEIGHT) / self.ends.rate + end.shift) / row
+            for end in (self.low, self.high)
+        )
+        edges = [Fraction(end.edge or 0) / row for end in (self.low, self.high)]
+        level = float(self.level)
+        return max(
+            float(low) / level,
+            float(high) / (1.0 - level),
+            *(float(edge) + math.log(BOUND_WEIGHT) / float(self.ends.rate * row) for edge in edges),
+        )
+
 
 def read_level(level: Fraction | None) -> Fraction:
     """Return a quantile's level as a fraction with a short denominator, or refuse it."""
@@ -166,7 +209,7 @@ def plan_quantile(
         return near.is_sharp(is_flat=is_flat)
 
     several = ENDS_PARTS[:-1] if isinstance(granted, PureLoss) else ()
-    part = next(filter(is_enough, several), ENDS_PARTS[-1])
+    part = next(filter(is_enough, several), ENDS_PARTS[-1]) if rows == 1 else SEVERAL_ROWS_PART
     (choice, decay, loss), ends, is_flat, near = plan_both(part)
     low, high = (
         near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)

@@ -1,18 +1,20 @@
-"""Notes of an answer and of a preview: the contribution limits that applied, and where."""
+"""Notes of an answer and of a preview: contribution limits that applied, errors of quantiles."""
 
+import math
 from collections.abc import Iterator
 from typing import assert_never
 
 from confide.plan import Contribution, Plan
 from confide.plan.sources import limits_of
+from confide.query.canonical import Writer
 from confide.query.tree import Join, PerUnit, Scan, Source
 
 __all__ = ["notes_of"]
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:
-    """Return sentences about limits that an answer depends on; none of them depends on a row."""
-    return tuple(_limit_notes(plan))
+    """Return sentences about limits and errors of an answer; none of them depends on a row."""
+    return (*_limit_notes(plan), *_quantile_notes(plan))
 
 
 def _limit_notes(plan: Plan) -> Iterator[str]:
@@ -28,6 +30,33 @@ def _limit_notes(plan: Plan) -> Iterator[str]:
         if inner.is_cut:
             place = " that pass the subquery's WHERE" if step.where is not None else ""
             yield _limit_note(_rows(inner), place, "before they are aggregated")
+
+
+def _quantile_notes(plan: Plan) -> Iterator[str]:
+    """Yield how many rows the quantile needs that noise affects most."""
+    asked = [
+        (plan.quantiles[one.quantile], one.aggregate)
+        for one in plan.statistics
+        if one.quantile is not None
+    ]
+    if not asked:
+        return
+    worst, aggregate = max(asked, key=lambda one: one[0].rows_needed)
+    name, count = Writer((), first="").write(aggregate), len(plan.quantiles)
+    others = f", which it affects most of {count} quantiles," if count > 1 else ""
+    small = "a group is" if plan.query.keys else "the table is"
+    yield (
+        f"Noise moves the rank of {name}{others} by up to {_round(worst.rank_error)} rows (95% "
+        f"confidence): with fewer than about {_round(worst.rows_needed)} rows, {small} too small "
+        f"for it, and with fewer than about {_round(worst.rows_for_ends)}, its interval often ends "
+        "at a declared bound. A larger share lowers these numbers."
+    )
+
+
+def _round(rows: float) -> str:
+    """Return a number of rows, rounded up to two digits."""
+    step = 10 ** max(0, math.floor(math.log10(max(rows, 1.0))) - 1)
+    return f"{math.ceil(rows / step) * step:,}"
 
 
 def _per_unit_steps(source: Source) -> Iterator[PerUnit]:
