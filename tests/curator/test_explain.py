@@ -19,9 +19,9 @@ def make_curator(rows: int, budget: cf.Budget = BUDGET) -> cf.Curator:
     frame = pd.DataFrame(
         {
             "patient": range(rows),
-            "ward": ["A"] * rows,
+            "ward": pd.Series(["A"] * rows, dtype="str"),
             "cost": [7.0] * rows,
-            "note": ["secret"] * rows,
+            "note": pd.Series(["secret"] * rows, dtype="str"),
             "day": pd.to_datetime(["2020-02-01"] * rows),
         }
     )
