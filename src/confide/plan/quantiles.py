@@ -28,7 +28,7 @@ MOST_PARTS: Final = 10**6
 ENDS_PARTS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
 """Which parts of a quantile's loss may pay for the ends of its interval; the last if not pure."""
 SEVERAL_ROWS_PART: Final = Fraction(1, 4)
-"""The part for the ends where a unit may have several rows, so that noise hides many more rows."""
+"""The part for the ends if a unit may have several rows, and ends with this part are flat."""
 MISS: Final = 0.025
 ENOUGH: Final = 0.0235
 """Ends are sharp enough if they miss a quantile so often when they aim at it."""
@@ -209,7 +209,11 @@ def plan_quantile(
         return near.is_sharp(is_flat=is_flat)
 
     several = ENDS_PARTS[:-1] if isinstance(granted, PureLoss) else ()
-    part = next(filter(is_enough, several), ENDS_PARTS[-1]) if rows == 1 else SEVERAL_ROWS_PART
+    *_, stays_flat, _ = plan_both(SEVERAL_ROWS_PART)
+    if rows > 1 and stays_flat:
+        part = SEVERAL_ROWS_PART
+    else:
+        part = next(filter(is_enough, several), ENDS_PARTS[-1])
     (choice, decay, loss), ends, is_flat, near = plan_both(part)
     low, high = (
         near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
