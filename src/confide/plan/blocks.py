@@ -15,9 +15,10 @@ from confide.plan.grants import calibrate, find_epsilon, take_part
 from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.plan.totals import ValueGrid
 
-__all__ = ["BlockReading", "choose_rank", "grid_of_bounds", "sum_noise"]
+__all__ = ["FINE_BITS", "BlockReading", "choose_rank", "cut_grid", "grid_of_bounds", "sum_noise"]
 
-FINENESS: Final = 2**32
+FINE_BITS: Final = 32
+FINENESS: Final = 2**FINE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class BlockReading:
 def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
     """Return the grid of one result: whole steps from its lower bound."""
     return ValueGrid(low, (high - low) / FINENESS, 0, FINENESS)
+
+
+def cut_grid(grid: ValueGrid, low: int, high: int, cell: int) -> ValueGrid:
+    """Return every so many steps of a grid, from ``low`` to ``high`` or just below."""
+    return ValueGrid(grid.centre + grid.step * low, grid.step * cell, 0, (high - low) // cell)
 
 
 def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> TotalNoise:

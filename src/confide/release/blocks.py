@@ -1,8 +1,7 @@
 """Releases from the results of blocks: ranks chosen among them, and sums with noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 
@@ -14,10 +13,7 @@ from confide.plan.noise import TotalNoise
 from confide.plan.totals import ValueGrid
 from confide.release.noise import draw_noise, round_to_steps
 
-__all__ = ["ASINH", "add_blocks", "choose_block_rank"]
-
-ASINH: Final = ValueGrid(Fraction(-60), Fraction(1, 8), 0, 960)
-"""The grid of asinh(2^20 x), for results of which no bounds are known."""
+__all__ = ["add_blocks", "choose_block_rank"]
 
 
 def _steps(results: Floats, grid: ValueGrid) -> list[int]:
@@ -40,13 +36,9 @@ def choose_block_rank(
     entropy: Entropy,
     *,
     level: Fraction,
-    bend: Callable[[Floats], Floats] | None = None,
 ) -> int:
-    """Return the step at about this level among one output's results, or a function of them."""
+    """Return the step at about this level among one output's results."""
     results = open_blocks(sealed)[:, output]
-    if bend is not None:
-        with np.errstate(over="ignore"):
-            results = bend(results)
     filled, blocks = np.unique(np.array(_steps(results, grid), dtype=np.int64), return_counts=True)
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
     breaks[0], breaks[-1] = grid.low, grid.high + 1

@@ -19,10 +19,11 @@ from confide.loss import Loss, PureLoss, Share
 from confide.plan.blocks import BlockReading
 from confide.query import TableQuery, count_units
 from confide.release.blocks import add_blocks
+from confide.release.reference import sample_noise
 from confide.release.sizes import OTHER_SIZES
-from confide.statistics.columns import declared_column
+from confide.statistics.columns import declared_column, number_column
 from confide.statistics.estimate import Estimate, Form, make_estimate
-from confide.statistics.pooling import Pooling
+from confide.statistics.pooling import METHODS, Bounds, Pooling
 from confide.statistics.reading import (
     Asked,
     Floats,
@@ -30,16 +31,26 @@ from confide.statistics.reading import (
     release_totals,
     split_share,
 )
-from confide.statistics.replicas import POINTS, spread_normals
+from confide.statistics.replicas import POINTS
 
-__all__ = ["METHODS", "Sampling", "correct_bias", "estimate_blocks", "read_bounds"]
+__all__ = [
+    "BlockRelease",
+    "Sampling",
+    "choose_blocks",
+    "correct_bias",
+    "estimate_blocks",
+    "read_bounds",
+]
 
-METHODS: Final = ("window", "mean", "median")
+COLUMN: Final = "column"
+"""The bounds of results that lie within those of the columns."""
+
 FEWEST: Final = 10
 MOST: Final = 10**6
 LEAST_ROWS: Final = 20
 MOST_PAID: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
+COUNT_LEVEL: Final = 0.995
 NARROWEST: Final = Fraction(1, 2**40)
 SMALLEST: Final = Fraction(1, 2**800)
 """Bounds below this, or this near each other, would leave steps that are no doubles."""
@@ -49,15 +60,14 @@ SMALLEST: Final = Fraction(1, 2**800)
 class Sampling:
     """What is computed on blocks: an estimator under a name, its columns and its results' bounds.
 
-    ``bounds`` holds a pair (low, high) for each number that the estimator returns; with None in
-    place of a pair, it is found privately.
+    ``bounds`` holds a pair (low, high) for each number that the estimator returns.
     """
 
     name: str
     estimator: Estimator
     table: str
     columns: tuple[str, ...]
-    bounds: tuple[tuple[Fraction, Fraction] | None, ...]
+    bounds: Bounds
     blocks: int | None
     method: str
 
@@ -70,7 +80,7 @@ class Sampling:
         table: str,
         *,
         columns: Sequence[str],
-        bounds: Sequence[Any] | None,
+        bounds: Sequence[Any] | str | None,
         blocks: int | None,
         method: str,
     ) -> "Sampling":
@@ -83,7 +93,10 @@ class Sampling:
         found = declared_column(asked, table, columns[0])[0]
         if blocks is not None:
             blocks = whole("blocks", blocks, low=FEWEST, high=MOST)
-        return cls(name, estimator, found, named, read_bounds(bounds), blocks, method)
+        pairs = read_bounds(bounds)
+        if pairs is None:
+            pairs = tuple(_bounds_of(asked, found, column) for column in named)
+        return cls(name, estimator, found, named, pairs, blocks, method)
 
     @property
     def outputs(self) -> int:
@@ -91,14 +104,31 @@ class Sampling:
         return len(self.bounds)
 
 
-def read_bounds(bounds: Sequence[Any] | None) -> tuple[tuple[Fraction, Fraction] | None, ...]:
-    """Return the bounds of each number that an estimator gives; None where they are found."""
+def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
+    """Return the bounds of each number that an estimator gives; None for those of the columns.
+
+    Raises:
+        BadDeclaration: there are none, or they are not bounds.
+    """
     if bounds is None:
-        return (None,)
+        raise BadDeclaration(
+            'an estimator needs bounds; give bounds="column" if its results lie within the '
+            "declared bounds of the column, or bounds=(low, high)"
+        )
+    if isinstance(bounds, str):
+        if bounds == COLUMN:
+            return None
+        raise BadDeclaration(f'bounds must be "column" or pairs (low, high), got {bounds!r}')
     listed = list(bounds)
     if len(listed) == 2 and not any(isinstance(end, Sequence) or end is None for end in listed):
         listed = [listed]
-    return tuple(None if pair is None else _read_pair(pair) for pair in listed)
+    return tuple(_read_pair(pair) for pair in listed)
+
+
+def _bounds_of(asked: Asked, table: str, column: str) -> tuple[Fraction, Fraction]:
+    """Return the declared bounds of a column of numbers."""
+    numbers = number_column(asked, table, column)
+    return _read_pair((numbers.low, numbers.high))
 
 
 def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
@@ -143,15 +173,13 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
     Checked: tests/statistics/test_aggregate.py, bench/estimates.py.
     """
     function = correct_bias(sampling.estimator) if corrected else sampling.estimator
-    release = _Release(asked, sampling, function)
+    release = BlockRelease(asked, sampling, function)
     terms = {
         "estimate": "blocks",
         "estimator": sampling.name,
         "table": sampling.table,
         "columns": sampling.columns,
-        "bounds": [
-            None if pair is None else [str(end) for end in pair] for pair in sampling.bounds
-        ],
+        "bounds": [[str(end) for end in pair] for pair in sampling.bounds],
         "blocks": sampling.blocks,
         "method": sampling.method,
         "corrected": corrected,
@@ -164,8 +192,8 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
 
 
 @dataclass(frozen=True, slots=True)
-class _Release:
-    """The way of one estimate: how many blocks, bounds if none are given, and the results."""
+class BlockRelease:
+    """The way of one estimate: how many blocks, and what is released of their results."""
 
     asked: Asked
     sampling: Sampling
@@ -177,13 +205,16 @@ class _Release:
         if self.sampling.blocks is None:
             count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
             self.asked.plan(self._count(), count)
-        self._pooling(rest).check()
+        self._pooling(rest, FEWEST).check()
         return count, rest
 
-    def _pooling(self, share: Share) -> Pooling:
-        desk, bounds = self.asked.desk, self.sampling.bounds
+    def _pooling(self, share: Share, blocks: int) -> Pooling:
+        desk, sampling = self.asked.desk, self.sampling
         granted = desk.prices.loss(share)
-        return Pooling(bounds, self.sampling.method, granted, desk.neighbours, desk.entropy)
+        pooling = Pooling(
+            sampling.bounds, sampling.method, granted, desk.neighbours, desk.entropy, blocks
+        )
+        return pooling.choose_part()
 
     def _count(self) -> Any:
         return self.asked.desk.read(TableQuery(self.sampling.table).agg(n=count_units()))
@@ -196,27 +227,31 @@ class _Release:
             plan = desk.plan(self._count(), shares[0])
             steps = release_totals(desk, plan, hold)
             units = float(steps[0][0]) * float(plan.noise.steps[0])
-            blocks = _choose_blocks(units, desk.prices.loss(shares[1]))
+            slack = float(np.quantile(sample_noise(plan.noise)[:, 0], COUNT_LEVEL))
+            blocks = choose_blocks(units, slack, desk.prices.loss(shares[1]))
         table = self.asked.catalog.private[self.sampling.table]
         reading = BlockReading(table, self.sampling.columns, blocks)
         outputs = self.sampling.outputs
         sealed = desk.engine.run_blocks(reading, hold, self.function, outputs, entropy)
-        return {"blocks": blocks, **self._aggregate(sealed, shares[1])}
+        return self.aggregate(sealed, shares[1], blocks)
 
-    def _aggregate(self, sealed: SealedBlocks, share: Share) -> dict[str, Any]:
-        parts = self._pooling(share)
-        ends = [parts.find_bounds(sealed, place) for place in range(self.sampling.outputs)]
-        grids = [parts.grid(place, end) for place, end in enumerate(ends)]
+    def aggregate(self, sealed: SealedBlocks, share: Share, blocks: int) -> dict[str, Any]:
+        """Return what is released of the results of blocks."""
+        parts = self._pooling(share, blocks)
+        grids, entropy = parts.grids, self.asked.desk.entropy
         quartiles = [parts.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
         steps = parts.write_steps(grids, quartiles)
-        found: dict[str, Any] = {"bounds": ends, "quartiles": quartiles, "steps": steps}
+        found: dict[str, Any] = {"blocks": blocks, "quartiles": quartiles, "steps": steps}
         if self.sampling.method == "median":
-            middle = [parts.median(sealed, place, grid) for place, grid in enumerate(grids)]
+            middle = [
+                parts.median(sealed, place, grid, quartiles[place])
+                for place, grid in enumerate(grids)
+            ]
             return {**found, "sums": middle}
-        windows, entropy = parts.windows(grids, quartiles), self.asked.desk.entropy
+        windows = parts.windows(grids, quartiles)
         sums = add_blocks(sealed, grids, windows, parts.sum_noise(windows), entropy)
         squares: list[int] = []
-        if self.sampling.method == "mean":
+        if parts.has_squares:
             noise = parts.square_noise(windows)
             squares = add_blocks(sealed, grids, windows, noise, entropy, squared=True)
         return {**found, "sums": sums, "squares": squares}
@@ -227,29 +262,27 @@ class _Release:
         Raises:
             UnsupportedQuery: it was written in other steps than those of today.
         """
-        parts = self._pooling(shares[1])
-        blocks, outputs = float(noisy["blocks"]), self.sampling.outputs
-        grids = [parts.grid(place, noisy["bounds"][place]) for place in range(outputs)]
-        if noisy.get("steps") != parts.write_steps(grids, noisy["quartiles"]):
+        parts, outputs = self._pooling(shares[1], noisy["blocks"]), self.sampling.outputs
+        if noisy.get("steps") != parts.write_steps(parts.grids, noisy["quartiles"]):
             raise UnsupportedQuery(OTHER_SIZES)
-        normals = spread_normals(outputs)
         numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
-        for place, grid in enumerate(grids):
-            found, error, moved = parts.read(place, grids, noisy)
-            spread = error / np.sqrt(blocks)
-            bounds = float(grid.centre), float(grid.centre + grid.step * grid.high)
-            numbers[place] = np.clip(found, *bounds)
-            replicas[:, place] = np.clip(found + spread * normals[:, place] + moved, *bounds)
+        for place in range(outputs):
+            numbers[place], replicas[:, place] = parts.read(place, noisy)
         return numbers, replicas
 
 
-def _choose_blocks(units: float, granted: Loss) -> int:
+def choose_blocks(units: float, slack: float, granted: Loss) -> int:
     """Return how many blocks to make of about so many units: 2 n^(1/4) or more in each.
 
     Larger blocks are nearer to all rows in what they give, smaller ones leave less noise: so their
     size grows with what the noise is paid with.
+
+    Why: the count is too high by more than ``slack`` once in 200 times. Twice the count less that
+         is then at most twice the true number, and blocks have half the rows planned or more; so
+         few of them are empty, and their lower bounds do not count.
     """
     paid = granted.epsilon if isinstance(granted, PureLoss) else granted.mu
     wide = 2.0 * float(np.clip(float(paid), 1.0, MOST_PAID))
-    rows = max(LEAST_ROWS, wide * max(units, 1.0) ** 0.25)
-    return int(np.clip(round(units / rows), FEWEST, MOST))
+    sure = max(min(units, 2.0 * (units - slack)), 1.0)
+    rows = max(LEAST_ROWS, wide * sure**0.25)
+    return int(np.clip(round(sure / rows), FEWEST, MOST))

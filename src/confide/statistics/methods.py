@@ -289,9 +289,12 @@ class Estimators(ABC):
         estimator: "Estimator",
         *,
         columns: Sequence[str],
-        bounds: Sequence[Any] | None = None,
+        bounds: Sequence[Any] | str | None = None,
     ) -> None:
         """Let analysts ask for an estimator of the owner's by name; its bounds are the owner's.
+
+        ``bounds`` are needed, as for `sample_and_aggregate`. With "column" they are those of the
+        table that is asked about.
 
         Only functions registered here, or given by the owner, ever see rows. Answers are found
         again by the name: give a function that changed a new one.
@@ -315,7 +318,7 @@ class Estimators(ABC):
         estimator: "str | Estimator",
         *,
         columns: Sequence[str] | None = None,
-        bounds: Sequence[Any] | None = None,
+        bounds: Sequence[Any] | str | None = None,
         blocks: int | None = None,
         method: str = "window",
         corrected: bool = False,
@@ -326,9 +329,11 @@ class Estimators(ABC):
         """Return an estimate by any function of rows, run on blocks of units.
 
         ``estimator`` is the owner's function, from a block of rows to a number or several, or the
-        name of a registered one. ``bounds`` are pairs (low, high), one a number; None finds them
-        privately. ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is
-        window, mean or median. ``corrected=True`` takes away bias that falls like 1 / rows.
+        name of a registered one. ``bounds`` are pairs (low, high), one for each number: results
+        are clipped to them. ``bounds="column"`` takes the declared bounds of ``columns``, one
+        column for each number, which suits a mean, a median, a quantile or a trimmed mean.
+        ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is window, mean or
+        median. ``corrected=True`` takes away bias that falls like 1 / rows.
         """
         _need_scipy()
         from confide.statistics.aggregate import Sampling, estimate_blocks
