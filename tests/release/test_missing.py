@@ -45,7 +45,9 @@ calls = [
     lambda: curator.compare_means("visits", "age", by="ward", share="1%"),
     lambda: curator.compare_proportions("visits", "age", by="ward", share="1%"),
     lambda: curator.independence("visits", "age", "ward", share="1%"),
-    lambda: curator.sample_and_aggregate("visits", len, columns=["age"], share="1%"),
+    lambda: curator.sample_and_aggregate(
+        "visits", len, columns=["age"], bounds="column", share="1%"
+    ),
 ]
 for call in calls:
     try:

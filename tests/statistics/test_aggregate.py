@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.curator import Curator
-from confide.declare import ROW, Budget, Float, Table
+from confide.declare import ROW, Bool, Budget, Category, Float, Int, Table
 from confide.engines.blocks import Block, SealedBlocks, compute_blocks, open_blocks
-from confide.errors import BadArgument, ConfideError
+from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
@@ -100,11 +100,11 @@ def test_a_failed_block_counts_as_the_lower_bound(name: str, caplog: Any, capsys
 
 @pytest.mark.parametrize("method", ["window", "mean", "median"])
 def test_the_noiseless_result_is_that_of_the_blocks(method: str, entropy: SeededEntropy) -> None:
-    """At a huge epsilon the mean over blocks is near the mean of all rows; bounds may be found."""
+    """At a huge epsilon the mean over blocks is near the mean of all rows."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     x = rng.uniform(20, 40, 5_000)
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**9))
-    for bounds in ([(0, 100)], None):
+    for bounds in ([(0, 100)], "column"):
         found = curator.sample_and_aggregate(
             "people", np.mean, columns=["x"], bounds=bounds, method=method, epsilon=10**7
         )
@@ -233,6 +233,80 @@ def test_analysts_name_registered_estimators() -> None:
     assert 42.0 == pytest.approx(found.value, abs=0.01)
 
 
+TYPED: Final = r'bounds="column" if .* column, or bounds=\(low, high\)'
+
+
+def test_missing_bounds_are_refused_before_any_charge() -> None:
+    """Without bounds the owner is shown both ways to give them; nothing is read or spent."""
+    curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(1))
+    curator._engine.run = curator._engine.run_blocks = None  # type: ignore[method-assign, assignment]
+
+    with pytest.raises(BadArgument, match=TYPED):
+        curator.sample_and_aggregate("people", np.mean, columns=["x"], epsilon=1)
+    with pytest.raises(BadArgument, match=r"pairs \(low, high\)"):
+        curator.sample_and_aggregate(
+            "people", np.mean, columns=["x"], bounds=[(0, 1), None], epsilon=1
+        )
+    with pytest.raises(BadArgument, match='"column" or pairs'):
+        curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds="private", epsilon=1)
+    with pytest.raises(BadDeclaration, match=TYPED):
+        curator.register_estimator("average", np.mean, columns=["x"])
+
+    assert {} == curator.estimators
+    assert [] == list(curator.ledger.entries())
+
+
+@pytest.mark.parametrize("method", ["window", "mean", "median"])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.5", "5"])
+def test_column_bounds_are_those_declared(method: str, epsilon: str) -> None:
+    """Whatever the noise, numbers and intervals keep to the declared bounds of their columns."""
+    rows = {"x": np.full(600, 3.0), "age": np.arange(600) % 90, "y": np.arange(600) % 2 == 0}
+    columns: Any = {"x": Float("-2.5", 60), "age": Int(0, 120), "y": Bool()}
+    curator = curator_of(rows, columns, Budget(100))
+    curator.register_estimator(
+        "averages",
+        lambda block: [np.mean(block[name]) for name in ("x", "age", "y")],
+        columns=["x", "age", "y"],
+        bounds="column",
+    )
+    analyst = curator.as_analyst("ana")
+    found = analyst.sample_and_aggregate("people", "averages", method=method, epsilon=epsilon)
+
+    limits = [(-2.5, 60), (0, 120), (0, 1)]
+    for value, (low, high), (least, most) in zip(
+        found.value, found.interval(0.99), limits, strict=True
+    ):
+        assert least <= low <= value <= high <= most
+
+
+def test_column_bounds_are_the_same_as_those_typed() -> None:
+    """An answer within the declared bounds is found again under the bounds as two numbers."""
+    tables = [declare(list(range(500)), [42.0] * 500)]
+    curator = Curator(tables, budget=Budget(10**8))
+    curator.register_estimator("average", np.mean, columns=["x"], bounds="column")
+    first = curator.sample_and_aggregate("people", "average", epsilon=10**6)
+    curator.estimators["average"] = (np.mean, ("x",), (0, 100))
+    second = curator.sample_and_aggregate("people", "average", epsilon=10**6)
+
+    assert 42.0 == pytest.approx(first.value, abs=0.01)
+    assert second.reused
+    assert first.value == second.value
+
+
+def test_column_bounds_need_a_column_of_numbers() -> None:
+    """A column without declared numbers is refused by its name, before any charge."""
+    rows = {"ward": ["A", "B"] * 50, "five": [5] * 100}
+    curator = curator_of(rows, {"ward": Category(["A", "B"]), "five": Int(5, 5)}, Budget(1))
+    curator.register_estimator("size", len, columns=["ward"], bounds="column")
+
+    with pytest.raises(Refusal, match="'ward' holds no numbers"):
+        curator.as_analyst("ana").sample_and_aggregate("people", "size", epsilon=1)
+    with pytest.raises(Refusal, match="low < high"):
+        curator.sample_and_aggregate("people", len, columns=["five"], bounds="column", epsilon=1)
+
+    assert 0 == curator.budget.spent.share
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_the_population_s_value(entropy: SeededEntropy) -> None:
@@ -308,10 +382,10 @@ def test_bounds_without_room_are_refused_before_any_charge() -> None:
 
 
 @pytest.mark.parametrize("method", ["window", "mean", "median"])
-@pytest.mark.parametrize("bounds", [None, (0, 1)])
+@pytest.mark.parametrize("bounds", ["column", (0, 1)])
 @pytest.mark.parametrize("epsilon", ["1e-14", "1e-15", "1e-18", "1e-300"])
 def test_noise_that_cannot_be_drawn_is_refused_before_any_charge(
-    method: str, bounds: tuple[int, int] | None, epsilon: str
+    method: str, bounds: tuple[int, int] | str, epsilon: str
 ) -> None:
     """So little that its noise is too large is answered and charged, or refused and free."""
     curator = Curator([declare([1, 2], [0.0, 1.0])], budget=Budget(1))

@@ -60,7 +60,7 @@ STATISTICS: Final[dict[str, Callable[..., Any]]] = {
     "poisson": lambda c, **w: c.fit("people", "age ~ x", family="poisson", **w),
     "blocks": lambda c, **w: ask_blocks(c, [(0, 100)], **w),
     "blocks-mean": lambda c, **w: ask_blocks(c, [(0, 100)], method="mean", blocks=20, **w),
-    "blocks-median": lambda c, **w: ask_blocks(c, None, method="median", blocks=20, **w),
+    "blocks-median": lambda c, **w: ask_blocks(c, "column", method="median", blocks=20, **w),
     "compare-means": lambda c, **w: c.compare_means("people", "x", by="g", **w),
     "compare-proportions": lambda c, **w: c.compare_proportions("people", "y", by="g", **w),
     "independence": lambda c, **w: c.independence("people", "ward", "g", **w),
@@ -216,7 +216,7 @@ def test_wants_are_those_of_every_question(name: str) -> None:
         lambda c: c.sample_and_aggregate("people", "unheard", epsilon=1),
         lambda c: ask_blocks(c, [(0, 100)], columns=["x"], epsilon=1),
         lambda c: c.as_analyst("ana").sample_and_aggregate(
-            "people", np.mean, columns=["x"], epsilon=1
+            "people", np.mean, columns=["x"], bounds="column", epsilon=1
         ),
     ],
 )
@@ -240,15 +240,20 @@ def test_what_cannot_be_asked_is_refused(ask: Callable[[Curator], Any]) -> None:
         lambda c: c.variance("people", "x", bounds=(3, 1), epsilon=1),
         lambda c: c.quantiles("people", "x", [0.5, 1.0], epsilon=1),
         lambda c: c.quantiles("people", "x", [], epsilon=1),
-        lambda c: c.sample_and_aggregate("people", np.mean, columns=["x"], blocks=3, epsilon=1),
-        lambda c: c.sample_and_aggregate("people", np.mean, columns=[], epsilon=1),
+        lambda c: c.sample_and_aggregate(
+            "people", np.mean, columns=["x"], bounds="column", blocks=3, epsilon=1
+        ),
+        lambda c: c.sample_and_aggregate("people", np.mean, columns=[], bounds="column", epsilon=1),
+        lambda c: c.sample_and_aggregate(
+            "people", np.mean, columns=["x"], bounds="columns", epsilon=1
+        ),
         lambda c: c.sample_and_aggregate(
             "people", np.mean, columns=["x"], bounds=[(3, 1)], epsilon=1
         ),
         lambda c: c.sample_and_aggregate(
-            "people", np.mean, columns=["x"], method="mode", epsilon=1
+            "people", np.mean, columns=["x"], bounds="column", method="mode", epsilon=1
         ),
-        lambda c: c.sample_and_aggregate("people", 7, columns=["x"], epsilon=1),
+        lambda c: c.sample_and_aggregate("people", 7, columns=["x"], bounds="column", epsilon=1),
         lambda c: c.fit("people", "x ~ age", ridge=-1, epsilon=1),
     ],
 )
