@@ -286,11 +286,38 @@ def test_column_bounds_are_the_same_as_those_typed() -> None:
     curator.register_estimator("average", np.mean, columns=["x"], bounds="column")
     first = curator.sample_and_aggregate("people", "average", epsilon=10**6)
     curator.estimators["average"] = (np.mean, ("x",), (0, 100))
-    second = curator.sample_and_aggregate("people", "average", epsilon=10**6)
+    second = curator.sample_and_aggregate("people", "average", corrected=True, epsilon=10**6)
 
     assert 42.0 == pytest.approx(first.value, abs=0.01)
     assert second.reused
     assert first.value == second.value
+
+
+def test_estimators_within_a_column_are_corrected() -> None:
+    """With the bounds of the column, halves of blocks are seen as well, unless the owner says no.
+
+    A block of one row has no halves, and its result is that of the row.
+    """
+    sizes: list[int] = []
+
+    def middle(block: Block) -> float:
+        sizes.append(len(block))
+        return float(np.median(block["x"]))
+
+    curator = Curator([declare(list(range(400)), [42.0] * 400)], budget=Budget(10**8))
+    terms: Any = {"columns": ["x"], "blocks": 20, "epsilon": 10**6}
+    calls = []
+    for more in (
+        {"bounds": "column"},
+        {"bounds": "column", "corrected": False},
+        {"bounds": (0, 9)},
+    ):
+        curator.sample_and_aggregate("people", middle, **terms, **more)
+        calls.append((len(sizes), sum(sizes)))
+        sizes.clear()
+
+    assert [(60, 800), (20, 400), (20, 400)] == calls
+    assert 3.0 == correct_bias(middle)(Block({"x": np.array([3.0])}))
 
 
 def test_column_bounds_need_a_column_of_numbers() -> None:

@@ -34,6 +34,7 @@ from confide.statistics.reading import (
 from confide.statistics.replicas import POINTS
 
 __all__ = [
+    "COLUMN",
     "BlockRelease",
     "Sampling",
     "choose_blocks",
@@ -146,10 +147,12 @@ def correct_bias(estimator: Estimator) -> Estimator:
     """Return the estimator without the part of its bias that falls like 1 / rows.
 
     Why: with bias b / m on m rows it has 2 b / m on half of them, so twice the whole less the mean
-         of both halves has none; what is left falls like 1 / m^2.
+         of both halves has none; what is left falls like 1 / m^2. A single row has no halves.
     """
 
     def corrected(block: Block) -> Floats:
+        if len(block) < 2:
+            return np.asarray(estimator(block), dtype=np.float64)
         odd, even = block.take(slice(1, None, 2)), block.take(slice(0, None, 2))
         parts = [np.asarray(estimator(part), dtype=np.float64) for part in (block, odd, even)]
         return np.asarray(2.0 * parts[0] - (parts[1] + parts[2]) / 2.0)
@@ -162,7 +165,8 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
 
     Law:     "mean": the mean over blocks of results cut to their bounds, plus noise. "median": a
              rank chosen among them. "window": the mean of results cut to a window of five times
-             the range between two quartiles that were chosen, plus noise in proportion to it.
+             the range between two quartiles that were chosen, plus noise in proportion to it;
+             where the loss is too small for so few blocks to choose quartiles, as for "mean".
     Claim:   costs what was granted, whatever the estimator does. With blocks of a few times
              n^(1/4) rows and the bias corrected, the error is that of the estimator on all rows
              once epsilon n^(1/4) is large.
@@ -170,7 +174,8 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
              sqrt(k / n) of results on k blocks, which is small beside 1 / sqrt(n) when epsilon
              sqrt(k) is large; a bias of (k / n)^2 is so while k is below n^(3/4).
     Source:  [NRS07], [Smi08], [Smi11]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_aggregate.py, bench/estimates.py.
+    Checked: tests/statistics/test_aggregate.py, tests/statistics/test_pooling.py (intervals),
+             bench/estimates.py.
     """
     function = correct_bias(sampling.estimator) if corrected else sampling.estimator
     release = BlockRelease(asked, sampling, function)

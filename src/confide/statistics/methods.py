@@ -321,7 +321,7 @@ class Estimators(ABC):
         bounds: Sequence[Any] | str | None = None,
         blocks: int | None = None,
         method: str = "window",
-        corrected: bool = False,
+        corrected: bool | None = None,
         fresh: bool = False,
         key: str | None = None,
         **want: Unpack[Paid],
@@ -333,10 +333,11 @@ class Estimators(ABC):
         are clipped to them. ``bounds="column"`` takes the declared bounds of ``columns``, one
         column for each number, which suits a mean, a median, a quantile or a trimmed mean.
         ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is window, mean or
-        median. ``corrected=True`` takes away bias that falls like 1 / rows.
+        median. ``corrected=True`` takes away bias that falls like 1 / rows; None does so where the
+        bounds are "column".
         """
         _need_scipy()
-        from confide.statistics.aggregate import Sampling, estimate_blocks
+        from confide.statistics.aggregate import COLUMN, Sampling, estimate_blocks
 
         # A function given by hand is not known again: another may have the same name.
         is_fresh = fresh or not isinstance(estimator, str)
@@ -367,7 +368,8 @@ class Estimators(ABC):
             blocks=blocks,
             method=method,
         )
-        return estimate_blocks(asked, sampling, corrected=corrected)
+        is_corrected = bounds == COLUMN if corrected is None else corrected
+        return estimate_blocks(asked, sampling, corrected=is_corrected)
 
 
 def _need_scipy() -> None:

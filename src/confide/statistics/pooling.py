@@ -44,8 +44,8 @@ NORMAL_RANGE: Final = 1.349
 """How many standard deviations lie between the quartiles of a normal law."""
 
 MOST_SKEWED: Final = 0.25
-TAIL_OF_SKEW: Final = 2.5
-SPREAD_OF_SKEW: Final = 20.0
+TAIL_OF_SKEW: Final = 4.0
+SPREAD_OF_SKEW: Final = 25.0
 DRAWS: Final = 3
 """How many columns of evenly spread normal numbers the replicas of one output take."""
 
@@ -65,7 +65,7 @@ class Pooling:
              method, for medians or for sums and sums of squares, shared by the numbers that the
              estimator returns. ``part`` depends on the loss and the number of blocks alone.
     Source:  [DR14]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_aggregate.py.
+    Checked: tests/statistics/test_pooling.py.
     """
 
     bounds: Bounds
@@ -88,7 +88,7 @@ class Pooling:
                  more, of which there are at most 1 + exp(r k / 4 - 2). So a window is too wide at
                  times, and then so is the interval, but it does not lie next to the results.
         Source:  [MT07]; docs/proofs/statistics.md.
-        Checked: tests/statistics/test_aggregate.py.
+        Checked: tests/statistics/test_pooling.py.
         """
         tried = (replace(self, part=part) for part in QUARTILE_PARTS[self.method])
         return next((one for one in tried if one.strength >= RELIABLE), self)
@@ -128,13 +128,8 @@ class Pooling:
 
     @property
     def _cell(self) -> int:
-        """How many steps lie between the candidates for a quartile.
-
-        Why: with N = exp(r k / 4 - 2) candidates, one beyond all results, a quarter of the blocks
-             from the rank that is wanted, is chosen with probability at most exp(-2).
-        """
-        bits = math.floor((self.strength / 4.0 - 2.0) / math.log(2.0))
-        return 1 << FINE_BITS - min(max(bits, COARSE_BITS), FINE_BITS)
+        """How many steps lie between the candidates for a quartile."""
+        return _choose_cell(self.strength / 4.0)
 
     def quartiles(self, sealed: SealedBlocks, place: int, grid: ValueGrid) -> list[int]:
         """Return two quartiles of the results, in steps; none where they are not chosen."""
@@ -152,15 +147,16 @@ class Pooling:
     ) -> int:
         """Return the middle of the results, in steps: of the window, if there are quartiles.
 
-        Why: the fewer candidates, the fewer wrong ones. Some eighths of its own standard error are
-             near enough.
+        Why: the fewer candidates, the fewer wrong ones. An eighth of its own standard error is near
+             enough.
         """
         low, high = self.window(quartiles, grid)
-        cell = 1
+        choice = self._median_choice()
+        cell = _choose_cell(float(choice.rate) * self.blocks / 2.0)
         if quartiles:
             near = self._range(quartiles) / (8.0 * math.sqrt(self.blocks))
             cell = 1 << max(0, math.floor(math.log2(near)))
-        choice, cut = self._median_choice(), cut_grid(grid, low, high, cell)
+        cut = cut_grid(grid, low, high, cell)
         found = choose_block_rank(sealed, place, cut, choice, self.entropy, level=MIDDLE)
         return low + cell * found
 
@@ -253,9 +249,9 @@ class Pooling:
         """Return the mean within a window, and where else the population's may be.
 
         Law:  with d the distance of the mean from the middle of the quartiles, in multiples of
-              their range, results of a skewed law have 1 + 20 d^2 times the deviation that the
-              range suggests, and a mean up to 2 d^2 ranges farther out than within the window: for
-              gamma laws up to skewness 2 it is at most so much. Quartiles that are one candidate,
+              their range, results of a skewed law have up to 1 + 25 d^2 times the deviation that
+              the range suggests, and a mean up to 4 d^2 ranges farther out than in the window: both
+              cover gamma and lognormal laws up to skewness 2. Quartiles that are one candidate,
               or neighbors, leave open where in between the results are: all of that is in the
               interval.
         """
@@ -314,6 +310,16 @@ class Pooling:
         """
         freedom = 1.0 / (2.72 / self.blocks + 43.5 / self.strength**2)
         return _inflate(DRAWS * len(self.bounds), DRAWS * place + 2, freedom)
+
+
+def _choose_cell(exponent: float) -> int:
+    """Return how many steps shall lie between candidates, if exp(-exponent) weighs a bad one.
+
+    Why: one beyond all results is chosen with probability at most N exp(-exponent), which for
+         N = exp(exponent - 2) candidates is exp(-2).
+    """
+    bits = math.floor((exponent - 2.0) / math.log(2.0))
+    return 1 << FINE_BITS - min(max(bits, COARSE_BITS), FINE_BITS)
 
 
 @lru_cache(maxsize=64)
