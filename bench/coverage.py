@@ -230,7 +230,7 @@ POOLED: Final[dict[str, tuple[Estimates, Estimates, str, int]]] = {
 
 
 def cover_blocks(name: str, epsilon: float, rng: np.random.Generator) -> Floats:
-    """Return how often intervals hold the population's value, in percent, and two errors."""
+    """Return the coverage of the population's value, in percent, and two errors."""
     estimator, function, method, high = POOLED[name]
     truth = float(estimator(draw_skewed(np.random.default_rng(1), (4_000_000,))))
     asked = ask(curator_of({"x": [1.0]}, {"x": Float(0, high)}, BUDGETS["pure"]), epsilon)

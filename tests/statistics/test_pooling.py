@@ -21,7 +21,7 @@ from confide.mechanisms import Neighbours
 from confide.statistics.aggregate import BlockRelease, Sampling, choose_blocks
 from confide.statistics.pooling import (
     METHODS,
-    MOST_SKEWED,
+    SKEW_LIMIT,
     QUARTILE_PARTS,
     RELIABLE,
     SPREAD_OF_SKEW,
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 ROWS: Final = 6_366
 BLOCKS: Final = 318
 EPSILONS: Final = (0.1, 0.25, 0.5, 1.0, 2.0)
-LEAST: Final = 0.93
+MIN_RATE: Final = 0.93
 CHECKS: Final = len(EPSILONS) + 1
 """One for each epsilon, and one for all of them: each may fail with probability ALPHA / CHECKS."""
 
@@ -96,7 +96,7 @@ SETTINGS: Final = {
 
 
 def find_intervals(setting: Setting, entropy: SeededEntropy) -> Floats:
-    """Return estimates and both ends of their 95 % intervals: by epsilon and run."""
+    """Return estimates and both ends of their 95% intervals: by epsilon and run."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     found = np.empty((len(EPSILONS), setting.runs, 3))
     for place, epsilon in enumerate(EPSILONS):
@@ -111,14 +111,14 @@ def find_intervals(setting: Setting, entropy: SeededEntropy) -> Floats:
 
 
 def find_misses(intervals: Floats, truth: float) -> list[str]:
-    """Return where so few intervals hold the truth that a rate of LEAST or more is improbable."""
+    """Return the checks whose count of hits is improbable at a rate of MIN_RATE or more."""
     held = (intervals[..., 1] <= truth) & (truth <= intervals[..., 2])
     counts = [*held.sum(axis=1).tolist(), held.sum()]
     trials = [*[held.shape[1]] * len(EPSILONS), held.size]
     return [
         f"epsilon {name}: {hits} of {runs}"
         for name, hits, runs in zip((*EPSILONS, "any"), counts, trials, strict=True)
-        if special.bdtr(int(hits), runs, LEAST) < ALPHA / CHECKS
+        if special.bdtr(int(hits), runs, MIN_RATE) < ALPHA / CHECKS
     ]
 
 
@@ -126,9 +126,9 @@ def find_misses(intervals: Floats, truth: float) -> list[str]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", SETTINGS)
 def test_intervals_hold_the_mean_at_any_epsilon(name: str, entropy: SeededEntropy) -> None:
-    """In up to 1,000 runs at epsilon 0.1 to 2, 95 % intervals hold the mean in 93 % or more.
+    """In up to 1,000 runs at epsilon 0.1 to 2, 95% intervals hold the mean in 93% or more.
 
-    All six checks together fail with probability ALPHA at most if each rate is 93 % or more. The
+    All six checks together fail with probability ALPHA at most if each rate is 93% or more. The
     same runs are refused if intervals are half as wide. No estimate leaves the declared bounds.
     """
     setting = SETTINGS[name]
@@ -154,7 +154,7 @@ def loss_of_strength(strength: float, blocks: int) -> PureLoss:
 
 
 def count_beside(pooling: Pooling, results: Floats, tries: int) -> int:
-    """Return how often less than a quarter of the results lie beyond a chosen quartile."""
+    """Count quartiles beyond which less than a quarter of the results lie."""
     grid, sealed = pooling.grids[0], SealedBlocks(results[:, None])
     steps = results * float(2**32) / 60.0
     beside = 0
@@ -169,10 +169,10 @@ def count_beside(pooling: Pooling, results: Floats, tries: int) -> int:
 @pytest.mark.parametrize("blocks", [10, 318])
 @pytest.mark.parametrize("results", ["equal", "spread"])
 def test_quartiles_do_not_lie_beyond_the_results(results: str, blocks: int) -> None:
-    """Where they are only just reliable, quartiles miss by half the blocks in 2 % at most.
+    """Where they are only just reliable, quartiles miss by half the blocks in 2% at most.
 
-    In 500 tries; the count for a rate of 2 % is passed with probability ALPHA at most. A quarter of
-    the rate would be noticed.
+    In 500 tries; the count for a rate of 2% is passed with probability ALPHA at most. A sixth of
+    the loss would be noticed.
     """
     values = np.zeros(blocks) if results == "equal" else np.linspace(0.0, 1.0, blocks)
     most = int(stats.binom.isf(ALPHA, 500, 0.02))
@@ -243,7 +243,7 @@ def _coarse(pair: list[int]) -> int:
 
 
 def test_answers_in_other_steps_are_not_read() -> None:
-    """What confide 0.1 stored has no part for quartiles in front, and is refused."""
+    """An answer that confide 0.1 stored has no part for quartiles in front, and is refused."""
     release, shares = SETTINGS["report"].release(1.0)
     results = SealedBlocks(np.full((BLOCKS, 1), 0.7))
     noisy: dict[str, Any] = release.aggregate(results, shares[1], BLOCKS)
@@ -265,7 +265,7 @@ def make_law(name: str, skewness: float) -> Any:
 @pytest.mark.parametrize("name", ["gamma", "lognormal"])
 @pytest.mark.parametrize("skewness", [0.1, 0.5, 1.0, 1.5, 2.0])
 def test_a_window_allows_for_the_tail_of_a_skewed_law(name: str, skewness: float) -> None:
-    """What a window cuts off of a skewed law, and its deviation, are at most what is allowed."""
+    """The allowances cover the tail that a window cuts off of a skewed law, and its deviation."""
     law = make_law(name, skewness)
     values = law.ppf((np.arange(200_000) + 0.5) / 200_000)
     low, high = law.ppf([0.25, 0.75])
@@ -273,7 +273,7 @@ def test_a_window_allows_for_the_tail_of_a_skewed_law(name: str, skewness: float
     cut = np.clip(values, low - WIDENING * wide, high + WIDENING * wide).mean()
     skew = (cut - (low + high) / 2.0) / wide
 
-    assert 0 < skew < MOST_SKEWED
+    assert 0 < skew < SKEW_LIMIT
     assert (values.mean() - cut) / wide <= TAIL_OF_SKEW * skew**2 + 1e-4
     assert values.std() * 1.349 / wide <= 1.0 + SPREAD_OF_SKEW * skew**2 + 1e-3
 

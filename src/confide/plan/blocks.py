@@ -36,7 +36,7 @@ def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
 
 
 def cut_grid(grid: ValueGrid, low: int, high: int, cell: int) -> ValueGrid:
-    """Return every so many steps of a grid, from ``low`` to ``high`` or just below."""
+    """Return the multiples of ``cell`` steps of a grid, from ``low`` to ``high`` or just below."""
     return ValueGrid(grid.centre + grid.step * low, grid.step * cell, 0, (high - low) // cell)
 
 

@@ -241,7 +241,7 @@ class BlockRelease:
         return self.aggregate(sealed, shares[1], blocks)
 
     def aggregate(self, sealed: SealedBlocks, share: Share, blocks: int) -> dict[str, Any]:
-        """Return what is released of the results of blocks."""
+        """Return the releases made of the results of blocks."""
         parts = self._pooling(share, blocks)
         grids, entropy = parts.grids, self.asked.desk.entropy
         quartiles = [parts.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]

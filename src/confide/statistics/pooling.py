@@ -43,7 +43,7 @@ WIDENING: Final = 2
 NORMAL_RANGE: Final = 1.349
 """How many standard deviations lie between the quartiles of a normal law."""
 
-MOST_SKEWED: Final = 0.25
+SKEW_LIMIT: Final = 0.25
 TAIL_OF_SKEW: Final = 4.0
 SPREAD_OF_SKEW: Final = 25.0
 DRAWS: Final = 3
@@ -128,7 +128,7 @@ class Pooling:
 
     @property
     def _cell(self) -> int:
-        """How many steps lie between the candidates for a quartile."""
+        """The steps from one candidate for a quartile to the next."""
         return _choose_cell(self.strength / 4.0)
 
     def quartiles(self, sealed: SealedBlocks, place: int, grid: ValueGrid) -> list[int]:
@@ -161,7 +161,7 @@ class Pooling:
         return low + cell * found
 
     def _range(self, quartiles: Sequence[int]) -> float:
-        """Return how many steps apart the quartiles are, at least one candidate's."""
+        """Return the steps between the quartiles, at least those of one candidate."""
         return math.hypot(quartiles[1] - quartiles[0], self._cell)
 
     def window(self, quartiles: Sequence[int], grid: ValueGrid) -> Window:
@@ -262,7 +262,7 @@ class Pooling:
         mean = noisy["sums"][place] * float(noise.steps[place]) / blocks
         inside, width = min(max(mean, 0.0), float(high - low)), self._range(pair)
         skew = (low + inside - (pair[0] + pair[1]) / 2.0) / width
-        skew = min(max(skew, -MOST_SKEWED), MOST_SKEWED)
+        skew = min(max(skew, -SKEW_LIMIT), SKEW_LIMIT)
         deviation = width / NORMAL_RANGE * (1.0 + SPREAD_OF_SKEW * skew**2)
         tail = math.copysign(TAIL_OF_SKEW * skew**2 * width, skew) * _is_odd(normals)
         spread = deviation / blocks**0.5 * normals[:, 0] * self._spread(place)
@@ -313,7 +313,7 @@ class Pooling:
 
 
 def _choose_cell(exponent: float) -> int:
-    """Return how many steps shall lie between candidates, if exp(-exponent) weighs a bad one.
+    """Return the steps between candidates, where a bad one has weight exp(-exponent).
 
     Why: one beyond all results is chosen with probability at most N exp(-exponent), which for
          N = exp(exponent - 2) candidates is exp(-2).
