@@ -21,9 +21,9 @@ from confide.mechanisms import Neighbours
 from confide.statistics.aggregate import BlockRelease, Sampling, choose_blocks
 from confide.statistics.pooling import (
     METHODS,
-    SKEW_LIMIT,
     QUARTILE_PARTS,
     RELIABLE,
+    SKEW_LIMIT,
     SPREAD_OF_SKEW,
     TAIL_OF_SKEW,
     WIDENING,
