@@ -320,6 +320,18 @@ def test_estimators_within_a_column_are_corrected() -> None:
     assert 3.0 == correct_bias(middle)(Block({"x": np.array([3.0])}))
 
 
+@pytest.mark.parametrize("method", ["window", "mean", "median"])
+def test_units_without_values_make_no_blocks(method: str) -> None:
+    """Of 4,000 units only 400 have a value: no block is empty and counts as the lower bound."""
+    x = [42.0 if unit % 10 == 0 else None for unit in range(4_000)]
+    curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**8))
+    found = curator.sample_and_aggregate(
+        "people", np.mean, columns=["x"], bounds="column", method=method, epsilon=10**6
+    )
+
+    assert found.value == pytest.approx(42.0, abs=0.1)
+
+
 def test_column_bounds_need_a_column_of_numbers() -> None:
     """A column without declared numbers is refused by its name, before any charge."""
     rows = {"ward": ["A", "B"] * 50, "five": [5] * 100}
@@ -404,6 +416,10 @@ def test_bounds_without_room_are_refused_before_any_charge() -> None:
 
     with pytest.raises(BadArgument, match="leave room for steps"):
         curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds=(0, 1e-320), share=1)
+    with pytest.raises(BadArgument, match=r"within 2\^1000 of zero"):
+        curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds=(0, 10**400), share=1)
+    with pytest.raises(BadArgument, match="got none"):
+        curator.sample_and_aggregate("people", np.mean, columns=["x"], bounds=[], share=1)
 
     assert 0 == curator.budget.spent.share
 

@@ -18,6 +18,7 @@ from confide.engines.blocks import SealedBlocks
 from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Neighbours
+from confide.plan.grants import calibrate
 from confide.statistics.aggregate import BlockRelease, Sampling, choose_blocks
 from confide.statistics.pooling import (
     METHODS,
@@ -248,10 +249,13 @@ def test_answers_in_other_steps_are_not_read() -> None:
     results = SealedBlocks(np.full((BLOCKS, 1), 0.7))
     noisy: dict[str, Any] = release.aggregate(results, shares[1], BLOCKS)
     older = {**noisy, "bounds": [[]], "steps": noisy["steps"][1:]}
+    weaker, less = SETTINGS["report"].release(0.1)
 
     assert release.read(shares, noisy)[0] >= 0
     with pytest.raises(UnsupportedQuery, match="other steps"):
         release.read(shares, older)
+    with pytest.raises(UnsupportedQuery, match="other steps"):
+        weaker.read(less, older)
 
 
 def make_law(name: str, skewness: float) -> Any:
@@ -286,3 +290,11 @@ def test_a_count_that_is_too_high_leaves_blocks_filled(units: int, slack: float)
     blocks = [choose_blocks(count, slack, PureLoss(1)) for count in counts]
 
     assert all(number == 10 or units / number >= 9.5 for number in blocks)
+
+
+def test_the_number_of_blocks_follows_from_what_the_loss_pays_for() -> None:
+    """A Renyi loss makes as many blocks as the Gaussian noise that it pays for."""
+    small, large = RenyiLoss(20, Fraction(1, 100)), RenyiLoss(20, 1_000)
+
+    assert choose_blocks(1e5, 50.0, calibrate(small)) == choose_blocks(1e5, 50.0, small)
+    assert choose_blocks(1e5, 50.0, large) < choose_blocks(1e5, 50.0, small)

@@ -17,7 +17,8 @@ from confide.exact import fraction, whole
 from confide.ledger import Hold
 from confide.loss import Loss, PureLoss, Share
 from confide.plan.blocks import BlockReading
-from confide.query import TableQuery, count_units
+from confide.plan.grants import calibrate
+from confide.query import TableQuery, col, count_units
 from confide.release.blocks import add_blocks
 from confide.release.reference import sample_noise
 from confide.release.sizes import OTHER_SIZES
@@ -53,6 +54,7 @@ MOST_PAID: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
 COUNT_LEVEL: Final = 0.995
 NARROWEST: Final = Fraction(1, 2**40)
+LARGEST: Final = Fraction(2**1000)
 SMALLEST: Final = Fraction(1, 2**800)
 """Bounds below this, or this near each other, would leave steps that are no doubles."""
 
@@ -121,6 +123,8 @@ def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
             return None
         raise BadDeclaration(f'bounds must be "column" or pairs (low, high), got {bounds!r}')
     listed = list(bounds)
+    if not listed:
+        raise BadDeclaration("bounds must be pairs (low, high), one for each result, got none")
     if len(listed) == 2 and not any(isinstance(end, Sequence) or end is None for end in listed):
         listed = [listed]
     return tuple(_read_pair(pair) for pair in listed)
@@ -138,6 +142,8 @@ def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
     low, high = (fraction("bounds", end, "pairs of finite numbers") for end in pair)
     if low >= high:
         raise BadDeclaration(f"bounds need low < high, got {pair!r}")
+    if max(abs(low), abs(high)) > LARGEST:
+        raise BadDeclaration(f"bounds must lie within 2^1000 of zero, got {pair!r}")
     if high - low < max(abs(low), abs(high), SMALLEST) * NARROWEST:
         raise BadDeclaration(f"bounds must be farther apart, to leave room for steps, got {pair!r}")
     return low, high
@@ -222,7 +228,11 @@ class BlockRelease:
         return pooling.choose_part()
 
     def _count(self) -> Any:
-        return self.asked.desk.read(TableQuery(self.sampling.table).agg(n=count_units()))
+        """Return the query for the units of blocks: those with a row without NULL."""
+        known = (col(name).not_null() for name in dict.fromkeys(self.sampling.columns))
+        return self.asked.desk.read(
+            TableQuery(self.sampling.table).where(*known).agg(n=count_units())
+        )
 
     def run(self, shares: tuple[Share, Share], hold: Hold) -> dict[str, Any]:
         """Return everything that is released."""
@@ -268,7 +278,10 @@ class BlockRelease:
             UnsupportedQuery: it was written in other steps than those of today.
         """
         parts, outputs = self._pooling(shares[1], noisy["blocks"]), self.sampling.outputs
-        if noisy.get("steps") != parts.write_steps(parts.grids, noisy["quartiles"]):
+        quartiles = noisy["quartiles"]
+        if any(bool(pair) != bool(parts.part) for pair in quartiles):
+            raise UnsupportedQuery(OTHER_SIZES)
+        if noisy.get("steps") != parts.write_steps(parts.grids, quartiles):
             raise UnsupportedQuery(OTHER_SIZES)
         numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
         for place in range(outputs):
@@ -286,7 +299,8 @@ def choose_blocks(units: float, slack: float, granted: Loss) -> int:
          is then at most twice the true number, and blocks have half the rows planned or more; so
          few of them are empty, and their lower bounds do not count.
     """
-    paid = granted.epsilon if isinstance(granted, PureLoss) else granted.mu
+    noise = calibrate(granted)
+    paid = noise.epsilon if isinstance(noise, PureLoss) else noise.mu
     wide = 2.0 * float(np.clip(float(paid), 1.0, MOST_PAID))
     sure = max(min(units, 2.0 * (units - slack)), 1.0)
     rows = max(LEAST_ROWS, wide * sure**0.25)

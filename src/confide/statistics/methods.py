@@ -331,7 +331,8 @@ class Estimators(ABC):
         ``estimator`` is the owner's function, from a block of rows to a number or several, or the
         name of a registered one. ``bounds`` are pairs (low, high), one for each number: results
         are clipped to them. ``bounds="column"`` takes the declared bounds of ``columns``, one
-        column for each number, which suits a mean, a median, a quantile or a trimmed mean.
+        column for each number, which suits a mean, a median, a quantile or a trimmed mean. If the
+        function returns another count of numbers, every block fails and counts as the low bounds.
         ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is window, mean or
         median. ``corrected=True`` takes away bias that falls like 1 / rows; None does so where the
         bounds are "column".
@@ -368,7 +369,8 @@ class Estimators(ABC):
             blocks=blocks,
             method=method,
         )
-        is_corrected = bounds == COLUMN if corrected is None else corrected
+        by_default = isinstance(bounds, str) and bounds == COLUMN
+        is_corrected = by_default if corrected is None else corrected
         return estimate_blocks(asked, sampling, corrected=is_corrected)
 
 
