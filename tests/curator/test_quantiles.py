@@ -240,6 +240,27 @@ def test_the_same_question_is_answered_alike_and_paid_once(accounting: str) -> N
     assert Fraction(1, 100) == curator.budget.spent.share
 
 
+def test_an_answer_whose_cost_was_divided_otherwise_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A count next to a quantile has steps of 1 under any loss, so the quantile is compared too."""
+    curator = open_curator(cf.Budget(10))
+    asked = "SELECT COUNT(*) AS n, QUANTILE_CONT(cost, 0.9) AS q FROM t"
+    curator.sql(asked, share="1%")
+    monkeypatch.setattr("confide.plan.allocation.MAX_WEIGHT", 1)
+    with pytest.raises(UnsupportedQuery, match="fresh=True"):
+        curator.sql(asked, share="1%")
+
+
+def test_a_quantile_without_any_accuracy_is_refused_before_the_charge() -> None:
+    """Noise that hides more rows than there are anywhere is too small a cost, as for counts."""
+    curator = open_curator(cf.Budget("1e-330"))
+    with pytest.raises(UnsupportedQuery, match="so small a cost"):
+        curator.sql("SELECT MEDIAN(cost) AS m FROM t", share=1)
+
+    assert 0 == curator.budget.spent.share
+
+
 def test_previews_name_the_mechanism_and_errors_cannot_be_wished() -> None:
     """Nobody knows a quantile's error beforehand; the refusal says what to write instead."""
     curator = open_curator(cf.Budget(10))

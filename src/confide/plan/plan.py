@@ -159,13 +159,14 @@ def make_plan(
     part, parts = split_loss(len(totals), [level for _, level in wanted.levels], granted)
     with _enough_noise():
         noise = noise_for(reaches, _scale(rest, part))
-    left = take_part(granted, Fraction(1) if answered is not None else 1 - KEY_PART)
-    quantiles = tuple(
-        plan_quantile(
-            *one, contribution.rows, neighbours, take_part(left, part), is_grouped=bool(query.keys)
+        left = take_part(granted, Fraction(1) if answered is not None else 1 - KEY_PART)
+        quantiles = tuple(
+            plan_quantile(
+                *(*one, contribution.rows, neighbours, take_part(left, part)),
+                is_grouped=bool(query.keys),
+            )
+            for one, part in zip(wanted.levels, parts, strict=True)
         )
-        for one, part in zip(wanted.levels, parts, strict=True)
-    )
     plan = Plan(
         query=query,
         where=_both(query.where, shared),

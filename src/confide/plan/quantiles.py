@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import UnsupportedQuery
+from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan.cells import Cells
@@ -53,6 +53,7 @@ MOST_FALL: Final = Fraction(3)
 """Rows are averaged only where weights fall by so much for half a row, in logarithms; what falls
 more slowly takes longer, which groups pay for one by one."""
 RARE: Final = 0.05
+LEAST_RATE: Final = Fraction(1, 2**200)
 LARGE_ERROR: Final = Fraction(1, 10)
 BOUND_WEIGHT: Final = 2_000
 NORMAL: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
@@ -131,6 +132,9 @@ class Quantile:
     def rank_error(self) -> float:
         """The number of rows by which noise moves the rank of the value in at most 5% of releases.
 
+        This is true of groups of `rows_needed` rows or more: with fewer, the value may lie in the
+        empty part of the range beyond all rows.
+
         Why: the rank of an averaged row follows a two-sided exponential distribution; the average
              itself is off by a normal error, see `_Near`.
         """
@@ -141,13 +145,19 @@ class Quantile:
 
     @property
     def rows_needed(self) -> float:
-        """The number of rows of which `rank_error` is a tenth, or half of those beyond it."""
+        """The number of rows in a group of which `rank_error` is a tenth of those beyond it.
+
+        Why: a place beyond all rows then weighs less than e^-25 of one at the quantile, so even a
+             wide empty stretch is rarely chosen.
+        """
         beyond = min(self.level, 1 - self.level)
-        return self.rank_error / float(min(LARGE_ERROR, beyond / 2))
+        return self.rank_error / float(LARGE_ERROR * beyond)
 
     @property
     def rows_for_ends(self) -> float:
-        """The number of rows in a group from which on its interval rarely ends at a bound.
+        """About the number of rows in a group below which its interval often ends at a bound.
+
+        From twice as many on, hardly any interval does.
 
         Why: a bound competes at the rank of the first or last row with the weight of the cells
              next to the quantile, which is taken to be at least a 2,000th of its own.
@@ -215,6 +225,8 @@ def plan_quantile(
     else:
         part = next(filter(is_enough, several), ENDS_PARTS[-1])
     (choice, decay, loss), ends, is_flat, near = plan_both(part)
+    if min(choice.rate, ends.rate) < LEAST_RATE:
+        raise BadDeclaration("so much noise hides more rows than there are anywhere")
     low, high = (
         near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
         for is_extreme in (level >= 1 - EXTREME, level <= EXTREME)

@@ -16,8 +16,12 @@ OTHER_SIZES: Final = (
 
 
 def sizes_of(plan: Plan) -> list[str]:
-    """Return the steps of a plan's noise, as text."""
-    return [str(size) for size in plan.noise.steps]
+    """Return the steps of a plan's noise and the rates of its quantiles, as text.
+
+    Why: a later planner may divide the same cost otherwise, and steps can be the same nevertheless.
+    """
+    rates = [f"{float(one.choice.rate):.9g} {float(one.ends.rate):.9g}" for one in plan.quantiles]
+    return [*map(str, plan.noise.steps), *rates]
 
 
 def write_sizes(plans: Iterable[Plan]) -> list[list[str]]:
