@@ -135,9 +135,9 @@ def test_answers_and_previews_name_the_limit(text: str, note: str) -> None:
 
 
 NEEDS: Final = re.compile(
-    r"Noise moves the rank of (?P<name>.+) by up to (?P<error>[\d,]+) rows \(95% confidence\): "
-    r"with fewer than about (?P<few>[\d,]+) rows, (?P<place>a group|the table) is too small for "
-    r"it, and with fewer than about (?P<fewer>[\d,]+), its interval often ends at a declared "
+    r"Noise moves the rank of (?P<name>.+) by up to (?P<error>[\d,]+) rows \(95% confidence\). "
+    r"In (?P<place>a group|a table) with fewer than about (?P<few>[\d,]+) rows, its value is "
+    r"unreliable; with fewer than about (?P<fewer>[\d,]+), its interval often ends at a declared "
     r"bound. A larger share lowers these numbers."
 )
 
@@ -147,7 +147,7 @@ NEEDS: Final = re.compile(
     [
         (
             "SELECT QUANTILE_CONT(month, 0.9) AS q FROM p",
-            "the table",
+            "a table",
             "QUANTILE_CONT(month, 0.9)",
         ),
         (

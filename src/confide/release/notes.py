@@ -44,12 +44,12 @@ def _quantile_notes(plan: Plan) -> Iterator[str]:
     worst, aggregate = max(asked, key=lambda one: one[0].rows_needed)
     name, count = Writer((), first="").write(aggregate), len(plan.quantiles)
     others = f", which it affects most of {count} quantiles," if count > 1 else ""
-    small = "a group is" if plan.query.keys else "the table is"
+    place = "a group" if plan.query.keys else "a table"
     yield (
         f"Noise moves the rank of {name}{others} by up to {_round(worst.rank_error)} rows (95% "
-        f"confidence): with fewer than about {_round(worst.rows_needed)} rows, {small} too small "
-        f"for it, and with fewer than about {_round(worst.rows_for_ends)}, its interval often ends "
-        "at a declared bound. A larger share lowers these numbers."
+        f"confidence). In {place} with fewer than about {_round(worst.rows_needed)} rows, its "
+        f"value is unreliable; with fewer than about {_round(worst.rows_for_ends)}, its interval "
+        "often ends at a declared bound. A larger share lowers these numbers."
     )
 
 
