@@ -226,7 +226,7 @@ def plan_quantile(
         part = next(filter(is_enough, several), ENDS_PARTS[-1])
     (choice, decay, loss), ends, is_flat, near = plan_both(part)
     if min(choice.rate, ends.rate) < LEAST_RATE:
-        raise BadDeclaration("so much noise hides more rows than there are anywhere")
+        raise BadDeclaration("noise hides more rows than any table has; ask with a larger epsilon")
     low, high = (
         near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
         for is_extreme in (level >= 1 - EXTREME, level <= EXTREME)
