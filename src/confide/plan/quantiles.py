@@ -53,7 +53,7 @@ MOST_FALL: Final = Fraction(3)
 """Rows are averaged only where weights fall by so much for half a row, in logarithms; what falls
 more slowly takes longer, which groups pay for one by one."""
 RARE: Final = 0.05
-LEAST_RATE: Final = Fraction(1, 2**200)
+MIN_RATE: Final = Fraction(1, 2**200)
 LARGE_ERROR: Final = Fraction(1, 10)
 BOUND_WEIGHT: Final = 2_000
 NORMAL: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
@@ -219,13 +219,17 @@ def plan_quantile(
         return near.is_sharp(is_flat=is_flat)
 
     several = ENDS_PARTS[:-1] if isinstance(granted, PureLoss) else ()
-    *_, stays_flat, _ = plan_both(SEVERAL_ROWS_PART)
-    if rows > 1 and stays_flat:
+
+    def is_flat_with(part: Fraction) -> bool:
+        *_, is_flat, _ = plan_both(part)
+        return is_flat
+
+    if rows > 1 and is_flat_with(SEVERAL_ROWS_PART):
         part = SEVERAL_ROWS_PART
     else:
         part = next(filter(is_enough, several), ENDS_PARTS[-1])
     (choice, decay, loss), ends, is_flat, near = plan_both(part)
-    if min(choice.rate, ends.rate) < LEAST_RATE:
+    if min(choice.rate, ends.rate) < MIN_RATE:
         raise BadDeclaration("noise hides more rows than any table has; ask with a larger epsilon")
     low, high = (
         near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
