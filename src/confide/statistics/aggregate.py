@@ -54,7 +54,7 @@ MOST_PAID: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
 COUNT_LEVEL: Final = 0.995
 NARROWEST: Final = Fraction(1, 2**40)
-LARGEST: Final = Fraction(2**1000)
+MAX_BOUND: Final = Fraction(2**1000)
 SMALLEST: Final = Fraction(1, 2**800)
 """Bounds below this, or this near each other, would leave steps that are no doubles."""
 
@@ -142,7 +142,7 @@ def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
     low, high = (fraction("bounds", end, "pairs of finite numbers") for end in pair)
     if low >= high:
         raise BadDeclaration(f"bounds need low < high, got {pair!r}")
-    if max(abs(low), abs(high)) > LARGEST:
+    if max(abs(low), abs(high)) > MAX_BOUND:
         raise BadDeclaration(f"bounds must lie within 2^1000 of zero, got {pair!r}")
     if high - low < max(abs(low), abs(high), SMALLEST) * NARROWEST:
         raise BadDeclaration(f"bounds must be farther apart, to leave room for steps, got {pair!r}")
