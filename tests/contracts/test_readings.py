@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Bool, Budget, Catalog, Category, Column, Date, Float, Int, Table
+from confide.declare import Bool, Budget, Catalog, Category, Column, Date, Float, Int, Table, Text
 from confide.engines import open_engine
 from confide.errors import BadDeclaration
 from support.places import PLACES, SALT, Pairing, Place, find_place, pair_tables, read_exactly
@@ -231,3 +231,16 @@ def check_keys(place: Place) -> None:
 def test_keys_of_expressions_are_those_that_engines_compute(place: Place) -> None:
     """No engine loses a key that it computes, and no answer has one that it cannot compute."""
     check_keys(place)
+
+
+def test_no_string_shows_the_sign_of_a_zero(place: Place) -> None:
+    """A negative zero, stored or computed, is the string of zero on every engine."""
+    rows = pa.table({"pid": range(4), "x": [-0.0, -0.001, 0.0, 0.001], "note": [""] * 4})
+    columns: dict[str, Column] = {"x": Float(-1, 1), "note": Text()}
+    table = Table("t", rows, unit="pid", columns=columns, unique=True)
+    pair = pair_tables([table], place)
+
+    for value in ("ROUND(x, 2)", "x * 0", "CASE WHEN x < 1 THEN -x * 0 END"):
+        key = f"CAST({value} AS TEXT)"
+        counted = f"SELECT {key} AS k, COUNT(*) FROM t GROUP BY k"
+        assert {"0.0": 4} == count_keys(pair, counted)

@@ -142,6 +142,8 @@ class Emitter:
         parts = [self.emit(argument) for argument in arguments]
         if function in PLACES:
             parts[1:] = map(_place, arguments[1:])
+        if function is F.TO_TEXT and arguments[0].kind is Kind.FLOAT:
+            parts = [_without_negative_zero(parts[0])]
         if function in ARITHMETIC:
             if as_doubles and function is F.MODULO:
                 parts = [try_cast(part, "BIGINT") for part in parts]
@@ -159,6 +161,15 @@ class Emitter:
                 result = typed(result, Kind.INT)  # for an engine that may change the order
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
+
+
+def _without_negative_zero(value: Sql) -> Sql:
+    """Return a double as it is, except that -0.0 is 0.0.
+
+    Why: IEEE 754 defines -0.0 + 0.0 as 0.0. Engines disagree on the sign of a zero that ROUND
+    returns, and a string would show it.
+    """
+    return typed(sql.Paren(this=sql.Add(this=value, expression=number(0.0))), Kind.FLOAT)
 
 
 def _whole(value: int) -> Sql:
