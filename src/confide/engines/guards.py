@@ -1,11 +1,13 @@
 """Arithmetic of doubles for engines that fail where others give infinity, NaN or zero.
 
 PostgreSQL raises an error where a result is too large or too small for a double. Here each
-operation is written so that it cannot: it gives the result that IEEE 754 rounds to, NULL where that
-is infinite, and zero for what lies nearer to zero than the least double, 2^-1074.
+operation is written so that it cannot: it gives the result that IEEE 754 rounds to, and NULL where
+that is infinite.
 """
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
 from sqlglot import expressions as sql
@@ -107,7 +109,18 @@ def _scaled(x: Sql, factor: Sql, rate: float) -> Sql:
         scaled.meta[RATE] = rate
         return scaled
     vanished = sql.Mul(this=x.copy(), expression=number(0.0))
-    return case(sql.GTE(this=_size(x), expression=number(LEAST / rate)), product, vanished)
+    return case(sql.GTE(this=_size(x), expression=number(_visible(rate))), product, vanished)
+
+
+def _visible(rate: float) -> float:
+    """Return the smallest double whose product with a rate below 1 does not round to zero.
+
+    Why: a product rounds to zero where it is at most half of the least double, exactly. So its
+         other factor must be above ``limit``, and ``float`` rounds that to one of its neighbors.
+    """
+    limit = Fraction(LEAST) / 2 / Fraction(rate)
+    nearest = float(limit)
+    return nearest if nearest > limit else math.nextafter(nearest, math.inf)
 
 
 def _multiplied(x: Sql, y: Sql) -> Sql:
