@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from confide.declare import PublicTable, Table
 from support.warehouses import as_arrow, moved
@@ -18,6 +19,7 @@ from support.warehouses import as_arrow, moved
 __all__ = ["Spark", "run_spark"]
 
 NUMBERS: Final = count()
+MANY_ROWS: Final = 2_000
 SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -43,7 +45,15 @@ class Spark:
     folder: Path
 
     def frame(self, rows: Any) -> Any:
-        """Return rows of Arrow as a DataFrame."""
+        """Return rows of Arrow as a DataFrame.
+
+        Many rows go to a Parquet file. Those in memory are a constant to Spark's optimizer, which
+        would compute statements over them, one row after another, while it plans.
+        """
+        if len(rows) > MANY_ROWS:
+            path = self.folder / f"rows{next(NUMBERS)}.parquet"
+            pq.write_table(rows, path)
+            return self.session.read.parquet(str(path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Spark's own advice on versions of pandas
             return self.session.createDataFrame(_without_views(rows))
