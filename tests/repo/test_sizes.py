@@ -4,7 +4,7 @@ import ast
 
 from support.tree import ROOT, SOURCES
 
-MODULE_LINES = 400
+MODULE_LINES = 500
 BODY_LINES = 50
 
 
@@ -15,7 +15,7 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_modules_and_functions_are_short() -> None:
-    """A module has at most 400 lines and no function body more than 50."""
+    """A module has at most 500 lines and no function body more than 50."""
     long = {}
     for path in SOURCES:
         text, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
