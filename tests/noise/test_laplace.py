@@ -10,7 +10,7 @@ from flint import arb, ctx
 from confide.errors import BadDeclaration
 from confide.exact import ball
 from confide.noise import LARGEST_NOISE, DiscreteLaplace
-from confide.noise.quantile import draw, draw_one, half_width
+from confide.noise.sampler import draw, draw_one, half_width
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p, chi_square_p
 from support.scripted import ScriptedEntropy

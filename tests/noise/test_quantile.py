@@ -16,7 +16,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from confide.noise import DiscreteLaplace, Entropy, Integers, Law, RoundedGaussian
-from confide.noise.quantile import Whole, draw, draw_one, enclose
+from confide.noise.sampler import Whole, draw, draw_one, enclose
 from support.entropy import SeededEntropy
 from support.scripted import ScriptedEntropy
 from support.tails import floor

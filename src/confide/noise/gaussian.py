@@ -10,7 +10,7 @@ from flint import arb
 
 from confide.exact import ball, positive
 from confide.noise.entropy import Entropy
-from confide.noise.quantile import (
+from confide.noise.sampler import (
     LARGEST_SCALE,
     Floats,
     Integers,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confide.exact import ball
 from confide.noise.entropy import Entropy
-from confide.noise.quantile import LARGEST_NOISE, Floats, Integers, check_scale
+from confide.noise.sampler import LARGEST_NOISE, Floats, Integers, check_scale
 from confide.noise.uniform import Uniform, categorical
 
 __all__ = ["BoxNoise", "ConeNoise"]

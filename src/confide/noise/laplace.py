@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 from confide.exact import ball, positive
 from confide.noise.entropy import Entropy
-from confide.noise.quantile import Integers, Reals, Whole, check_scale, draw, draw_one
+from confide.noise.sampler import Integers, Reals, Whole, check_scale, draw, draw_one
 
 __all__ = ["DiscreteLaplace"]
 

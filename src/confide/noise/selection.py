@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from confide.exact import ball, float_above
 from confide.noise.entropy import Entropy
-from confide.noise.quantile import Floats, Integers
+from confide.noise.sampler import Floats, Integers
 from confide.noise.uniform import Uniform
 
 __all__ = ["EXPONENTIAL", "GUMBEL", "Shape", "greatest", "greatest_each"]
