@@ -1,4 +1,4 @@
-"""Print how far the doubles of noise/quantile.py are from the truth, against the slack they claim.
+"""Print how far the doubles of noise/sampler.py are from the truth, against the slack they claim.
 
 For a prefix v the sampler computes ``scale * magnitude(U) + shift`` in doubles at the centre
 U = (v + 1/2) / 2**63 of the cell. The truth is the same number in balls, from the exact U and the
@@ -22,7 +22,7 @@ from rich.table import Table
 
 from confide.exact import ball
 from confide.noise import DiscreteLaplace, RoundedGaussian
-from confide.noise.quantile import Law
+from confide.noise.sampler import Law
 
 BITS = 63
 LAST = 2**BITS - 1

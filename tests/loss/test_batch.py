@@ -14,7 +14,7 @@ from confide.loss import (
     Loss,
     PureLoss,
     RenyiLoss,
-    batch,
+    pld,
     repeat,
 )
 
@@ -53,7 +53,7 @@ def test_repeated_pure_losses_are_exact(size: Fraction, times: int) -> None:
     for part in (Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)):
         start = part * min(size * times, 6 * size * math.isqrt(times) + times * size**2)
         expected = exact_delta([(size, times)], start)
-        actual = batch.delta_above(((PureLoss(size), times),), start)
+        actual = pld.delta_above(((PureLoss(size), times),), start)
 
         assert expected <= actual <= expected * (1 + Fraction(times + 10, 10**11))
 
@@ -74,7 +74,7 @@ def test_mixed_pure_losses_are_bounded_from_above(
     """Whether or not they fit one grid, the bound is never below the exact delta."""
     parts = tuple((PureLoss(size), times) for size, times in uses)
     expected = exact_delta(uses, start)
-    actual = batch.delta_above(parts, start)
+    actual = pld.delta_above(parts, start)
 
     assert expected <= actual <= expected + Fraction(1, 1000)
 
@@ -84,7 +84,7 @@ def test_a_gaussian_loss_is_found_again(delta: str) -> None:
     """A Gaussian loss taken through the lattice has its own epsilon, from above and closely."""
     loss = GaussianLoss(Fraction(1, 4))
     exact = loss.epsilon_above(Fraction(delta))
-    found = batch.epsilon_above(((loss, 1),), Fraction(delta))
+    found = pld.epsilon_above(((loss, 1),), Fraction(delta))
 
     assert exact <= found <= exact * (1 + Fraction(1, 100))
 
@@ -92,7 +92,7 @@ def test_a_gaussian_loss_is_found_again(delta: str) -> None:
 def test_two_gaussian_losses_are_one() -> None:
     """Two halves composed on the grid have the epsilon of the whole, from above and closely."""
     exact = GaussianLoss(Fraction(1, 2)).epsilon_above(Fraction(1, 10**6))
-    found = batch.epsilon_above(((GaussianLoss(Fraction(1, 4)), 2),), Fraction(1, 10**6))
+    found = pld.epsilon_above(((GaussianLoss(Fraction(1, 4)), 2),), Fraction(1, 10**6))
 
     assert exact <= found <= exact * (1 + Fraction(1, 1000))
 
@@ -108,16 +108,16 @@ MIXED: Parts = (
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-12"])
 def test_the_inverse_belongs_to_the_curve(delta: str) -> None:
     """Epsilon at delta has that delta, up to the grid's error for infinite losses."""
-    epsilon = batch.epsilon_above(MIXED, Fraction(delta))
+    epsilon = pld.epsilon_above(MIXED, Fraction(delta))
     assert isinstance(epsilon, Fraction)
 
-    assert pytest.approx(float(delta), rel=0.02) == float(batch.delta_above(MIXED, epsilon))
+    assert pytest.approx(float(delta), rel=0.02) == float(pld.delta_above(MIXED, epsilon))
 
 
 def test_delta_falls_and_grows_as_it_should() -> None:
     """Delta falls in epsilon and grows in the number of uses."""
-    deltas = [batch.delta_above(MIXED, Fraction(k, 4)) for k in range(16)]
-    uses = [batch.delta_above(((PureLoss(Fraction(1, 5)), n),), Fraction(1)) for n in range(6, 40)]
+    deltas = [pld.delta_above(MIXED, Fraction(k, 4)) for k in range(16)]
+    uses = [pld.delta_above(((PureLoss(Fraction(1, 5)), n),), Fraction(1)) for n in range(6, 40)]
 
     assert sorted(deltas, reverse=True) == deltas
     assert sorted(uses) == uses
@@ -134,7 +134,7 @@ def test_delta_falls_and_grows_as_it_should() -> None:
 )
 def test_a_thousand_uses_cost_less_than_their_sum(parts: Parts) -> None:
     """A thousand compositions are bounded, by less than basic composition says."""
-    found = batch.epsilon_above(parts, Fraction(1, 12345))
+    found = pld.epsilon_above(parts, Fraction(1, 12345))
 
     assert 0 < found < sum(times * loss.epsilon for loss, times in parts)
 
@@ -143,8 +143,8 @@ def test_what_has_no_mu_is_left_to_others() -> None:
     """With a loss of infinite mu the batch claims nothing."""
     parts = ((RenyiLoss(Fraction(2), Fraction(1)), 2),)
 
-    assert 1 == batch.delta_above(parts, Fraction(1))
-    assert math.inf == batch.epsilon_above(parts, Fraction(1, 100))
+    assert 1 == pld.delta_above(parts, Fraction(1))
+    assert math.inf == pld.epsilon_above(parts, Fraction(1, 100))
 
 
 def test_the_exact_sum_has_teeth() -> None:
@@ -152,7 +152,7 @@ def test_the_exact_sum_has_teeth() -> None:
     start = Fraction(1, 2)
     expected = exact_delta([(Fraction(1, 10), 20)], start)
 
-    assert batch.delta_above(((PureLoss(Fraction(99, 1000)), 20),), start) < expected
+    assert pld.delta_above(((PureLoss(Fraction(99, 1000)), 20),), start) < expected
 
 
 def test_a_place_that_rounds_onto_epsilon_still_counts() -> None:

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.loss import GaussianLoss, LaplaceLoss, PureLoss
-from confide.loss.conversion import (
+from confide.loss.curves import (
     ORDERS,
     best_order,
     delta_from_renyi,
     epsilon_from_renyi,
+    mu_squared_for,
     renyi_for,
 )
-from confide.loss.gaussian import mu_squared_for
 
 ORDER = st.fractions(min_value=Fraction(101, 100), max_value=200, max_denominator=1000)
 SIZE = st.fractions(min_value=Fraction(1, 1000), max_value=50, max_denominator=1000)

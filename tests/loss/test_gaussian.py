@@ -6,7 +6,7 @@ from flint import acb, arb, ctx
 from scipy.special import log_ndtr
 
 from confide.errors import BadDeclaration
-from confide.loss.gaussian import delta_at, epsilon_at, mu_squared_for
+from confide.loss.curves import gaussian_delta, gaussian_epsilon, mu_squared_for
 
 EPSILONS = ["1e-6", "0.1", "1", "10", "1e4", "1e9"]
 DELTAS = ["0.5", "1e-6", "1e-30", "1e-300"]
@@ -37,7 +37,7 @@ def test_the_known_calibration() -> None:
 def test_the_curve_is_the_integral_over_the_best_event(mu: float, epsilon: float) -> None:
     """The closed form equals the integral of P - exp(epsilon) Q where it is positive."""
     expected = curve(mu, epsilon)
-    actual = float(delta_at(Fraction(mu) ** 2, Fraction(epsilon)))
+    actual = float(gaussian_delta(Fraction(mu) ** 2, Fraction(epsilon)))
 
     if expected > 1e-300:
         assert pytest.approx(expected, rel=1e-14) == actual
@@ -52,8 +52,8 @@ def test_calibration_is_safe_and_tight(epsilon: str, delta: str) -> None:
     mu_squared = mu_squared_for(epsilon, delta)
     more = mu_squared * (1 + Fraction(1, 2**55))
 
-    assert delta_at(mu_squared, Fraction(epsilon)) <= Fraction(delta)
-    assert delta_at(more, Fraction(epsilon)) > Fraction(delta)
+    assert gaussian_delta(mu_squared, Fraction(epsilon)) <= Fraction(delta)
+    assert gaussian_delta(more, Fraction(epsilon)) > Fraction(delta)
     assert mu_squared.numerator.bit_length() <= 64
 
 
@@ -61,7 +61,7 @@ def test_calibration_is_safe_and_tight(epsilon: str, delta: str) -> None:
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_inverses_agree(epsilon: str, delta: str) -> None:
     """Back from mu^2 to epsilon comes out at most epsilon, and near it."""
-    back = epsilon_at(mu_squared_for(epsilon, delta), delta)
+    back = gaussian_epsilon(mu_squared_for(epsilon, delta), delta)
 
     assert back <= Fraction(epsilon) * (1 + Fraction(1, 2**60))
     assert pytest.approx(float(epsilon), rel=1e-9) == float(back)
@@ -69,12 +69,12 @@ def test_the_inverses_agree(epsilon: str, delta: str) -> None:
 
 def test_no_epsilon_is_needed_where_delta_covers_all() -> None:
     """Epsilon is 0 once delta passes the total variation distance."""
-    assert 0 == epsilon_at(Fraction(1, 100), Fraction(1, 2))
+    assert 0 == gaussian_epsilon(Fraction(1, 100), Fraction(1, 2))
 
 
 def test_delta_grows_with_mu() -> None:
     """More signal is never cheaper."""
-    deltas = [delta_at(Fraction(k, 10), Fraction(1)) for k in range(1, 40)]
+    deltas = [gaussian_delta(Fraction(k, 10), Fraction(1)) for k in range(1, 40)]
 
     assert sorted(deltas) == deltas
 
@@ -83,7 +83,7 @@ def test_floats_alone_would_not_do() -> None:
     """In doubles the two terms of the curve cancel to nothing where the exact one does not."""
     mu, epsilon = 1e-3, 0.02
     left, right = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    exact = delta_at(Fraction(1, 10**6), Fraction(2, 100))
+    exact = gaussian_delta(Fraction(1, 10**6), Fraction(2, 100))
 
     assert abs((math.exp(left) - math.exp(right)) / float(exact) - 1) > 1e-13
 
@@ -101,11 +101,11 @@ def test_a_bad_delta_is_named(bad: object) -> None:
     with pytest.raises(BadDeclaration, match="delta"):
         mu_squared_for(1, bad)
     with pytest.raises(BadDeclaration, match="delta"):
-        epsilon_at(1, bad)
+        gaussian_epsilon(1, bad)
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "x", None])
 def test_a_bad_mu_squared_is_named(bad: object) -> None:
     """Anything but a finite number above 0 is refused by name."""
     with pytest.raises(BadDeclaration, match="mu_squared"):
-        epsilon_at(bad, 1e-6)
+        gaussian_epsilon(bad, 1e-6)

@@ -7,7 +7,7 @@ from flint import arb, ctx
 from scipy.special import ndtr, ndtri
 
 from confide.exact import ball
-from confide.loss.geometric import delta_at, mu_squared_of, renyi_at
+from confide.loss.curves import geometric_delta, mu_squared_of, renyi_at
 
 CASES = [
     (Fraction(1), 1),
@@ -37,7 +37,9 @@ def test_delta_is_the_sum_over_the_law(epsilon: Fraction, steps: int) -> None:
             gains = [p - factor * q for p, q in law]
             expected = float(sum((gain for gain in gains if gain > 0), arb(0)))
 
-            assert pytest.approx(expected, rel=1e-13) == float(delta_at(epsilon, steps, start))
+            assert pytest.approx(expected, rel=1e-13) == float(
+                geometric_delta(epsilon, steps, start)
+            )
 
 
 @pytest.mark.parametrize(("epsilon", "steps"), CASES)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from confide.loss import BoundedRangeLoss, GaussianLoss, LaplaceLoss, Loss, PureLoss, RenyiLoss
-from confide.loss.lattice import Lattice, discretise
+from confide.loss.pld import Lattice, discretise
 
 TAIL = Fraction(1, 10**15)
 LOSSES: list[Loss] = [

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from confide.loss.spectrum import Spectrum
+from confide.loss.pld import Spectrum
 
 
 def laws(size: int) -> list[NDArray[np.float64]]:

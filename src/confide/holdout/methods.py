@@ -15,7 +15,7 @@ from confide.holdout.state import Progress
 from confide.holdout.values import FINENESS, Floats, Marks, sensitivity
 from confide.loss import Loss
 from confide.noise import Entropy
-from confide.noise.quantile import LARGEST_SCALE
+from confide.noise.sampler import LARGEST_SCALE
 
 __all__ = [
     "Asked",

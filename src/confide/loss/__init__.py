@@ -1,6 +1,7 @@
 """What a use of a mechanism costs, and what may still be granted."""
 
-from confide.loss.composition import ComposedLoss, compose, repeat
+from confide.loss.composition import ComposedLoss, compose, group, repeat
+from confide.loss.curves import mu_squared_for
 from confide.loss.filters import (
     Filter,
     GaussianFilter,
@@ -8,8 +9,6 @@ from confide.loss.filters import (
     RenyiFilter,
     auto_filter,
 )
-from confide.loss.gaussian import mu_squared_for
-from confide.loss.groups import group
 from confide.loss.kinds import (
     ApproximateLoss,
     BoundedRangeLoss,
@@ -18,8 +17,7 @@ from confide.loss.kinds import (
     PureLoss,
     RenyiLoss,
 )
-from confide.loss.protocol import Loss
-from confide.loss.refusals import Unpriceable
+from confide.loss.protocol import Loss, Unpriceable
 from confide.loss.shares import UNITS, Share
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The loss of several uses together.
+"""Losses of several uses, and of several people.
 
 The uses may be chosen one after the other, each mechanism in view of earlier answers, as long as
 the losses themselves are fixed beforehand. Losses that are chosen on the way need a filter.
@@ -10,13 +10,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from confide.exact import whole
-from confide.loss import batch, gaussian, geometric
-from confide.loss.conversion import ORDERS, delta_from_renyi, epsilon_from_renyi
-from confide.loss.kinds import ApproximateLoss, GaussianLoss, PureLoss, RenyiLoss
-from confide.loss.protocol import Bound, Loss, read_loss
+from flint import arb
 
-__all__ = ["ComposedLoss", "compose", "repeat"]
+from confide.exact import ball, whole
+from confide.loss import curves, pld
+from confide.loss.curves import ORDERS, delta_from_renyi, epsilon_from_renyi
+from confide.loss.enclosure import bound_above
+from confide.loss.kinds import (
+    ApproximateLoss,
+    BoundedRangeLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    PureLoss,
+    RenyiLoss,
+)
+from confide.loss.protocol import Bound, Loss, Unpriceable, read_loss
+
+__all__ = [
+    "ComposedLoss",
+    "compose",
+    "group",
+    "repeat",
+]
 
 _MOST_TIMES = (1 << 63) - 1
 
@@ -90,7 +105,7 @@ class ComposedLoss(Loss):
 
     Claim:   epsilons, squares of mu and Renyi divergences of the parts add up; delta at epsilon,
              and epsilon at delta, are the least that follows from these three sums or from the
-             batch of `confide.loss.batch`; failures add up.
+             batch of `confide.loss.pld`; failures add up.
     Why:     each bound holds on its own, so the least one does; the union of the failing events
              has at most the sum of their probabilities.
     Source:  [DMNS06] for epsilon, [DRS22] for mu, [Mir17] for Renyi, [ZDW22] for the batch.
@@ -130,24 +145,24 @@ class ComposedLoss(Loss):
     def _deltas(self, epsilon: Fraction) -> Iterable[Fraction]:
         total, mu_squared = self._sum_epsilon(), self._sum_mu_squared()
         if isinstance(total, Fraction):
-            yield geometric.delta_at(total, 1, epsilon)
+            yield curves.geometric_delta(total, 1, epsilon)
             if epsilon >= total:
                 return
         if isinstance(mu_squared, Fraction):
-            yield gaussian.delta_at(mu_squared, epsilon)
+            yield curves.gaussian_delta(mu_squared, epsilon)
         for order, divergence in self._curve():
             yield delta_from_renyi(order, divergence, epsilon)
-        yield batch.delta_above(self.parts, epsilon)
+        yield pld.delta_above(self.parts, epsilon)
 
     def _epsilons(self, delta: Fraction) -> Iterable[Bound]:
         total, mu_squared = self._sum_epsilon(), self._sum_mu_squared()
         if isinstance(total, Fraction):
             yield PureLoss(total).epsilon_above(delta)
         if isinstance(mu_squared, Fraction):
-            yield gaussian.epsilon_at(mu_squared, delta)
+            yield curves.gaussian_epsilon(mu_squared, delta)
         for order, divergence in self._curve():
             yield epsilon_from_renyi(order, divergence, delta)
-        yield batch.epsilon_above(self.parts, delta)
+        yield pld.epsilon_above(self.parts, delta)
 
     def _curve(self) -> Iterable[tuple[Fraction, Fraction]]:
         own = {loss.order for loss, _ in self.parts if isinstance(loss, RenyiLoss)}
@@ -164,3 +179,64 @@ class ComposedLoss(Loss):
 
     def _sum_renyi(self, order: Fraction) -> Bound:
         return sum((times * loss.renyi_above(order) for loss, times in self.parts), Fraction(0))
+
+
+_MOST_PEOPLE = 1 << 31
+
+
+def group(loss: Loss, size: int) -> Loss:
+    """Return the loss that ``size`` units face together when one of them faces ``loss``.
+
+    Claim:   k units: pure k epsilon, range k epsilon, Laplace k steps, Gaussian k mu; with a
+             failure, (k epsilon, failure (exp(k epsilon) - 1) / (exp(epsilon) - 1)).
+    Why:     walk from one database to the other through k neighbours. Log-ratios, and the lengths
+             of the intervals they lie in, add up; moves of an input add up; a test of power
+             1 - beta is the next step's false alarm, and two Gaussian shifts make one; an event
+             is reached through P_k <= exp(epsilon) P_(k-1) + failure, k times over.
+    Source:  [DR14] Theorem 2.2, [DRS22]; docs/proofs/loss-filters.md.
+    Checked: tests/loss/test_groups.py.
+
+    Raises:
+        Unpriceable: nothing useful is known about groups for this loss.
+    """
+    people = whole("size", size, low=1, high=_MOST_PEOPLE)
+    if people == 1:
+        return read_loss("loss", loss)
+    if read_loss("loss", loss).failure:
+        return _group_approximate(loss, people)
+    if isinstance(loss.core, ComposedLoss):
+        return compose(repeat(group(part, people), times) for part, times in loss.core.parts)
+    return _group_one(loss.core, people)
+
+
+def _group_one(loss: Loss, people: int) -> Loss:
+    match loss:
+        case PureLoss(epsilon):
+            return PureLoss(people * epsilon)
+        case LaplaceLoss(epsilon, steps):
+            return LaplaceLoss(people * epsilon, people * steps)
+        case BoundedRangeLoss(epsilon):
+            return BoundedRangeLoss(people * epsilon)
+        case GaussianLoss(mu_squared):
+            return GaussianLoss(people**2 * mu_squared)
+        case _:
+            raise Unpriceable(f"no bound for a group is known for {loss!r}; use another mechanism")
+
+
+def _group_approximate(loss: Loss, people: int) -> Loss:
+    epsilon = loss.core.epsilon
+    if not isinstance(epsilon, Fraction):
+        raise Unpriceable(f"a group of {people} needs a pure core where a failure is, got {loss!r}")
+    failure = loss.failure * people
+    if epsilon:
+        failure = loss.failure * bound_above(lambda: _growth(epsilon, people))
+    if failure >= 1:
+        raise Unpriceable(
+            f"a group of {people} has no guarantee left under {loss!r}; take a smaller group, or a "
+            "smaller delta"
+        )
+    return ApproximateLoss(PureLoss(people * epsilon) if epsilon else compose([]), failure)
+
+
+def _growth(epsilon: Fraction, people: int) -> arb:
+    return ball(people * epsilon).expm1() / ball(epsilon).expm1()

@@ -11,12 +11,11 @@ from typing import ClassVar, TypeVar
 
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.exact import positive, probability
-from confide.loss import gaussian
+from confide.loss import curves
 from confide.loss.composition import compose
-from confide.loss.conversion import best_order, renyi_for
+from confide.loss.curves import best_order, renyi_for
 from confide.loss.kinds import GaussianLoss, PureLoss, RenyiLoss
-from confide.loss.protocol import Bound, Loss, read_loss, read_order
-from confide.loss.refusals import Unpriceable
+from confide.loss.protocol import Bound, Loss, Unpriceable, read_loss, read_order
 from confide.loss.shares import UNITS, Share
 
 __all__ = [
@@ -179,7 +178,7 @@ class GaussianFilter(Filter):
     def _open(self) -> None:
         rest = _set_aside(self.delta, self.delta_aside)
         self._set(delta_aside=self.delta - rest, delta_pot=self.delta - rest)
-        self._set(total=gaussian.mu_squared_for(self.epsilon, rest))
+        self._set(total=curves.mu_squared_for(self.epsilon, rest))
 
     def _loss(self, amount: Fraction) -> Loss:
         return GaussianLoss(amount)

@@ -7,8 +7,8 @@ from fractions import Fraction
 from flint import arb
 
 from confide.exact import Number, ball, positive, probability, whole
-from confide.loss import gaussian, geometric
-from confide.loss.conversion import delta_from_renyi, epsilon_from_renyi
+from confide.loss import curves
+from confide.loss.curves import delta_from_renyi, epsilon_from_renyi
 from confide.loss.enclosure import chance_above
 from confide.loss.protocol import Bound, Loss, read_loss, read_order
 
@@ -48,13 +48,13 @@ class PureLoss(Loss):
 
     @property
     def mu_squared(self) -> Fraction:
-        return geometric.mu_squared_of(self.epsilon, 1)
+        return curves.mu_squared_of(self.epsilon, 1)
 
     def renyi_above(self, order: Fraction) -> Fraction:
-        return geometric.renyi_at(self.epsilon, 1, order)
+        return curves.renyi_at(self.epsilon, 1, order)
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
-        return geometric.delta_at(self.epsilon, 1, epsilon)
+        return curves.geometric_delta(self.epsilon, 1, epsilon)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -85,13 +85,13 @@ class LaplaceLoss(Loss):
 
     @property
     def mu_squared(self) -> Fraction:
-        return geometric.mu_squared_of(self.epsilon, self.steps)
+        return curves.mu_squared_of(self.epsilon, self.steps)
 
     def renyi_above(self, order: Fraction) -> Fraction:
-        return geometric.renyi_at(self.epsilon, self.steps, order)
+        return curves.renyi_at(self.epsilon, self.steps, order)
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
-        return geometric.delta_at(self.epsilon, self.steps, epsilon)
+        return curves.geometric_delta(self.epsilon, self.steps, epsilon)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -115,11 +115,11 @@ class BoundedRangeLoss(Loss):
 
     @property
     def mu_squared(self) -> Fraction:
-        return geometric.mu_squared_of(self.epsilon / 2, 1)
+        return curves.mu_squared_of(self.epsilon / 2, 1)
 
     def renyi_above(self, order: Fraction) -> Fraction:
         spread = order * self.epsilon**2 / 8
-        return min(spread, geometric.renyi_at(self.epsilon, 1, order))
+        return min(spread, curves.renyi_at(self.epsilon, 1, order))
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
         if epsilon >= self.epsilon:
@@ -137,7 +137,7 @@ class GaussianLoss(Loss):
     """Gaussian noise of deviation sensitivity / mu.
 
     Law:     the worst pair is N(0, 1) against N(mu, 1).
-    Claim:   Renyi divergence order mu^2 / 2; the delta of `confide.loss.gaussian.delta_at`.
+    Claim:   Renyi divergence order mu^2 / 2; the delta of `confide.loss.curves.gaussian_delta`.
     Why:     both are exact for this pair, and rounding or any other processing only loses.
     Source:  [BW18] Theorem 8, [Mir17] Proposition 7, [DRS22].
     Checked: tests/loss/test_kinds.py, tests/loss/test_gaussian.py.
@@ -152,10 +152,10 @@ class GaussianLoss(Loss):
         return order * self.mu_squared / 2
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
-        return gaussian.delta_at(self.mu_squared, epsilon)
+        return curves.gaussian_delta(self.mu_squared, epsilon)
 
     def epsilon_above(self, delta: Fraction) -> Fraction:
-        return gaussian.epsilon_at(self.mu_squared, delta)
+        return curves.gaussian_epsilon(self.mu_squared, delta)
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -1,6 +1,6 @@
 """What every loss can tell about one use of a mechanism.
 
-A loss is a promise about every pair of neighbouring databases, in both orders. It is kept in
+A loss is a promise about every pair of neighboring databases, in both orders. It is kept in
 fractions. Its curves are shown as floats, and every float is rounded up.
 """
 
@@ -9,11 +9,17 @@ from fractions import Fraction
 
 from flint import ctx
 
-from confide.errors import BadDeclaration
+from confide.errors import BadDeclaration, Refusal
 from confide.exact import ball, float_above, fraction, non_negative, probability
 from confide.loss.enclosure import first_dyadic
 
-__all__ = ["Bound", "Loss", "read_loss", "read_order"]
+__all__ = [
+    "Bound",
+    "Loss",
+    "Unpriceable",
+    "read_loss",
+    "read_order",
+]
 
 Bound = Fraction | float
 """A fraction, or infinity where nothing can be promised."""
@@ -108,3 +114,9 @@ def read_loss(name: str, value: object) -> Loss:
     if not isinstance(value, Loss):
         raise BadDeclaration(f"{name} must be a loss such as PureLoss(1), got {value!r}")
     return value
+
+
+class Unpriceable(Refusal):
+    """No accountant here can bound this loss; nothing was read or spent."""
+
+    code = "unpriceable"

@@ -29,7 +29,7 @@ class Gaussian:
     Why:     on integers x + round(N) = round(x + N), a function of the Gaussian mechanism's own
              output x + N, whose trade-off curve between inputs at distance s is that of N(0, 1)
              against N(mu, 1). delta grows with mu, and the largest mu allowed is taken.
-    Source:  [DRS22], [BW18]; drawn exactly, see noise/quantile.py.
+    Source:  [DRS22], [BW18]; drawn exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_gaussian.py (law), tests/audit/test_claims.py (claim).
 
     >>> mechanism = Gaussian(sensitivity=1.0, epsilon=1.0, delta=1e-6)

@@ -15,7 +15,7 @@ from confide.loss import PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, Values, read_whole
 from confide.mechanisms.polytope import Point, Surface, triangulate
 from confide.noise import SYSTEM, BoxNoise, ConeNoise, Entropy, Integers
-from confide.noise.quantile import check_scale
+from confide.noise.sampler import check_scale
 
 __all__ = ["Body", "Box", "KNorm", "Polytope"]
 

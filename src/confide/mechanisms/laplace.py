@@ -27,7 +27,7 @@ class Laplace:
              probabilities of any output y differ by a factor of at most exp(s / b). Rounding to
              the grid first moves each changed cell by less than one step more, which ``s`` counts
              in; saturating the sum is post-processing.
-    Source:  [DMNS06], [GRS12]; drawn exactly, see noise/quantile.py.
+    Source:  [DMNS06], [GRS12]; drawn exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_laplace.py (law), tests/audit/test_claims.py (claim).
 
     >>> mechanism = Laplace(sensitivity=1, epsilon=0.5)
