@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial import ConvexHull
 
 from confide.errors import BadDeclaration
-from confide.mechanisms.polytope import Point, Surface, triangulate
+from confide.mechanisms.knorm import Point, Surface, triangulate
 from support.entropy import SeededEntropy
 
 DIMENSIONS = [1, 2, 3, 4]

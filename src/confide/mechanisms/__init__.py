@@ -12,7 +12,7 @@ from confide.mechanisms.neighbours import (
     sum_sensitivity,
 )
 from confide.mechanisms.permute_and_flip import PermuteAndFlip
-from confide.mechanisms.randomised_response import RandomisedResponse
+from confide.mechanisms.randomized_response import RandomisedResponse
 from confide.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
