@@ -9,6 +9,7 @@ from typing import Final, Unpack
 
 from confide.batches import Batch, release_batch
 from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
+from confide.declare.budget import Paid, Wanted, show_wants
 from confide.desk import Desk, Manner, Request, Score, Settled, find_ledger, settle
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
@@ -23,7 +24,6 @@ from confide.plan.selection import Selection, check_selection, plan_selection
 from confide.pricing import FREE, Prices, Want
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
-from confide.query.wants import Paid, Wanted, show_wants
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
 from confide.release.notes import notes_of
 from confide.release.selection import Choice, select_keys

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Final, cast
 
 from confide.declare import Budget
+from confide.declare.budget import Wanted
 from confide.errors import (
     BadArgument,
     BadDeclaration,
@@ -31,7 +32,6 @@ from confide.loss import (
     mu_squared_for,
 )
 from confide.plan.grants import calibrate
-from confide.query.wants import Wanted
 from confide.release import Cost
 
 __all__ = ["FREE", "Prices", "Want", "Widths"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from confide.declare import Limit, Limits
-from confide.declare.limits import Window
+from confide.declare.budget import Window
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.ledger import Ledger, Question
 from confide.ledger.bounds import window_start

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.declare.lines import KeyPath, Lines
+from confide.declare.toml_reader import KeyPath, Lines
 
 HARD = '''\
 # [not.a.section]

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from confide.cli import app
 from confide.declare import toml
-from confide.declare.fields import Field
+from confide.declare.toml_reader import Field
 from support.tree import ROOT
 
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)

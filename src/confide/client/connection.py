@@ -14,6 +14,7 @@ from confide.client.refusals import NotReady, TooManyRequests, Unreachable
 from confide.client.sessions import RemoteChoice, RemoteWatch
 from confide.client.wants import write_want
 from confide.curator import BudgetState, Preview
+from confide.declare.budget import Paid, Wanted, show_wants
 from confide.errors import (
     BadDeclaration,
     BudgetExceeded,
@@ -25,7 +26,6 @@ from confide.errors import (
 from confide.exact import Number
 from confide.explain import Explanation
 from confide.query import Names, TableQuery, canonical
-from confide.query.wants import Paid, Wanted, show_wants
 from confide.sessions import Score, pair_candidates
 
 __all__ = ["Connection", "connect"]

@@ -9,9 +9,9 @@ from typing import Any, Final, Unpack, cast
 
 from confide.client.answers import RemoteReceipt, read_cost
 from confide.client.wants import Sent, write_want
+from confide.declare.budget import show_wants
 from confide.errors import refusing
 from confide.exact import Number, probability
-from confide.query.wants import show_wants
 from confide.release import Cost
 from confide.release.display import NUMBERS, import_frames
 

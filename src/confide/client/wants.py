@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from confide.declare.budget import Paid
 from confide.errors import BadArgument, refusing
 from confide.exact import Number, probability
-from confide.query.wants import Paid
 
 __all__ = ["Sent", "write_want"]
 

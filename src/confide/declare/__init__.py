@@ -1,12 +1,9 @@
 """What the owner vouches for: columns, units, tables, limits, budget; confide.toml."""
 
-from confide.declare.boards import Board
-from confide.declare.budget import Budget
-from confide.declare.catalog import Catalog
+from confide.declare.budget import Budget, Limit, Limits
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
-from confide.declare.limits import Limit, Limits
-from confide.declare.service import Service
-from confide.declare.tables import ROW, PublicTable, Row, Table, is_parquet
+from confide.declare.server import Board, Service
+from confide.declare.tables import ROW, Catalog, PublicTable, Row, Table, is_parquet
 from confide.declare.toml import Declaration, read_toml
 
 __all__ = [

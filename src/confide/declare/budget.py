@@ -1,13 +1,33 @@
-"""What the owner allows to be spent in all."""
+"""Budgets, their limits, and the keyword arguments that name a price."""
 
+import inspect
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from fractions import Fraction
-from typing import Final
+from functools import partial
+from types import MappingProxyType
+from typing import Final, TypedDict, TypeVar, get_type_hints
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, positive, probability
+from confide.loss import Share
 
-__all__ = ["Budget"]
+__all__ = [
+    "NAME",
+    "Asked",
+    "Budget",
+    "Limit",
+    "Limits",
+    "Paid",
+    "Rule",
+    "Wanted",
+    "Window",
+    "read_share",
+    "show_wants",
+]
 
 ACCOUNTINGS: Final = ("auto", "pure", "gaussian", "renyi")
 NEED_DELTA: Final = ("gaussian", "renyi")
@@ -35,3 +55,261 @@ class Budget:
         if accounting in NEED_DELTA and not self.delta:
             raise BadDeclaration(f"accounting {accounting!r} needs delta above 0, got {delta!r}")
         object.__setattr__(self, "accounting", accounting)
+
+
+NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
+WHOLE: Final = Share.floor(1)
+REUSES: Final = ("own", "all")
+
+
+class Window(StrEnum):
+    """A stretch of the calendar, in UTC."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    YEAR = "year"
+
+    def start(self, time: datetime) -> datetime:
+        """Return when the window began that holds ``time``; weeks begin on Monday.
+
+        >>> Window.MONTH.start(datetime(2026, 11, 16, 9, tzinfo=UTC)).isoformat()
+        '2026-11-01T00:00:00+00:00'
+        """
+        day = time.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        match self:
+            case Window.DAY:
+                return day
+            case Window.WEEK:
+                return day - timedelta(days=day.weekday())
+            case Window.MONTH:
+                return day.replace(day=1)
+            case Window.YEAR:
+                return day.replace(month=1, day=1)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Limit:
+    """The most that may be spent: in all, and in each day, week, month or year.
+
+    >>> Limit("25%", month=0.05).windows[Window.MONTH].fraction
+    Fraction(1, 20)
+    """
+
+    share: Share
+    windows: Mapping[Window, Share]
+
+    def __init__(self, share: Number | Share = 1, **windows: Number | Share) -> None:
+        allowed = "a limit has a share and day, week, month or year"
+        object.__setattr__(self, "share", read_share("share", share))
+        object.__setattr__(self, "windows", _read_windows(windows, allowed))
+
+    def items(self) -> Iterator[tuple[Window | None, Share]]:
+        """Yield each stretch of time (None: all of it) with what may be spent in it."""
+        if self.share < WHOLE:
+            yield None, self.share
+        yield from self.windows.items()
+
+    def __reduce__(self) -> tuple["partial[Limit]", tuple[()]]:
+        """Be declared anew where a copy arrives."""
+        return partial(Limit, self.share, **_by_name(self.windows)), ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One bound that a charge must keep: whose, in what stretch of time, and how much.
+
+    ``scope`` is "budget", "analyst" or "purpose"; ``name`` says which of them.
+    """
+
+    scope: str
+    name: str
+    window: Window | None
+    share: Share
+
+    def __str__(self) -> str:
+        whose = "the budget" if self.scope == "budget" else f"{self.scope} {self.name!r}"
+        return f"the limit of {whose}" + (f" for this {self.window}" if self.window else "")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Limits:
+    """Bounds below the budget: for everyone together by the calendar, for analysts, for purposes.
+
+    What analysts spend adds up against the budget, so nothing is gained by working together.
+    ``reuse`` says whose stored answers an analyst gets for free: their own, or those of all.
+
+    >>> limits = Limits(month="10%", analysts={"ana": 0.25}, purposes={"planning": Limit(0.5)})
+    >>> [str(rule) for rule in limits.rules("ana", "")]
+    ['the limit of the budget for this month', "the limit of analyst 'ana'"]
+    """
+
+    windows: Mapping[Window, Share]
+    analysts: Mapping[str, Limit]
+    purposes: Mapping[str, Limit]
+    reuse: str
+
+    def __init__(
+        self,
+        *,
+        analysts: Mapping[str, Number | Share | Limit] = MappingProxyType({}),
+        purposes: Mapping[str, Number | Share | Limit] = MappingProxyType({}),
+        reuse: str = "own",
+        **windows: Number | Share,
+    ) -> None:
+        if reuse not in REUSES:
+            raise BadDeclaration(f"reuse must be 'own' or 'all', got {reuse!r}")
+        allowed = "limits for all together are day, week, month or year"
+        object.__setattr__(self, "windows", _read_windows(windows, allowed))
+        object.__setattr__(self, "analysts", _read_limits("analyst", analysts))
+        object.__setattr__(self, "purposes", _read_limits("purpose", purposes))
+        object.__setattr__(self, "reuse", reuse)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether an answer given to one analyst is free for all."""
+        return self.reuse == "all"
+
+    def admit(self, analyst: str, purpose: str) -> None:
+        """Refuse names that nobody declared, where some were declared."""
+        for scope, name, known in (
+            ("analyst", analyst, self.analysts),
+            ("purpose", purpose, self.purposes),
+        ):
+            if name and not (isinstance(name, str) and NAME.match(name)):
+                raise BadDeclaration(_bad_name(scope, name))
+            if name and known and name not in known:
+                listed = ", ".join(sorted(known))
+                raise BadDeclaration(
+                    f"nobody declared the {scope} {name!r}; declared: {listed}; add "
+                    f"[{scope}s.{_bare(name)}] to confide.toml"
+                )
+
+    def rules(self, analyst: str, purpose: str) -> list[Rule]:
+        """Return every bound that a charge of this analyst for this purpose must keep."""
+        rules = [Rule("budget", "", window, share) for window, share in self.windows.items()]
+        for scope, name, known in (
+            ("analyst", analyst, self.analysts),
+            ("purpose", purpose, self.purposes),
+        ):
+            if name in known:
+                rules += [Rule(scope, name, *bound) for bound in known[name].items()]
+        return rules
+
+    def __reduce__(self) -> tuple["partial[Limits]", tuple[()]]:
+        """Be declared anew where a copy arrives."""
+        shares, people = _by_name(self.windows), dict(self.analysts)
+        purposes = dict(self.purposes)
+        again = partial(Limits, analysts=people, purposes=purposes, reuse=self.reuse, **shares)
+        return again, ()
+
+
+def read_share(name: str, value: object) -> Share:
+    """Return a part of the budget, from above 0 to 1, or refuse it by its name."""
+    if isinstance(value, Share):
+        share = value
+    else:
+        try:
+            share = Share.floor(value)
+        except BadDeclaration as error:
+            raise BadDeclaration(str(error).replace("share", name, 1)) from None
+    if share > WHOLE:
+        raise BadDeclaration(f"{name} must be at most 1, got {value!r}")
+    return share
+
+
+def _read_windows(given: Mapping[str, Number | Share], allowed: str) -> Mapping[Window, Share]:
+    unknown = sorted(set(given) - set(Window))
+    if unknown:
+        raise BadDeclaration(f"{unknown[0]} is not understood; {allowed}")
+    return MappingProxyType(
+        {Window(name): read_share(name, value) for name, value in given.items()}
+    )
+
+
+def _read_limits(scope: str, given: Mapping[str, Number | Share | Limit]) -> Mapping[str, Limit]:
+    read: dict[str, Limit] = {}
+    for name, limit in given.items():
+        if not isinstance(name, str) or not NAME.match(name):
+            raise BadDeclaration(_bad_name(scope, name))
+        read[name] = limit if isinstance(limit, Limit) else Limit(limit)
+    return MappingProxyType(read)
+
+
+def _by_name(windows: Mapping[Window, Share]) -> dict[str, Share]:
+    return {window.value: share for window, share in windows.items()}
+
+
+def _bare(name: str) -> str:
+    """Return a name as a key of TOML.
+
+    >>> _bare("bob"), _bare("bob@clinic.org")
+    ('bob', '"bob@clinic.org"')
+    """
+    return f'"{name}"' if {".", "@"} & set(name) else name
+
+
+def _bad_name(scope: str, name: object) -> str:
+    return f"the name of each {scope} has letters, digits and _ . @ -, at most 63, got {name!r}"
+
+
+C = TypeVar("C", bound=type)
+
+
+class Paid(TypedDict, total=False):
+    """What an answer may cost: exactly one of the two.
+
+    ``epsilon=`` is that of this answer alone, at the budget's delta; ``share=`` is a part of the
+    whole budget, such as 0.05, "1/20" or "5%".
+    """
+
+    epsilon: Number
+    share: Number
+
+
+class Wanted(Paid, total=False):
+    """What an answer may cost, or how near it must be: exactly one of the first three.
+
+    ``error=`` is the half-width wanted for every number, at ``confidence=`` (0.95).
+    """
+
+    error: Number
+    confidence: Number
+
+
+class Asked(Wanted, total=False):
+    """The same, and how a question is asked.
+
+    ``fresh=True`` pays for a new answer to an old question. The same ``key=`` is answered and
+    charged once, whatever broke down in between.
+    """
+
+    fresh: bool
+    key: str | None
+
+
+DEFAULTS: Final[dict[str, object]] = {"confidence": 0.95, "fresh": False}
+
+
+def show_wants(cls: C) -> C:
+    """Let help() and notebooks show what ``**want`` of a class's methods takes, name by name."""
+    for method in vars(cls).values():
+        signature = inspect.signature(method) if inspect.isfunction(method) else None
+        if signature is not None and "want" in signature.parameters:
+            *before, want = signature.parameters.values()
+            if want.kind is inspect.Parameter.VAR_KEYWORD:
+                named = _named(want, {one.name for one in before})
+                method.__signature__ = signature.replace(parameters=[*before, *named])
+    return cls
+
+
+def _named(want: inspect.Parameter, taken: set[str]) -> Iterator[inspect.Parameter]:
+    """Yield each argument that ``**want: Unpack[...]`` stands for, unless it has its own place."""
+    (listed,) = want.annotation.__args__
+    for name, kind in get_type_hints(listed).items():
+        if name not in taken:
+            default = DEFAULTS.get(name)
+            annotation = kind | None if default is None else kind
+            yield inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )

@@ -12,9 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from confide.declare.boards import Board
-from confide.declare.budget import ACCOUNTINGS, Budget
-from confide.declare.catalog import Catalog
+from confide.declare.budget import ACCOUNTINGS, NAME, Budget, Limit, Limits, Window, read_share
 from confide.declare.columns import (
     LARGEST,
     Bool,
@@ -26,11 +24,9 @@ from confide.declare.columns import (
     Text,
     read_day,
 )
-from confide.declare.fields import Field, Problems, flag, text
-from confide.declare.limits import NAME, Limit, Limits, Window, read_share
-from confide.declare.lines import KeyPath, Lines, explain_error
-from confide.declare.service import Service, read_duration, read_origins
-from confide.declare.tables import MOST_ROWS, ROW, PublicTable, Row, Table, read_name
+from confide.declare.server import Board, Service, read_duration, read_origins
+from confide.declare.tables import MOST_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
+from confide.declare.toml_reader import Field, KeyPath, Lines, Problems, explain_error, flag, text
 from confide.errors import BadDeclaration
 from confide.exact import fraction, positive, probability, whole
 from confide.mechanisms import Neighbours

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from confide.declare import Limits
-from confide.declare.limits import Rule, Window
+from confide.declare.budget import Rule, Window
 from confide.errors import BudgetExceeded
 from confide.exact import float_above, float_below
 from confide.ledger.protocol import Allowance

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Unpack
 
+from confide.declare.budget import Asked, Wanted, show_wants
 from confide.errors import UnsupportedQuery
 from confide.query.assembly import (
     MOST_ROWS,
@@ -29,7 +30,6 @@ from confide.query.scope import Member, Scope, Unit, make_member
 from confide.query.sources import Pair, Tables, make_per_unit, start_tables
 from confide.query.terms import Applied, Constant, Named, Statistic, Term
 from confide.query.tree import Column, Expression, JoinKind, Order, Output, Query
-from confide.query.wants import Asked, Wanted, show_wants
 
 __all__ = ["Asker", "TableQuery"]
 

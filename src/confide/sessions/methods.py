@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from typing import Unpack
 
 from confide.declare import Catalog
+from confide.declare.budget import Paid, show_wants
 from confide.desk import Desk, Manner
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number
 from confide.mechanisms import Neighbours
 from confide.pricing import Want
-from confide.query.wants import Paid, show_wants
 from confide.sessions.kept import KeptWatch, keep_watch, take_up_watch
 from confide.sessions.watch import Threshold, Watch, open_watch
 

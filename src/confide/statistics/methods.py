@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from confide.declare.budget import Paid, show_wants
 from confide.desk import Manner
 from confide.errors import (
     BadDeclaration,
@@ -15,7 +16,6 @@ from confide.errors import (
 )
 from confide.exact import Number, non_negative
 from confide.pricing import Want
-from confide.query.wants import Paid, show_wants
 from confide.statistics.reading import Asked
 
 if TYPE_CHECKING:

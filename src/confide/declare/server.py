@@ -1,19 +1,21 @@
-"""How the server treats those who call it: the section [server] of a declaration file."""
+"""Settings of the server and its leaderboards."""
 
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
+from confide.declare.tables import read_name
 from confide.errors import BadDeclaration
 from confide.exact import whole
 
-__all__ = ["Service", "read_duration", "read_origins"]
+__all__ = ["Board", "Service", "read_duration", "read_origins"]
 
 DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s|min)\Z")
 SECONDS: Final = {"ms": Fraction(1, 1_000), "s": Fraction(1), "min": Fraction(60)}
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?\Z")
-MOST: Final = 10**6
+MAX_RATE: Final = 10**6
 LARGEST_BODY: Final = 2**30
 MOST_WORKERS: Final = 64
 
@@ -40,8 +42,8 @@ class Service:
         for name in ("answer_after", "longest_wait"):
             object.__setattr__(self, name, read_duration(name, getattr(self, name)))
         object.__setattr__(self, "allowed_origins", read_origins("", self.allowed_origins))
-        whole("requests_per_minute", self.requests_per_minute, low=1, high=MOST)
-        whole("questions_at_once", self.questions_at_once, low=1, high=MOST)
+        whole("requests_per_minute", self.requests_per_minute, low=1, high=MAX_RATE)
+        whole("questions_at_once", self.questions_at_once, low=1, high=MAX_RATE)
         whole("workers", self.workers, low=1, high=MOST_WORKERS)
         whole("largest_body", self.largest_body, low=1_024, high=LARGEST_BODY)
         if not self.longest_wait:
@@ -72,3 +74,30 @@ def read_origins(_: str, value: object) -> tuple[str, ...]:
             )
         origins.append(one)
     return tuple(origins)
+
+
+MAX_SUBMISSIONS: int = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Labels in one column of a CSV file, and how often they may be scored against.
+
+    ``state`` is the file in which the board keeps how far it is, shared by all workers.
+    """
+
+    name: str
+    labels: str
+    column: str
+    state: str
+    submissions: int
+    metric: str = "accuracy"
+    high: Fraction | None = None
+    tau: Fraction | None = None
+    beta: Fraction = Fraction(1, 20)
+
+    def __post_init__(self) -> None:
+        read_name("name", self.name)
+        whole("submissions", self.submissions, low=1, high=MAX_SUBMISSIONS)
+        if Path(self.labels).suffix.lower() != ".csv":
+            raise BadDeclaration(f"labels must be a .csv file, got {Path(self.labels).name!r}")
