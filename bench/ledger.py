@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from confide.ledger import Question, SqlLedger, open_ledger
 from confide.ledger.chain import add_answer, add_charge, name_question
 from confide.ledger.rows import read_head
-from confide.ledger.tables import ANSWERS, CHARGES, HEAD
+from confide.ledger.schema import ANSWERS, CHARGES, HEAD
 from confide.loss import PureFilter, Share
 from support.postgres import run_postgres
 

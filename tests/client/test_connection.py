@@ -15,7 +15,7 @@ import confide as cf
 from confide.client import Connection, RemoteAnswer, RemoteEstimate, connect
 from confide.client.names import read_names
 from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
-from confide.ledger.refusals import KeyUsed
+from confide.ledger.protocol import KeyUsed
 from confide.server.shapes import show_tables
 from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving

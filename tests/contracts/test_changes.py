@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from confide.errors import BudgetExceeded, Fault
 from confide.ledger import AnsweredAlready, LedgerUnavailable, SqlLedger, open_ledger
-from confide.ledger.digests import write_parts
+from confide.ledger.chain import write_parts
 from confide.ledger.sql import CAUTIOUS
 from confide.loss import Share
 from support.ledgers import NOISY, TENTH, WHOLE, Clock, Home, ask

@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 
 from confide.declare import Limit, Limits
 from confide.ledger import SqlLedger
-from confide.ledger.prepared import Prepared
+from confide.ledger.database import Prepared
 from confide.loss import Share
 from support.ledgers import NOISY, WHOLE, Clock, Home, ask
 

@@ -9,7 +9,7 @@ from confide.declare import Limit, Limits
 from confide.declare.budget import Window
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.ledger import Ledger, Question
-from confide.ledger.bounds import window_start
+from confide.ledger.limits import window_start
 from confide.loss import Share
 from support.ledgers import DAY, NOISY, TENTH, WHOLE, Clock, Home, ask
 

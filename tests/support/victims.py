@@ -37,7 +37,7 @@ QUESTION: Final = "SELECT COUNT(*) AS n, SUM(x) AS s FROM t"
 SHARE: Final = Share.floor("1/100000")
 STEPS: Final = (
     *("confide.ledger.sql", "confide.ledger.rows", "confide.ledger.database"),
-    *("confide.ledger.changes", "confide.ledger.lines"),
+    *("confide.ledger.changes", "confide.ledger.database"),
     *("confide.ledger.anchors", "confide.desk", "confide.engines.duckdb", "confide.release.noise"),
 )
 CALLS: Final = ("commit", "execute", "fsync", "rollback")

@@ -3,7 +3,7 @@
 from typing import Final
 
 from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
-from confide.ledger.refusals import KeyUsed
+from confide.ledger.protocol import KeyUsed
 
 __all__ = [
     "STATUS",

@@ -4,26 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from confide.ledger.anchors import Anchor, Mark
-from confide.ledger.exports import Recount, recount
 from confide.ledger.memory import MemoryLedger
 from confide.ledger.protocol import (
     Allowance,
+    AnsweredAlready,
     Entry,
     Hold,
+    KeyUsed,
     Ledger,
+    LedgerBehind,
+    LedgerDamaged,
+    LedgerNewer,
+    LedgerUnavailable,
     Noisy,
     Question,
     Receipt,
     Stored,
 )
-from confide.ledger.refusals import (
-    AnsweredAlready,
-    KeyUsed,
-    LedgerBehind,
-    LedgerDamaged,
-    LedgerNewer,
-    LedgerUnavailable,
-)
+from confide.ledger.verify import Recount, recount
 
 if TYPE_CHECKING:
     from confide.ledger.opening import check_ledger, open_ledger

@@ -7,17 +7,17 @@ say. The layout of a record never changes its meaning; another layout gets anoth
 import hashlib
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quote
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from confide.errors import BadDeclaration, BudgetExceeded, Fault
-from confide.ledger.digests import hash_parts
-from confide.ledger.protocol import Entry, Hold, Noisy, Question, Receipt
-from confide.ledger.refusals import RESTORE, LedgerDamaged
+from confide.ledger.protocol import RESTORE, Entry, Hold, LedgerDamaged, Noisy, Question, Receipt
 from confide.loss import UNITS, Filter, Share, auto_filter
 
 __all__ = [
@@ -35,13 +35,34 @@ __all__ = [
     "describe_filter",
     "first_head",
     "grant_head",
+    "hash_parts",
     "name_question",
     "next_time",
     "now",
     "read_filter",
     "read_noisy",
     "write_noisy",
+    "write_parts",
 ]
+
+
+def hash_parts(parts: Iterable[object]) -> str:
+    """Return the digest of texts, whole numbers and None, in their order."""
+    return hashlib.sha256(write_parts(parts).encode()).hexdigest()
+
+
+def write_parts(parts: Iterable[object]) -> str:
+    r"""Return what json.dumps writes for a list of the parts, in half its time.
+
+    >>> write_parts(["head", 3, None, 'a "b"'])
+    '["head", 3, null, "a \\"b\\""]'
+    """
+    words = [
+        quote(part) if type(part) is str else str(part) if type(part) is int else json.dumps(part)
+        for part in parts
+    ]
+    return f"[{', '.join(words)}]"
+
 
 LAYOUT: Final = "confide-1"
 ACCOUNTINGS: Final = {"PureFilter": "pure", "GaussianFilter": "gaussian", "RenyiFilter": "renyi"}

@@ -37,11 +37,9 @@ from sqlalchemy import (
 )
 
 from confide.ledger.chain import Answered, Charge, Head, name_question
-from confide.ledger.lines import Line, Moved
-from confide.ledger.prepared import Prepared
-from confide.ledger.protocol import Question
-from confide.ledger.refusals import RESTORE, LedgerDamaged
-from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS, NAMED
+from confide.ledger.database import Line, Moved, Prepared
+from confide.ledger.protocol import RESTORE, LedgerDamaged, Question
+from confide.ledger.schema import ANSWERS, CHARGES, HEAD, KEYS, NAMED
 from confide.loss import UNITS
 
 __all__ = [

@@ -1,24 +1,95 @@
-"""One door to the database of a ledger: transactions that last, and errors without data."""
+"""One door to the database of a ledger: transactions that last, and errors without data.
+
+What SQLAlchemy adds to a statement takes longer than the statement; connections still come from its
+pool, and statements are still written by it, once.
+
+Every question runs a handful of them; composing each anew takes longer than the database does.
+"""
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet, finalize
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Connection,
+    Dialect,
+    Engine,
+    PoolProxiedConnection,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.elements import ClauseElement
 
 from confide.errors import BadDeclaration
-from confide.ledger.failures import explain, put_in_words
-from confide.ledger.lines import BEGIN, Line
-from confide.ledger.refusals import LedgerDamaged, LedgerUnavailable
+from confide.ledger.protocol import LedgerDamaged, LedgerUnavailable, explain, put_in_words
 
-__all__ = ["Database", "look_at_file", "read_address"]
+__all__ = ["Database", "Line", "Moved", "Prepared", "look_at_file", "read_address"]
+
+BEGIN: Final = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
+
+
+class Moved(Exception):
+    """Another change came first, so that nothing of this one was written."""
+
+
+class Line:
+    """One change on its way, statement by statement; then the next.
+
+    A *locked* change begins by locking the head and ends with a commit. One that is not locked is
+    a look and then one statement, which writes everything, or nothing if the head has moved.
+    ``may_last`` tells whether something was sent that, once carried out, lasts.
+    """
+
+    __slots__ = ("_pooled", "cursor", "dialect", "is_locked", "may_last")
+
+    def __init__(self, pooled: PoolProxiedConnection, dialect: Dialect) -> None:
+        self._pooled, self.dialect = pooled, dialect
+        self.is_locked, self.may_last = True, False
+        self.cursor: Any = pooled.cursor()
+
+    def begin(self, *, locked: bool) -> None:
+        """Begin a change."""
+        self.is_locked, self.may_last = locked, False
+        if locked:
+            self.cursor.execute(BEGIN[self.dialect.name])
+
+    def send_last(self) -> None:
+        """Say that the next statement is the one that writes."""
+        self.may_last = not self.is_locked
+
+    def commit(self) -> None:
+        """Make a locked change last; another one lasts since its statement was carried out."""
+        if self.is_locked:
+            self.may_last = True
+            self.cursor.execute("COMMIT")
+
+    def is_cut(self, error: Any) -> bool:
+        """Tell whether an error means that the connection is gone, and use it no more if so."""
+        driver = self._pooled.dbapi_connection
+        cut = driver is None or self.dialect.is_disconnect(error, driver, self.cursor)
+        if cut:
+            self._pooled.invalidate(error)
+        return cut
+
+    def drop(self) -> None:
+        """Close the connection without a word to the database, which may be gone."""
+        self._pooled.invalidate()
+
+    def give_back(self) -> None:
+        """Return the connection to the pool, which takes back what does not last."""
+        self._pooled.close()
+
 
 T = TypeVar("T")
 DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
@@ -350,3 +421,50 @@ def _begin(connection: Connection) -> None:
     reads = connection.get_execution_options().get("reads_only", False)
     words = LOOKS if reads else BEGIN
     connection.exec_driver_sql(words[connection.dialect.name])
+
+
+Choose = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+Written = tuple[str, Choose | None, Mapping[str, Any]]
+
+
+class Prepared:
+    """One statement of SQLAlchemy, as text for each kind of database that it has met."""
+
+    __slots__ = ("_statement", "_written")
+
+    def __init__(self, statement: Executable) -> None:
+        self._statement = statement
+        self._written: dict[str, Written] = {}
+
+    def run(self, connection: Connection | Line, values: Mapping[str, Any] | None = None) -> Any:
+        """Return the driver's cursor, having run the statement in the change that has begun."""
+        text, places, constants = self._written.get(connection.dialect.name) or self._write(
+            connection.dialect
+        )
+        named = {**constants, **values} if constants and values else values or constants
+        cursor = (
+            connection.cursor if isinstance(connection, Line) else connection.connection.cursor()
+        )
+        cursor.execute(text, named if places is None else places(named))
+        return cursor
+
+    def first(self, connection: Connection | Line, values: Mapping[str, Any] | None = None) -> Any:
+        """Return the first row as a tuple; None where there is none."""
+        return self.run(connection, values).fetchone()
+
+    def _write(self, dialect: Dialect) -> Written:
+        assert isinstance(self._statement, ClauseElement)  # noqa: S101 - for the type alone
+        compiled: Any = self._statement.compile(dialect=dialect)
+        names = compiled.positiontup if compiled.positional else None
+        constants = {name: value for name, value in compiled.params.items() if value is not None}
+        written = self._written[dialect.name] = (str(compiled), _choose(names), constants)
+        return written
+
+
+def _choose(names: list[str] | None) -> Choose | None:
+    """Return what takes values out of a mapping in the order of their places in a statement."""
+    if not names:
+        return None
+    if len(names) == 1:
+        return lambda values: (values[names[0]],)
+    return itemgetter(*names)

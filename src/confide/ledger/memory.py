@@ -12,7 +12,6 @@ from itertools import islice
 
 from confide.declare import Limits
 from confide.errors import Fault
-from confide.ledger.bounds import check_limits, work_out_allowance
 from confide.ledger.chain import (
     Answered,
     Charge,
@@ -29,10 +28,20 @@ from confide.ledger.chain import (
     read_noisy,
     write_noisy,
 )
-from confide.ledger.checks import check_records
-from confide.ledger.exports import write_export
-from confide.ledger.protocol import Allowance, Entry, Hold, Noisy, Question, Receipt, Stored
-from confide.ledger.refusals import AnsweredAlready, KeyUsed, refuse_relation
+from confide.ledger.limits import check_limits, work_out_allowance
+from confide.ledger.protocol import (
+    Allowance,
+    AnsweredAlready,
+    Entry,
+    Hold,
+    KeyUsed,
+    Noisy,
+    Question,
+    Receipt,
+    Stored,
+    refuse_relation,
+)
+from confide.ledger.verify import check_records, write_export
 from confide.loss import Filter, Share
 
 __all__ = ["MemoryLedger"]

@@ -13,17 +13,16 @@ from confide.errors import BadDeclaration
 from confide.ledger.anchors import Anchor, open_anchor
 from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
 from confide.ledger.database import Database, look_at_file, read_address
-from confide.ledger.refusals import (
+from confide.ledger.protocol import (
     RESTORE,
     LedgerDamaged,
     LedgerNewer,
     LedgerUnavailable,
     refuse_relation,
 )
-from confide.ledger.relations import write_relation
-from confide.ledger.rows import read_digest, read_head
+from confide.ledger.rows import read_digest, read_head, write_relation
+from confide.ledger.schema import HEAD, META
 from confide.ledger.sql import Identity, SqlLedger
-from confide.ledger.tables import HEAD, META
 from confide.loss import Filter
 
 __all__ = ["check_ledger", "open_ledger", "refuse_foreign", "refuse_tables"]

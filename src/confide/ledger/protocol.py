@@ -1,5 +1,6 @@
 """What a ledger does: it reserves before anything is read, and keeps what was answered."""
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,10 +9,29 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple, Protocol
 
 from confide.declare import Limits
-from confide.errors import Fault
+from confide.errors import BadDeclaration, Fault, Refusal
 from confide.loss import Filter, Share
 
-__all__ = ["Allowance", "Entry", "Hold", "Ledger", "Noisy", "Question", "Receipt", "Stored"]
+__all__ = [
+    "RESTORE",
+    "Allowance",
+    "AnsweredAlready",
+    "Entry",
+    "Hold",
+    "KeyUsed",
+    "Ledger",
+    "LedgerBehind",
+    "LedgerDamaged",
+    "LedgerNewer",
+    "LedgerUnavailable",
+    "Noisy",
+    "Question",
+    "Receipt",
+    "Stored",
+    "explain",
+    "put_in_words",
+    "refuse_relation",
+]
 
 NOTHING: Final = Share(0)
 
@@ -224,3 +244,115 @@ class Ledger(Protocol):
     def export(self) -> Iterator[str]:
         """Yield the history as lines of JSON, without the answers' values."""
         ...
+
+
+RESTORE: Final = "restore the newest back-up, and let the anchor tell whether it is new enough"
+"""What to do about a ledger that contradicts itself."""
+
+
+class KeyUsed(Refusal):
+    """The key was used for another question, or is in use; nothing was read or spent."""
+
+    code = "key-used"
+
+
+class AnsweredAlready(Fault):
+    """The charge has its answer; another one was drawn and thrown away unseen."""
+
+    code = "answered-already"
+
+
+class LedgerUnavailable(Fault):
+    """The ledger cannot be reached or written; without it nothing is answered."""
+
+    code = "ledger-unavailable"
+
+
+class LedgerDamaged(Fault):
+    """The ledger contradicts itself; nothing is answered until the owner has looked at it."""
+
+    code = "ledger-damaged"
+
+
+class LedgerBehind(Fault):
+    """The ledger is older than its anchor: a back-up was restored, and charges are missing."""
+
+    code = "ledger-behind"
+
+
+class LedgerNewer(Fault):
+    """The ledger was written by a newer confide, whose records this one may not understand."""
+
+    code = "ledger-newer"
+
+
+def refuse_relation(kept: str, asked: str) -> None:
+    """Refuse losses under another relation of neighbours than the one that a ledger keeps.
+
+    Raises:
+        BadDeclaration: the two are not the same.
+    """
+    if kept != asked:
+        raise BadDeclaration(
+            f"this ledger keeps losses for neighbours = {kept!r}, and {asked!r} is declared; "
+            "declare the ledger's own again, or name another ledger: losses under two relations do "
+            "not add up"
+        )
+
+
+OWNER_LOG: Final = logging.getLogger("confide.owner")
+SPOILT: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+REASONS: Final = {
+    "SQLITE_BUSY": "it is locked by another program",
+    "SQLITE_LOCKED": "it is locked by another program",
+    "SQLITE_READONLY": "it may not be written",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "the disk failed or is full",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_CORRUPT": "its file is damaged",
+    "SQLITE_NOTADB": "its file is damaged, or is no ledger",
+    "55P03": "it is locked by another program",
+    "25006": "it may not be written",
+    "53100": "the disk is full",
+}
+"""Why a database does not answer: the first part of its code, in our words."""
+
+
+def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
+    """Return a fault in our words; those of the database go to the owner's log.
+
+    # Privacy: the words of a database may quote what was written, so no analyst sees them.
+    """
+    original = _original(error)
+    said = (str(original).splitlines() or [""])[0]
+    OWNER_LOG.warning("the ledger's database failed: %s: %s", type(original).__name__, said)
+    OWNER_LOG.debug("the ledger's database failed", exc_info=error)
+    return put_in_words(error)
+
+
+def put_in_words(error: Exception) -> LedgerUnavailable | LedgerDamaged:
+    """Return a fault that tells what can be done about it, and nothing that was written."""
+    code = _code(error)
+    known = [reason for name, reason in REASONS.items() if code.startswith(name)]
+    reason = known[0] if known else "its database failed"
+    if code.startswith(SPOILT):
+        return LedgerDamaged(
+            f"the ledger cannot be read: {reason}; nothing was answered. Restore the newest "
+            "back-up, and let the anchor tell whether it is new enough"
+        )
+    return LedgerUnavailable(
+        f"the ledger cannot be used: {reason}; nothing was answered. A charge may have been made: "
+        "ask again with the same key, if you gave one"
+    )
+
+
+def _code(error: Exception) -> str:
+    original = _original(error)
+    found = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
+    return str(found or "")
+
+
+def _original(error: Exception) -> Exception:
+    """Return the driver's own error, if there is one."""
+    original: Exception = getattr(error, "orig", None) or error
+    return original

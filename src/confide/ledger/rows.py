@@ -6,14 +6,19 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select, text
 
-from confide.ledger.bounds import Spendings
 from confide.ledger.chain import Answered, Charge, Head, Record, name_question, read_noisy
 from confide.ledger.changes import ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
-from confide.ledger.lines import Line
-from confide.ledger.prepared import Prepared
-from confide.ledger.protocol import Question, Stored
-from confide.ledger.refusals import RESTORE, KeyUsed, LedgerDamaged
-from confide.ledger.tables import ANSWERS, CHARGES, HEAD, KEYS, NAMED
+from confide.ledger.database import Line, Prepared
+from confide.ledger.limits import Spendings
+from confide.ledger.protocol import (
+    RESTORE,
+    KeyUsed,
+    LedgerDamaged,
+    Question,
+    Stored,
+    refuse_relation,
+)
+from confide.ledger.schema import ANSWERS, CHARGES, HEAD, KEYS, META, NAMED
 
 __all__ = [
     "find_answers",
@@ -27,6 +32,7 @@ __all__ = [
     "read_states",
     "read_stored",
     "write_key",
+    "write_relation",
 ]
 
 BATCH: Final = 1_000
@@ -201,3 +207,17 @@ def _answer(row: Any) -> Answered:
 def _check(record: Charge | Answered, row: Any) -> None:
     if record.digest != row.digest:
         raise LedgerDamaged(f"ledger record {record.number} is not what was written; {RESTORE}")
+
+
+def write_relation(connection: Connection, neighbours: str) -> None:
+    """Write down the relation of neighbours at its first use; refuse another one.
+
+    Raises:
+        BadDeclaration: the ledger keeps losses for another relation.
+    """
+    asked = select(META.c.value).where(META.c.name == "neighbours")
+    kept = connection.execute(asked).scalar()
+    if kept is None:
+        connection.execute(insert(META), {"name": "neighbours", "value": neighbours})
+    else:
+        refuse_relation(str(kept), neighbours)

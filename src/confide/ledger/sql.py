@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 from confide.declare import Limits
 from confide.ledger import changes, rows
 from confide.ledger.anchors import Anchor, Mark
-from confide.ledger.bounds import check_limits, work_out_allowance
 from confide.ledger.chain import (
     Charge,
     Head,
@@ -30,13 +29,24 @@ from confide.ledger.chain import (
     now,
     write_noisy,
 )
-from confide.ledger.checks import check_records
-from confide.ledger.database import Database
-from confide.ledger.exports import write_export
-from confide.ledger.lines import Line, Moved
-from confide.ledger.protocol import Allowance, Entry, Hold, Noisy, Question, Receipt, Stored
-from confide.ledger.refusals import RESTORE, AnsweredAlready, KeyUsed, LedgerBehind, LedgerDamaged
-from confide.ledger.relations import write_relation
+from confide.ledger.database import Database, Line, Moved
+from confide.ledger.limits import check_limits, work_out_allowance
+from confide.ledger.protocol import (
+    RESTORE,
+    Allowance,
+    AnsweredAlready,
+    Entry,
+    Hold,
+    KeyUsed,
+    LedgerBehind,
+    LedgerDamaged,
+    Noisy,
+    Question,
+    Receipt,
+    Stored,
+)
+from confide.ledger.rows import write_relation
+from confide.ledger.verify import check_records, write_export
 from confide.loss import Filter, Share
 
 __all__ = ["Identity", "SqlLedger"]

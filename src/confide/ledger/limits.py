@@ -1,4 +1,4 @@
-"""Whether a charge keeps the limits below the budget."""
+"""Analyst, purpose and calendar limits."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
