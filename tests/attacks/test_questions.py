@@ -15,7 +15,7 @@ from confide.audit import Claim, weigh
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Date, Float, Int, PublicTable, Text
 from confide.errors import Refusal
-from confide.query.tree import Key
+from confide.expressions.tree import Key
 from support.laws import ALPHA
 from support.neighbours import open_one, outcome, totals_of
 

@@ -16,7 +16,7 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Table, Text
 from confide.errors import Refusal, UnsupportedQuery
-from confide.query.construction import plain_pattern
+from confide.expressions.construct import plain_pattern
 from support.entropy import SeededEntropy
 from support.neighbours import MUCH, totals_of
 from support.places import PLACES, Place, find_place

@@ -31,10 +31,10 @@ from confide.engines import Engine, SqlEngine, open_engine
 from confide.engines.expressions import Emitter
 from confide.engines.fragments import UNIT, column, label, select, table
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Expression, walk
 from confide.ledger import Hold
 from confide.mechanisms import Neighbours
-from confide.query.functions import Function
-from confide.query.tree import Call, Expression, walk
 from engines.test_expressions import RANGES, TREES, Drawer, draw_table
 from plan import test_joined_sensitivity, test_quantiles
 from plan.test_joined_sensitivity import BOTH as JOINED_LIMITS

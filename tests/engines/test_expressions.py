@@ -14,11 +14,11 @@ from confide.declare import Column as Declared
 from confide.engines import DuckDB
 from confide.engines import expressions as engine
 from confide.engines.expressions import Emitter
+from confide.expressions.construct import make_literal
+from confide.expressions.functions import Function, result_kind
+from confide.expressions.tree import Call, Column, Expression, Literal
 from confide.plan import declared_range, ranges
 from confide.plan.ranges import Range, range_of
-from confide.query.construction import make_literal
-from confide.query.functions import Function, result_kind
-from confide.query.tree import Call, Column, Expression, Literal
 from support.entropy import SeededEntropy
 
 F = Function

@@ -22,6 +22,7 @@ from confide.declare import Budget, Catalog
 from confide.engines import Counts, DuckDB, open_counts
 from confide.engines.sealed import Pair
 from confide.errors import UnsupportedQuery
+from confide.expressions.tree import Value
 from confide.ledger import Hold
 from confide.loss import (
     BoundedRangeLoss,
@@ -35,7 +36,6 @@ from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Cells, EvenCells, Plan, Quantile
 from confide.plan.quantiles import ENDS_PARTS, SEVERAL_ROWS_PART, plan_quantile, read_level
 from confide.query.sql import read_sql
-from confide.query.tree import Value
 from support.averages import even_cells, log_ratios
 from support.entropy import SeededEntropy
 from support.grammar import draw_quantiles

@@ -11,9 +11,9 @@ from confide.curator import Curator
 from confide.declare import Column as Declared
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Column, Expression, Literal
 from confide.plan.ranges import Range, Ranges, range_of
-from confide.query.functions import Function
-from confide.query.tree import Call, Column, Expression, Literal
 
 WARDS: Final = ("north", "South", "east", None)
 COLUMNS: Final[Ranges] = {

@@ -19,6 +19,7 @@ from confide.engines.expressions import Emitter
 from confide.engines.fragments import select, table
 from confide.engines.sources import leftmost
 from confide.errors import UnsupportedQuery
+from confide.expressions.tree import Column, walk
 from confide.loss import Share
 from confide.plan import Plan
 from confide.plan.keys import domain_of
@@ -26,7 +27,6 @@ from confide.plan.ranges import Finder, Range
 from confide.plan.steps import Steps
 from confide.plan.values import _find_axes, _image, _NotUnderstood, _Work
 from confide.query.sql import read_sql
-from confide.query.tree import Column, walk
 
 AGES: Final = [*range(-7, 31), None]
 DAYS: Final = [*(date(1999, 12, 30) + timedelta(days=day) for day in range(0, 900, 5)), None]

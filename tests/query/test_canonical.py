@@ -6,12 +6,13 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.expressions.construct import make_aggregate
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Expression, size_of, walk
 from confide.query import Query, canonical
 from confide.query.canonical import Writer, quote_name
-from confide.query.construction import make_aggregate
-from confide.query.functions import Aggregation
 from confide.query.sql import read_sql
-from confide.query.tree import Expression, Output, Scan, size_of, walk
+from confide.query.tree import Output, Scan
 from support.questions import NAMES
 from support.trees import expressions, queries
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.query.excerpt import WIDTH, underline
+from confide.query.sql.parse import WIDTH, underline
 
 
 def test_the_line_and_the_piece_are_shown() -> None:

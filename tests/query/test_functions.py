@@ -4,9 +4,9 @@ import pytest
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.query.construction import make_aggregate, make_call, make_literal
-from confide.query.functions import RULES, Aggregation, Function, result_kind
-from confide.query.tree import Column, Expression
+from confide.expressions.construct import make_aggregate, make_call, make_literal
+from confide.expressions.functions import RULES, Aggregation, Function, result_kind
+from confide.expressions.tree import Column, Expression
 
 F = Function
 INT, FLOAT, TEXT, BOOL, DATE = Kind.INT, Kind.FLOAT, Kind.TEXT, Kind.BOOL, Kind.DATE

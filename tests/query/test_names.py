@@ -4,9 +4,8 @@ import pytest
 
 from confide.declare import Kind
 from confide.errors import UnknownName, UnsupportedQuery
-from confide.query.names import Names, match_name, suggest_name
-from confide.query.scope import Scope, Unit, make_member
-from confide.query.tree import Column
+from confide.expressions.tree import Column
+from confide.query.scope import Names, Scope, Unit, make_member, match_name, suggest_name
 from support.questions import CATALOG, NAMES
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from confide.errors import Refusal, UnknownName, UnsupportedQuery
-from confide.query.sql import read_sql, statement
+from confide.query.sql import parse, read_sql
 from support.questions import NAMES
 
 STATEMENTS = [
@@ -456,7 +456,7 @@ def test_the_refused_piece_is_underlined(text: str, lines: str) -> None:
 )
 def test_long_texts_are_refused_unread(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts past the limit never reach the tokenizer."""
-    monkeypatch.setattr(statement, "_tokenize", None)
+    monkeypatch.setattr(parse, "_tokenize", None)
 
     assert "at most 20,000 characters" in refusal(text).message
 
@@ -482,7 +482,7 @@ def test_deep_nesting_never_reaches_the_parser(
     condition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nesting is bounded on the tokens, so the parser's recursion is too."""
-    monkeypatch.setattr(statement, "_parse", None)
+    monkeypatch.setattr(parse, "_parse", None)
     text = f"SELECT COUNT(*) FROM visits WHERE {condition}"
 
     assert "nested more than 20 deep" in refusal(text).message
@@ -505,13 +505,13 @@ def test_the_name_of_a_function_is_looked_for_nearby(monkeypatch: pytest.MonkeyP
             looked.append(end - start)
             return called.search(text, start, end)
 
-    called = statement.CALLED
-    monkeypatch.setattr(statement, "CALLED", Near())
+    called = parse.CALLED
+    monkeypatch.setattr(parse, "CALLED", Near())
     found = refusal(f"SELECT /* {'a' * 19_000} */ MAX(age) FROM visits")
 
     assert found.excerpt.endswith("^" * len("MAX(age)"))
     assert looked
-    assert statement.LONGEST_NAME >= max(looked)
+    assert parse.LONGEST_NAME >= max(looked)
 
 
 def test_what_is_not_a_text_is_refused() -> None:

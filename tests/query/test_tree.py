@@ -4,10 +4,10 @@ import copy
 import pickle
 
 from confide.declare import Kind
+from confide.expressions.functions import Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Literal, walk
 from confide.query import TableQuery, col
 from confide.query import sum as total
-from confide.query.functions import Function
-from confide.query.tree import Aggregate, Call, Column, Expression, Literal, walk
 from support.questions import NAMES
 
 AGE = Column("t1", "age", Kind.INT)

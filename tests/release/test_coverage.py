@@ -27,12 +27,12 @@ from confide.declare import Budget, Float, Int, Table
 from confide.engines import Sealed
 from confide.engines.sealed import Pair
 from confide.errors import UnsupportedQuery
+from confide.expressions.tree import Expression, Value
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.noise import Entropy
 from confide.plan import BentCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
-from confide.query.tree import Expression, Value
 from confide.release import Answer, Cost, NoisyTotals, perturb
 from confide.release.ends import find_core, map_ends
 from confide.release.estimates import Floats, estimate

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
+from confide.expressions.tree import Aggregate, Expression, Key
 from confide.query.sql import read_sql
-from confide.query.tree import Aggregate, Expression, Key
 from confide.release.ends import divisor_of, find_core, list_statistics, map_ends
 from confide.release.estimates import Floats
 from confide.release.evaluate import evaluate

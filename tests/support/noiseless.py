@@ -32,10 +32,10 @@ from confide.declare import (
     Table,
     Text,
 )
+from confide.expressions import tree
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.tree import Aggregate, Call, Expression, Key, walk
 from confide.plan.values import may_be_null
-from confide.query import tree
-from confide.query.functions import Aggregation, Function
-from confide.query.tree import Aggregate, Call, Expression, Key, walk
 
 __all__ = [
     "BUDGETS",

@@ -10,10 +10,10 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Catalog, PublicTable, Table
 from confide.engines import Engine, SqlEngine, open_counts, open_engine, open_sealed
+from confide.expressions.functions import Function
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.query.functions import Function
 from confide.query.sql import read_sql
 from support.noiseless import BUDGETS, World
 from support.warehouses import Warehouse

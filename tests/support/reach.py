@@ -8,12 +8,12 @@ from typing import Final
 
 from confide.curator import Curator
 from confide.engines import SqlEngine, open_sealed
+from confide.expressions.tree import Value
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
 from confide.plan.noise import noise_for, reach_of
 from confide.query.sql import read_sql
-from confide.query.tree import Value
 from confide.release.noise import round_to_steps
 
 __all__ = ["WORLDS", "Moved", "Pair", "measure", "passes"]

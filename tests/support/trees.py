@@ -7,9 +7,10 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.query.construction import lift_keys, make_aggregate, make_call, make_literal
-from confide.query.functions import Aggregation, Function
-from confide.query.tree import Aggregate, Column, Expression, Order, Output, Query, Scan
+from confide.expressions.construct import lift_keys, make_aggregate, make_call, make_literal
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.tree import Aggregate, Column, Expression
+from confide.query.tree import Order, Output, Query, Scan
 
 __all__ = ["expressions", "queries"]
 

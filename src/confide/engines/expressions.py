@@ -13,9 +13,9 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
+from confide.expressions.functions import Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
 from confide.plan.ranges import Finder, Range, Ranges
-from confide.query.functions import Function
-from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
 __all__ = [
     "TYPES",

@@ -21,9 +21,9 @@ from confide.engines.readings import as_listed, as_narrow
 from confide.engines.sealed import Counts, Integers, Pair
 from confide.engines.sources import SourceWriter, leftmost
 from confide.engines.views import as_stored
+from confide.expressions.tree import Column, Value
 from confide.plan import BentCells, Cells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
 from confide.plan.cells import MOST_VALUES
-from confide.query.tree import Column, Value
 
 __all__ = ["read_counts", "write_histogram"]
 

@@ -15,8 +15,8 @@ from confide.engines.expressions import Emitter, Sql, call, number
 from confide.engines.fragments import column, one_zero
 from confide.engines.readings import as_narrow, as_plain
 from confide.engines.views import as_stored
+from confide.expressions.tree import Column, Value
 from confide.plan import DeclaredKeys, Plan, private_tables
-from confide.query.tree import Column, Value
 
 __all__ = ["find_stored", "kinds_of_keys", "name_groups", "small_keys", "write_key"]
 

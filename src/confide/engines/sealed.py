@@ -5,7 +5,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.query.tree import Value
+from confide.expressions.tree import Value
 
 __all__ = ["Closed", "Counts", "Groups", "Integers", "Pair", "Sealed", "open_counts", "open_sealed"]
 

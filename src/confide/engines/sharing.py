@@ -15,8 +15,8 @@ from sqlglot import expressions as sql
 from confide.declare import Kind
 from confide.engines.expressions import Emitter, Sql
 from confide.engines.fragments import label, nested, select
+from confide.expressions.tree import Call, Column, Expression, parts_of, walk
 from confide.plan import Ranges
-from confide.query.tree import Call, Column, Expression, parts_of, walk
 
 __all__ = ["Layers"]
 

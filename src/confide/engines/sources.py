@@ -20,10 +20,11 @@ from confide.engines.fragments import (
     unit_column,
 )
 from confide.engines.parts import exact_sum, whole_part
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate
 from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
 from confide.plan.ranges import Ranges, range_of
-from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Join, PerUnit, Scan, Source
+from confide.query.tree import Join, PerUnit, Scan, Source
 
 __all__ = ["SourceWriter"]
 

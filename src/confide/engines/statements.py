@@ -37,6 +37,7 @@ from confide.engines.sealed import Groups
 from confide.engines.sharing import Layers
 from confide.engines.sources import SourceWriter, leftmost
 from confide.engines.views import as_stored
+from confide.expressions.tree import Column, Expression
 from confide.plan import (
     DeclaredKeys,
     EarnedKeys,
@@ -47,7 +48,6 @@ from confide.plan import (
     ValueGrid,
     private_tables,
 )
-from confide.query.tree import Column, Expression
 
 __all__ = ["centre_totals", "write_statement"]
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Expression
 from confide.plan.ranges import ANY_INT, ANY_LENGTH, ANYTHING, Finder, Range
 from confide.query.canonical import quote
-from confide.query.functions import Function
-from confide.query.tree import Call, Expression
 
 __all__ = ["LARGEST_ADDED", "LARGEST_SQUARED", "bound_of"]
 

@@ -11,10 +11,10 @@ from datetime import date
 from typing import Final
 
 from confide.declare import Kind
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Column, Expression, Literal
 from confide.plan.endpoints import NOTHING, Bound, Range, is_long
 from confide.plan.ranges import Ranges
-from confide.query.functions import Function
-from confide.query.tree import Call, Column, Expression, Literal
 
 __all__ = ["narrow"]
 

@@ -8,9 +8,10 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Column, Expression, Literal
 from confide.plan.ranges import EXACT, Ranges, range_of
-from confide.query.functions import Function
-from confide.query.tree import Call, Column, Expression, Join, Literal, PerUnit, Source
+from confide.query.tree import Join, PerUnit, Source
 
 __all__ = ["see_exact"]
 

@@ -10,11 +10,11 @@ from typing import Final, assert_never
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.expressions.tree import Column, Expression, Value
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import KeySelection, Neighbours
 from confide.plan.ranges import Range, Ranges, range_of
 from confide.plan.values import key_values, may_be_null
-from confide.query.tree import Column, Expression, Value
 
 __all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "keep_keys", "plan_keys"]
 

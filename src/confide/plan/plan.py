@@ -8,6 +8,8 @@ from typing import Final, assert_never
 
 from confide.declare import Catalog, Float, Kind, Row, Table
 from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Literal, walk
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
@@ -41,16 +43,7 @@ from confide.plan.sources import (
     unit_of,
 )
 from confide.plan.totals import Measure, Total, grid_for
-from confide.query.functions import Aggregation, Function
-from confide.query.tree import (
-    Aggregate,
-    Call,
-    Column,
-    Expression,
-    Literal,
-    Query,
-    walk,
-)
+from confide.query.tree import Query
 
 __all__ = ["Plan", "Statistic", "check_numbers", "make_plan"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Kind
-from confide.query.functions import Function
-from confide.query.tree import Call, Expression, Literal
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Expression, Literal
 
 __all__ = ["EXACT", "TESTS", "Floats", "Marks", "apply_call", "as_point", "can_apply"]
 

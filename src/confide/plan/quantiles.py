@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.expressions.tree import Expression
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan.cells import Cells
 from confide.plan.grants import find_epsilon, take_part
-from confide.query.tree import Expression
 
 __all__ = ["End", "Histogram", "Quantile", "plan_quantile", "read_level"]
 

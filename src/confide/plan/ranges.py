@@ -13,6 +13,8 @@ from datetime import date
 from typing import Final
 
 from confide.declare import Kind
+from confide.expressions.functions import Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
 from confide.plan.endpoints import (
     ANY_INT,
     ANY_LENGTH,
@@ -27,8 +29,6 @@ from confide.plan.endpoints import (
     nearly,
     widen,
 )
-from confide.query.functions import Function
-from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
 
 __all__ = [
     "ANYTHING",

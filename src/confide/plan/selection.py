@@ -13,6 +13,8 @@ from typing import Final
 from confide.declare import Catalog
 from confide.errors import Fault, UnsupportedQuery
 from confide.exact import Number, float_above, probability
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Value
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
 from confide.plan.grants import find_epsilon
@@ -21,8 +23,7 @@ from confide.plan.noise import TotalNoise
 from confide.plan.plan import Plan
 from confide.plan.sources import Contribution, PublicFacts, optional_tables, ranges_of
 from confide.plan.totals import Measure, Total
-from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Query, Value
+from confide.query.tree import Query
 
 __all__ = [
     "Contest",

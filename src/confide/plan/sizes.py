@@ -4,18 +4,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Column, Expression, parts_of
 from confide.plan.ranges import Finder, Ranges
-from confide.query.functions import Function
-from confide.query.tree import (
-    Call,
-    Column,
-    Expression,
-    Join,
-    PerUnit,
-    Query,
-    Source,
-    parts_of,
-)
+from confide.query.tree import Join, PerUnit, Query, Source
 
 __all__ = ["check_sizes"]
 

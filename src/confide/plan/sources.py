@@ -8,24 +8,14 @@ from typing import Final, Protocol, assert_never
 from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Row, Table, Text
 from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Column, Expression, substitute, walk
 from confide.plan.bounds import bound_of
 from confide.plan.exactness import see_exact
 from confide.plan.ranges import ANYTHING, EXACT, TRUTH, Finder, Range, Ranges, range_of
 from confide.plan.totals import grid_for
-from confide.query.functions import Aggregation
-from confide.query.sources import OWN_ROWS
-from confide.query.tree import (
-    Aggregate,
-    Column,
-    Expression,
-    Join,
-    JoinKind,
-    PerUnit,
-    Scan,
-    Source,
-    substitute,
-    walk,
-)
+from confide.query.scope import OWN_ROWS
+from confide.query.tree import Join, JoinKind, PerUnit, Scan, Source
 
 __all__ = [
     "INNER",

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Kind
+from confide.expressions.functions import Function
+from confide.expressions.tree import Call, Column, Expression, Literal, walk
 from confide.plan.pointwise import TESTS, Floats, apply_call, as_point
 from confide.plan.ranges import Finder
-from confide.query.functions import Function
-from confide.query.tree import Call, Column, Expression, Literal, walk
 
 __all__ = ["Steps", "equals_any"]
 

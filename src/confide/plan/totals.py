@@ -7,8 +7,8 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.declare.columns import finest_step
+from confide.expressions.tree import Expression
 from confide.plan.ranges import Range
-from confide.query.tree import Expression
 
 __all__ = ["Measure", "Total", "ValueGrid", "grid_for"]
 

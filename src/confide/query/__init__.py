@@ -3,12 +3,8 @@
 `confide.query.sql` reads SQL and stands apart, for the parser takes a while to import.
 """
 
-from confide.query.assembly import is_selection
-from confide.query.build import Asker, TableQuery
-from confide.query.canonical import canonical
-from confide.query.functions import Aggregation, Function
-from confide.query.names import Names
-from confide.query.terms import (
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.terms import (
     Term,
     case,
     coalesce,
@@ -24,7 +20,10 @@ from confide.query.terms import (
     sum,  # noqa: A004  # the word that users know
     variance,
 )
-from confide.query.tree import Query
+from confide.query.builder import Asker, TableQuery
+from confide.query.canonical import canonical
+from confide.query.scope import Names
+from confide.query.tree import Query, is_selection
 
 __all__ = [
     "Aggregation",

@@ -11,25 +11,12 @@ from datetime import date
 from fractions import Fraction
 from typing import Final
 
-from confide.query.functions import Aggregation, Function
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
 from confide.query.scope import UNIT
-from confide.query.tree import (
-    Aggregate,
-    Call,
-    Column,
-    Expression,
-    Join,
-    JoinKind,
-    Key,
-    Literal,
-    Output,
-    PerUnit,
-    Query,
-    Scan,
-    Source,
-)
+from confide.query.tree import Join, JoinKind, Output, PerUnit, Query, Scan, Source, fold_name
 
-__all__ = ["Writer", "canonical", "describe", "fold_name", "quote"]
+__all__ = ["Writer", "canonical", "describe", "quote"]
 
 F = Function
 PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -45,7 +32,6 @@ RESERVED: Final = frozenset(
         *("union", "using", "values", "when", "where", "with", "xor"),
     }
 )
-QUOTED: Final = re.compile(r"(?P<text>'[^']*')|[^']+|'")
 LONGEST_QUOTED: Final = 70
 HALF: Final = Fraction(1, 2)
 ATOM: Final = 8
@@ -117,7 +103,7 @@ def canonical(query: Query) -> str:
 def describe(expression: Expression) -> str:
     """Return a short name for an output that the analyst left without one.
 
-    >>> from confide.query.construction import make_aggregate
+    >>> from confide.expressions.construct import make_aggregate
     >>> describe(make_aggregate(Aggregation.COUNT, None))
     'count(*)'
     """
@@ -131,15 +117,6 @@ def describe(expression: Expression) -> str:
             return fold_name(f"median({writer.write(value)})")
         case _:
             return fold_name(writer.write(expression))
-
-
-def fold_name(name: str) -> str:
-    """Return a name in lower case, but for the texts that it quotes: 'A' and 'a' differ.
-
-    >>> fold_name("COUNT(*) FILTER (WHERE Ward = 'A')"), fold_name("It's N")
-    ("count(*) filter (where ward = 'A')", "it's n")
-    """
-    return QUOTED.sub(lambda part: part[0] if part["text"] else part[0].lower(), name)
 
 
 def quote(expression: Expression) -> str:

@@ -1,15 +1,108 @@
-"""The tables of one question, and what names mean among them."""
+"""Names, aliases and joins allowed in a query."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Final
 
-from confide.declare import Kind
+from confide.declare import Catalog, Kind, Row
 from confide.errors import UnknownName, UnsupportedQuery
-from confide.query.names import TableNames, match_name, suggest_name
-from confide.query.tree import Column, PerUnit, Scan
+from confide.expressions.construct import lift_keys, make_call
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.tree import Aggregate, Column, Expression, walk
+from confide.query.tree import Join, JoinKind, Output, PerUnit, Scan, Source
 
-__all__ = ["RESERVED", "UNIT", "Member", "Scope", "Unit", "make_member"]
+__all__ = [
+    "OWN_ROWS",
+    "RESERVED",
+    "UNIT",
+    "Member",
+    "Names",
+    "Pair",
+    "Scope",
+    "TableNames",
+    "Tables",
+    "Unit",
+    "make_member",
+    "make_per_unit",
+    "match_name",
+    "start_tables",
+    "suggest_name",
+]
+
+SHOWN: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """One declared table as a question sees it.
+
+    ``unit`` is the column that tells whom a row is about; None for a public table, and where
+    every row is another person.
+    """
+
+    name: str
+    columns: Mapping[str, Kind]
+    unit: str | None
+    public: bool
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Names:
+    """All declared tables by name; upper and lower case are the same, as in SQL."""
+
+    tables: Mapping[str, TableNames]
+
+    def __init__(
+        self, catalog: Catalog, public: Mapping[str, Mapping[str, Kind]] | None = None
+    ) -> None:
+        found = public or {}
+        tables = {
+            name: TableNames(
+                name=name,
+                columns={column: declared.kind for column, declared in table.columns.items()},
+                unit=None if isinstance(table.unit, Row) else table.unit,
+                public=False,
+            )
+            for name, table in catalog.private.items()
+        } | {
+            name: TableNames(name, dict(found.get(name, {})), unit=None, public=True)
+            for name in catalog.public
+        }
+        object.__setattr__(self, "tables", MappingProxyType(tables))
+
+    def table(self, name: str) -> TableNames:
+        """Return a declared table, or refuse with the names that could have been meant."""
+        match = match_name(str(name), self.tables)
+        if match is None:
+            raise UnknownName(f"there is no table {name!r}; {suggest_name(str(name), self.tables)}")
+        return self.tables[match]
+
+
+def match_name(name: str, options: Iterable[str]) -> str | None:
+    """Return the option that ``name`` means: spelled alike, else alike but for case.
+
+    >>> match_name("AGE", ["age", "ward"]), match_name("a", ["A", "b"]), match_name("x", ["y"])
+    ('age', 'A', None)
+    """
+    listed = list(options)
+    if name in listed:
+        return name
+    alike = [option for option in listed if option.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def suggest_name(name: str, options: Iterable[str]) -> str:
+    """Return what to write instead, out of declared names only."""
+    listed = list(options)
+    lower = {option.lower(): option for option in listed}
+    close = get_close_matches(name.lower()[:63], list(lower), n=1)
+    if close:
+        return f"did you mean {lower[close[0]]!r}?"
+    more = ", ..." if len(listed) > SHOWN else ""
+    return f"declared are: {', '.join(listed[:SHOWN])}{more}"
+
 
 UNIT: Final = "unit"
 """What every private table's unit may be called, unless a column has that name."""
@@ -115,3 +208,142 @@ class Scope:
 
 def _column_names(members: tuple[Member, ...]) -> Iterator[str]:
     yield from dict.fromkeys(name for member in members for name in member.columns)
+
+
+MOST: Final = 8
+OWN_ROWS: Final = (
+    "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the subquery, "
+    "and MEDIAN or VAR_SAMP outside"
+)
+Pair = tuple[Expression | Unit, Column | Unit]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The joined tables of a question: the tree's source and the names it offers."""
+
+    source: Source
+    scope: Scope
+    prefix: str
+
+    def alias(self) -> str:
+        """Return the tree's name for the next table."""
+        return f"{self.prefix}{len(self.scope.members) + 1}"
+
+    def join(
+        self,
+        member: Member,
+        kind: JoinKind,
+        pairs: Sequence[Pair],
+        merged: frozenset[str] = frozenset(),
+    ) -> "Tables":
+        """Return the tables with one more, joined on pairs that must be equal, left side first.
+
+        Privacy: private tables meet on the unit only, so that a row of the join is about one
+        unit; a public table is about no one and may be joined on any of its columns.
+        """
+        if len(self.scope.members) >= MOST:
+            raise UnsupportedQuery(f"at most {MOST} tables may be joined")
+        on = _match_public(pairs) if member.public else self._match_units(member, pairs)
+        optional = replace(member, optional=kind is JoinKind.LEFT)
+        source = Join(self.source, member.source, kind, member.public, on)
+        return Tables(source, self.scope.plus(optional, merged), self.prefix)
+
+    def _match_units(self, member: Member, pairs: Sequence[Pair]) -> tuple[()]:
+        match list(pairs):
+            case [(Unit(member=left), Unit())] if not left.optional:
+                pass
+            case _:
+                raise UnsupportedQuery(
+                    "private tables are joined on the unit alone, from a table that is not itself "
+                    "LEFT JOINed; move other conditions to WHERE"
+                )
+        if left.unit is None or member.unit is None:
+            raise UnsupportedQuery(
+                "every row of this table is another person, who cannot be found in another table; "
+                "ask about each table alone, or join a public one"
+            )
+        if isinstance(member.source, Scan) and member.source.table in _scanned(self.source):
+            raise UnsupportedQuery(
+                f"joining {member.source.table!r} with itself would multiply each unit's rows; "
+                "summarise one side first in a per-unit subquery"
+            )
+        return ()
+
+
+def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...]:
+    on = []
+    for left, right in pairs:
+        if isinstance(left, Unit) or isinstance(right, Unit):
+            raise UnsupportedQuery(
+                "a public table is about no one and cannot be joined on a unit; join it on another "
+                "column: ON left.x = table.y"
+            )
+        make_call(Function.EQUAL, left, right)  # refuses types that cannot be equal
+        on.append((left, right))
+    if not on:
+        raise UnsupportedQuery("a join needs a condition: JOIN table ON left.x = table.y")
+    return tuple(on)
+
+
+def _scanned(source: Source) -> set[str]:
+    """Return the private tables whose own rows a source holds."""
+    match source:
+        case Scan(table=table):
+            return {table}
+        case PerUnit():
+            return set()
+        case Join(left=left, right=right, public=public):
+            return _scanned(left) | (set() if public else _scanned(right))
+
+
+def start_tables(member: Member, prefix: str) -> Tables:
+    """Return the first table of a question, which must be private."""
+    if member.public:
+        raise UnsupportedQuery(
+            f"{member.label!r} is public and stands first; name a private table first and join "
+            "the public one to it"
+        )
+    return Tables(member.source, Scope((member,)), prefix)
+
+
+def make_per_unit(
+    tables: Tables,
+    where: Expression | None,
+    outputs: Sequence[Output],
+    *,
+    label: str,
+    alias: str,
+    unit: str = UNIT,
+) -> Member:
+    """Return one row for each unit of ``tables``, as a member of another question.
+
+    ``unit`` is what that question calls the unit.
+    """
+    first = tables.scope.members[0]
+    if first.unit is None:
+        raise UnsupportedQuery("every row of this table is another person: no subquery is needed")
+    if any(isinstance(member.source, PerUnit) for member in tables.scope.members):
+        raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
+    names = [unit, *(output.name for output in outputs)]
+    if len({name.lower() for name in names}) < len(names):
+        # Privacy: engines take names that differ in letters alone for one.
+        raise UnsupportedQuery("two columns of the subquery have one name; rename one with AS")
+    lifted = tuple(Output(output.name, lift_keys(output.expression, ())) for output in outputs)
+    columns = {}
+    for output in lifted:
+        statistics = [part for part in walk(output.expression) if isinstance(part, Aggregate)]
+        if not statistics or output.expression.kind is None:
+            raise UnsupportedQuery(
+                f"{output.name!r} must be an aggregate of the unit's rows, such as SUM(x) or "
+                "COUNT(*)"
+            )
+        if any(part.function is Aggregation.COUNT_UNITS for part in statistics):
+            raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
+        if output.name.lower() in RESERVED:
+            said = f"{output.name!r} means the person here; give the column another name"
+            raise UnsupportedQuery(said)
+        columns[output.name] = output.expression.kind
+    if not columns:
+        raise UnsupportedQuery("a per-unit subquery needs an aggregate, such as COUNT(*) AS n")
+    return Member(PerUnit(tables.source, where, lifted, alias), label, columns, unit)

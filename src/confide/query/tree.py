@@ -1,111 +1,36 @@
-"""The question, as one typed tree: what every front end makes and everything later reads.
+"""Relational nodes, the whole query, and the checks across its parts."""
 
-Nodes are frozen and know their types. A tree can only name what the owner declared and what
-`functions` lists, so whatever walks it needs no further checks.
-"""
-
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import date
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
+from typing import Final
 
-from confide.declare import Kind
-from confide.query.functions import Aggregation, Function
+from confide.errors import UnsupportedQuery
+from confide.expressions.construct import has_aggregate
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Column, Expression, Key, walk
 
 __all__ = [
-    "Aggregate",
-    "Call",
-    "Column",
-    "Expression",
+    "MOST_ROWS",
     "Join",
     "JoinKind",
-    "Key",
-    "Literal",
     "Order",
     "Output",
     "PerUnit",
     "Query",
     "Scan",
     "Source",
-    "Value",
-    "parts_of",
-    "size_of",
-    "substitute",
-    "walk",
+    "check_counts",
+    "check_key",
+    "check_outputs",
+    "check_sorted",
+    "check_sorts",
+    "find_twice",
+    "fold_name",
+    "is_selection",
+    "name_output",
 ]
-
-Value = int | float | str | bool | date | None
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of one of the query's tables, by the table's name in this query."""
-
-    table: str
-    name: str
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A value that the analyst wrote."""
-
-    value: Value
-    kind: Kind | None  # None: the untyped NULL
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function of other expressions.
-
-    The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
-    the expression and the literals; LIKE takes a literal pattern, ROUND and SUBSTR take literal
-    numbers. ``size`` counts its parts. It is kept, as is the hash, since parts may stand in a tree
-    many times: one object, which is not walked again.
-    """
-
-    function: Function
-    arguments: tuple["Expression", ...]
-    kind: Kind
-    size: int = field(init=False, repr=False, compare=False)
-    hashed: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", 1 + sum(map(size_of, self.arguments)))
-        object.__setattr__(self, "hashed", hash((self.function, self.arguments, self.kind)))
-
-    def __hash__(self) -> int:
-        return self.hashed
-
-    def __reduce__(self) -> tuple[type["Call"], tuple[object, ...]]:
-        return Call, (self.function, self.arguments, self.kind)  # hashes differ between processes
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The value of a group key, by its place in the query's keys."""
-
-    place: int
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """A statistic of the rows of a group for which ``where`` holds (or of all of them).
-
-    COUNT without an argument counts rows, with one the rows where it is not NULL. ``level`` is the
-    quantile's, between 0 and 1.
-    """
-
-    function: Aggregation
-    argument: "Expression | None"
-    where: "Expression | None"
-    kind: Kind
-    level: Fraction | None = None
-
-
-Expression = Column | Literal | Call | Key | Aggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,45 +112,101 @@ class Query:
     limit: int | None = None
 
 
-def size_of(expression: Expression) -> int:
-    """Return of how many parts an expression is made, without walking it."""
-    match expression:
-        case Call(size=size):
-            return size
-        case Aggregate(argument=argument, where=where):
-            return 1 + sum(size_of(part) for part in (argument, where) if part is not None)
-        case Column() | Literal() | Key():
-            return 1
+MOST_ROWS: Final = 10**9
+
+LONGEST_NAME: Final = 200
+MOST_KEYS: Final = 16
+MOST_OUTPUTS: Final = 200
 
 
-def parts_of(expression: Expression) -> tuple[Expression, ...]:
-    """Return what an expression is made of directly."""
-    match expression:
-        case Call(arguments=arguments):
-            return arguments
-        case Aggregate(argument=argument, where=where):
-            return tuple(part for part in (argument, where) if part is not None)
-        case Column() | Literal() | Key():
-            return ()
-
-
-def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield the expression and all its parts, outermost first; an object that comes again, once."""
-    seen: set[int] = set()
-    ahead = [expression]
-    while ahead:
-        part = ahead.pop()
-        if id(part) not in seen:
-            seen.add(id(part))
-            yield part
-            ahead.extend(reversed(parts_of(part)))
-
-
-def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
-    """Return the expression with some of its parts exchanged, outermost first."""
-    if expression in replacements:
-        return replacements[expression]
-    if isinstance(expression, Call):
-        parts = tuple(substitute(argument, replacements) for argument in expression.arguments)
-        return replace(expression, arguments=parts)
+def check_key(expression: Expression) -> Expression:
+    """Return a group key, or refuse what cannot be one."""
+    if has_aggregate(expression):
+        raise UnsupportedQuery("groups are made of rows, before any aggregate; use HAVING")
+    if not any(isinstance(part, Column) for part in walk(expression)):
+        raise UnsupportedQuery("a group key must be made of columns; leave the constant out")
     return expression
+
+
+def check_counts(keys: int, outputs: int) -> None:
+    """Refuse more keys or columns than any answer needs, before they are compared."""
+    if keys > MOST_KEYS or outputs > MOST_OUTPUTS:
+        raise UnsupportedQuery(
+            f"an answer has at most {MOST_KEYS} keys and {MOST_OUTPUTS} columns; ask in parts"
+        )
+
+
+def check_sorts(sorts: int) -> None:
+    """Refuse to sort by more than any answer has: each may repeat a long column."""
+    if sorts > MOST_OUTPUTS:
+        raise UnsupportedQuery(f"an answer is sorted by at most {MOST_OUTPUTS} things")
+
+
+def name_output(name: str) -> str:
+    """Return the name of a column of the answer, or refuse one that could not be shown."""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise UnsupportedQuery(
+            f"a column of the answer needs a printable name of at most {LONGEST_NAME} characters; "
+            "give it one with AS"
+        )
+    return name
+
+
+def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None:
+    """Refuse an answer without content, or with two columns of one name."""
+    if not outputs:
+        raise UnsupportedQuery("nothing is asked; select a key or an aggregate such as COUNT(*)")
+    if not keys and not any(has_aggregate(output.expression) for output in outputs):
+        raise UnsupportedQuery("rows are never shown; select an aggregate such as COUNT(*)")
+    for output in outputs:
+        if output.expression.kind is None:
+            raise UnsupportedQuery(f"{output.name!r} is always NULL; leave it out")
+    twice = find_twice(outputs)
+    if twice is not None:
+        raise UnsupportedQuery(
+            f"two columns of the answer are called {outputs[twice].name!r}; rename one with AS"
+        )
+
+
+def find_twice(outputs: Sequence[Output]) -> int | None:
+    """Return the place of the first column whose name another before it has."""
+    folded = [fold_name(output.name) for output in outputs]
+    return next((place for place, name in enumerate(folded) if name in folded[:place]), None)
+
+
+def check_sorted(expression: Expression) -> Expression:
+    """Return what an answer is sorted by, or refuse a constant."""
+    if not any(isinstance(part, Key | Aggregate) for part in walk(expression)):
+        raise UnsupportedQuery(
+            "an answer is sorted by keys, aggregates and its own columns; name one of them"
+        )
+    return expression
+
+
+def is_selection(query: Query) -> bool:
+    """Tell whether a question asks for the k most frequent keys and shows nothing else.
+
+    Such a question is answered by private selection, whose cost does not grow with the keys.
+    """
+    match query.order:
+        case (Order(expression=Aggregate(function=function), descending=True),):
+            return (
+                function in (Aggregation.COUNT, Aggregation.COUNT_UNITS)
+                and query.limit is not None
+                and query.having is None
+                and all(isinstance(output.expression, Key) for output in query.outputs)
+            )
+        case _:
+            return False
+
+
+QUOTED: Final = re.compile(r"(?P<text>'[^']*')|[^']+|'")
+
+
+def fold_name(name: str) -> str:
+    """Return a name in lower case, but for the texts that it quotes: 'A' and 'a' differ.
+
+    >>> fold_name("COUNT(*) FILTER (WHERE Ward = 'A')"), fold_name("It's N")
+    ("count(*) filter (where ward = 'A')", "it's n")
+    """
+    return QUOTED.sub(lambda part: part[0] if part["text"] else part[0].lower(), name)

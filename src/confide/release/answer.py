@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import Number
+from confide.expressions.tree import Aggregate, Expression, Key
 from confide.ledger import Receipt
 from confide.plan import Plan
-from confide.query.tree import Aggregate, Expression, Key, Output
+from confide.query.tree import Output
 from confide.release.arithmetic import Intervals
 from confide.release.columns import COUNTS, Statistics
 from confide.release.combination import Mixture, combine

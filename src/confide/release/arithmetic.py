@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Expression, Value
 from confide.plan import Plan
-from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Expression, Value
 from confide.release.columns import COUNTS, Statistics, is_floored
 from confide.release.combination import noise_of
 from confide.release.ends import (

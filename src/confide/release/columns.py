@@ -6,9 +6,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Expression, Key, Value
 from confide.plan import Plan
-from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Expression, Key, Value
 from confide.release.estimates import Floats, estimate
 from confide.release.noise import NoisyTotals
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.query.functions import Function
-from confide.query.tree import Aggregate, Call, Expression, Literal, walk
+from confide.expressions.functions import Function
+from confide.expressions.tree import Aggregate, Call, Expression, Literal, walk
 from confide.release.estimates import Floats
 from confide.release.evaluate import RULES, Columns, evaluate, is_true
 from confide.release.intervals import LINEAR

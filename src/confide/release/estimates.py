@@ -5,8 +5,8 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.expressions.functions import Aggregation
 from confide.plan import Plan, Statistic
-from confide.query.functions import Aggregation
 
 __all__ = ["Floats", "Marks", "estimate", "grid_of", "is_clipped", "variance"]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.query.functions import Function
-from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal
+from confide.expressions.functions import Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
 
 __all__ = ["Columns", "evaluate", "is_true", "supports"]
 

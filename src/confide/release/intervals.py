@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.expressions.functions import Aggregation
 from confide.plan import Plan, Statistic
-from confide.query.functions import Aggregation
 from confide.release.estimates import Floats, estimate, grid_of, variance
 
 __all__ = ["LINEAR", "floor_ends", "half_width", "interval"]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.engines import Groups, Sealed, open_counts, open_sealed
+from confide.expressions.tree import Value
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
 from confide.plan import DeclaredKeys, EarnedKeys, Plan
 from confide.plan.noise import TotalNoise
-from confide.query.tree import Value
 from confide.release.quantiles import Chosen, choose_each, read_cells
 
 __all__ = ["NoisyTotals", "perturb", "round_each", "round_to_steps"]

@@ -9,7 +9,7 @@ from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
 from confide.exact import fraction
 from confide.query import TableQuery, Term, col, count
 from confide.query import sum as total
-from confide.query.names import match_name, suggest_name
+from confide.query.scope import match_name, suggest_name
 from confide.statistics.families import Scaled
 from confide.statistics.reading import Asked
 

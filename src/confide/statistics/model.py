@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from confide.expressions.terms import Constant
 from confide.query import Term
-from confide.query.terms import Constant
 from confide.statistics.formula import Design
 from confide.statistics.linear import Moments
 from confide.statistics.links import Link, Reach

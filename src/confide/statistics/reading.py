@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from confide.declare import Catalog
 from confide.desk import Desk, Manner
 from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Value
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan import DeclaredKeys, Plan
-from confide.query.functions import Aggregation
-from confide.query.tree import Aggregate, Query, Value
+from confide.query.tree import Query
 from confide.release import Cost, NoisyTotals, perturb
 from confide.release.reference import list_primes, reference_noise
 from confide.release.sizes import check_written, find_plans, write_sizes

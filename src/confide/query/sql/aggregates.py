@@ -9,12 +9,11 @@ from sqlglot import exp
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import fraction
-from confide.query.construction import make_aggregate
-from confide.query.functions import Aggregation
-from confide.query.scope import Unit
-from confide.query.sources import OWN_ROWS
-from confide.query.sql.rows import Here, find_named, read_expression, strip
-from confide.query.tree import Aggregate, Expression, Literal
+from confide.expressions.construct import make_aggregate
+from confide.expressions.functions import Aggregation
+from confide.expressions.tree import Aggregate, Expression, Literal
+from confide.query.scope import OWN_ROWS, Unit
+from confide.query.sql.expressions import Here, find_named, read_expression, strip
 
 __all__ = ["read_own_statistic", "read_statistic"]
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from confide.query.functions import Function
+from confide.expressions.functions import Function
 
 __all__ = [
     "CASTS",

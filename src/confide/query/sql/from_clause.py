@@ -7,16 +7,24 @@ from typing import Final
 from sqlglot import exp
 
 from confide.errors import UnsupportedQuery
-from confide.query.assembly import name_output
+from confide.expressions.construct import check_condition
+from confide.expressions.tree import Column, Expression, walk
 from confide.query.canonical import describe
-from confide.query.construction import check_condition
-from confide.query.names import Names
-from confide.query.scope import UNIT, Member, Unit, make_member
-from confide.query.sources import Pair, Tables, make_per_unit, start_tables
+from confide.query.scope import (
+    UNIT,
+    Member,
+    Names,
+    Pair,
+    Tables,
+    Unit,
+    make_member,
+    make_per_unit,
+    start_tables,
+)
 from confide.query.sql.aggregates import read_own_statistic
-from confide.query.sql.rows import Here, find_named, read_expression, read_whole, strip
-from confide.query.sql.statement import Statement
-from confide.query.tree import Column, Expression, JoinKind, Output, walk
+from confide.query.sql.expressions import Here, find_named, read_expression, read_whole, strip
+from confide.query.sql.parse import Statement
+from confide.query.tree import JoinKind, Output, name_output
 
 __all__ = ["Item", "read_items", "read_tables", "read_where"]
 

@@ -16,8 +16,17 @@ import numpy as np
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import float_above
-from confide.query.functions import Aggregation, Function, result_kind
-from confide.query.tree import Aggregate, Call, Column, Expression, Key, Literal, size_of, walk
+from confide.expressions.functions import Aggregation, Function, result_kind
+from confide.expressions.tree import (
+    Aggregate,
+    Call,
+    Column,
+    Expression,
+    Key,
+    Literal,
+    size_of,
+    walk,
+)
 
 __all__ = [
     "check_condition",

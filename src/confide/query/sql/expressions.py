@@ -7,12 +7,11 @@ from typing import Final
 from sqlglot import exp
 
 from confide.errors import UnknownName, UnsupportedQuery
-from confide.query.canonical import fold_name
-from confide.query.construction import make_between, make_call, make_literal
-from confide.query.functions import Function
+from confide.expressions.construct import make_between, make_call, make_literal
+from confide.expressions.functions import Function
+from confide.expressions.tree import Column, Expression, walk
 from confide.query.scope import Scope, Unit
-from confide.query.sql.statement import Statement
-from confide.query.sql.vocabulary import (
+from confide.query.sql.functions import (
     CASTS,
     CASTS_LISTED,
     IMPLIED,
@@ -22,7 +21,8 @@ from confide.query.sql.vocabulary import (
     TRUNCATIONS,
     explain_refusal,
 )
-from confide.query.tree import Column, Expression, walk
+from confide.query.sql.parse import Statement
+from confide.query.tree import fold_name
 
 __all__ = ["Here", "find_named", "read_expression", "read_whole", "strip"]
 

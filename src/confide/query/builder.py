@@ -6,17 +6,7 @@ from typing import Any, Protocol, Unpack
 
 from confide.declare.budget import Asked, Wanted, show_wants
 from confide.errors import UnsupportedQuery
-from confide.query.assembly import (
-    MOST_ROWS,
-    check_counts,
-    check_key,
-    check_outputs,
-    check_sorted,
-    check_sorts,
-    name_output,
-)
-from confide.query.canonical import describe, fold_name
-from confide.query.construction import (
+from confide.expressions.construct import (
     check_condition,
     has_aggregate,
     join_conditions,
@@ -25,11 +15,34 @@ from confide.query.construction import (
     make_call,
     make_literal,
 )
-from confide.query.names import Names
-from confide.query.scope import Member, Scope, Unit, make_member
-from confide.query.sources import Pair, Tables, make_per_unit, start_tables
-from confide.query.terms import Applied, Constant, Named, Statistic, Term
-from confide.query.tree import Column, Expression, JoinKind, Order, Output, Query
+from confide.expressions.terms import Applied, Constant, Named, Statistic, Term
+from confide.expressions.tree import Column, Expression
+from confide.query.canonical import describe
+from confide.query.scope import (
+    Member,
+    Names,
+    Pair,
+    Scope,
+    Tables,
+    Unit,
+    make_member,
+    make_per_unit,
+    start_tables,
+)
+from confide.query.tree import (
+    MOST_ROWS,
+    JoinKind,
+    Order,
+    Output,
+    Query,
+    check_counts,
+    check_key,
+    check_outputs,
+    check_sorted,
+    check_sorts,
+    fold_name,
+    name_output,
+)
 
 __all__ = ["Asker", "TableQuery"]
 
@@ -65,7 +78,7 @@ class _Step:
 class TableQuery:
     """A question about a table, made step by step; every step returns a new one.
 
-    >>> from confide.query.terms import col, count
+    >>> from confide.expressions.terms import col, count
     >>> old = TableQuery("visits").where(col("age") >= 65)
     >>> by_ward = old.group_by("ward").agg(n=count())
     """

@@ -12,7 +12,7 @@ from typing import Final, NoReturn, cast
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, fraction
-from confide.query.functions import Aggregation, Function
+from confide.expressions.functions import Aggregation, Function
 
 __all__ = [
     "Applied",

@@ -5,25 +5,28 @@ from dataclasses import replace
 from sqlglot import exp
 
 from confide.errors import UnsupportedQuery
-from confide.query.assembly import (
+from confide.expressions.construct import check_condition, lift_keys
+from confide.expressions.tree import Expression
+from confide.query.canonical import describe
+from confide.query.scope import Names, Scope
+from confide.query.sql.aggregates import read_statistic
+from confide.query.sql.expressions import Here, read_expression, read_whole
+from confide.query.sql.from_clause import Item, read_items, read_tables, read_where
+from confide.query.sql.parse import Statement, parse_statement
+from confide.query.tree import (
     MOST_ROWS,
+    Order,
+    Output,
+    Query,
     check_counts,
     check_key,
     check_outputs,
     check_sorted,
     check_sorts,
     find_twice,
+    fold_name,
     name_output,
 )
-from confide.query.canonical import describe, fold_name
-from confide.query.construction import check_condition, lift_keys
-from confide.query.names import Names
-from confide.query.scope import Scope
-from confide.query.sql.aggregates import read_statistic
-from confide.query.sql.rows import Here, read_expression, read_whole
-from confide.query.sql.sources import Item, read_items, read_tables, read_where
-from confide.query.sql.statement import Statement, parse_statement
-from confide.query.tree import Expression, Order, Output, Query
 
 __all__ = ["read_sql"]
 

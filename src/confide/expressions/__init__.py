@@ -1,0 +1,1 @@
+"""Typed expressions over one row, shared by all layers above."""

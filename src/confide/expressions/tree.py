@@ -1,0 +1,143 @@
+"""Expressions of one row, as typed trees: nodes, walking and substitution.
+
+Nodes are frozen and know their types. A tree can only name what the owner declared and what
+`functions` lists, so whatever walks it needs no further checks.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from fractions import Fraction
+
+from confide.declare import Kind
+from confide.expressions.functions import Aggregation, Function
+
+__all__ = [
+    "Aggregate",
+    "Call",
+    "Column",
+    "Expression",
+    "Key",
+    "Literal",
+    "Value",
+    "parts_of",
+    "size_of",
+    "substitute",
+    "walk",
+]
+
+Value = int | float | str | bool | date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of one of the query's tables, by the table's name in this query."""
+
+    table: str
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that the analyst wrote."""
+
+    value: Value
+    kind: Kind | None  # None: the untyped NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of other expressions.
+
+    The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
+    the expression and the literals; LIKE takes a literal pattern, ROUND and SUBSTR take literal
+    numbers. ``size`` counts its parts. It is kept, as is the hash, since parts may stand in a tree
+    many times: one object, which is not walked again.
+    """
+
+    function: Function
+    arguments: tuple["Expression", ...]
+    kind: Kind
+    size: int = field(init=False, repr=False, compare=False)
+    hashed: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(map(size_of, self.arguments)))
+        object.__setattr__(self, "hashed", hash((self.function, self.arguments, self.kind)))
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __reduce__(self) -> tuple[type["Call"], tuple[object, ...]]:
+        return Call, (self.function, self.arguments, self.kind)  # hashes differ between processes
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The value of a group key, by its place in the query's keys."""
+
+    place: int
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A statistic of the rows of a group for which ``where`` holds (or of all of them).
+
+    COUNT without an argument counts rows, with one the rows where it is not NULL. ``level`` is the
+    quantile's, between 0 and 1.
+    """
+
+    function: Aggregation
+    argument: "Expression | None"
+    where: "Expression | None"
+    kind: Kind
+    level: Fraction | None = None
+
+
+Expression = Column | Literal | Call | Key | Aggregate
+
+
+def size_of(expression: Expression) -> int:
+    """Return of how many parts an expression is made, without walking it."""
+    match expression:
+        case Call(size=size):
+            return size
+        case Aggregate(argument=argument, where=where):
+            return 1 + sum(size_of(part) for part in (argument, where) if part is not None)
+        case Column() | Literal() | Key():
+            return 1
+
+
+def parts_of(expression: Expression) -> tuple[Expression, ...]:
+    """Return what an expression is made of directly."""
+    match expression:
+        case Call(arguments=arguments):
+            return arguments
+        case Aggregate(argument=argument, where=where):
+            return tuple(part for part in (argument, where) if part is not None)
+        case Column() | Literal() | Key():
+            return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Yield the expression and all its parts, outermost first; an object that comes again, once."""
+    seen: set[int] = set()
+    ahead = [expression]
+    while ahead:
+        part = ahead.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            ahead.extend(reversed(parts_of(part)))
+
+
+def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
+    """Return the expression with some of its parts exchanged, outermost first."""
+    if expression in replacements:
+        return replacements[expression]
+    if isinstance(expression, Call):
+        parts = tuple(substitute(argument, replacements) for argument in expression.arguments)
+        return replace(expression, arguments=parts)
+    return expression
