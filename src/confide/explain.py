@@ -9,9 +9,9 @@ from confide.declare import Row
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Expression
 from confide.plan import DeclaredKeys, EarnedKeys, Plan, Statistic
-from confide.plan.ranges import range_of
+from confide.plan.contribution import unit_of
+from confide.plan.range_analysis import range_of
 from confide.plan.selection import Selection
-from confide.plan.sources import unit_of
 from confide.query.canonical import Writer
 from confide.query.tree import Join, PerUnit, Scan, Source
 from confide.release import Cost, predict_errors

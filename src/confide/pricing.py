@@ -31,7 +31,7 @@ from confide.loss import (
     Share,
     mu_squared_for,
 )
-from confide.plan.grants import calibrate
+from confide.plan.calibration import calibrate
 from confide.release import Cost
 
 __all__ = ["FREE", "Prices", "Want", "Widths"]

@@ -22,7 +22,7 @@ from confide.ledger import Hold
 from confide.loss import ApproximateLoss, GaussianLoss, Share, mu_squared_for
 from confide.noise import SYSTEM
 from confide.plan import Plan
-from confide.plan.grants import calibrate
+from confide.plan.calibration import calibrate
 from confide.query.sql import read_sql
 from confide.release import perturb
 

@@ -17,8 +17,8 @@ from confide.engines.expressions import Emitter
 from confide.expressions.construct import make_literal
 from confide.expressions.functions import Function, result_kind
 from confide.expressions.tree import Call, Column, Expression, Literal
-from confide.plan import declared_range, ranges
-from confide.plan.ranges import Range, range_of
+from confide.plan import declared_range, range_analysis
+from confide.plan.range_analysis import Range, range_of
 from support.entropy import SeededEntropy
 
 F = Function
@@ -187,7 +187,7 @@ def run_all(connection: duckdb.DuckDBPyConnection, texts: list[str]) -> list[tup
 
 def test_every_function_has_its_rules() -> None:
     """Range analysis and the engine know every function of the vocabulary."""
-    assert set(F) == set(ranges.RULES)
+    assert set(F) == set(range_analysis.RULES)
     assert set(F) == set(engine.RULES) | set(engine.ARITHMETIC)
     assert set() == set(engine.RULES) & set(engine.ARITHMETIC)
 

@@ -13,7 +13,8 @@ from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal
-from confide.plan.ranges import Range, Ranges, range_of
+from confide.plan.range_analysis import Range, range_of
+from confide.plan.range_arithmetic import Ranges
 
 WARDS: Final = ("north", "South", "east", None)
 COLUMNS: Final[Ranges] = {

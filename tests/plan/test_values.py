@@ -22,10 +22,10 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Column, walk
 from confide.loss import Share
 from confide.plan import Plan
+from confide.plan.breakpoints import Steps
+from confide.plan.key_values import _find_axes, _image, _NotUnderstood, _Work
 from confide.plan.keys import domain_of
-from confide.plan.ranges import Finder, Range
-from confide.plan.steps import Steps
-from confide.plan.values import _find_axes, _image, _NotUnderstood, _Work
+from confide.plan.range_analysis import Finder, Range
 from confide.query.sql import read_sql
 
 AGES: Final = [*range(-7, 31), None]

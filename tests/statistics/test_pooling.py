@@ -18,7 +18,7 @@ from confide.engines.blocks import SealedBlocks
 from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Neighbours
-from confide.plan.grants import calibrate
+from confide.plan.calibration import calibrate
 from confide.statistics.aggregate import BlockRelease, Sampling, choose_blocks
 from confide.statistics.pooling import (
     METHODS,

@@ -14,7 +14,7 @@ from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.plan import Range, ValueGrid
 from confide.plan.cells import EvenCells
-from confide.plan.ladder import plan_ladder
+from confide.plan.quantiles import plan_ladder
 from confide.release.ladder import climb
 from support.auditor import audit
 from support.entropy import SeededEntropy

@@ -35,7 +35,7 @@ from confide.declare import (
 from confide.expressions import tree
 from confide.expressions.functions import Aggregation, Function
 from confide.expressions.tree import Aggregate, Call, Expression, Key, walk
-from confide.plan.values import may_be_null
+from confide.plan.key_values import may_be_null
 
 __all__ = [
     "BUDGETS",

@@ -34,7 +34,7 @@ from confide.engines.marks import mixed_number, number_rows
 from confide.engines.sealed import Closed
 from confide.noise import Entropy
 from confide.plan import Contribution
-from confide.plan.blocks import BlockReading
+from confide.plan.selection import BlockReading
 
 __all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks", "write_blocks"]
 

@@ -23,7 +23,7 @@ from confide.errors import Fault
 from confide.ledger import Hold
 from confide.noise import Entropy
 from confide.plan import DeclaredKeys, Histogram, Plan, PublicFacts
-from confide.plan.blocks import BlockReading
+from confide.plan.selection import BlockReading
 
 __all__ = ["Columns", "Engine", "Facts", "Rows", "SqlEngine", "add_up", "fail", "name_columns"]
 

@@ -15,7 +15,8 @@ from sqlglot import expressions as sql
 from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
-from confide.plan.ranges import Finder, Range, Ranges
+from confide.plan.range_analysis import Finder, Range
+from confide.plan.range_arithmetic import Ranges
 
 __all__ = [
     "TYPES",

@@ -23,7 +23,8 @@ from confide.engines.parts import exact_sum, whole_part
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Aggregate
 from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
-from confide.plan.ranges import Ranges, range_of
+from confide.plan.range_analysis import range_of
+from confide.plan.range_arithmetic import Ranges
 from confide.query.tree import Join, PerUnit, Scan, Source
 
 __all__ = ["SourceWriter"]

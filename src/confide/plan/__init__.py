@@ -1,11 +1,7 @@
 """How a question is answered, worked out before any row is read."""
 
 from confide.plan.cells import BentCells, Cells, EvenCells
-from confide.plan.keys import DeclaredKeys, EarnedKeys
-from confide.plan.plan import Plan, Statistic, make_plan
-from confide.plan.quantiles import Histogram, Quantile
-from confide.plan.ranges import ANYTHING, Range, Ranges
-from confide.plan.sources import (
+from confide.plan.contribution import (
     INNER,
     Contribution,
     PublicFacts,
@@ -14,6 +10,11 @@ from confide.plan.sources import (
     private_tables,
     unit_columns,
 )
+from confide.plan.keys import DeclaredKeys, EarnedKeys
+from confide.plan.plan import Plan, Statistic, make_plan
+from confide.plan.quantiles import Histogram, Quantile
+from confide.plan.range_analysis import ANYTHING, Range
+from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import Measure, Total, ValueGrid, grid_for
 
 __all__ = [

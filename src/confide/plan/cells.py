@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.plan.ranges import Range
+from confide.plan.range_analysis import Range
 from confide.plan.totals import ValueGrid
 
 __all__ = ["BentCells", "Cells", "EvenCells", "cells_for"]

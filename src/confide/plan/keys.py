@@ -13,8 +13,9 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Column, Expression, Value
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import KeySelection, Neighbours
-from confide.plan.ranges import Range, Ranges, range_of
-from confide.plan.values import key_values, may_be_null
+from confide.plan.key_values import key_values, may_be_null
+from confide.plan.range_analysis import Range, range_of
+from confide.plan.range_arithmetic import Ranges
 
 __all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "keep_keys", "plan_keys"]
 

@@ -14,7 +14,7 @@ from typing import Final
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
-from confide.plan.sources import Contribution
+from confide.plan.contribution import Contribution
 from confide.plan.totals import Measure, Total
 
 __all__ = ["Reach", "TotalNoise", "noise_for", "reach_of"]

@@ -14,11 +14,19 @@ from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.allocation import split_loss
-from confide.plan.bounds import LARGEST_SQUARED, bound_of
+from confide.plan.calibration import calibrate, take_part
 from confide.plan.cells import cells_for
-from confide.plan.conditions import narrow
-from confide.plan.exactness import see_exact
-from confide.plan.grants import calibrate, take_part
+from confide.plan.checks import check_sizes, see_exact
+from confide.plan.contribution import (
+    Contribution,
+    PublicFacts,
+    leftmost_table,
+    limits_of,
+    optional_tables,
+    private_tables,
+    ranges_of,
+    unit_of,
+)
 from confide.plan.keys import (
     KEY_PART,
     DeclaredKeys,
@@ -30,19 +38,9 @@ from confide.plan.keys import (
 )
 from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
 from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
-from confide.plan.ranges import Finder, Range, Ranges
-from confide.plan.sizes import check_sizes
-from confide.plan.sources import (
-    Contribution,
-    PublicFacts,
-    leftmost_table,
-    limits_of,
-    optional_tables,
-    private_tables,
-    ranges_of,
-    unit_of,
-)
-from confide.plan.totals import Measure, Total, grid_for
+from confide.plan.range_analysis import Finder, Range
+from confide.plan.range_arithmetic import Ranges, narrow
+from confide.plan.totals import LARGEST_SQUARED, Measure, Total, bound_of, grid_for
 from confide.query.tree import Query
 
 __all__ = ["Plan", "Statistic", "check_numbers", "make_plan"]

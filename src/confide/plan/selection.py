@@ -2,6 +2,12 @@
 
 A score is an exact total: the count of a key, or what one question adds up to. One unit may change
 many scores at once; a choice costs by how far apart it can move any two of them.
+
+Every unit lies in one block, so one unit changes the results of one block, within their bounds.
+
+Candidates are 1, 2, 4, ... bins over a fixed range. Cutting every bin in two pays when the halves
+differ by more than chance and noise make them differ; the length of the vector of differences
+says so, and one unit hardly changes a length.
 """
 
 import math
@@ -10,39 +16,47 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from confide.declare import Catalog
+from confide.declare import Catalog, Table
 from confide.errors import Fault, UnsupportedQuery
 from confide.exact import Number, float_above, probability
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Aggregate, Value
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
-from confide.plan.grants import find_epsilon
+from confide.plan.calibration import calibrate, find_epsilon, take_part
+from confide.plan.contribution import Contribution, PublicFacts, optional_tables, ranges_of
 from confide.plan.keys import MOST_GROUPS, DeclaredKeys, domain_of
-from confide.plan.noise import TotalNoise
+from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.plan.plan import Plan
-from confide.plan.sources import Contribution, PublicFacts, optional_tables, ranges_of
-from confide.plan.totals import Measure, Total
+from confide.plan.totals import Measure, Total, ValueGrid
 from confide.query.tree import Query
 
 __all__ = [
+    "FINE_BITS",
+    "BlockReading",
     "Contest",
     "Moves",
     "Selection",
     "Selector",
+    "WidthChoice",
     "check_score",
     "check_selection",
+    "choose_rank",
+    "cut_grid",
     "find_epsilon",
+    "grid_of_bounds",
     "make_selector",
     "moves_of",
     "only_total",
     "plan_contest",
     "plan_selection",
+    "plan_width",
     "score_unit",
+    "sum_noise",
 ]
 
 MOST_DRAWS: Final = 10**8
-FINENESS: Final = 2**30
+SCORE_STEPS: Final = 2**30
 SCORES: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS, Aggregation.SUM)
 
 Selector = Exponential | PermuteAndFlip
@@ -232,8 +246,8 @@ def plan_contest(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -
     moves = [moves_of(only_total(plan), plan.contribution, neighbours) for plan in plans]
     low, high = min(one.low for one in moves), max(one.high for one in moves)
     finest = _common_step([score_unit(only_total(plan)) for plan in plans])
-    is_exact = high - low <= FINENESS * finest
-    step = finest if is_exact else (high - low) / FINENESS
+    is_exact = high - low <= SCORE_STEPS * finest
+    step = finest if is_exact else (high - low) / SCORE_STEPS
     spread = max(1, math.ceil(high / step) - math.floor(low / step))
     return Contest(tuple(plans), step, is_exact, make_selector(spread, granted, rounds=1))
 
@@ -250,3 +264,139 @@ def _common_step(steps: Sequence[Fraction]) -> Fraction:
     """Return the greatest number of which all ``steps`` are whole multiples."""
     below = math.lcm(*(step.denominator for step in steps))
     return Fraction(math.gcd(*(int(step * below) for step in steps)), below)
+
+
+FINE_BITS: Final = 32
+BLOCK_STEPS: Final = 2**FINE_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReading:
+    """Which columns are read, in how many blocks, and how many rows of a unit stay."""
+
+    table: Table
+    columns: tuple[str, ...]
+    blocks: int
+
+
+def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
+    """Return the grid of one result: whole steps from its lower bound."""
+    return ValueGrid(low, (high - low) / BLOCK_STEPS, 0, BLOCK_STEPS)
+
+
+def cut_grid(grid: ValueGrid, low: int, high: int, cell: int) -> ValueGrid:
+    """Return the multiples of ``cell`` steps of a grid, from ``low`` to ``high`` or just below."""
+    return ValueGrid(grid.centre + grid.step * low, grid.step * cell, 0, (high - low) // cell)
+
+
+def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> TotalNoise:
+    """Return noise for the sums over blocks of results that lie so many steps above their least.
+
+    Claim:   costs ``granted``.
+    Why:     a unit added or removed changes one block, so each sum by at most its width; a unit
+             replaced may change two blocks. These are the reaches of one row and of two.
+    Source:  [NRS07]; docs/proofs/statistics.md.
+    Checked: tests/statistics/test_aggregate.py.
+    """
+    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    reaches = [Reach(max(1, width), moved, moved**2) for width in widths]
+    return noise_for(reaches, calibrate(granted))
+
+
+def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:
+    """Return the choice of a value at a rank among the blocks' results.
+
+    Claim:   costs ``part`` of ``granted``.
+    Why:     a step with L results below it and m at it has a gap: the distance of a fixed rank from
+             [L, L + m]. One block's result moved changes L or L + m by at most 1, either way; a
+             unit replaced may move two results.
+    Source:  [MT07], [Smi11].
+    Checked: tests/statistics/test_aggregate.py.
+    """
+    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    return Exponential(moved, find_epsilon(take_part(granted, part), BoundedRangeLoss))
+
+
+WIDTH_STEPS: Final = 1_000
+FEWEST: Final = 50
+BELIEF: Final = 2
+PER_ROW: Final = WIDTH_STEPS + WIDTH_STEPS // 10
+"""How many steps a row moves a score: one for its length, a tenth for the count within."""
+
+
+@dataclass(frozen=True, slots=True)
+class WidthChoice:
+    """One of 2^0, 2^1, ..., 2^levels bins, chosen by how well it suits exact counts.
+
+    With counts n_j in 2^l bins and d_l the differences of their halves, halving all bins lowers the
+    estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2, where v is the variance of the
+    noise that stays in a bin. The score of k is the least of |d_(k-1)| - t_(k-1), which says that
+    coming to k paid, and t_l - |d_l| for l >= k, which says that going on does not; t_l is the
+    square root of 2 max(n, 50) + 3 2^l v. Scores are counted in steps of 1 / 1000, rounded down.
+    From each is taken a handicap that was known before: see `favour`.
+
+    Claim:   one row more or less moves every score by at most 1100 steps.
+    Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1000 steps;
+             a root of 100 or more plus twice the count moves by at most 1 / sqrt(100): 100 steps.
+             Rounding down keeps moves within whole numbers of steps, and the least of numbers
+             moves no more than the numbers do. A handicap does not move at all.
+    Source:  docs/proofs/statistics.md; [Rud82] for the criterion, [MT07] for the choice.
+    Checked: tests/statistics/test_density.py.
+    """
+
+    levels: int
+    variance: Fraction
+    selector: Selector
+    handicaps: tuple[int, ...] = ()
+
+    def favour(self, halvings: float) -> "WidthChoice":
+        """Return the choice that takes about so many halvings where the counts say little.
+
+        # Privacy: ``halvings`` must follow from the declaration and what was released before.
+
+        Every halving away from there makes a width less likely by a factor of e^2, as far as the
+        noise of the choice can tell; scores that differ by more than that noise decide alone.
+        """
+        unit = BELIEF / self.selector.rate
+        away = (abs(level - halvings) for level in range(self.levels + 1))
+        return replace(self, handicaps=tuple(round(Fraction(far) * unit) for far in away))
+
+    def scores(self, counts: Sequence[int]) -> list[int]:
+        """Return the score of each number of bins, from counts in the most bins."""
+        size = sum(counts)
+        gains: list[int] = []
+        halves = list(counts)
+        for level in reversed(range(self.levels)):
+            pairs = list(zip(halves[::2], halves[1::2], strict=True))
+            length = sum((left - right) ** 2 for left, right in pairs)
+            threshold = 2 * max(size, FEWEST) + 3 * 2**level * self.variance
+            gains.append(_root(Fraction(length)) - _root(threshold))
+            halves = [left + right for left, right in pairs]
+        gains.reverse()  # gains[l]: what halving 2^l bins gains
+        fits = [
+            min([gains[level - 1]] * (level > 0) + [-gain for gain in gains[level:]], default=0)
+            for level in range(self.levels + 1)
+        ]
+        handicaps = self.handicaps or (0,) * len(fits)
+        return [fit - handicap for fit, handicap in zip(fits, handicaps, strict=True)]
+
+
+def _root(square: Fraction) -> int:
+    """Return the square root in steps, rounded down."""
+    return math.isqrt(math.floor(square * WIDTH_STEPS**2))
+
+
+def plan_width(
+    levels: int,
+    variance: Fraction,
+    contribution: Contribution,
+    neighbours: Neighbours,
+    granted: Loss,
+) -> WidthChoice:
+    """Return how the number of bins is chosen at the cost of ``granted``.
+
+    Why: a unit has at most so many rows; adding or removing them one by one moves a score by so
+         many times as much, and replacing a unit does both.
+    """
+    moves = PER_ROW * contribution.rows * (2 if neighbours is Neighbours.REPLACE else 1)
+    return WidthChoice(levels, variance, make_selector(2 * moves, granted, rounds=1))

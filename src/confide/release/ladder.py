@@ -10,7 +10,7 @@ from confide.engines.sealed import Integers, Pair, Sealed, open_counts
 from confide.mechanisms.grid import saturate
 from confide.noise import Entropy
 from confide.plan import Cells
-from confide.plan.ladder import Ladder
+from confide.plan.quantiles import Ladder
 from confide.release.noise import draw_noise
 
 __all__ = ["climb"]

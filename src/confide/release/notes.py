@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from confide.plan import Contribution, Plan
-from confide.plan.sources import limits_of
+from confide.plan.contribution import limits_of
 from confide.query.canonical import Writer
 from confide.query.tree import Join, PerUnit, Scan, Source
 

@@ -5,7 +5,7 @@ import numpy as np
 from confide.engines import Sealed, open_sealed
 from confide.mechanisms.grid import saturate
 from confide.noise import Entropy
-from confide.plan.widths import WidthChoice
+from confide.plan.selection import WidthChoice
 
 __all__ = ["choose_width"]
 

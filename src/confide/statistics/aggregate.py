@@ -16,8 +16,8 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import fraction, whole
 from confide.ledger import Hold
 from confide.loss import Loss, PureLoss, Share
-from confide.plan.blocks import BlockReading
-from confide.plan.grants import calibrate
+from confide.plan.calibration import calibrate
+from confide.plan.selection import BlockReading
 from confide.query import TableQuery, col, count_units
 from confide.release.blocks import add_blocks
 from confide.release.reference import sample_noise

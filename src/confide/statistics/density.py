@@ -15,7 +15,7 @@ from confide.ledger import Hold, Receipt
 from confide.loss import Share
 from confide.noise import SYSTEM, Entropy
 from confide.plan import Plan
-from confide.plan.widths import WidthChoice, plan_width
+from confide.plan.selection import WidthChoice, plan_width
 from confide.query import Query, TableQuery, canonical, col, count, least
 from confide.release import Cost
 from confide.release.display import Chart

@@ -12,7 +12,7 @@ from confide.exact import Number
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.ladder import plan_ladder
+from confide.plan.quantiles import plan_ladder
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
 from confide.release.ladder import climb
 from confide.statistics.columns import Numbers, Within, number_column, plan_sums, read_within

@@ -14,9 +14,9 @@ from confide.engines.blocks import SealedBlocks
 from confide.loss import Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import Entropy
-from confide.plan.blocks import FINE_BITS, choose_rank, cut_grid, grid_of_bounds, sum_noise
-from confide.plan.grants import take_part
+from confide.plan.calibration import take_part
 from confide.plan.noise import TotalNoise
+from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bounds, sum_noise
 from confide.plan.totals import ValueGrid
 from confide.release.blocks import choose_block_rank
 from confide.release.reference import sample_noise

@@ -14,7 +14,7 @@ from confide.exact import Number, fraction
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.ladder import Ladder, plan_ladder
+from confide.plan.quantiles import Ladder, plan_ladder
 from confide.query import TableQuery, canonical, col, count, quantile
 from confide.release.ladder import climb
 from confide.statistics.columns import Numbers, Within, number_column

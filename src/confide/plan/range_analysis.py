@@ -7,7 +7,7 @@ relies on them not to overflow.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
-from confide.plan.endpoints import (
+from confide.plan.range_arithmetic import (
     ANY_INT,
     ANY_LENGTH,
     ANYTHING,
@@ -25,28 +25,15 @@ from confide.plan.endpoints import (
     TRUTH,
     Bound,
     Range,
+    Ranges,
     is_long,
     nearly,
     widen,
 )
 
-__all__ = [
-    "ANYTHING",
-    "ANY_INT",
-    "ANY_LENGTH",
-    "EXACT",
-    "TRUTH",
-    "Finder",
-    "Range",
-    "Ranges",
-    "range_of",
-]
+__all__ = ["ANYTHING", "ANY_INT", "ANY_LENGTH", "EXACT", "TRUTH", "Finder", "Range", "range_of"]
 
 F = Function
-
-
-Ranges = Mapping[tuple[str, str], Range]
-"""The range of each column that a query can read, by table and name."""
 
 
 @dataclass(frozen=True, slots=True)

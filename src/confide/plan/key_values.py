@@ -17,9 +17,10 @@ import numpy as np
 from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of, walk
+from confide.plan.breakpoints import Steps, equals_any
 from confide.plan.pointwise import EXACT, TESTS, Floats, Marks, apply_call, as_point, can_apply
-from confide.plan.ranges import Finder, Range, Ranges
-from confide.plan.steps import Steps, equals_any
+from confide.plan.range_analysis import Finder, Range
+from confide.plan.range_arithmetic import Ranges
 
 __all__ = ["key_values", "may_be_null"]
 

@@ -10,10 +10,10 @@ from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Aggregate, Column, Expression, substitute, walk
-from confide.plan.bounds import bound_of
-from confide.plan.exactness import see_exact
-from confide.plan.ranges import ANYTHING, EXACT, TRUTH, Finder, Range, Ranges, range_of
-from confide.plan.totals import grid_for
+from confide.plan.checks import see_exact
+from confide.plan.range_analysis import ANYTHING, EXACT, TRUTH, Finder, Range, range_of
+from confide.plan.range_arithmetic import Ranges
+from confide.plan.totals import bound_of, grid_for
 from confide.query.scope import OWN_ROWS
 from confide.query.tree import Join, JoinKind, PerUnit, Scan, Source
 

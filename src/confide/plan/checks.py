@@ -1,17 +1,72 @@
-"""Questions that would take the engine too long to read, refused before they are paid for."""
+"""Refuses inexact whole numbers and oversized work, before anything is paid for.
+
+Doubles of that size stand for several whole numbers each. As group keys or partners in a join they
+would make one of several, so such expressions are refused there.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
 
+from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
-from confide.expressions.tree import Call, Column, Expression, parts_of
-from confide.plan.ranges import Finder, Ranges
+from confide.expressions.tree import Call, Column, Expression, Literal, parts_of
+from confide.plan.range_analysis import EXACT, Finder, range_of
+from confide.plan.range_arithmetic import Ranges
 from confide.query.tree import Join, PerUnit, Query, Source
 
-__all__ = ["check_sizes"]
+__all__ = ["check_sizes", "see_exact"]
 
-LARGEST: Final = 2_000
+MAX_INT64: Final = 2**63 - 1
+CHOICES: Final = (Function.CASE, Function.COALESCE, Function.LEAST, Function.GREATEST)
+WHOLE: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Function.TO_INT)
+"""Functions whose results engines hold in 64 bits, NULL beyond."""
+
+
+def see_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
+    """Refuse a whole number that an engine computes in doubles, where those would not tell it.
+
+    Privacy does not rest on it: statements hold whole numbers in 64 bits. But of several numbers
+    that one double stands for, answers would show one.
+    """
+    if not _is_exact(expression, ranges, _computed(source)):
+        raise UnsupportedQuery(
+            "whole numbers past 2^53 (about 9 * 10^15) that are computed are not exact, so rows "
+            "cannot be grouped or joined by them; take the column itself, or write "
+            "LEAST(GREATEST(expression, low), high) with bounds nearer to 0"
+        )
+
+
+def _is_exact(expression: Expression, ranges: Ranges, computed: frozenset[str]) -> bool:
+    """Tell whether an engine has the very number, as 64 bits or a double below 2^53."""
+    if expression.kind is not Kind.INT or range_of(expression, ranges).largest <= EXACT:
+        return True
+    match expression:
+        case Column(table=table):
+            return table not in computed
+        case Literal(value=int(value)):
+            return abs(value) <= MAX_INT64
+        case Call(function=function, arguments=parts) if function in CHOICES:
+            values = [*parts[1::2], parts[-1]] if function is Function.CASE else parts
+            return all(_is_exact(one, ranges, computed) for one in values)
+        case Call(function=function):
+            return function in WHOLE
+        case _:
+            return False
+
+
+def _computed(source: Source) -> frozenset[str]:
+    """Return the tables, by their names in a question, whose columns are computed for each unit."""
+    match source:
+        case PerUnit(alias=alias):
+            return frozenset({alias})
+        case Join(left=left, right=right):
+            return _computed(left) | _computed(right)
+        case _:
+            return frozenset()
+
+
+MAX_EXPRESSION_SIZE: Final = 2_000
 GUARDED: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO),
@@ -42,7 +97,7 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
     ``ranges`` of the source's columns tell where arithmetic stays bounded and needs no guard.
     """
     sizes = _Sizes(Finder(ranges or {}))
-    if any(sizes.measure(top).size > LARGEST for top in _expressions(query)):
+    if any(sizes.measure(top).size > MAX_EXPRESSION_SIZE for top in _expressions(query)):
         raise UnsupportedQuery(
             "this expression is too deep or too long: divisions, roots and casts inside one "
             "another, or a list of more than some 1,500 values; write fewer, or BETWEEN for a list"
@@ -81,7 +136,9 @@ class _Sizes:
                 total = sum(part.size * times for part, times in zip(parts, copies, strict=True))
                 is_plain = is_known and self._is_plain(expression)
                 twice = function in GUARDED and not is_plain
-                return _Size(min(1 + total * (2 if twice else 1), LARGEST + 1), is_known)
+                return _Size(
+                    min(1 + total * (2 if twice else 1), MAX_EXPRESSION_SIZE + 1), is_known
+                )
             case _:
                 return _Size(1 + sum(part.size for part in parts), is_known)
 

@@ -16,7 +16,7 @@ from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, walk
 from confide.plan.pointwise import TESTS, Floats, apply_call, as_point
-from confide.plan.ranges import Finder
+from confide.plan.range_analysis import Finder
 
 __all__ = ["Steps", "equals_any"]
 
