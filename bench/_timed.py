@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 import confide as cf
-from confide.engines.duckdb import DuckDB
+from confide.engines.duckdb.engine import DuckDB
 from confide.server.opening import open_app
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from confide.declare import Category, Column, Float
-from confide.engines.blocks import SealedBlocks
+from confide.engines.sql.blocks import SealedBlocks
 from confide.query import TableQuery, Term, col, count
 from confide.statistics.aggregate import BlockRelease, Sampling
 from confide.statistics.columns import Numbers, plan_sums

@@ -67,12 +67,12 @@ assert holdout.scorer("accuracy")(model, X[:2_000], y[:2_000]) > 0.5
 """,
     "postgres": """
 import psycopg
-from confide.engines.postgres import PostgreSQL
+from confide.engines.postgres.engine import PostgreSQL
 assert psycopg.pq.version() > 0
 """,
     "spark": """
 import pyspark
-from confide.engines.spark import Spark
+from confide.engines.spark.engine import Spark
 """,
 }
 

@@ -16,7 +16,7 @@ from confide.cli.questions import QUESTIONS, sample_table
 from confide.cli.report import write_report
 from confide.curator import Curator
 from confide.declare import Budget
-from confide.engines.inspection import inspect_table
+from confide.intake.check import inspect_table
 from support.tree import run_python
 
 

@@ -28,8 +28,7 @@ from confide.declare import (
     Text,
 )
 from confide.engines import Engine, SqlEngine, open_engine
-from confide.engines.expressions import Emitter
-from confide.engines.fragments import UNIT, column, label, select, table
+from confide.engines.sql.expressions import UNIT, Emitter, column, label, select, table
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression, walk

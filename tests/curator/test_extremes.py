@@ -8,7 +8,7 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Float, Int, Table, Text
-from confide.engines.statements import write_statement
+from confide.engines.sql.statements import write_statement
 from confide.errors import Refusal
 
 FRAME: Final = pa.table(

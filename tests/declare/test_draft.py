@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.declare.draft import DraftTable, draft_toml, guess_unit, name_table
 from confide.declare.tables import NAME
 from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
+from confide.intake.draft import DraftTable, draft_toml, guess_unit, name_table
 
 KINDS: list[Kind | None] = [*Kind, None]
 TABLE = DraftTable("visits", "data/visits.parquet", {f"c{i}": k for i, k in enumerate(KINDS)})

@@ -9,10 +9,10 @@ import duckdb
 import pytest
 
 from confide.declare.tables import NAME
-from confide.engines import conversion
-from confide.engines.conversion import Copy, convert_csv, plain_names
-from confide.engines.shapes import READERS, Shape, find_shape
 from confide.errors import BadDeclaration
+from confide.intake import convert as conversion
+from confide.intake.convert import Copy, convert_csv, plain_names
+from confide.intake.csv_types import READERS, Shape, find_shape
 
 GERMAN = (
     "Kundennummer;Straße;Umsatz (€);Geburtstag;leer\n"

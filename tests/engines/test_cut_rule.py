@@ -12,10 +12,14 @@ import pytest
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines import marks
-from confide.engines.cuts import MOST_LEVELS, cut_rows
-from confide.engines.fragments import UNIT, column, select, table
-from confide.engines.shortcuts import send_large_units, sort_once
+from confide.engines.sql import row_hash
+from confide.engines.sql.contribution_bounding import (
+    MOST_LEVELS,
+    cut_rows,
+    send_large_units,
+    sort_once,
+)
+from confide.engines.sql.expressions import UNIT, column, select, table
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -202,7 +206,7 @@ def test_the_rule_holds_where_marks_collide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With a hash of few values, or one, what rows hold decides, here as in the plain rule."""
-    monkeypatch.setattr(marks, "_secrets", lambda _, count: [multiplier] * count)
+    monkeypatch.setattr(row_hash, "_secrets", lambda _, count: [multiplier] * count)
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
     assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
@@ -223,7 +227,7 @@ def test_no_group_is_favoured(rng: np.random.Generator, monkeypatch: pytest.Monk
     """Each of a unit's groups is as likely to stay; without the unit's share one would be."""
     assert chance_of_fairness(rng) > ALPHA
 
-    with_unit = marks._secrets
-    monkeypatch.setattr(marks, "_secrets", lambda *given: [0, *with_unit(*given)[1:]])
+    with_unit = row_hash._secrets
+    monkeypatch.setattr(row_hash, "_secrets", lambda *given: [0, *with_unit(*given)[1:]])
 
     assert chance_of_fairness(rng) < ALPHA

@@ -12,9 +12,9 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Date, PublicTable, Table, Text
-from confide.engines import duckdb as engine
-from confide.engines.inspection import inspect_table
+from confide.engines.duckdb import engine
 from confide.errors import BadDeclaration, Fault, UnknownName
+from confide.intake.check import inspect_table
 
 DAYS: Final = Date("2000-01-01", "2030-12-31")
 

@@ -10,9 +10,9 @@ import pytest
 from sqlglot import expressions as sql
 
 from confide.declare import Category
-from confide.engines.duckdb_spelling import write_duckdb
-from confide.engines.expressions import TYPES, cast, number, try_cast
-from confide.engines.readings import as_narrow
+from confide.engines.duckdb.dialect import write_duckdb
+from confide.engines.sql.expressions import TYPES, cast, number, try_cast
+from confide.engines.sql.stored_values import as_narrow
 from support.entropy import SeededEntropy
 
 EDGES: Final = (

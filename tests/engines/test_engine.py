@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from confide.engines.engine import add_up
+from confide.engines.sql.engine import add_up
 
 
 def test_groups_that_come_in_parts_are_added_up() -> None:

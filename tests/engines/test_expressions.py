@@ -12,8 +12,8 @@ import pytest
 from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Table, Text
 from confide.declare import Column as Declared
 from confide.engines import DuckDB
-from confide.engines import expressions as engine
-from confide.engines.expressions import Emitter
+from confide.engines.sql import expressions as engine
+from confide.engines.sql.expressions import Emitter
 from confide.expressions.construct import make_literal
 from confide.expressions.functions import Function, result_kind
 from confide.expressions.tree import Call, Column, Expression, Literal

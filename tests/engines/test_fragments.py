@@ -5,8 +5,8 @@ import pytest
 import sqlglot
 from sqlglot import expressions as sql
 
-from confide.engines.fragments import narrow
-from confide.engines.views import name_lists, unfold_views
+from confide.engines.sql.expressions import narrow
+from confide.engines.sql.sources import name_lists, unfold_views
 
 ROWS = "(SELECT 1 AS u, 2 AS a, 3 AS b, NULL AS c UNION ALL SELECT 4, 5, 6, 7)"
 VIEW = f'SELECT "u" AS "u", "a" + 1 AS "a", "b" AS "b" FROM {ROWS} AS "r" WHERE "u" > 1'

@@ -9,9 +9,8 @@ import duckdb
 import pytest
 from sqlglot import expressions as sql
 
-from confide.engines import guards
-from confide.engines.expressions import Sql, number
-from confide.engines.fragments import column
+from confide.engines.postgres import arithmetic
+from confide.engines.sql.expressions import Sql, column, number
 from support.postgres import Postgres
 
 LEAST: Final = 5e-324
@@ -31,10 +30,10 @@ def rounded(operation: Callable[[float, float], float], x: float, y: float) -> f
 
 
 OPERATIONS: Final[dict[str, tuple[Callable[..., Sql], Callable[[float, float], float]]]] = {
-    "add": (guards.add, lambda x, y: x + y),
-    "subtract": (guards.subtract, lambda x, y: x - y),
-    "multiply": (guards.multiply, lambda x, y: x * y),
-    "divide": (guards.divide, lambda x, y: x / y if y else math.nan),
+    "add": (arithmetic.add, lambda x, y: x + y),
+    "subtract": (arithmetic.subtract, lambda x, y: x - y),
+    "multiply": (arithmetic.multiply, lambda x, y: x * y),
+    "divide": (arithmetic.divide, lambda x, y: x / y if y else math.nan),
 }
 
 
@@ -72,7 +71,7 @@ def test_operations_round_as_ieee_says(name: str, is_large: bool, postgres: Post
 @pytest.mark.parametrize("factor", [5e-324, -1e-323, 1e-300, 0.1, 0.6, 1.0, -2.5, 1e16, -1e300])
 def test_products_with_written_numbers_round_alike(factor: float, postgres: Postgres) -> None:
     """The short form for a literal gives the same doubles, down to the least one."""
-    value = guards.multiply(column("x"), number(factor))
+    value = arithmetic.multiply(column("x"), number(factor))
     wrong = [
         (x, x * factor, actual)
         for x, _, actual in compute(postgres, value)
@@ -87,7 +86,7 @@ def test_products_with_written_numbers_round_alike(factor: float, postgres: Post
 def test_halves_are_rounded_away_from_zero(digits: int, postgres: Postgres) -> None:
     """ROUND does what DuckDB does, on every extreme number but those a hair below infinity."""
     here = duckdb.connect()
-    value = guards.round_away(column("x"), digits)
+    value = arithmetic.round_away(column("x"), digits)
     for x, _, actual in compute(postgres, value):
         if x is not None and abs(x) > LARGEST:
             continue
@@ -99,8 +98,8 @@ def test_halves_are_rounded_away_from_zero(digits: int, postgres: Postgres) -> N
 
 def test_functions_end_where_doubles_end(postgres: Postgres) -> None:
     """Exponentials and roots are zero or NULL beyond their ends, and fail nowhere."""
-    powers = {x: v for x, _, v in compute(postgres, guards.exponential(column("x")))}
-    roots = {x: v for x, _, v in compute(postgres, guards.root(column("x")))}
+    powers = {x: v for x, _, v in compute(postgres, arithmetic.exponential(column("x")))}
+    roots = {x: v for x, _, v in compute(postgres, arithmetic.root(column("x")))}
 
     assert (None, 0.0, 1.0) == (powers[1e16], powers[-1e16], powers[0.0])
     assert math.isclose(math.exp(2.5), powers[2.5], rel_tol=1e-15)

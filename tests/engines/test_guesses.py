@@ -6,10 +6,10 @@ import duckdb
 import pytest
 
 from confide.declare import Kind
-from confide.engines.conversion import convert_csv
-from confide.engines.guesses import KINDS as READ_AS
-from confide.engines.guesses import guess_shapes, say_conversion
 from confide.errors import BadDeclaration
+from confide.intake.convert import convert_csv
+from confide.intake.csv_types import KINDS as READ_AS
+from confide.intake.csv_types import guess_shapes, say_conversion
 
 COLUMNS = {
     "whole": ("1", "-20", "0"),

@@ -26,8 +26,8 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.inspection import Finding, _connect, inspect_table, read_schema
 from confide.errors import BadDeclaration
+from confide.intake.check import Finding, _connect, inspect_table, read_schema
 
 NAN = float("nan")
 ROWS = pd.DataFrame(

@@ -10,9 +10,8 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Category, Int, Kind, Table
 from confide.engines import DuckDB, open_counts, open_sealed
-from confide.engines.fragments import UNIT
-from confide.engines.keys import MOST_PLACES
-from confide.engines.statements import write_statement
+from confide.engines.sql.expressions import UNIT
+from confide.engines.sql.statements import MOST_PLACES, write_statement
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan

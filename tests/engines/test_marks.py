@@ -12,10 +12,10 @@ import pytest
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.cuts import MOST_LEVELS, cut_rows
-from confide.engines.fragments import UNIT, column, select, table
-from confide.engines.marks import HEIGHT, LEVELS, MARK, level_of, mark_rows, measure_rows
-from confide.engines.postgres_spelling import POSTGRESQL
+from confide.engines.postgres.dialect import POSTGRESQL
+from confide.engines.sql.contribution_bounding import MOST_LEVELS, cut_rows
+from confide.engines.sql.expressions import UNIT, column, select, table
+from confide.engines.sql.row_hash import HEIGHT, LEVELS, MARK, level_of, mark_rows, measure_rows
 from confide.plan import Contribution
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p

@@ -18,7 +18,7 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Budget, Column, Float, Int, PublicTable, Table
 from confide.engines import SqlEngine, open_counts, open_sealed
-from confide.engines.duckdb import DuckDB
+from confide.engines.duckdb.engine import DuckDB
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.query.sql import read_sql

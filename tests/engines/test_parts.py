@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.engines.parts import uncentre
+from confide.engines.sql.summands import uncentre
 from confide.plan import ValueGrid
 
 WHOLE = st.lists(st.integers(-(2**53), 2**53), max_size=20)

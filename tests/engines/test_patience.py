@@ -4,8 +4,8 @@ from threading import TIMEOUT_MAX, Event
 
 import pytest
 
-from confide.engines.duckdb_patience import Watcher
-from confide.engines.patience import LONGEST, read_seconds
+from confide.engines.duckdb.resources import Watcher
+from confide.engines.protocol import LONGEST, read_seconds
 from confide.errors import BadDeclaration
 
 

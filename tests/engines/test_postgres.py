@@ -28,9 +28,9 @@ from confide.declare import (
     Text,
 )
 from confide.engines import open_engine
-from confide.engines.opening import read_address
-from confide.engines.postgres import PostgreSQL
-from confide.engines.postgres_types import Stored, shape_unit
+from confide.engines.postgres.engine import PostgreSQL
+from confide.engines.postgres.types import Stored, shape_unit
+from confide.engines.registry import read_address
 from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
 from support.places import pair_tables, read_exactly
@@ -222,11 +222,11 @@ def test_a_server_that_stands_still_at_the_beginning_is_given_up(
             raise psycopg.OperationalError
 
     with monkeypatch.context() as patched:
-        patched.setattr("confide.engines.postgres.GRACE", 0.5)
+        patched.setattr("confide.engines.postgres.engine.GRACE", 0.5)
         if stage == "settings":
-            patched.setattr("confide.engines.postgres.fix_settings", stand_still)
+            patched.setattr("confide.engines.postgres.engine.fix_settings", stand_still)
         else:
-            patched.setattr("confide.engines.postgres.fix_settings", lambda _: 0.0)
+            patched.setattr("confide.engines.postgres.engine.fix_settings", lambda _: 0.0)
             patched.setattr(engine, "_check_types", look)
         ask_in_vain(curator)
     resume(curator)
@@ -444,7 +444,7 @@ def test_a_table_that_is_locked_is_not_waited_for_at_opening(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is looked at when a declaration is opened has the time limit of questions."""
-    monkeypatch.setattr("confide.engines.postgres_sessions.PATIENCE", "1s")
+    monkeypatch.setattr("confide.engines.postgres.engine.PATIENCE", "1s")
     with warehouse.connect() as owner, owner.transaction():
         owner.execute("LOCK TABLE visits IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(BadDeclaration, match="due to statement timeout"):
@@ -456,7 +456,6 @@ def test_a_server_that_stands_still_at_opening_is_given_up(
     stage: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nothing comes back, a declaration is not opened, nor a draft made."""
-    home = "postgres_sessions" if stage == "_limit_time" else "postgres"
     stopped: list[int] = []
 
     def stop(connection: "psycopg.Connection[Any]", *_: str) -> None:
@@ -464,9 +463,9 @@ def test_a_server_that_stands_still_at_opening_is_given_up(
         os.kill(stopped[-1], signal.SIGSTOP)
         connection.execute("SELECT 1")
 
-    monkeypatch.setattr("confide.engines.postgres_sessions.GRACE", 0.5)
-    monkeypatch.setattr("confide.engines.postgres_sessions._limit_time", lambda _: 0.0)
-    monkeypatch.setattr(f"confide.engines.{home}.{stage}", stop)
+    monkeypatch.setattr("confide.engines.postgres.engine.GRACE", 0.5)
+    monkeypatch.setattr("confide.engines.postgres.engine._limit_time", lambda _: 0.0)
+    monkeypatch.setattr(f"confide.engines.postgres.engine.{stage}", stop)
     try:
         for look in (open_curator, lambda house: read_address(house.at("visits"))):
             with pytest.raises(BadDeclaration, match="PostgreSQL cannot be read"):

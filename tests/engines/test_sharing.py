@@ -9,9 +9,10 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
-from confide.engines import open_sealed, sharing
-from confide.engines.sharing import Layers
-from confide.engines.statements import write_statement
+from confide.engines import open_sealed
+from confide.engines.sql import summands
+from confide.engines.sql.statements import write_statement
+from confide.engines.sql.summands import Layers
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
@@ -100,7 +101,7 @@ def test_sums_are_those_of_terms_written_out(
         return text, dict(open_sealed(curator._engine.run(plan, Hold(0, SHARE))))
 
     short, shared = read()
-    monkeypatch.setattr(sharing, "LEAST_SAVED", math.inf)
+    monkeypatch.setattr(summands, "LEAST_SAVED", math.inf)
     long, written_out = read()
 
     assert written_out == shared

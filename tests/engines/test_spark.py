@@ -24,10 +24,10 @@ from py4j.protocol import Py4JNetworkError
 
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Category, Date, Float, Int, PublicTable, Table, Text
-from confide.engines import open_engine, spark_patience, spark_sources
-from confide.engines.spark import SETTINGS
-from confide.engines.spark_patience import RETRIES, TIMEOUT, Patience
-from confide.engines.spark_sources import can_read_twice, find_place
+from confide.engines import open_engine
+from confide.engines.spark import session
+from confide.engines.spark.engine import SETTINGS
+from confide.engines.spark.session import RETRIES, TIMEOUT, Patience, can_read_twice, find_place
 from confide.errors import BadDeclaration, Fault
 from confide.query.sql import read_sql
 from support.entropy import SeededEntropy
@@ -262,7 +262,7 @@ def test_a_statement_that_outlasts_its_time_is_a_fault(
 
 def test_spark_ends_what_took_too_long(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement that nobody waits for any more does not go on."""
-    monkeypatch.setattr(spark_patience, "SHORT", 0.2)
+    monkeypatch.setattr(session, "SHORT", 0.2)
     ended, errors = Event(), list[str]()
 
     def run_for_ever() -> None:
@@ -438,7 +438,7 @@ def test_only_small_files_are_read_twice(spark: Spark, monkeypatch: pytest.Monke
     assert not can_read_twice(stored.groupBy("pid").count())
     assert not can_read_twice(stored.selectExpr("pid", "rand() AS x"))
     assert not can_read_twice(spark.session.range(9).selectExpr("id AS pid"))
-    monkeypatch.setattr(spark_sources, "MOST_BYTES", 100)
+    monkeypatch.setattr(session, "MOST_BYTES", 100)
     assert not can_read_twice(stored.select("pid"))
 
 
@@ -448,7 +448,7 @@ def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) ->
     type(session).__module__ = "pyspark.sql.connect.session"
     session.client.get_retry_policies.return_value = [policy]
     session.table.side_effect = OSError("gone")
-    monkeypatch.setattr("confide.engines.spark.open_session", lambda _: session)
+    monkeypatch.setattr("confide.engines.spark.engine.open_session", lambda _: session)
 
     with pytest.raises(BadDeclaration, match="table 't' cannot be read: gone"):
         Curator([declare("sc://host:15002?table=visits")], budget=MUCH)

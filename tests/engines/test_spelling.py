@@ -4,21 +4,25 @@ import pytest
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.expressions import (
+from confide.engines.postgres.dialect import HEAVY, POSTGRESQL, add_fences
+from confide.engines.sql.dialect import Spelling, type_of
+from confide.engines.sql.expressions import (
     Sql,
     call,
     case,
     cast,
+    column,
     finite,
+    is_known,
+    label,
     literal,
+    nested,
     number,
+    select,
+    table,
     try_cast,
     typed,
 )
-from confide.engines.fences import HEAVY, add_fences
-from confide.engines.fragments import column, is_known, label, nested, select, table
-from confide.engines.postgres_spelling import POSTGRESQL
-from confide.engines.spelling import Spelling, type_of
 
 T = sql.DType
 PLAIN = Spelling("duckdb")

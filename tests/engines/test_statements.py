@@ -11,7 +11,7 @@ import pytest
 from confide.curator import Curator
 from confide.declare import ROW, Bool, Budget, Catalog, Category, Column, Float, Int, Table
 from confide.engines import DuckDB, open_sealed
-from confide.engines.statements import write_statement
+from confide.engines.sql.statements import write_statement
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.query.sql import read_sql

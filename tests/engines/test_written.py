@@ -8,8 +8,8 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
-from confide.engines import written
-from confide.engines.written import Written
+from confide.engines.sql import engine
+from confide.engines.sql.engine import Written
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query.sql import read_sql
@@ -69,7 +69,7 @@ def test_only_the_latest_statements_are_kept(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the most that are kept, the statement that was not asked for longest is forgotten."""
-    monkeypatch.setattr(written, "MOST_KEPT", 2)
+    monkeypatch.setattr(engine, "MOST_KEPT", 2)
     kept, plans = Written(), [plan_of(curator, text) for text in ALIKE[:3]]
     for place in (0, 1, 0, 2):
         kept.find(plans[place], None, lambda: "old")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from confide.curator import Curator
 from confide.declare import Budget, Catalog
 from confide.engines import Counts, DuckDB, open_counts
-from confide.engines.sealed import Pair
+from confide.engines.protocol import Pair
 from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Value
 from confide.ledger import Hold

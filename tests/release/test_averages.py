@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from confide.engines.sealed import Pair
+from confide.engines.protocol import Pair
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Cells, Quantile, Range

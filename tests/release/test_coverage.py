@@ -25,7 +25,7 @@ from scipy import stats
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.engines import Sealed
-from confide.engines.sealed import Pair
+from confide.engines.protocol import Pair
 from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Expression, Value
 from confide.ledger import Receipt

@@ -15,7 +15,7 @@ from scipy import stats
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.engines import Sealed
-from confide.engines.sealed import Pair
+from confide.engines.protocol import Pair
 from confide.ledger import Receipt
 from confide.loss import GaussianLoss, Loss, PureLoss, Share
 from confide.mechanisms import Exponential, Neighbours

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from confide.curator import Curator
 from confide.declare import ROW, Bool, Budget, Category, Float, Int, Table
-from confide.engines.blocks import Block, SealedBlocks, compute_blocks, open_blocks
+from confide.engines.sql.blocks import Block, SealedBlocks, compute_blocks, open_blocks
 from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share

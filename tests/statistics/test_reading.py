@@ -11,7 +11,7 @@ from scipy import special
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.engines import Sealed
-from confide.engines.sealed import open_sealed
+from confide.engines.protocol import open_sealed
 from confide.errors import BadArgument, BudgetExceeded, Refusal, UnsupportedQuery
 from confide.ledger import Hold
 from confide.loss import Share

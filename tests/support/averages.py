@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines.sealed import Pair
+from confide.engines.protocol import Pair
 from confide.plan import BentCells, Cells, Quantile
 from confide.release.averages import average_rows
 

@@ -19,16 +19,40 @@ from sqlglot import expressions as sql
 from sqlglot.transforms import eliminate_semi_and_anti_joins
 
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
-from confide.engines.engine import Columns, Rows, SqlEngine, name_columns
-from confide.engines.expressions import Sql, call, cast, number
-from confide.engines.fits import see_fit
-from confide.engines.fragments import label, select, table, unit_column
-from confide.engines.marks import MASK, digested
-from confide.engines.public import TableFacts
-from confide.engines.rules import keep_listed, literal_of, round_real, round_whole, substring
-from confide.engines.spelling import FINITE, Spelling, is_real, is_text, type_of
-from confide.engines.texts import BLANKS, BYTES, DAY, FALSE, FOREVER, NUMBER, TRUE, UNREAL
-from confide.engines.views import raw_name, write_views
+from confide.engines.sql.dialect import (
+    BLANKS,
+    BYTES,
+    DAY,
+    FALSE,
+    FINITE,
+    FOREVER,
+    NUMBER,
+    TRUE,
+    UNREAL,
+    Spelling,
+    is_real,
+    is_text,
+    keep_listed,
+    literal_of,
+    round_real,
+    round_whole,
+    substring,
+    type_of,
+)
+from confide.engines.sql.engine import Columns, Rows, SqlEngine, name_columns
+from confide.engines.sql.expressions import (
+    Sql,
+    call,
+    cast,
+    label,
+    number,
+    select,
+    table,
+    unit_column,
+)
+from confide.engines.sql.row_hash import MASK, digested
+from confide.engines.sql.sources import raw_name, write_views
+from confide.engines.sql.table_facts import TableFacts, see_fit
 from confide.errors import BadDeclaration
 from support.warehouses import as_arrow, moved
 

@@ -6,7 +6,7 @@ from hashlib import md5
 from typing import Any, Final
 
 from confide.declare import Kind
-from confide.engines import marks
+from confide.engines.sql import row_hash
 
 __all__ = ["keep_rows", "mark_of"]
 
@@ -53,7 +53,7 @@ def number_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
     """Return the keyed number of some values."""
     listed = join_texts(list(values))
     digits = [digit for value, kind in listed for digit in digits_of(value, kind)]
-    secrets = marks._secrets(salt, len(digits))
+    secrets = row_hash._secrets(salt, len(digits))
     return fold(sum(digit * secret for digit, secret in zip(digits, secrets, strict=True)))
 
 

@@ -38,7 +38,12 @@ SHARE: Final = Share.floor("1/100000")
 STEPS: Final = (
     *("confide.ledger.sql", "confide.ledger.rows", "confide.ledger.database"),
     *("confide.ledger.changes", "confide.ledger.database"),
-    *("confide.ledger.anchors", "confide.desk", "confide.engines.duckdb", "confide.release.noise"),
+    *(
+        "confide.ledger.anchors",
+        "confide.desk",
+        "confide.engines.duckdb.engine",
+        "confide.release.noise",
+    ),
 )
 CALLS: Final = ("commit", "execute", "fsync", "rollback")
 LONG: Final = 60.0

@@ -12,13 +12,13 @@ from rich.text import Text
 from confide.cli.screen import make_table, say, show_findings
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
-from confide.declare.draft import DraftTable, draft_toml, name_table
 from confide.declare.tables import NAME
-from confide.engines.conversion import convert_csv
-from confide.engines.guesses import KINDS, guess_shapes, say_conversion
-from confide.engines.inspection import Finding, inspect_table, read_schema
-from confide.engines.opening import Home, home_of, read_address
+from confide.engines.registry import Home, home_of, read_address
 from confide.errors import BadDeclaration, Fault
+from confide.intake.check import Finding, inspect_table, read_schema
+from confide.intake.convert import convert_csv
+from confide.intake.csv_types import KINDS, guess_shapes, say_conversion
+from confide.intake.draft import DraftTable, draft_toml, name_table
 from confide.ledger import check_ledger
 from confide.loss import auto_filter
 from confide.release.figures import plain

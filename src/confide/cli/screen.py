@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from confide.curator import BudgetState
-from confide.engines.inspection import Finding
+from confide.intake.check import Finding
 from confide.release.figures import Figures, Tabular, percent, plain
 
 __all__ = [

@@ -1,9 +1,9 @@
 """The only code that reads rows."""
 
-from confide.engines.duckdb import DuckDB
-from confide.engines.engine import Engine, SqlEngine
-from confide.engines.opening import open_engine
-from confide.engines.sealed import Counts, Groups, Sealed, open_counts, open_sealed
+from confide.engines.duckdb.engine import DuckDB
+from confide.engines.protocol import Counts, Groups, Sealed, open_counts, open_sealed
+from confide.engines.registry import open_engine
+from confide.engines.sql.engine import Engine, SqlEngine
 
 __all__ = [
     "Counts",

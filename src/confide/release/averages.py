@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from confide.engines.sealed import Integers, Pair
+from confide.engines.protocol import Integers, Pair
 from confide.plan import Cells, Quantile
 
 __all__ = ["Averaged", "average_rows", "count_columns"]

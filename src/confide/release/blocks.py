@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from confide.engines.blocks import Floats, SealedBlocks, open_blocks
+from confide.engines.sql.blocks import Floats, SealedBlocks, open_blocks
 from confide.mechanisms import Exponential
 from confide.mechanisms.grid import saturate
 from confide.noise import Entropy

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from confide.engines.sealed import Integers, Pair, Sealed, open_counts
+from confide.engines.protocol import Integers, Pair, Sealed, open_counts
 from confide.mechanisms.grid import saturate
 from confide.noise import Entropy
 from confide.plan import Cells

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from confide.engines.sealed import Integers, Pair
+from confide.engines.protocol import Integers, Pair
 from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE
 from confide.noise import Entropy, uniform_below_each

@@ -21,7 +21,7 @@ from confide.statistics.reading import Asked
 if TYPE_CHECKING:
     from confide.declare import Catalog
     from confide.desk import Desk
-    from confide.engines.blocks import Estimator
+    from confide.engines.sql.blocks import Estimator
     from confide.statistics.density import Density
     from confide.statistics.estimate import Estimate
     from confide.statistics.hypotheses import Comparison, Independence

@@ -1,0 +1,1 @@
+"""PostgreSQL: statements run where the data lives."""

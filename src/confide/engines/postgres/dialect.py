@@ -1,0 +1,442 @@
+"""How PostgreSQL spells the statements that every engine runs.
+
+Every function is written so that it fails on no row: where PostgreSQL raises an error, DuckDB's
+value stands, or NULL. Texts are compared and ordered by their bytes, whatever a database's locale.
+
+PostgreSQL puts the expression of an inner selection wherever an outer one names it, and computes it
+each time. Statements here have several layers, so an expression named twice in each of them would
+be computed very often. OFFSET '0' keeps a layer whole. It is written as a text, since a number is
+cast to the type of an offset, and before casts are computed PostgreSQL cannot see that nothing is
+skipped: then only one process reads the table.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import expressions as sql
+
+from confide.engines.postgres import arithmetic
+from confide.engines.postgres.types import (
+    as_text,
+    bytewise,
+    double_to_text,
+    text_to_day,
+    text_to_double,
+    text_to_truth,
+    text_to_whole,
+)
+from confide.engines.sql.contribution_bounding import sort_once
+from confide.engines.sql.dialect import FINITE, Spelling, is_real, is_text, is_whole, type_of
+from confide.engines.sql.expressions import Sql, call, case, cast, number
+from confide.engines.sql.row_hash import MASK, digested
+
+__all__ = ["POSTGRESQL", "add_fences", "sort_by_numbers", "text_digit"]
+
+HEAVY: Final = 12
+"""From so many nodes on, an expression is not computed twice."""
+
+Weights = Mapping[str, int]
+Views = Mapping[str, sql.Select]
+NO_VIEWS: Final[Views] = MappingProxyType({})
+WHOLE: Final = ("group", "having", "distinct", "limit", "offset")
+"""What a selection has that no planner dissolves."""
+
+
+def add_fences(select: sql.Select, views: Views = NO_VIEWS) -> Weights:
+    """Fence off each nested selection of which some heavy expression is named more than once.
+
+    ``views`` are selections that tables are the names of. Returns how many nodes stand behind each
+    name that the selection shows.
+    """
+    for part in select.ctes:
+        if isinstance(part.this, sql.Select):
+            add_fences(part.this, views)
+    start = select.args.get("from_")
+    inner = start.this if start is not None else None
+    behind: Weights = {}
+    for source in (inner, *(join.this for join in select.args.get("joins") or ())):
+        if isinstance(source, sql.Subquery):
+            behind = {**behind, **_enter(select, source, views)}
+        elif isinstance(source, sql.Table) and source.name in views:
+            behind = {**behind, **_look_ups(views[source.name])}
+    if any(select.args.get(key) for key in WHOLE) or select.find(sql.Window, sql.AggFunc):
+        return {}
+    weights = dict(behind) if select.is_star else {}
+    for shown in select.expressions:
+        if isinstance(shown, sql.Alias):
+            weights[shown.alias] = _weight(shown.this, behind)
+        elif isinstance(shown, sql.Column):
+            weights[shown.name] = behind.get(shown.name, 1)
+    return weights
+
+
+def _look_ups(view: sql.Select) -> Weights:
+    """Return the columns of a view that are looked up in a long list, which is what costs most.
+
+    What else a view computes is cheaper than a fence.
+    """
+    weights = {shown.alias: len(_longest_list(shown)) for shown in view.expressions}
+    return {name: length for name, length in weights.items() if length >= HEAVY}
+
+
+def _longest_list(shown: Sql) -> list[Sql]:
+    return max((found.expressions for found in shown.find_all(sql.In)), key=len, default=[])
+
+
+def _enter(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
+    inner = source.this
+    if not isinstance(inner, sql.Select):
+        return {}
+    weights = add_fences(inner, views)
+    named = [node.name for node in _own_columns(select)]
+    if any(weight >= HEAVY and named.count(name) > 1 for name, weight in weights.items()):
+        inner.set("offset", sql.Offset(expression=sql.Literal.string("0")))
+        return {}
+    return weights
+
+
+def _own_columns(select: sql.Select) -> list[sql.Column]:
+    """Return the columns that a selection names itself, not in the selections it reads."""
+    parts: list[Sql] = list(select.expressions)
+    parts += [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on")]
+    parts += [select.args[key] for key in ("where", "group", "having") if select.args.get(key)]
+    return [column for part in parts for column in part.find_all(sql.Column)]
+
+
+def _weight(expression: Sql, behind: Weights) -> int:
+    names = (node.name for node in expression.find_all(sql.Column))
+    return sum(1 for _ in expression.walk()) + sum(behind.get(name, 1) - 1 for name in names)
+
+
+MAX_HASHED_LENGTH: Final = 2**22
+"""Characters of a text that count for its mark beside others: 64 such texts have a gigabyte."""
+SORTED: Final = "HASHTEXTEXTENDED"
+"""PostgreSQL's own hash of a text, by which it finds groups."""
+
+
+def sort_by_numbers(select: sql.Select) -> sql.Select:
+    """Return a statement that sorts units that are texts by a number first, and then by the text.
+
+    Why: rows with equal texts have equal numbers, so the partitions are the same ones, and nothing
+         depends on which of them comes first. Texts that begin alike take long to compare.
+    """
+    for window in select.find_all(sql.Window):
+        (unit,) = window.args["partition_by"]
+        window.set("partition_by", [call(SORTED, unit.copy(), number(0)), unit])
+    return select
+
+
+def text_digit(node: sql.BitwiseOr) -> Sql:
+    """Return the last 31 bits of an MD5, by reading the last of its figures.
+
+    # Privacy: texts of a row that pass a gigabyte together cannot be joined, and the fault would
+    # tell of the row; so of each no more is joined than fits.
+    """
+    text = digested(node)
+    if text.find(sql.DPipe):
+        for part in list(text.find_all(sql.Column)):
+            part.replace(_shortened(part))
+    figures = call("RIGHT", call("MD5", text), number(8))
+    # NULL stays NULL.
+    written = sql.DPipe(this=sql.Literal.string("0x"), expression=figures)
+    return sql.BitwiseAnd(this=cast(written, "BIGINT"), expression=number(MASK))
+
+
+def _shortened(text: Sql) -> Sql:
+    """Return the first characters of a text; one of few bytes is not looked at."""
+    is_long = sql.GT(this=call("OCTET_LENGTH", text.copy()), expression=number(MAX_HASHED_LENGTH))
+    return case(is_long, call("LEFT", text.copy(), number(MAX_HASHED_LENGTH)), text.copy())
+
+
+T = sql.DType
+OPEN: Final = "open"
+"""Marks a double that may be infinite or NaN; no other can, for nothing here computes such."""
+
+MAX_POSITION: Final = 2**30
+UNCOLLATED: Final = (sql.Cast, sql.TryCast, sql.DataType, sql.Escape, sql.Interval)
+BOUNDS: Final = (-float(2**63), float(2**63))
+
+
+def _add(node: sql.Add) -> Sql | None:
+    return arithmetic.add(node.this, node.expression) if _is_double(node) else None
+
+
+def _subtract(node: sql.Sub) -> Sql | None:
+    return arithmetic.subtract(node.this, node.expression) if _is_double(node) else None
+
+
+def _multiply(node: sql.Mul) -> Sql | None:
+    return arithmetic.multiply(node.this, node.expression) if _is_double(node) else None
+
+
+def _divide(node: sql.Div) -> Sql:
+    return arithmetic.divide(node.this, node.expression)
+
+
+def _is_double(node: sql.Binary) -> bool:
+    return is_real(node.this) or is_real(node.expression)
+
+
+def _finite(node: sql.Anonymous) -> Sql:
+    """Return what is finite already, or compare it with infinity, which NaN is above."""
+    (value,) = node.expressions
+    if not value.meta.get(OPEN):
+        return value  # type: ignore[no-any-return]
+    infinity = cast(sql.Literal.string("Infinity"), "DOUBLE")
+    return arithmetic.bound(
+        lambda x: case(sql.LT(this=call("ABS", x), expression=infinity), x.copy()), value
+    )
+
+
+def _round(node: sql.Anonymous) -> Sql | None:
+    value, *places = node.expressions
+    if not _are_written(places):
+        return sql.Cast(this=sql.Null(), to=sql.DataType(this=type_of(value) or T.DOUBLE))
+    digits = _place(places[0]) if places else 0
+    if not is_whole(value):
+        return arithmetic.round_away(value, digits)
+    return value if digits >= 0 else arithmetic.bound(lambda x: _round_whole(x, -digits), value)
+
+
+def _bare(node: Sql) -> Sql:
+    while isinstance(node, sql.Paren | sql.Neg | sql.Cast):
+        node = node.this
+    return node
+
+
+def _round_whole(x: Sql, digits: int) -> Sql:
+    """Return a whole number of at most 54 bits with so many zeros, halves away from zero."""
+    if digits > 18:
+        return sql.Mul(this=x, expression=number(0))
+    unit = cast(number(10**digits), "BIGINT")
+    half = call("SIGN", x) * number(10**digits // 2)
+    moved = x.copy() + cast(half, "BIGINT")
+    return sql.Div(this=sql.Paren(this=moved), expression=unit, typed=True) * unit.copy()
+
+
+def _whole_already(node: sql.Anonymous) -> Sql | None:
+    (value,) = node.expressions
+    return value if is_whole(value) else None
+
+
+def _part_of_day(name: str) -> Callable[[sql.Anonymous], Sql]:
+    def write(node: sql.Anonymous) -> Sql:
+        part = sql.Extract(this=sql.Var(this=name), expression=node.expressions[0])
+        return cast(part, "BIGINT")
+
+    return write
+
+
+def _truncate_day(node: sql.Anonymous) -> Sql:
+    unit, day = node.expressions
+    moment = sql.Cast(this=day, to=sql.DataType(this=T.TIMESTAMP))
+    return call("DATE_TRUNC", unit, moment)
+
+
+def _change_case(name: str) -> Callable[[sql.Anonymous], Sql]:
+    """Letters change one by one, as Unicode has it, whatever the locale; ß has a capital one."""
+
+    def write(node: sql.Anonymous) -> Sql:
+        (text,) = node.expressions
+        if name == "UPPER":
+            text = call("TRANSLATE", text, sql.Literal.string("ß"), sql.Literal.string("ẞ"))
+        plain = sql.Collate(this=text, expression=sql.to_identifier("pg_c_utf8", quoted=True))
+        return bytewise(call(name, sql.Paren(this=plain)))
+
+    return write
+
+
+def _substring(node: sql.Anonymous) -> Sql:
+    """Return part of a text; places below zero count from its end, lengths below zero leftwards."""
+    text, *written = node.expressions
+    if not _are_written(written):
+        return sql.Cast(this=sql.Null(), to=sql.DataType(this=T.TEXT))
+    first, *length = (_place(part) for part in written)
+
+    def build(x: Sql) -> Sql:
+        start: Sql = number(first)
+        if first < 0:
+            start = call("LENGTH", x.copy()) + number(first + 1)
+        if not length:
+            return call("SUBSTR", x, start)
+        if length[0] < 0:
+            start = start + number(length[0])
+        return call("SUBSTR", x, start, number(abs(length[0])))
+
+    return bytewise(arithmetic.bound(build, text))
+
+
+def _are_written(parts: list[Sql]) -> bool:
+    return all(isinstance(_bare(part), sql.Literal) for part in parts)
+
+
+def _place(part: Sql) -> int:
+    value = int(_bare(part).name) * (-1 if part.find(sql.Neg) else 1)
+    return max(-MAX_POSITION, min(value, MAX_POSITION))
+
+
+def _like(node: sql.Like) -> Sql:
+    """Return a pattern in which nothing but % and _ is special."""
+    return sql.Escape(
+        this=sql.Like(this=node.this, expression=node.expression), expression=sql.Literal.string("")
+    )
+
+
+def _only_null(node: sql.Anonymous) -> Sql | None:
+    """Return NULL of no type where there is nothing else, for PostgreSQL would make it a text."""
+    return sql.Null() if all(isinstance(part, sql.Null) for part in node.expressions) else None
+
+
+def _no_branch(node: sql.Case) -> Sql | None:
+    values = [branch.args["true"] for branch in node.args["ifs"]]
+    default = node.args.get("default") or sql.Null()
+    return sql.Null() if all(isinstance(one, sql.Null) for one in (*values, default)) else None
+
+
+def _literal(node: sql.Literal) -> Sql | None:
+    if not node.is_string or isinstance(node.parent, UNCOLLATED):
+        return None
+    if isinstance(node.parent, sql.Anonymous) and node.parent.name == "DATE_TRUNC":
+        return None
+    return bytewise(as_text(sql.Literal.string(node.name)))
+
+
+def _count_bits(node: sql.Anonymous) -> Sql:
+    bits = sql.DataType.build("BIT(64)", dialect="postgres")
+    return call("BIT_COUNT", sql.Cast(this=cast(node.expressions[0], "BIGINT"), to=bits))
+
+
+def _cast(node: sql.Cast) -> Sql | None:
+    if type_of(node) is not T.VARCHAR:
+        return None
+    if type_of(node.this) is T.ENUM or (is_text(node.this) and isinstance(node.this, sql.Column)):
+        return node.this  # type: ignore[no-any-return]
+    if is_real(node.this):
+        return bytewise(arithmetic.bound(double_to_text, node.this))
+    return bytewise(as_text(node.this))
+
+
+def _try_cast(node: sql.TryCast) -> Sql:
+    wanted, found = type_of(node), type_of(node.this)
+    if wanted is T.ENUM:
+        return arithmetic.bound(lambda x: _listed(x, node.to.expressions), node.this)
+    rule = CASTS[wanted].get(found if found is not T.INT else T.BIGINT)
+    if wanted is found:
+        read = node.this
+    elif rule is None:
+        read = sql.Cast(this=sql.Null(), to=node.to)
+    elif wanted is T.BIGINT and (scaled := arithmetic.scaled_whole(node.this)) is not None:
+        read = scaled
+    else:
+        read = arithmetic.bound(rule, node.this)
+    if wanted is T.DOUBLE:
+        read.meta[OPEN] = True
+    return read  # type: ignore[no-any-return]
+
+
+def _listed(text: Sql, values: list[Sql]) -> Sql:
+    return case(sql.In(this=text, expressions=[value.copy() for value in values]), text.copy())
+
+
+def _double_to_whole(value: Sql) -> Sql:
+    """Return the nearest whole number, halves to the even one, NULL beyond 64 bits and for NaN."""
+    low, high = map(number, BOUNDS)
+    inside = sql.And(
+        this=sql.GTE(this=value, expression=low),
+        expression=sql.LT(this=value.copy(), expression=high),
+    )
+    return case(inside, cast(value.copy(), "BIGINT"))
+
+
+def _is_other_than_zero(value: Sql) -> Sql:
+    return sql.NEQ(this=value, expression=number(0))
+
+
+def _truth_to(kind: str) -> Callable[[Sql], Sql]:
+    return lambda value: cast(cast(value, "INTEGER"), kind)
+
+
+def _to_text(value: Sql) -> Sql:
+    return bytewise(as_text(value))
+
+
+def _modulo(node: sql.Mod) -> Sql | None:
+    """Return a remainder of whole numbers, also where doubles hold these."""
+    if not _is_double(node):
+        return None
+    parts = (
+        arithmetic.bound(_double_to_whole, part) if is_real(part) else part
+        for part in (node.this, node.expression)
+    )
+    first, second = parts
+    return sql.Mod(this=first, expression=second)
+
+
+Casts = Mapping[sql.DType | None, Callable[[Sql], Sql]]
+CASTS: Final[Mapping[sql.DType | None, Casts]] = {
+    T.BIGINT: {
+        T.DOUBLE: _double_to_whole,
+        None: _double_to_whole,
+        T.BOOLEAN: _truth_to("BIGINT"),
+        T.VARCHAR: text_to_whole,
+    },
+    T.DOUBLE: {
+        T.BIGINT: lambda value: cast(value, "DOUBLE"),
+        None: lambda value: cast(value, "DOUBLE"),
+        T.BOOLEAN: _truth_to("DOUBLE"),
+        T.VARCHAR: text_to_double,
+    },
+    T.VARCHAR: {
+        T.BIGINT: _to_text,
+        None: _to_text,
+        T.BOOLEAN: _to_text,
+        T.DATE: _to_text,
+        T.DOUBLE: lambda value: bytewise(double_to_text(value)),
+    },
+    T.BOOLEAN: {
+        T.BIGINT: _is_other_than_zero,
+        None: _is_other_than_zero,
+        T.DOUBLE: _is_other_than_zero,
+        T.VARCHAR: text_to_truth,
+    },
+    T.DATE: {T.VARCHAR: text_to_day},
+}
+
+
+POSTGRESQL: Final = Spelling(
+    "postgres",
+    nodes={
+        sql.Add: _add,
+        sql.Sub: _subtract,
+        sql.Mul: _multiply,
+        sql.Div: _divide,
+        sql.Mod: _modulo,
+        sql.Cast: _cast,
+        sql.TryCast: _try_cast,
+        sql.Case: _no_branch,
+        sql.Select: sort_once,
+        sql.Like: _like,
+        sql.Literal: _literal,
+        sql.BitwiseOr: text_digit,
+    },
+    calls={
+        FINITE: _finite,
+        "ROUND": _round,
+        "EXP": lambda node: arithmetic.exponential(*node.expressions),
+        "SQRT": lambda node: arithmetic.root(*node.expressions),
+        **dict.fromkeys(("COALESCE", "GREATEST", "LEAST"), _only_null),
+        "FLOOR": _whole_already,
+        "CEIL": _whole_already,
+        **{name: _part_of_day(name) for name in ("YEAR", "QUARTER", "MONTH", "DAY")},
+        "DAYOFWEEK": _part_of_day("DOW"),
+        "DATE_TRUNC": _truncate_day,
+        "LOWER": _change_case("LOWER"),
+        "UPPER": _change_case("UPPER"),
+        "LENGTH": lambda node: cast(call("CHAR_LENGTH", *node.expressions), "BIGINT"),
+        "SUBSTR": _substring,
+        "BIT_COUNT": _count_bits,
+        "LIST": lambda node: call("ARRAY_AGG", *node.expressions),
+    },
+    finish=add_fences,
+)

@@ -1,0 +1,1 @@
+"""Spark: statements run on its own cluster."""

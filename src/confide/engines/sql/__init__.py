@@ -1,0 +1,1 @@
+"""What all SQL engines share; nothing here imports a driver."""

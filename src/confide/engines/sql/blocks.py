@@ -1,0 +1,206 @@
+"""Rows in blocks, for a function of the owner's: one result a block leaves, sealed.
+
+Which block a unit is in is a function of that unit and a key drawn for the question; where every
+row is another person, it is drawn row by row.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import expressions as sql
+
+from confide.declare import Kind, Row
+from confide.engines.protocol import Closed
+from confide.engines.sql.contribution_bounding import cut_rows
+from confide.engines.sql.expressions import (
+    UNIT,
+    column,
+    is_known,
+    label,
+    nested,
+    number,
+    select,
+    table,
+    unit_column,
+)
+from confide.engines.sql.row_hash import mixed_number, number_rows
+from confide.noise import Entropy
+from confide.plan import Contribution
+from confide.plan.selection import BlockReading
+
+__all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks", "write_blocks"]
+
+Floats = NDArray[np.float64]
+BLOCK: Final = "the block"  # no declared name has a space
+WORKERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The rows of one block: columns by name, or as one array with a column for each."""
+
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        del copy
+        arrays = list(self.columns.values())
+        whole = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
+        return np.asarray(whole, dtype=dtype)
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(self.columns))
+
+    def take(self, places: Any) -> "Block":
+        """Return some of the rows."""
+        return Block({name: values[places] for name, values in self.columns.items()})
+
+
+Estimator = Callable[[Block], Any]
+"""A function of the owner's: from the rows of a block to one number, or to several."""
+
+
+class SealedBlocks(Closed):
+    """The results of all blocks, one row a block; NaN where there is none.
+
+    # Privacy: only `open_blocks` reads it, and only release/ calls that.
+    """
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: Floats) -> None:
+        self._results = results
+
+
+def open_blocks(sealed: SealedBlocks) -> Floats:
+    """Return the results, for a release to be made of them."""
+    return sealed._results  # noqa: SLF001  # the one place
+
+
+def write_blocks(
+    reading: BlockReading, salt: str, key: str, unit_kind: Kind = Kind.TEXT
+) -> sql.Select:
+    """Return the statement that gives the rows that count, with the block of their unit."""
+    declared, names = reading.table, list(reading.columns)
+    has_unit = not isinstance(declared.unit, Row)
+    unit = [unit_column()] if has_unit else []
+    rows = sql.select(*unit, *map(column, names)).from_(table(declared.name), copy=False)
+    rows = rows.where(*(is_known(column(name)) for name in names), copy=False)
+    if not has_unit:
+        return rows
+    if not declared.unique:
+        limits = Contribution(declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True)
+        rows = cut_rows(rows, limits, [], names, salt)
+    # Privacy: a unit's block depends on that unit and the key alone.
+    numbered = number_rows(rows, [UNIT], {UNIT: unit_kind}, key)
+    place = sql.Mod(this=mixed_number(), expression=number(reading.blocks))
+    return select([label(place, BLOCK), *map(column, names)], nested(numbered, "numbered"))
+
+
+def compute_blocks(
+    found: Mapping[str, Any],
+    reading: BlockReading,
+    estimator: Estimator,
+    outputs: int,
+    entropy: Entropy,
+) -> SealedBlocks:
+    """Return the estimator's results, block by block, in threads.
+
+    # Privacy: whatever goes wrong in a block, an error or a result of another shape, is NaN, and
+    # says nothing outside it. The order of a block's rows, which an engine leaves open, follows
+    # from what the block holds, so that a unit changes the result of its own block alone.
+    """
+    columns = {name: _plain(np.asarray(found[name])) for name in reading.columns}
+    size = len(next(iter(columns.values())))
+    if BLOCK in found:
+        places = np.asarray(found[BLOCK]).astype(np.int32)
+    else:
+        places = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int32)
+    order = np.lexsort([*map(_rank, columns.values()), places])
+    ends = np.searchsorted(places, np.arange(reading.blocks + 1), sorter=order)
+    rows = Block(columns)
+
+    def compute(span: tuple[int, int]) -> list[float]:
+        # Blocks are copied when their turn comes, so that all rows are in memory once.
+        return _compute(estimator, _scatter(rows.take(order[slice(*span)])), outputs)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        results = list(pool.map(compute, pairwise(ends.tolist())))
+    return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as numbers, and days as such, where a driver gives objects; texts stay."""
+    if values.dtype.kind != "O" or not len(values) or isinstance(values[0], str):
+        return values
+    is_day = isinstance(values[0], date)
+    return np.array(values.tolist(), dtype="datetime64[D]" if is_day else None)
+
+
+def _rank(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in the order of the values; both zeros of the doubles are one."""
+    if values.dtype.kind == "f":
+        return values + 0.0
+    return values if values.dtype.kind in "biu" else np.unique(values, return_inverse=True)[1]
+
+
+def _scatter(block: Block) -> Block:
+    """Return the rows of a sorted block in an order that looks random, and follows from them alone.
+
+    Why: estimators that halve their rows would else see sorted ones. The order starts from a digest
+         of the rows, so that blocks of one size are not all halved at the same ranks: what that
+         does to an estimate would stay, however many blocks there are.
+    """
+    start = np.frombuffer(_digest(block), dtype=np.uint64)[0]
+    mixed = start + np.arange(1, len(block) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return block.take(np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable"))
+
+
+def _digest(block: Block) -> bytes:
+    """Return eight bytes that follow from the values of a block.
+
+    # Privacy: from these alone: numbers as doubles and others as text, since what type or width an
+    # array has may follow from rows of other blocks.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for values in block.columns.values():
+        if values.dtype.kind in "biuf":
+            digest.update((values.astype(np.float64) + 0.0).tobytes())
+        else:
+            digest.update("\0".join(map(str, values.tolist())).encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:
+    nothing = [math.nan] * outputs
+    if not len(part):
+        return nothing
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(estimator(part), dtype=np.float64).reshape(-1)
+    except Exception:  # noqa: BLE001  # an analyst must not see that, or how, a block failed
+        return nothing
+    if len(values) != outputs:
+        return nothing
+    return [float(value) if math.isfinite(value) else math.nan for value in values]

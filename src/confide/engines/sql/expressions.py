@@ -1,0 +1,465 @@
+"""From our tree to engine SQL: every function written so that it cannot fail on any row.
+
+Whole numbers are 64-bit where their range says that they cannot overflow, and doubles otherwise.
+Doubles stay finite: whatever could become infinite or NaN turns into NULL. Nothing of the
+analyst's text is used; literals are built as literals.
+
+Selections are put together without copying, which takes most of the time otherwise: a piece stands
+in one place only, or is copied where it is used again.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Final
+
+from sqlglot import expressions as sql
+
+from confide.declare import Kind
+from confide.expressions.functions import Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
+from confide.plan.range_analysis import Finder, Range
+from confide.plan.range_arithmetic import Ranges
+
+__all__ = [
+    "TYPES",
+    "UNIT",
+    "Emitter",
+    "Sql",
+    "between",
+    "call",
+    "case",
+    "cast",
+    "clamped",
+    "column",
+    "finite",
+    "is_known",
+    "label",
+    "literal",
+    "narrow",
+    "nested",
+    "number",
+    "one_zero",
+    "real_day",
+    "select",
+    "table",
+    "try_cast",
+    "typed",
+    "unit_column",
+    "without_nan",
+]
+
+SAFE_INT: Final = 2**53
+PLACES: Final = frozenset({Function.ROUND, Function.SUBSTR})
+OVERFLOWING: Final = frozenset(
+    {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.NEGATE, Function.ABS}
+)
+"""Operations on whole numbers whose results may have more than 64 bits."""
+LONGEST: Final = 2**31 - 1
+TYPES: Final = {
+    Kind.INT: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.BOOL: "BOOLEAN",
+    Kind.DATE: "DATE",
+}
+NAMED: Final = {
+    "BIGINT": sql.DataType.Type.BIGINT,
+    "BOOLEAN": sql.DataType.Type.BOOLEAN,
+    "DATE": sql.DataType.Type.DATE,
+    "DOUBLE": sql.DataType.Type.DOUBLE,
+    "INTEGER": sql.DataType.Type.INT,
+    "UTINYINT": sql.DataType.Type.UTINYINT,
+    "VARCHAR": sql.DataType.Type.VARCHAR,
+}
+HELD: Final = {kind: sql.DataType(this=NAMED[name]) for kind, name in TYPES.items()}
+
+F = Function
+Sql = sql.Expr
+Args = Sequence[Sql]
+
+
+def cast(value: Sql, kind: str) -> Sql:
+    """Return a cast of which the range says that it can be done."""
+    return sql.Cast(this=value, to=sql.DataType(this=NAMED[kind]))
+
+
+def try_cast(value: Sql, kind: str) -> Sql:
+    """Return a cast that gives NULL where it cannot be done."""
+    return sql.TryCast(this=value, to=sql.DataType(this=NAMED[kind]))
+
+
+def number(value: float) -> Sql:
+    """Return a number as a literal of the engine."""
+    if value < 0:
+        return sql.Paren(this=sql.Neg(this=number(-value)))
+    if isinstance(value, float):
+        return cast(sql.Literal.number(repr(value)), "DOUBLE")
+    return sql.Literal.number(str(value))
+
+
+def typed(value: Sql, kind: Kind | None) -> Sql:
+    """Return a column that says what it holds, for engines that must know what they cast."""
+    if kind is not None:
+        value.type = HELD[kind]
+    return value
+
+
+def call(name: str, *arguments: Sql) -> Sql:
+    """Return a call of an engine function by its plain name."""
+    return sql.Anonymous(this=name, expressions=list(arguments))
+
+
+def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
+    """Return a value under a condition, else another or NULL."""
+    return sql.Case(ifs=[sql.If(this=condition, true=value)], default=otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter:
+    """Writes expressions over columns whose ranges are known.
+
+    Those in ``named`` were computed before, and are columns by these names. Of them, calls give
+    reals.
+    """
+
+    ranges: Ranges
+    named: Mapping[Expression, str] = field(default_factory=dict)
+    finder: Finder = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "finder", Finder(self.ranges))
+
+    def emit(self, expression: Expression) -> Sql:
+        """Return the engine's form of a row expression."""
+        if expression in self.named:
+            return self._column(expression, self.named[expression])
+        match expression:
+            case Column(table=table, name=name):
+                return self._column(expression, name, table)
+            case Literal(value=bool() | None):
+                return literal(expression.value)
+            case Literal(value=int(value)):
+                return _whole(value)
+            case Literal(value=value):
+                return literal(value)
+            case Call(function=function, arguments=arguments):
+                return self._call(expression, function, arguments)
+            case Key() | Aggregate():
+                raise TypeError("keys and aggregates are not row expressions")
+
+    def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:
+        found = sql.column(name, table=table, quoted=True)
+        is_sure = expression.kind is not Kind.INT or _is_safe(self.finder.find(expression))
+        return typed(found, expression.kind) if is_sure else found
+
+    def _call(self, whole: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
+        found = self.finder.find(whole)
+        as_doubles = whole.kind is Kind.FLOAT or not _is_safe(found)
+        parts = [self.emit(argument) for argument in arguments]
+        if function in PLACES:
+            parts[1:] = map(_place, arguments[1:])
+        if function is F.TO_TEXT and arguments[0].kind is Kind.FLOAT:
+            parts = [_without_negative_zero(parts[0])]
+        if function in ARITHMETIC:
+            if as_doubles and function is F.MODULO:
+                parts = [try_cast(part, "BIGINT") for part in parts]
+            elif as_doubles:
+                count = 1 if function is F.ROUND else len(parts)
+                parts[:count] = [_as_double(part) for part in parts[:count]]
+            result: Sql = sql.Paren(this=ARITHMETIC[function](*parts))
+            if as_doubles and function is not F.MODULO:
+                result = typed(result, Kind.FLOAT)
+                if whole.kind is Kind.INT:
+                    # Privacy: a whole number is one of 64 bits everywhere, or NULL. A double in its
+                    # place would equal several in a join, and a cast of it could fail on some rows.
+                    return try_cast(result, "BIGINT")
+            elif function in OVERFLOWING:
+                result = typed(result, Kind.INT)  # for an engine that may change the order
+            return result if found.is_bounded else finite(result)
+        return RULES[function](parts)
+
+
+def _without_negative_zero(value: Sql) -> Sql:
+    """Return a double as it is, except that -0.0 is 0.0.
+
+    Why: IEEE 754 defines -0.0 + 0.0 as 0.0. Engines disagree on the sign of a zero that ROUND
+    returns, and a string would show it.
+    """
+    return typed(sql.Paren(this=sql.Add(this=value, expression=number(0.0))), Kind.FLOAT)
+
+
+def _whole(value: int) -> Sql:
+    """Return a whole literal of 64 bits; front ends make others reals, here they are NULL.
+
+    # Privacy: engines give short literals 32 bits, and sums of these may fail on some rows only.
+    """
+    return cast(number(value) if -(2**63) <= value < 2**63 else sql.Null(), "BIGINT")
+
+
+def _place(argument: Expression) -> Sql:
+    """Return a place in a text or a number of digits within what engines take."""
+    value = argument.value if isinstance(argument, Literal) else None
+    return number(max(-LONGEST, min(value, LONGEST))) if isinstance(value, int) else sql.Null()
+
+
+def real_day(value: Sql) -> Sql:
+    """Return a day of the years 1 to 9999, else NULL: engines know others, and infinite ones.
+
+    Days outside move to the day before the first or after the last, and these become NULL, as
+    does NULL, which GREATEST skips.
+    """
+    day = number(1)
+    before, after = literal(date.min) - day, literal(date.max) + day
+    moved = call("LEAST", call("GREATEST", value, cast(before, "DATE")), cast(after, "DATE"))
+    inside = sql.Nullif(this=moved, expression=cast(before.copy(), "DATE"))
+    return sql.Nullif(this=inside, expression=cast(after.copy(), "DATE"))
+
+
+def finite(value: Sql) -> Sql:
+    """Return a double, or NULL where it is infinite or NaN."""
+    return case(call("ISFINITE", value), value.copy())
+
+
+def literal(value: object) -> Sql:
+    """Return a value that the analyst wrote, as a literal."""
+    match value:
+        case None:
+            return sql.Null()
+        case bool():
+            return sql.Boolean(this=value)
+        case int() | float():
+            return number(value)
+        case date():
+            day = sql.Literal.string(value.isoformat())
+            return cast(day, "DATE")
+        case _:
+            return sql.Literal.string(str(value))
+
+
+def _is_safe(found: Range) -> bool:
+    return found.is_bounded and found.largest <= SAFE_INT
+
+
+def _binary(node: type[sql.Binary]) -> Callable[[Args], Sql]:
+    return lambda parts: sql.Paren(this=node(this=parts[0], expression=parts[1]))
+
+
+def _chain(node: type[sql.Connector]) -> Callable[[Args], Sql]:
+    def write(parts: Args) -> Sql:
+        result: Sql = parts[0]
+        for part in parts[1:]:
+            result = node(this=result, expression=part)
+        return sql.Paren(this=result)
+
+    return write
+
+
+def _named(name: str) -> Callable[[Args], Sql]:
+    return lambda parts: call(name, *parts)
+
+
+def _as_day(part: Sql) -> Sql:
+    return cast(part, "DATE")
+
+
+def _part_of_day(name: str) -> Callable[[Args], Sql]:
+    return lambda parts: call(name, _as_day(parts[0]))
+
+
+def _trunc(unit: str) -> Callable[[Args], Sql]:
+    def write(parts: Args) -> Sql:
+        start = call("DATE_TRUNC", sql.Literal.string(unit), _as_day(parts[0]))
+        return cast(start, "DATE")
+
+    return write
+
+
+def _case(parts: Args) -> Sql:
+    *pairs, otherwise = parts
+    branches = [
+        sql.If(this=condition, true=value)
+        for condition, value in zip(pairs[::2], pairs[1::2], strict=True)
+    ]
+    return sql.Case(ifs=branches, default=otherwise)
+
+
+def _within(parts: Args) -> Sql:
+    return sql.Paren(this=sql.In(this=parts[0], expressions=list(parts[1:])))
+
+
+def _as_double(part: Sql) -> Sql:
+    """Return a number as a double; what says that it is one is left as it is."""
+    known = part.to if isinstance(part, sql.Cast) else part.type
+    is_double = known is not None and known.this is NAMED["DOUBLE"]
+    return part if is_double else cast(part, "DOUBLE")
+
+
+def _to_whole(name: str) -> Callable[[Args], Sql]:
+    """FLOOR and CEIL give whole numbers; beyond 64 bits, NULL."""
+    return lambda parts: try_cast(call(name, parts[0]), "BIGINT")
+
+
+def _ln(parts: Args) -> Sql:
+    zero = number(0.0)
+    positive = sql.Nullif(this=call("GREATEST", _as_double(parts[0]), zero), expression=zero.copy())
+    return call("LN", positive)
+
+
+def _sqrt(parts: Args) -> Sql:
+    return finite(call("SQRT", _as_double(parts[0])))
+
+
+def _exp(parts: Args) -> Sql:
+    return finite(call("EXP", _as_double(parts[0])))
+
+
+def _modulo(a: Sql, b: Sql) -> Sql:
+    """Return a remainder; by -1 it is the one by 1.
+
+    # Privacy: -2^63 % -1 overflows in an engine that divides for it, on the rows that reach it.
+    """
+    one, zero = cast(number(1), "BIGINT"), number(0)
+    is_minus_one = sql.EQ(this=b, expression=number(-1))
+    return sql.Mod(
+        this=a,
+        expression=case(is_minus_one, one, sql.Nullif(this=b.copy(), expression=zero)),
+    )
+
+
+ARITHMETIC: Final[dict[F, Callable[..., Sql]]] = {
+    F.ADD: lambda a, b: sql.Add(this=a, expression=b),
+    F.SUBTRACT: lambda a, b: sql.Sub(this=a, expression=b),
+    F.MULTIPLY: lambda a, b: sql.Mul(this=a, expression=b),
+    F.DIVIDE: lambda a, b: sql.Div(this=a, expression=sql.Nullif(this=b, expression=number(0))),
+    F.MODULO: _modulo,
+    F.NEGATE: lambda a: sql.Neg(this=a),
+    F.ABS: lambda a: call("ABS", a),
+    F.ROUND: lambda a, *digits: call("ROUND", a, *digits),
+}
+
+RULES: Final[dict[F, Callable[[Args], Sql]]] = {
+    F.EQUAL: _binary(sql.EQ),
+    F.UNEQUAL: _binary(sql.NEQ),
+    F.LESS: _binary(sql.LT),
+    F.LESS_EQUAL: _binary(sql.LTE),
+    F.GREATER: _binary(sql.GT),
+    F.GREATER_EQUAL: _binary(sql.GTE),
+    F.AND: _chain(sql.And),
+    F.OR: _chain(sql.Or),
+    F.NOT: lambda parts: sql.Paren(this=sql.Not(this=parts[0])),
+    F.IS_NULL: lambda parts: sql.Paren(this=sql.Is(this=parts[0], expression=sql.Null())),
+    F.IN: _within,
+    F.LIKE: _binary(sql.Like),
+    F.CASE: _case,
+    F.COALESCE: _named("COALESCE"),
+    F.FLOOR: _to_whole("FLOOR"),
+    F.CEIL: _to_whole("CEIL"),
+    F.LEAST: _named("LEAST"),
+    F.GREATEST: _named("GREATEST"),
+    F.LN: _ln,
+    F.EXP: _exp,
+    F.SQRT: _sqrt,
+    F.YEAR: _part_of_day("YEAR"),
+    F.QUARTER: _part_of_day("QUARTER"),
+    F.MONTH: _part_of_day("MONTH"),
+    F.DAY: _part_of_day("DAY"),
+    F.WEEKDAY: _part_of_day("DAYOFWEEK"),
+    F.TRUNC_YEAR: _trunc("year"),
+    F.TRUNC_QUARTER: _trunc("quarter"),
+    F.TRUNC_MONTH: _trunc("month"),
+    F.LOWER: _named("LOWER"),
+    F.UPPER: _named("UPPER"),
+    F.LENGTH: _named("LENGTH"),
+    F.SUBSTR: _named("SUBSTR"),
+    F.TO_INT: lambda parts: try_cast(parts[0], TYPES[Kind.INT]),
+    F.TO_FLOAT: lambda parts: finite(try_cast(parts[0], TYPES[Kind.FLOAT])),
+    F.TO_TEXT: lambda parts: try_cast(parts[0], TYPES[Kind.TEXT]),
+    F.TO_BOOL: lambda parts: try_cast(parts[0], TYPES[Kind.BOOL]),
+    F.TO_DATE: lambda parts: real_day(try_cast(parts[0], TYPES[Kind.DATE])),
+}
+
+
+UNIT: Final = "the unit"  # no declared name has a space
+
+
+def select(columns: Iterable[Sql], source: Sql) -> sql.Select:
+    """Return the selection of columns from a table or a nested selection."""
+    return sql.Select(expressions=list(columns), from_=sql.From(this=source))
+
+
+def nested(rows: sql.Query, name: str) -> sql.Subquery:
+    """Return a selection as the source of another one, under a name."""
+    alias = sql.TableAlias(this=_quoted(name))
+    return sql.Subquery(this=rows, alias=alias)
+
+
+def narrow(rows: sql.Select, names: Collection[str]) -> sql.Select:
+    """Return a selection without the columns that nobody asks for, nor those that it nests.
+
+    Only columns in ``names`` stay, or as many as have one of these names. The tree is used up.
+    """
+    kept = [part for part in rows.expressions if part.is_star or part.alias_or_name in names]
+    rows.set("expressions", kept or [number(1)])
+    below = rows.args["from_"]
+    if isinstance(below.this, sql.Subquery) and isinstance(below.this.this, sql.Select):
+        others = [part for part in rows.iter_expressions() if part is not below]
+        asked = {found.name for part in others for found in part.find_all(sql.Column)}
+        narrow(below.this.this, {*asked, *names} if any(part.is_star for part in kept) else asked)
+    return rows
+
+
+def column(name: str, alias: str | None = None) -> sql.Column:
+    """Return a column by its name, of the named table or the only one."""
+    return sql.Column(this=_quoted(name), table=None if alias is None else _quoted(alias))
+
+
+def _quoted(name: str) -> sql.Identifier:
+    return sql.Identifier(this=name, quoted=True)
+
+
+def unit_column(alias: str | None = None) -> sql.Column:
+    """Return the column that tells whom a row is about."""
+    return column(UNIT, alias)
+
+
+def label(value: Sql, name: str) -> Sql:
+    """Return a value under a name."""
+    return sql.Alias(this=value, alias=_quoted(name))
+
+
+def table(name: str, alias: str | None = None) -> sql.Table:
+    """Return a table or view by its name, under an alias."""
+    return sql.table_(name, alias=alias, quoted=True)
+
+
+def is_known(value: Sql) -> Sql:
+    """Return the condition that a value is not NULL."""
+    return sql.Not(this=sql.Paren(this=sql.Is(this=value, expression=sql.Null())))
+
+
+def without_nan(value: Sql) -> Sql:
+    """Return a double with NULL for NaN."""
+    return sql.Nullif(this=value, expression=cast(sql.Literal.string("nan"), "DOUBLE"))
+
+
+def one_zero(value: Sql) -> Sql:
+    """Return a double with one zero: both are equal, and must look alike."""
+    zero = number(0.0)
+    is_zero = sql.If(this=sql.EQ(this=value, expression=zero), true=zero.copy())
+    return sql.Case(ifs=[is_zero], default=value.copy())
+
+
+def clamped(value: Sql, low: float, high: float) -> Sql:
+    """Return a number within [low, high]; NULL stays NULL."""
+    return between(value, number(low), number(high))
+
+
+def between(value: Sql, low: Sql, high: Sql) -> Sql:
+    """Return the value within [low, high]; NULL stays NULL.
+
+    LEAST and GREATEST skip NULL, so they would turn it into a bound.
+    """
+    below = sql.If(this=sql.LT(this=value.copy(), expression=low.copy()), true=low)
+    above = sql.If(this=sql.GT(this=value.copy(), expression=high.copy()), true=high)
+    return sql.Case(ifs=[below, above], default=value.copy())

@@ -1,0 +1,389 @@
+"""How a declaration fits the data, for the owner's eyes; and what a source's schema says.
+
+# Privacy: findings are exact figures about rows. They are for the owner's terminal alone; nothing
+# on the path of a question calls anything here.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+import duckdb
+from sqlglot import expressions as sql
+
+from confide.declare import (
+    Bool,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    PublicTable,
+    Row,
+    Table,
+    Text,
+)
+from confide.engines.duckdb.engine import FITTING, STATISTICS, connect, see_unit
+from confide.engines.duckdb.files import CSV_RULES, csv_options, read_cells, see_file, see_frame
+from confide.engines.duckdb.resources import make_folder, remove_folder
+from confide.engines.registry import Home, home_of, open_engine
+from confide.engines.sql.expressions import (
+    Sql,
+    call,
+    case,
+    column,
+    is_known,
+    label,
+    literal,
+    number,
+    table,
+    try_cast,
+    without_nan,
+)
+from confide.engines.sql.stored_values import as_narrow, as_truth
+from confide.engines.sql.table_facts import plain_type, see_fit
+from confide.errors import BadDeclaration
+from confide.intake.csv_types import say_conversion
+
+__all__ = ["Finding", "inspect_table", "read_schema"]
+
+RAW: Final = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know about a table; a problem must be mended before anything can be asked."""
+
+    table: str
+    column: str
+    message: str
+    is_problem: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A column as the source has it: its name, and its type in DuckDB's words (none in CSV)."""
+
+    name: str
+    type: str
+
+
+def read_schema(source: str | Path) -> dict[str, Kind | None]:
+    """Return the columns of a Parquet file and their kinds, from its schema alone."""
+    with _connect() as connection:
+        stored = _open(connection, Path(source).name, source)
+    return {column.name: _kind(column.type) for column in stored}
+
+
+def inspect_table(declared: Table | PublicTable) -> list[Finding]:
+    """Return what is worth knowing about a table before its first question, problems first.
+
+    Where a table is not read by DuckDB, whether it can be opened is all that is looked at.
+    """
+    if home_of(declared.source) is not Home.FILES:
+        return _inspect_elsewhere(declared)
+    with _connect() as connection:
+        try:
+            _see_source(declared)
+            stored = _open(connection, declared.name, declared.source)
+            if isinstance(declared, PublicTable):
+                return []
+            names = {found.name.lower(): found for found in stored}
+            found = [*_check_schema(declared, names)]
+            spoilt = {finding.column for finding in found if finding.is_problem}
+            _read_all(connection, declared, names, spoilt)
+            kinds = {name: _kind(found.type) for name, found in names.items() if found.type}
+            found += _check_values(connection, declared, spoilt, kinds)
+            found += _check_units(connection, declared, spoilt)
+        except (BadDeclaration, duckdb.Error) as error:
+            return [Finding(declared.name, "", str(error), is_problem=True)]
+    return sorted(found, key=lambda finding: not finding.is_problem)
+
+
+def _read_all(
+    connection: duckdb.DuckDBPyConnection,
+    declared: Table,
+    names: Mapping[str, _Stored],
+    spoilt: Collection[str],
+) -> None:
+    """Read every cell as opening does, with the unit as a text, and say what it would."""
+    kinds = {name: kind.kind for name, kind in declared.columns.items()}
+    units = {} if isinstance(declared.unit, Row) else {declared.unit: Kind.TEXT}
+    for asked in (units, kinds):
+        here = {name: kind for name, kind in asked.items() if name not in spoilt}
+        types = {name: names[name.lower()].type or "VARCHAR" for name in here}
+        read_cells(connection.execute, (declared.name, RAW), types, here)
+
+
+@contextmanager
+def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Lend a connection that reads moments as questions do.
+
+    # Privacy: rows for which there is no memory go into a folder that only this process's user can
+    # read, and not beside the declaration; it is removed in the end.
+    """
+    folder = make_folder()
+    try:
+        with connect() as connection:
+            connection.execute("SET temp_directory = $folder", {"folder": folder})
+            # Files say nothing of NaN, so what they say of their columns must decide nothing.
+            connection.execute(f"SET disabled_optimizers = '{STATISTICS}'")
+            yield connection
+    finally:
+        remove_folder(folder, os.getpid())
+
+
+def _inspect_elsewhere(declared: Table | PublicTable) -> list[Finding]:
+    """Open the engine where a table lives, which looks at names, types and unique units."""
+    if isinstance(declared, PublicTable):
+        return []
+    try:
+        open_engine(Catalog([declared]), salt="").close()
+    except BadDeclaration as problem:
+        return [Finding(declared.name, "", str(problem), is_problem=True)]
+    return []
+
+
+def _see_source(declared: Table | PublicTable) -> None:
+    """Refuse a file of another type or that is not there, and what is neither file nor frame."""
+    source = declared.source
+    if isinstance(source, str | Path):
+        _reader(declared.name, Path(source))
+        see_file(source, "confide.toml")
+    else:
+        see_frame(declared.name, source)
+
+
+def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
+    """Make the source readable under one name and return its columns."""
+    if isinstance(source, str | Path):
+        rows = sql.select("*").from_(_reader(name, Path(source)))
+        view = sql.Create(this=table(RAW), kind="VIEW", expression=rows)
+        try:
+            connection.execute(view.sql("duckdb"))
+        except duckdb.Error as error:
+            reason = str(error).split("\n", maxsplit=1)[0]
+            is_csv = Path(source).suffix.lower() == ".csv"
+            rules = f"; {CSV_RULES}" if is_csv else "; write the file anew"
+            raise BadDeclaration(f"{name!r} cannot be read: {reason}{rules}") from error
+    else:
+        connection.register(RAW, source)
+    described = connection.execute(f'DESCRIBE "{RAW}"').fetchall()
+    is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
+    return [_Stored(row[0], "" if is_csv else row[1]) for row in described]
+
+
+def _reader(name: str, path: Path) -> Sql:
+    file = sql.Literal.string(str(path.resolve()))
+    match path.suffix.lower():
+        case ".parquet":
+            return call("READ_PARQUET", file)
+        case ".csv":
+            return call("READ_CSV", file, *csv_options(as_text=True))
+        case ".tsv" | ".tab" | ".txt":
+            raise BadDeclaration(
+                f"{name or str(path)!r} must be a .parquet or .csv file; make a copy once, and use "
+                f"that: {say_conversion(path)}"
+            )
+        case _:
+            raise BadDeclaration(
+                f"{name or str(path)!r} must be a .parquet or .csv file; name one, or a table of "
+                "PostgreSQL, as in 'postgresql://user@host/database?table=visits'"
+            )
+
+
+def _kind(stored: str) -> Kind | None:
+    """Return our word for a type of DuckDB; None where only its text can be read.
+
+    >>> _kind("UBIGINT"), _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
+    (<Kind.INT: 'int'>, <Kind.FLOAT: 'float'>, None)
+    """
+    return FITTING.get(plain_type(stored))
+
+
+def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Finding]:
+    """Look for columns that are not there, or whose type does not suit what is declared."""
+    units = [] if isinstance(declared.unit, Row) else [declared.unit]
+    for name in dict.fromkeys([*units, *declared.columns]):
+        if name.lower() not in names:
+            near = get_close_matches(name.lower(), names, 1) or list(names)[:10]
+            listed = ", ".join(names[one].name for one in near)
+            message = f"the source has no such column; declare one that it has, such as {listed}"
+            yield Finding(declared.name, name, message, is_problem=True)
+    types = {name: found.type for name, found in names.items() if found.type}
+    for name in units:
+        try:
+            see_unit(declared.name, name, types.get(name.lower(), "VARCHAR"))
+        except BadDeclaration as problem:
+            yield Finding(declared.name, name, str(problem), is_problem=True)
+    for name, kind in declared.columns.items():
+        if name.lower() in types:
+            yield from _check_type(declared.name, name, kind, types[name.lower()])
+
+
+def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[Finding]:
+    """Compare a type with a declaration, by the rule of the engine that will read the column."""
+    try:
+        see_fit(named, name, declared, stored, FITTING.get(plain_type(stored)))
+    except BadDeclaration as problem:
+        yield Finding(named, name, str(problem), is_problem=True)
+        return
+    kind = _kind(stored)
+    is_narrower = (kind, declared.kind) == (Kind.INT, Kind.FLOAT)
+    if kind is not declared.kind and not is_narrower:
+        yield Finding(named, name, f"is stored as {stored}, declared {declared.kind}")
+
+
+SPELLED: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
+OTHERWISE: Final = (
+    "; numbers are written 1234.5 and dates 2024-12-31, and `confide convert FILE.csv` makes a "
+    "copy that spells them so"
+)
+
+
+def _check_values(
+    connection: duckdb.DuckDBPyConnection,
+    declared: Table,
+    spoilt: Collection[str],
+    stored: Mapping[str, Kind | None],
+) -> Iterator[Finding]:
+    """Look for values that do not read as declared, or lie outside what is declared.
+
+    ``stored`` has the kinds of columns by their names in lower case, those of a CSV file apart.
+    """
+    here = {name: kind for name, kind in declared.columns.items() if name not in spoilt}
+    counts: list[Sql] = []
+    for name, kind in here.items():
+        value = _typed(kind, column(name), stored.get(name.lower()))
+        lost = sql.And(this=is_known(column(name)), expression=_is_missing(value))
+        counts += [sql.Count(this=column(name)), _count(lost), _count(_is_outside(kind, value))]
+    if not counts:
+        return
+    figures = _only_row(connection, sql.select(*counts).from_(table(RAW)))
+    for place, (name, kind) in enumerate(here.items()):
+        known, lost_count, outside = figures[3 * place : 3 * place + 3]
+        if lost_count:
+            share = _percent(lost_count, known)
+            message = f"{share} of the values do not read as {kind.kind} and count as NULL"
+            message += _advise(kind, is_most=2 * lost_count > known)
+            yield Finding(declared.name, name, message, is_problem=lost_count == known)
+        if outside:
+            fate = _fate_outside(kind)
+            yield Finding(declared.name, name, f"{_percent(outside, known)} of the values {fate}")
+
+
+def _advise(declared: Column, *, is_most: bool) -> str:
+    """Return what to do about values that do not read as declared."""
+    if declared.kind is Kind.BOOL:
+        return "; declare a category with its values"
+    return OTHERWISE if is_most and declared.kind in SPELLED else ""
+
+
+def _check_units(
+    connection: duckdb.DuckDBPyConnection, declared: Table, spoilt: Collection[str]
+) -> Iterator[Finding]:
+    """Look for rows without a unit, and for units with more rows than may count."""
+    if isinstance(declared.unit, Row) or declared.unit in spoilt:
+        return
+    unit, most = column(declared.unit), declared.max_rows_per_unit
+    rows = sql.select(label(unit, "unit"), label(sql.Count(this=sql.Star()), "many"))
+    rows = rows.from_(table(RAW)).group_by(unit.copy())
+    many, known = column("many"), is_known(column("unit"))
+    above = sql.And(this=known, expression=sql.GT(this=many, expression=number(most)))
+    figures = [
+        sql.Sum(this=many.copy()),
+        sql.Sum(this=case(_is_missing(column("unit")), many.copy())),
+        _count(known.copy()),
+        _count(above),
+        sql.Sum(this=case(above.copy(), many - number(most))),
+    ]
+    found = _only_row(connection, sql.select(*figures).from_(rows.subquery("units")))
+    in_all, nobody, units, over, cut = (int(figure or 0) for figure in found)
+    if nobody:
+        message = f"{_percent(nobody, in_all)} of the rows name no unit and are left out"
+        yield Finding(declared.name, declared.unit, message)
+    if over:
+        message = (
+            f"{_percent(over, units)} of the units have more than {most} "
+            f"row{'s' if most > 1 else ''}"
+        )
+        message += (
+            "; unique = true cannot be kept: take it away, and raise max_rows_per_unit"
+            if declared.unique
+            else f"; {_percent(cut, in_all)} of the rows never count; raise max_rows_per_unit, or "
+            "accept that the rest is left out"
+        )
+        yield Finding(declared.name, declared.unit, message, is_problem=declared.unique)
+
+
+def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
+    match declared:
+        case Int() | Float() | Category(kind=Kind.INT):
+            return without_nan(try_cast(raw, "DOUBLE"))
+        case Date():
+            return try_cast(raw, "DATE")
+        case Bool():
+            return as_truth(raw, stored)
+        case Text() | Category():
+            return try_cast(raw, "VARCHAR")
+        case _:
+            assert_never(declared)
+
+
+def _is_outside(declared: Column, value: Sql) -> Sql:
+    match declared:
+        case Int(low=low, high=high):
+            return _is_beyond(value, number(float(low)), number(float(high)))
+        case Float(low=least, high=most):
+            return _is_beyond(value, number(float(least)), number(float(most)))
+        case Date(low=first, high=last):
+            return _is_beyond(value, literal(first), literal(last))
+        case Category(kind=Kind.INT, values=values):
+            listed = [number(float(code)) for code in values if isinstance(code, int)]
+            return sql.Not(this=sql.In(this=value, expressions=listed))
+        case Category():
+            unlisted = _is_missing(as_narrow(value.copy(), declared))
+            return sql.And(this=is_known(value), expression=unlisted)
+        case Bool() | Text():
+            return sql.false()
+        case _:
+            assert_never(declared)
+
+
+def _fate_outside(declared: Column) -> str:
+    if isinstance(declared, Category):
+        return "are not listed and count as NULL; add them to values (spaces and capitals count)"
+    return "lie outside the bounds and are clipped"
+
+
+def _is_beyond(value: Sql, low: Sql, high: Sql) -> Sql:
+    below = sql.LT(this=value.copy(), expression=low)
+    return sql.Or(this=below, expression=sql.GT(this=value.copy(), expression=high))
+
+
+def _is_missing(value: Sql) -> Sql:
+    return sql.Paren(this=sql.Is(this=value.copy(), expression=sql.Null()))
+
+
+def _count(condition: Sql) -> Sql:
+    return sql.Count(this=case(condition, number(1)))
+
+
+def _only_row(connection: duckdb.DuckDBPyConnection, statement: sql.Select) -> tuple[Any, ...]:
+    return tuple(connection.execute(statement.sql("duckdb")).fetchall()[0])
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share for people.
+
+    >>> _percent(1, 3), _percent(1, 10**6), _percent(7, 7)
+    ('33.3 %', 'less than 0.1 %', '100 %')
+    """
+    share = 100 * part / whole
+    return f"{share:.3g} %" if share >= 0.1 else "less than 0.1 %"
