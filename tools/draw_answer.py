@@ -11,8 +11,7 @@ from confide.cli.questions import sample_table
 from confide.cli.screen import percent
 from confide.curator import Curator
 from confide.declare import Budget
-from confide.release.figures import figures_of
-from confide.release.svg import WIDTH, draw_chart
+from confide.release.formatting import WIDTH, draw_chart, figures_of
 
 QUESTION = (
     "SELECT CASE WHEN age < 20 THEN 'below 20' WHEN age < 40 THEN '20 to 39'",

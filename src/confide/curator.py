@@ -14,7 +14,6 @@ from confide.desk import Desk, Manner, Request, Score, Settled, find_ledger, set
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, float_above, positive
-from confide.explain import Explanation, explain_plan, explain_selection
 from confide.ledger import Hold, Ledger, Stored
 from confide.loss import Share
 from confide.mechanisms import Neighbours
@@ -25,6 +24,7 @@ from confide.pricing import FREE, Prices, Want
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
+from confide.release.explain import Explanation, explain_plan, explain_selection
 from confide.release.notes import notes_of
 from confide.release.selection import Choice, select_keys
 from confide.release.sizes import OTHER_SIZES, sizes_of

@@ -9,7 +9,7 @@ from confide.cli.books import show_entries
 from confide.cli.screen import make_table, name_options, say, show_figures
 from confide.ledger import Entry, MemoryLedger, Question
 from confide.loss import Share, auto_filter
-from confide.release.figures import Cell, Figures
+from confide.release.formatting import Cell, Figures
 
 TEXT = "SELECT " + ", ".join(f"SUM(column_{place}) AS total_{place}" for place in range(12))
 FIGURES = Figures(

@@ -22,12 +22,11 @@ from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
 from confide.query.sql import read_sql
 from confide.release import NoisyTotals, perturb
-from confide.release.arithmetic import Intervals
-from confide.release.columns import Statistics
-from confide.release.combination import Mixture
-from confide.release.ends import find_core
+from confide.release.combine import Mixture
 from confide.release.estimates import Floats
-from confide.release.evaluate import evaluate
+from confide.release.program.interval_arithmetic import find_core
+from confide.release.program.intervals import Intervals
+from confide.release.program.run import Statistics, evaluate
 from confide.release.reference import reference_noise
 from support.entropy import SeededEntropy
 

@@ -21,8 +21,8 @@ from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Cells, Quantile, Range
 from confide.plan.cells import cells_for
 from confide.plan.quantiles import plan_quantile
-from confide.release.averages import APART, _average, average_rows, count_columns
 from confide.release.quantiles import Ranks
+from confide.release.rank_averages import APART, _average, average_rows, count_columns
 from support.averages import chances_as_run, chances_as_stated
 from support.entropy import SeededEntropy
 

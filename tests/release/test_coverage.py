@@ -34,13 +34,12 @@ from confide.noise import Entropy
 from confide.plan import BentCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb
-from confide.release.ends import find_core, map_ends
 from confide.release.estimates import Floats, estimate
-from confide.release.evaluate import evaluate
 from confide.release.intervals import interval
-from confide.release.noise import draw_noise
+from confide.release.program.interval_arithmetic import find_core, map_ends
+from confide.release.program.run import evaluate
 from confide.release.quantiles import Chosen
-from confide.release.reference import reference_noise
+from confide.release.reference import draw_noise, reference_noise
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 10_000

@@ -12,9 +12,14 @@ from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.expressions.tree import Aggregate, Expression, Key
 from confide.query.sql import read_sql
-from confide.release.ends import divisor_of, find_core, list_statistics, map_ends
 from confide.release.estimates import Floats
-from confide.release.evaluate import evaluate
+from confide.release.program.interval_arithmetic import (
+    divisor_of,
+    find_core,
+    list_statistics,
+    map_ends,
+)
+from confide.release.program.run import evaluate
 
 TABLE = Table(
     "t",

@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.release import Answer, Cost
-from confide.release.figures import Cell, Figures, figures_of, plain
-from confide.release.formats import to_csv, to_json
-from confide.release.svg import draw_chart, draw_charts
+from confide.release.formatting import (
+    Cell,
+    Figures,
+    draw_chart,
+    draw_charts,
+    figures_of,
+    plain,
+    to_csv,
+    to_json,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 FLOAT = st.floats(-1e12, 1e12)

@@ -13,8 +13,8 @@ from confide.curator import Curator
 from confide.declare import ROW, Budget, Int, Table
 from confide.loss import GaussianLoss, PureLoss
 from confide.plan.noise import Reach, TotalNoise, noise_for
-from confide.release.likely import likely_counts
-from confide.release.noise import draw_noise
+from confide.release.reference import draw_noise
+from confide.release.shrinkage import likely_counts
 from support.entropy import SeededEntropy
 
 COUNT: Final = Reach(1, 1, 1)

@@ -16,7 +16,7 @@ from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Contribution
 from confide.plan.selection import PER_ROW, plan_width
-from confide.release.widths import choose_width
+from confide.release.selection import choose_width
 from confide.statistics.density import project
 from support.auditor import audit
 from support.entropy import SeededEntropy

@@ -12,7 +12,7 @@ from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
 from confide.pricing import FREE, Want
-from confide.release.noise import draw_noise
+from confide.release.reference import draw_noise
 from confide.statistics import hypotheses
 from confide.statistics.reading import Paid
 from support.entropy import SeededEntropy

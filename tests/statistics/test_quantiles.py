@@ -15,7 +15,7 @@ from confide.mechanisms import Neighbours
 from confide.plan import Range, ValueGrid
 from confide.plan.cells import EvenCells
 from confide.plan.quantiles import plan_ladder
-from confide.release.ladder import climb
+from confide.release.quantiles import climb
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p

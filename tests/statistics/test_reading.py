@@ -17,7 +17,7 @@ from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query import TableQuery, col, count
-from confide.release.noise import draw_noise
+from confide.release.reference import draw_noise
 from confide.statistics.columns import plan_sums
 from confide.statistics.reading import read_sums
 from support.auditor import audit

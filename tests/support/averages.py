@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from confide.engines.protocol import Pair
 from confide.plan import BentCells, Cells, Quantile
-from confide.release.averages import average_rows
+from confide.release.rank_averages import average_rows
 
 __all__ = ["chances_as_run", "chances_as_stated", "even_cells", "log_ratios"]
 

@@ -27,7 +27,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import EarnedKeys, Plan
 from confide.release import Answer, NoisyTotals, perturb
-from confide.release.figures import plain
+from confide.release.formatting import plain
 
 __all__ = ["Sides", "claim_for", "compare_texts", "epsilon_for", "open_sides", "question_cases"]
 

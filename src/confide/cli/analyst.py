@@ -20,9 +20,15 @@ from confide.cli.screen import (
 from confide.cli.session import check_writable, open_curator, warn_forgetful
 from confide.errors import BadArgument
 from confide.release.display import import_converter
-from confide.release.figures import NO_GROUP, Figures, figures_of, plain
-from confide.release.formats import to_csv, to_json
-from confide.release.svg import draw_chart
+from confide.release.formatting import (
+    NO_GROUP,
+    Figures,
+    draw_chart,
+    figures_of,
+    plain,
+    to_csv,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from confide.client import Connection

@@ -44,7 +44,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except ConfideError as error:
             from confide.cli.screen import name_options, say
-            from confide.release.figures import plain
+            from confide.release.formatting import plain
 
             said, *quoted = map(plain, str(error).splitlines() or [""])
             lines = "\n".join([f"{error.code}: {name_options(said)}", *quoted])

@@ -10,7 +10,7 @@ from confide.audit import FULL, QUICK, Case, Finding, Report, Verdict, audit_dec
 from confide.cli.screen import make_table, say
 from confide.cli.session import check_writable
 from confide.declare import read_toml
-from confide.release.figures import plain
+from confide.release.formatting import plain
 
 __all__ = ["run_audit"]
 

@@ -14,7 +14,7 @@ from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.ledger import Entry, Ledger, recount
 from confide.pricing import Prices
-from confide.release.figures import plain
+from confide.release.formatting import plain
 
 __all__ = ["export_ledger", "print_budget", "print_ledger", "print_recount"]
 

@@ -13,7 +13,7 @@ from confide.cli.session import check_writable
 from confide.curator import Curator, Preview
 from confide.declare import Budget
 from confide.errors import BadDeclaration, Refusal
-from confide.release.figures import Figures, figures_of
+from confide.release.formatting import Figures, figures_of
 
 __all__ = ["Outcome", "run_demo", "write_sample"]
 

@@ -21,7 +21,7 @@ from confide.intake.csv_types import KINDS, guess_shapes, say_conversion
 from confide.intake.draft import DraftTable, draft_toml, name_table
 from confide.ledger import check_ledger
 from confide.loss import auto_filter
-from confide.release.figures import plain
+from confide.release.formatting import plain
 
 __all__ = ["check_declaration", "convert_file", "draft_declaration"]
 

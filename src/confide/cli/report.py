@@ -6,8 +6,7 @@ from typing import Final
 
 from confide.cli.demo import Outcome, describe_cost
 from confide.cli.screen import percent
-from confide.release.figures import Figures
-from confide.release.svg import draw_charts
+from confide.release.formatting import Figures, draw_charts
 
 __all__ = ["write_report"]
 

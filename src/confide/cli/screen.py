@@ -14,7 +14,7 @@ from rich.text import Text
 
 from confide.curator import BudgetState
 from confide.intake.check import Finding
-from confide.release.figures import Figures, Tabular, percent, plain
+from confide.release.formatting import Figures, Tabular, percent, plain
 
 __all__ = [
     "budget_line",

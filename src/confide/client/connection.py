@@ -24,8 +24,8 @@ from confide.errors import (
     import_package,
 )
 from confide.exact import Number
-from confide.explain import Explanation
 from confide.query import Names, TableQuery, canonical
+from confide.release.explain import Explanation
 from confide.sessions import Score, pair_candidates
 
 __all__ = ["Connection", "connect"]

@@ -16,9 +16,7 @@ from confide.expressions.tree import Aggregate, Expression, Key
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Output
-from confide.release.arithmetic import Intervals
-from confide.release.columns import COUNTS, Statistics
-from confide.release.combination import Mixture, combine
+from confide.release.combine import Mixture, combine
 from confide.release.display import (
     Chart,
     draw_chart,
@@ -28,12 +26,13 @@ from confide.release.display import (
     write_table,
     write_text,
 )
-from confide.release.evaluate import evaluate
 from confide.release.intervals import half_width
-from confide.release.likely import likely_counts
 from confide.release.noise import NoisyTotals
 from confide.release.notes import notes_of
+from confide.release.program.intervals import Intervals
+from confide.release.program.run import COUNTS, Statistics, evaluate
 from confide.release.reference import read_confidence, reference_noise
+from confide.release.shrinkage import likely_counts
 
 __all__ = ["Answer", "Cost", "predict_errors"]
 

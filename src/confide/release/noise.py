@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from confide.engines import Groups, Sealed, open_counts, open_sealed
 from confide.expressions.tree import Value
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
-from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers
+from confide.noise import Entropy, Integers
 from confide.plan import DeclaredKeys, EarnedKeys, Plan
-from confide.plan.noise import TotalNoise
 from confide.release.quantiles import Chosen, choose_each, read_cells
+from confide.release.reference import draw_noise
 
 __all__ = ["NoisyTotals", "perturb", "round_each", "round_to_steps"]
 
@@ -167,16 +167,3 @@ def round_each(totals: Sequence[int], size: Fraction) -> Integers:
         return np.array([saturate(round_to_steps(total, size)) for total in totals], dtype=np.int64)
     steps: Integers = (2 * bottom * np.array(totals, dtype=np.int64) + top) // (2 * top)
     return np.clip(steps, -LARGEST_VALUE, LARGEST_VALUE)
-
-
-def draw_noise(noise: TotalNoise, count: int, entropy: Entropy) -> Integers:
-    """Return independent noise for ``count`` groups, one row each."""
-    if not noise.steps:
-        return np.empty((count, 0), dtype=np.int64)
-    match noise.law:
-        case DiscreteLaplace() as law:
-            return law.draw(count, entropy).reshape(count, 1)
-        case BoxNoise() as law:
-            return law.draw(count, entropy)
-        case laws:
-            return np.stack([law.draw(count, entropy) for law in laws], axis=1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
-from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
+from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers, RoundedGaussian
 from confide.plan import Plan
 from confide.plan.noise import TotalNoise
 
@@ -103,3 +103,16 @@ def list_primes(number: int) -> list[int]:
 
 def _is_prime(number: int) -> bool:
     return all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
+
+
+def draw_noise(noise: TotalNoise, count: int, entropy: Entropy) -> Integers:
+    """Return independent noise for ``count`` groups, one row each."""
+    if not noise.steps:
+        return np.empty((count, 0), dtype=np.int64)
+    match noise.law:
+        case DiscreteLaplace() as law:
+            return law.draw(count, entropy).reshape(count, 1)
+        case BoxNoise() as law:
+            return law.draw(count, entropy)
+        case laws:
+            return np.stack([law.draw(count, entropy) for law in laws], axis=1)

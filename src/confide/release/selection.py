@@ -7,16 +7,28 @@ from fractions import Fraction
 import numpy as np
 
 from confide.engines import Sealed, open_sealed
+from confide.engines.sql.blocks import Floats, SealedBlocks, open_blocks
 from confide.ledger import Receipt
-from confide.mechanisms import SparseVector
+from confide.mechanisms import Exponential, SparseVector
 from confide.mechanisms.grid import saturate
 from confide.noise import Entropy
 from confide.plan import Plan
-from confide.plan.selection import Contest, Selection, only_total, score_unit
+from confide.plan.noise import TotalNoise
+from confide.plan.selection import Contest, Selection, WidthChoice, only_total, score_unit
+from confide.plan.totals import ValueGrid
 from confide.release.answer import Cost
 from confide.release.noise import NoisyTotals, round_to_steps
+from confide.release.reference import draw_noise
 
-__all__ = ["Choice", "choose_candidate", "compare_score", "select_keys"]
+__all__ = [
+    "Choice",
+    "add_blocks",
+    "choose_block_rank",
+    "choose_candidate",
+    "choose_width",
+    "compare_score",
+    "select_keys",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +85,79 @@ def _score(sealed: Sealed, plan: Plan, step: Fraction) -> int:
     """
     (total,) = open_sealed(sealed).get((), (0,))
     return saturate(round_to_steps(total * score_unit(only_total(plan)), step))
+
+
+def _steps(results: Floats, grid: ValueGrid) -> list[int]:
+    """Return results in whole steps of a grid, within it; what failed is the lower bound.
+
+    # Privacy: a failed block is a result like any other, so nothing tells how many failed.
+    """
+    low, step = float(grid.centre), float(grid.step)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        places = np.rint((np.nan_to_num(results, nan=-np.inf) - low) / step)
+    places = np.nan_to_num(places, nan=float(grid.low))
+    return [int(place) for place in np.clip(places, grid.low, grid.high)]
+
+
+def choose_block_rank(
+    sealed: SealedBlocks,
+    output: int,
+    grid: ValueGrid,
+    choice: Exponential,
+    entropy: Entropy,
+    *,
+    level: Fraction,
+) -> int:
+    """Return the step at about this level among one output's results."""
+    results = open_blocks(sealed)[:, output]
+    filled, blocks = np.unique(np.array(_steps(results, grid), dtype=np.int64), return_counts=True)
+    breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
+    breaks[0], breaks[-1] = grid.low, grid.high + 1
+    breaks[1:-1:2], breaks[2:-1:2] = filled, filled + 1
+    ranks = np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks)])
+    low, high = np.repeat(ranks, 2)[:-1], np.repeat(ranks, 2)[1:]
+    target = round(level * len(results))
+    gaps = np.maximum(np.maximum(low - target, target - high), 0)
+    return int(choice.choose_interval(breaks, -gaps, entropy=entropy))
+
+
+def add_blocks(
+    sealed: SealedBlocks,
+    grids: Sequence[ValueGrid],
+    windows: Sequence[tuple[int, int]],
+    noise: TotalNoise,
+    entropy: Entropy,
+    *,
+    squared: bool = False,
+) -> list[int]:
+    """Return for each output the noisy sum over blocks of its steps above the window's low end.
+
+    With ``squared``, the sum of (2 s - w)^2 / w, rounded down, for s steps in a window of w: how
+    far results lie from the window's middle. It lies within [0, w] as s does.
+
+    # Privacy: every result is cut to its window before it is added, so one block adds from 0 to
+    # the width of the window, for which the noise was made.
+    """
+    results = open_blocks(sealed)
+    drawn = draw_noise(noise, 1, entropy)[0]
+    released = []
+    for output, (grid, (low, high)) in enumerate(zip(grids, windows, strict=True)):
+        width = max(1, high - low)
+        inside = [min(max(step - low, 0), high - low) for step in _steps(results[:, output], grid)]
+        if squared:
+            inside = [(2 * step - width) ** 2 // width for step in inside]
+        total = round_to_steps(sum(inside), noise.steps[output])
+        released.append(saturate(saturate(total) + int(drawn[output])))
+    return released
+
+
+def choose_width(sealed: Sealed, choice: WidthChoice, entropy: Entropy) -> int:
+    """Return the chosen number of halvings.
+
+    # Privacy: counts of bins outside the range are dropped unseen; nothing but the place of the
+    # chosen candidate leaves.
+    """
+    exact = open_sealed(sealed)
+    counts = [exact.get((place,), (0,))[0] for place in range(2**choice.levels)]
+    scores = np.array([saturate(score) for score in choice.scores(counts)], dtype=np.int64)
+    return choice.selector.choose(scores, entropy=entropy)

@@ -10,8 +10,7 @@ from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import Preview
 from confide.errors import ConfideError, Fault
 from confide.release import Answer
-from confide.release.figures import percent
-from confide.release.formats import to_csv
+from confide.release.formatting import percent, to_csv
 from confide.server.entry import COOKIE, Working, caller_of_cookie
 from confide.server.gate import note
 from confide.server.models import LONGEST_SQL

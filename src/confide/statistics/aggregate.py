@@ -19,8 +19,8 @@ from confide.loss import Loss, PureLoss, Share
 from confide.plan.calibration import calibrate
 from confide.plan.selection import BlockReading
 from confide.query import TableQuery, col, count_units
-from confide.release.blocks import add_blocks
 from confide.release.reference import sample_noise
+from confide.release.selection import add_blocks
 from confide.release.sizes import OTHER_SIZES
 from confide.statistics.columns import declared_column, number_column
 from confide.statistics.estimate import Estimate, Form, make_estimate

@@ -19,7 +19,7 @@ from confide.plan.selection import WidthChoice, plan_width
 from confide.query import Query, TableQuery, canonical, col, count, least
 from confide.release import Cost
 from confide.release.display import Chart
-from confide.release.widths import choose_width
+from confide.release.selection import choose_width
 from confide.statistics.charts import draw_density
 from confide.statistics.columns import Within, declared_column, number_column
 from confide.statistics.reading import (

@@ -14,7 +14,7 @@ from confide.loss import Share
 from confide.plan import Plan
 from confide.plan.quantiles import plan_ladder
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
-from confide.release.ladder import climb
+from confide.release.quantiles import climb
 from confide.statistics.columns import Numbers, Within, number_column, plan_sums, read_within
 from confide.statistics.estimate import Estimate, make_estimate
 from confide.statistics.families import Normal, Scaled, divide, pad

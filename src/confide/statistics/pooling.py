@@ -18,8 +18,8 @@ from confide.plan.calibration import take_part
 from confide.plan.noise import TotalNoise
 from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bounds, sum_noise
 from confide.plan.totals import ValueGrid
-from confide.release.blocks import choose_block_rank
 from confide.release.reference import sample_noise
+from confide.release.selection import choose_block_rank
 from confide.statistics.reading import Floats
 from confide.statistics.replicas import spread_normals, thin
 

@@ -16,7 +16,7 @@ from confide.loss import Share
 from confide.plan import Plan
 from confide.plan.quantiles import Ladder, plan_ladder
 from confide.query import TableQuery, canonical, col, count, quantile
-from confide.release.ladder import climb
+from confide.release.quantiles import climb
 from confide.statistics.columns import Numbers, Within, number_column
 from confide.statistics.estimate import Estimate, Form, make_estimate
 from confide.statistics.reading import (

@@ -1,9 +1,9 @@
 """The interval of whatever an analyst computes from statistics.
 
 A single statistic has its own interval (release/intervals.py, release/quantiles.py). What rises or
-falls with it has the ends of that, taken along (release/ends.py). What several statistics are in is
-simulated if it is a ratio of linear expressions or nearly linear (release/simulation.py); else the
-ends of all of them are taken along, each held so often that all hold together.
+falls with it has the ends of that, taken along (`interval_arithmetic`). What several statistics
+are in is simulated if it is a ratio of linear expressions or nearly linear (`simulation`); else
+the ends of all of them are taken along, each held so often that all hold together.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,11 @@ import numpy as np
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Aggregate, Expression, Value
 from confide.plan import Plan
-from confide.release.columns import COUNTS, Statistics, is_floored
-from confide.release.combination import noise_of
-from confide.release.ends import (
+from confide.release.combine import noise_of
+from confide.release.estimates import Floats, is_clipped
+from confide.release.intervals import floor_ends, interval
+from confide.release.noise import NoisyTotals
+from confide.release.program.interval_arithmetic import (
     Ends,
     Marks,
     divisor_of,
@@ -26,13 +28,10 @@ from confide.release.ends import (
     list_vanishing,
     map_ends,
 )
-from confide.release.estimates import Floats, is_clipped
-from confide.release.evaluate import evaluate
-from confide.release.intervals import floor_ends, interval
-from confide.release.noise import NoisyTotals
+from confide.release.program.run import COUNTS, Statistics, evaluate, is_floored
+from confide.release.program.simulation import simulate
 from confide.release.quantiles import read_ends, spread_ends
 from confide.release.reference import reference_levels
-from confide.release.simulation import simulate
 
 __all__ = ["Intervals"]
 

@@ -3,7 +3,8 @@
 The released totals less a draw of the noise are totals that the rows might have. What an expression
 makes of many such totals shows how far its true value may be, if it is a ratio of linear ones or
 changes much like a straight line over the reach of the noise. Elsewhere the true value may be where
-hardly any draw leads, and the ends of all statistics are taken along instead (release/ends.py).
+hardly any draw leads, and the ends of all statistics are taken along instead
+(`interval_arithmetic`).
 """
 
 from collections.abc import Callable

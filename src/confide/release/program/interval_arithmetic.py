@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from confide.expressions.functions import Function
 from confide.expressions.tree import Aggregate, Call, Expression, Literal, walk
 from confide.release.estimates import Floats
-from confide.release.evaluate import RULES, Columns, evaluate, is_true
 from confide.release.intervals import LINEAR
+from confide.release.program.run import RULES, Columns, evaluate, is_true
 
 __all__ = [
     "Ends",

@@ -1,4 +1,4 @@
-"""Arithmetic on noisy answers: what the analyst asked to compute from keys and statistics.
+"""The public program: outputs computed from released numbers.
 
 It works on columns of numbers and keys, one entry a group, after the noise; so it is free. NULL is
 None in columns of objects and NaN in columns of numbers.
@@ -6,6 +6,7 @@ None in columns of objects and NaN in columns of numbers.
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions.functions import Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
+from confide.expressions.functions import Aggregation, Function
+from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal, Value
+from confide.plan import Plan
+from confide.release.estimates import Floats, estimate
+from confide.release.noise import NoisyTotals
 
-__all__ = ["Columns", "evaluate", "is_true", "supports"]
+__all__ = ["COUNTS", "Columns", "Statistics", "evaluate", "is_floored", "is_true", "supports"]
 
 Column_ = NDArray[Any]
 Marks = NDArray[np.bool_]
@@ -194,3 +198,32 @@ RULES: Final[dict[F, Rule]] = {
     F.SQRT: lambda p: _finite(np.sqrt(p[0])),
     F.TO_FLOAT: _to_float,
 }
+
+
+COUNTS: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Gives the column of a key or a statistic, from totals of each group."""
+
+    plan: Plan
+    groups: tuple[tuple[Value, ...], ...]
+    totals: Floats
+
+    @classmethod
+    def of(cls, totals: NoisyTotals, plan: Plan) -> "Statistics":
+        """Return those that were released."""
+        return cls(plan, totals.groups, totals.values(plan))
+
+    def __call__(self, expression: Expression) -> NDArray[Any]:
+        if isinstance(expression, Key):
+            return np.array([group[expression.place] for group in self.groups], dtype=object)
+        statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
+        found = estimate(statistic, self.plan, self.totals)
+        return np.maximum(found, 0.0) if is_floored(statistic.aggregate, self.plan) else found
+
+
+def is_floored(aggregate: Aggregate, plan: Plan) -> bool:
+    """Return whether a statistic is a count that the owner wants shown as zero or more."""
+    return aggregate.function in COUNTS and plan.is_nonnegative

@@ -1,0 +1,1 @@
+"""The public program over released numbers; it costs nothing."""
