@@ -18,9 +18,9 @@ from tools.draw_pictures import (
     Foreseeable,
 )
 
-from confide import desk
 from confide.curator import Curator
 from confide.declare import Budget, Float, Table
+from confide.execution import executor
 
 Chart = dict[str, Any]
 ROWS = 20_000
@@ -47,8 +47,8 @@ def make_curator() -> Curator:
     table = Table("people", frame, unit="pid", columns={"x": Float(0, 100)}, unique=True)
     curator = Curator([table], budget=Budget(10))
     made = curator._desk()  # noqa: SLF001  # a picture needs the same noise on every run
-    fields = {name: getattr(made, name) for name in desk.Desk.__dataclass_fields__}
-    fixed = desk.Desk(**{**fields, "entropy": source})
+    fields = {name: getattr(made, name) for name in executor.Desk.__dataclass_fields__}
+    fixed = executor.Desk(**{**fields, "entropy": source})
     curator._desk = lambda: fixed  # type: ignore[method-assign]  # noqa: SLF001
     return curator
 

@@ -7,20 +7,21 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Unpack
 
-from confide.batches import Batch, release_batch
 from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
 from confide.declare.budget import Paid, Wanted, show_wants
-from confide.desk import Desk, Manner, Request, Score, Settled, find_ledger, settle
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, float_above, positive
+from confide.execution import Watching, choose_among, pair_candidates
+from confide.execution.batch import Batch, release_batch
+from confide.execution.executor import Desk, Manner, Request, Score, Settled, find_ledger, settle
+from confide.execution.pricing import FREE, Prices, Want
 from confide.ledger import Hold, Ledger, Stored
 from confide.loss import Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import Plan, make_plan
 from confide.plan.selection import Selection, check_selection, plan_selection
-from confide.pricing import FREE, Prices, Want
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
@@ -28,7 +29,6 @@ from confide.release.explain import Explanation, explain_plan, explain_selection
 from confide.release.notes import notes_of
 from confide.release.selection import Choice, select_keys
 from confide.release.sizes import OTHER_SIZES, sizes_of
-from confide.sessions import Watching, choose_among, pair_candidates
 from confide.statistics import Estimators
 
 __all__ = ["BudgetState", "Curator", "Preview", "open_declared"]

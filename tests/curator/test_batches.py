@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import confide as cf
-from confide.batches import Batch, plan_batch, square_error
+from confide.execution.batch import Batch, plan_batch, square_error
 from confide.loss import Share
 from confide.plan import plan
 

@@ -14,9 +14,10 @@ from confide.curator import Curator
 from confide.declare import Budget, Int, Limits, Table
 from confide.engines import DuckDB, Sealed
 from confide.errors import BudgetExceeded, Fault, UnsupportedQuery
+from confide.execution import KeptWatch
+from confide.execution import watch as watches
 from confide.ledger import Hold, KeyUsed
 from confide.plan import Plan
-from confide.sessions import KeptWatch, kept
 
 HUGE: Final = Budget(10**9)
 LIMITS: Final = Limits(analysts={"ana": "1/2", "ben": "1/2"})
@@ -256,7 +257,7 @@ def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> N
 
 def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free answers take room in the ledger, so there is an end of them."""
-    monkeypatch.setattr(kept, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(watches, "MOST_QUESTIONS", 2)
     watch = open_curator().keep_watch(20, share="1/4")
     told = [watch.ask(younger(age)) for age in (3, 5)]
     with pytest.raises(UnsupportedQuery, match="open a new one"):

@@ -20,6 +20,7 @@ from confide.curator import Curator
 from confide.declare import Bool, Budget, Catalog, Category, Column, Float, Int, Table, Text
 from confide.engines import DuckDB, Sealed, open_sealed
 from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal
+from confide.execution import Score
 from confide.ledger import Hold
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
@@ -29,7 +30,6 @@ from confide.query import count, count_units
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.selection import choose_candidate, select_keys
-from confide.sessions import Score
 from support.auditor import audit, largest_ratio
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p, chi_square_p

@@ -17,6 +17,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Column, Float, Int, Table
 from confide.engines import DuckDB, Sealed
 from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal
+from confide.execution.watch import FINENESS, Threshold
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
@@ -27,7 +28,6 @@ from confide.query import sum as total
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.selection import compare_score
-from confide.sessions.watch import FINENESS, Threshold
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p

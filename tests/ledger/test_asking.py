@@ -11,8 +11,8 @@ import pytest
 import confide as cf
 from confide.declare import Limit, Limits
 from confide.errors import BadArgument, BadDeclaration, BudgetExceeded, Fault
+from confide.execution import Watch
 from confide.ledger import Hold, KeyUsed, MemoryLedger
-from confide.sessions import Watch
 
 COUNT: Final = "SELECT COUNT(*) AS n FROM t"
 SUM: Final = "SELECT SUM(x) AS s FROM t"

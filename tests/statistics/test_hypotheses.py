@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from confide.declare import Bool, Budget, Category, Column, Float
 from confide.errors import BadArgument, UnsupportedQuery
+from confide.execution.pricing import FREE, Want
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
-from confide.pricing import FREE, Want
 from confide.release.reference import draw_noise
 from confide.statistics import hypotheses
 from confide.statistics.reading import Paid

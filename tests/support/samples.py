@@ -12,10 +12,10 @@ from scipy import special
 
 from confide.curator import Curator
 from confide.declare import Budget, Column, Table
-from confide.desk import Manner
+from confide.execution.executor import Manner
+from confide.execution.pricing import Want
 from confide.expressions.terms import Applied, Constant, Named
 from confide.plan import DeclaredKeys, Plan
-from confide.pricing import Want
 from confide.query import Function, TableQuery, Term
 from confide.release.reference import draw_noise
 from confide.statistics.reading import Asked, read_sums

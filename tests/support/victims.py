@@ -27,7 +27,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from confide import Budget, Curator, Float, Table, desk
+from confide import Budget, Curator, Float, Table
+from confide.execution import executor
 from confide.ledger import Noisy, SqlLedger, open_ledger
 from confide.loss import PureFilter, Share
 
@@ -40,7 +41,7 @@ STEPS: Final = (
     *("confide.ledger.changes", "confide.ledger.database"),
     *(
         "confide.ledger.anchors",
-        "confide.desk",
+        "confide.execution.executor",
         "confide.engines.duckdb.engine",
         "confide.release.noise",
     ),
@@ -130,14 +131,14 @@ def deliver(
 def break_path(mode: str, tell: int) -> None:
     """Make the path wrong in a way that the checks must notice."""
     if mode == "answer-first":
-        commit = desk.Request.commit
+        commit = executor.Request.commit
 
-        def shown(self: desk.Request, hold: Any, noisy: Noisy) -> desk.Settled:
+        def shown(self: executor.Request, hold: Any, noisy: Noisy) -> executor.Settled:
             deliver(tell, self.manner.key, hold.entry, noisy)
             time.sleep(WIDE)
             return commit(self, hold, noisy)
 
-        desk.Request.commit = shown  # type: ignore[method-assign]
+        executor.Request.commit = shown  # type: ignore[method-assign]
     elif mode == "no-keys":
         SqlLedger.resume = lambda self, question, key: None  # type: ignore[method-assign]
         reserve = SqlLedger.reserve

@@ -12,8 +12,8 @@ from confide.cli.session import open_declared_ledger, warn_forgetful
 from confide.curator import BudgetState
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
+from confide.execution.pricing import Prices
 from confide.ledger import Entry, Ledger, recount
-from confide.pricing import Prices
 from confide.release.formatting import plain
 
 __all__ = ["export_ledger", "print_budget", "print_ledger", "print_recount"]

@@ -9,8 +9,8 @@ from rich.console import Console
 from confide.cli.screen import say
 from confide.curator import Curator, open_declared
 from confide.declare import Catalog, Declaration, read_toml
-from confide.desk import find_ledger
 from confide.errors import BadDeclaration
+from confide.execution.executor import find_ledger
 from confide.ledger import Ledger, MemoryLedger
 
 __all__ = [

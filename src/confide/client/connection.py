@@ -24,9 +24,9 @@ from confide.errors import (
     import_package,
 )
 from confide.exact import Number
+from confide.execution import Score, pair_candidates
 from confide.query import Names, TableQuery, canonical
 from confide.release.explain import Explanation
-from confide.sessions import Score, pair_candidates
 
 __all__ = ["Connection", "connect"]
 

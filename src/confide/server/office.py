@@ -12,9 +12,9 @@ from confide.client.refusals import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import Board, Service
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
+from confide.execution.pricing import Prices, Want
 from confide.ledger import Entry
 from confide.loss import Share
-from confide.pricing import Prices, Want
 from confide.release import Answer
 from confide.release.explain import Explanation
 from confide.server.boards import Boards

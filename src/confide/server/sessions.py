@@ -5,12 +5,12 @@ from typing import Any
 from confide.client.refusals import NotYours
 from confide.curator import Curator
 from confide.errors import UnsupportedQuery
+from confide.execution import KeptWatch
 from confide.release import Answer
 from confide.release.selection import Choice
 from confide.server import bodies
 from confide.server.office import Caller, Office
 from confide.server.shapes import show_answer, show_cost, show_number, show_receipt
-from confide.sessions import KeptWatch
 
 __all__ = ["ask_watch", "choose", "close_watch", "look_at_watch", "open_watch", "release"]
 

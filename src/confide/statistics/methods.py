@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from confide.declare.budget import Paid, show_wants
-from confide.desk import Manner
 from confide.errors import (
     BadDeclaration,
     UnknownName,
@@ -15,13 +14,14 @@ from confide.errors import (
     refusing,
 )
 from confide.exact import Number, non_negative
-from confide.pricing import Want
+from confide.execution.executor import Manner
+from confide.execution.pricing import Want
 from confide.statistics.reading import Asked
 
 if TYPE_CHECKING:
     from confide.declare import Catalog
-    from confide.desk import Desk
     from confide.engines.sql.blocks import Estimator
+    from confide.execution.executor import Desk
     from confide.statistics.density import Density
     from confide.statistics.estimate import Estimate
     from confide.statistics.hypotheses import Comparison, Independence

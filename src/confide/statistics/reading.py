@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Catalog
-from confide.desk import Desk, Manner
 from confide.errors import UnsupportedQuery
+from confide.execution.executor import Desk, Manner
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Aggregate, Value
 from confide.ledger import Hold, Receipt

@@ -5,13 +5,19 @@ from typing import Unpack
 
 from confide.declare import Catalog
 from confide.declare.budget import Paid, show_wants
-from confide.desk import Desk, Manner
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number
+from confide.execution.executor import Desk, Manner
+from confide.execution.pricing import Want
+from confide.execution.watch import (
+    KeptWatch,
+    Threshold,
+    Watch,
+    keep_watch,
+    open_watch,
+    take_up_watch,
+)
 from confide.mechanisms import Neighbours
-from confide.pricing import Want
-from confide.sessions.kept import KeptWatch, keep_watch, take_up_watch
-from confide.sessions.watch import Threshold, Watch, open_watch
 
 __all__ = ["Watching"]
 

@@ -10,6 +10,7 @@ from confide import ledger as ledgers  # those in databases are imported when fi
 from confide.declare import Budget, Catalog, Limits
 from confide.engines import Engine
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery, refusing
+from confide.execution.pricing import FREE, Prices
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -25,7 +26,6 @@ from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM, Entropy
 from confide.plan import Plan
 from confide.plan.selection import check_score
-from confide.pricing import FREE, Prices
 from confide.query import Query, TableQuery
 from confide.release import Cost
 
