@@ -24,13 +24,11 @@ from scipy import stats
 from confide.declare import Category, Column, Float
 from confide.engines.sql.blocks import SealedBlocks
 from confide.query import TableQuery, Term, col, count
-from confide.statistics.aggregate import BlockRelease, Sampling
-from confide.statistics.columns import Numbers, plan_sums
 from confide.statistics.families import Law, make_family
-from confide.statistics.formula import read_formula
-from confide.statistics.gaussian import MultivariateNormal
-from confide.statistics.likelihood import solve_counts, solve_sums
+from confide.statistics.formula import Numbers, plan_sums, read_formula
+from confide.statistics.likelihood import MultivariateNormal, solve_counts, solve_sums
 from confide.statistics.linear import Moments, noise_level, replicate, solve
+from confide.statistics.sample_and_aggregate import BlockRelease, Sampling
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.entropy import SeededEntropy

@@ -21,7 +21,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan.selection import BlockReading, choose_rank, grid_of_bounds, sum_noise
 from confide.release.selection import add_blocks, choose_block_rank
-from confide.statistics.aggregate import correct_bias
+from confide.statistics.sample_and_aggregate import correct_bias
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.samples import curator_of, is_within

@@ -13,8 +13,8 @@ from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
 from confide.release.reference import draw_noise
-from confide.statistics import hypotheses
-from confide.statistics.reading import Paid
+from confide.statistics import hypothesis_tests
+from confide.statistics.estimate import Paid
 from support.entropy import SeededEntropy
 from support.samples import ask, curator_of, is_within
 
@@ -45,7 +45,7 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
         steps = np.rint(sums / sizes).astype(np.int64) + drawn
         return Paid(plan, {"steps": steps.tolist()}, FREE, RECEIPT, reused=False)
 
-    monkeypatch.setattr(hypotheses, "release_sums", release)
+    monkeypatch.setattr(hypothesis_tests, "release_sums", release)
 
 
 def count_rejections(test: Any) -> int:
@@ -77,11 +77,14 @@ def test_the_level_is_kept(
         return rng.multinomial(rows, parts).reshape(6, 1).astype(float)
 
     cases: dict[str, tuple[Any, Any]] = {
-        "means": (group_sums, lambda: hypotheses.compare_means(asked, "people", "x", "g")),
-        "proportions": (pairs, lambda: hypotheses.compare_proportions(asked, "people", "y", "g")),
+        "means": (group_sums, lambda: hypothesis_tests.compare_means(asked, "people", "x", "g")),
+        "proportions": (
+            pairs,
+            lambda: hypothesis_tests.compare_proportions(asked, "people", "y", "g"),
+        ),
         "independence": (
             table,
-            lambda: hypotheses.check_independence(asked, "people", "ward", "g"),
+            lambda: hypothesis_tests.check_independence(asked, "people", "ward", "g"),
         ),
     }
     exact, test = cases[name]

@@ -9,8 +9,8 @@ import pytest
 
 from confide.declare import Budget, Float
 from confide.query import col
-from confide.statistics.columns import plan_sums
 from confide.statistics.families import Scaled
+from confide.statistics.formula import plan_sums
 from confide.statistics.moments import Mean, Variance
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, add_rows, curator_of, is_within, noise_of

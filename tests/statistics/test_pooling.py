@@ -19,8 +19,7 @@ from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Neighbours
 from confide.plan.calibration import calibrate
-from confide.statistics.aggregate import BlockRelease, Sampling, choose_blocks
-from confide.statistics.pooling import (
+from confide.statistics.block_pooling import (
     METHODS,
     QUARTILE_PARTS,
     RELIABLE,
@@ -30,6 +29,7 @@ from confide.statistics.pooling import (
     WIDENING,
     Pooling,
 )
+from confide.statistics.sample_and_aggregate import BlockRelease, Sampling, choose_blocks
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA

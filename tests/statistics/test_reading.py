@@ -18,8 +18,8 @@ from confide.loss import Share
 from confide.plan import Plan
 from confide.query import TableQuery, col, count
 from confide.release.reference import draw_noise
-from confide.statistics.columns import plan_sums
-from confide.statistics.reading import read_sums
+from confide.statistics.estimate import read_sums
+from confide.statistics.formula import plan_sums
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, curator_of, noise_of, plan_of

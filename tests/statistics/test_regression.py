@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.errors import UnsupportedQuery
-from confide.statistics.columns import plan_sums
-from confide.statistics.formula import read_formula
+from confide.statistics.formula import plan_sums, read_formula
 from confide.statistics.linear import Moments, noise_level, replicate, solve
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, add_rows, ask, curator_of, is_within, noise_of

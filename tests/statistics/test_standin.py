@@ -5,9 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.query import col
-from confide.statistics.columns import Numbers
-from confide.statistics.links import find_link
-from confide.statistics.standin import LARGEST, StandIn, make_stand_in
+from confide.statistics.formula import Numbers
+from confide.statistics.glm_model import LARGEST, StandIn, find_link, make_stand_in
 
 Floats = NDArray[np.float64]
 MEANS = np.array([1.0, 0.2, -0.3])

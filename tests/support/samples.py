@@ -18,7 +18,7 @@ from confide.expressions.terms import Applied, Constant, Named
 from confide.plan import DeclaredKeys, Plan
 from confide.query import Function, TableQuery, Term
 from confide.release.reference import draw_noise
-from confide.statistics.reading import Asked, read_sums
+from confide.statistics.estimate import Asked, read_sums
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
 

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from confide.declare import Column, Float, Int
 from confide.loss import Share
-from confide.statistics.columns import plan_sums
-from confide.statistics.formula import read_formula
-from confide.statistics.links import find_link
-from confide.statistics.model import Model
-from confide.statistics.reading import Asked, Sums, split_share
-from confide.statistics.walk import Question, Walk
+from confide.statistics.estimate import Asked, Sums, split_share
+from confide.statistics.formula import plan_sums, read_formula
+from confide.statistics.glm import Question, Walk
+from confide.statistics.glm_model import Model, find_link
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, Noise, add_rows, ask, curator_of, plan_noise
 

@@ -49,7 +49,7 @@ def _flatten(found: Any, confidence: float) -> Any:
     """Return form, names, values, standard errors, intervals, and what only some estimates have."""
     from confide.statistics.density import Density
     from confide.statistics.estimate import Estimate
-    from confide.statistics.hypotheses import Comparison, Independence
+    from confide.statistics.hypothesis_tests import Comparison, Independence
 
     match found:
         case Estimate():

@@ -18,11 +18,9 @@ from confide.plan import Plan
 from confide.plan.selection import WidthChoice, plan_width
 from confide.query import Query, TableQuery, canonical, col, count, least
 from confide.release import Cost
-from confide.release.display import Chart
+from confide.release.display import SCHEMA, Chart
 from confide.release.selection import choose_width
-from confide.statistics.charts import draw_density
-from confide.statistics.columns import Within, declared_column, number_column
-from confide.statistics.reading import (
+from confide.statistics.estimate import (
     Asked,
     Floats,
     pay,
@@ -31,9 +29,35 @@ from confide.statistics.reading import (
     split_share,
     total_variances,
 )
+from confide.statistics.formula import Within, declared_column, number_column
 from confide.statistics.smoothing import smooth_counts
 
-__all__ = ["Density", "estimate_density", "project"]
+__all__ = ["Density", "draw_density", "estimate_density", "project"]
+
+BLUE = "#2f6db5"
+
+
+def draw_density(name: str, edges: Floats, height: Floats, low: Floats, high: Floats) -> Chart:
+    """Return a density as steps, with its band behind."""
+    columns = (edges[:-1], edges[1:], height, low, high)
+    values = [
+        {"from": left, "to": right, "density": value, "low": bottom, "high": top}
+        for left, right, value, bottom, top in zip(*(c.tolist() for c in columns), strict=True)
+    ]
+    place = {"field": "from", "type": "quantitative", "title": name, "scale": {"zero": False}}
+    across: dict[str, Any] = {"x": place, "x2": {"field": "to"}}
+    band = {**across, "y": _height("low"), "y2": {"field": "high"}}
+    line = {**across, "y": _height("density")}
+    layers = [
+        {"mark": {"type": "rect", "opacity": 0.25, "color": BLUE}, "encoding": band},
+        {"mark": {"type": "rule", "strokeWidth": 2, "color": BLUE}, "encoding": line},
+    ]
+    return Chart({"$schema": SCHEMA, "data": {"values": values}, "layer": layers})
+
+
+def _height(field: str) -> dict[str, Any]:
+    return {"field": field, "type": "quantitative", "title": "density"}
+
 
 LEVELS: Final = 10
 MOST_BINS: Final = 10_000

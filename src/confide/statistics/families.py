@@ -14,7 +14,7 @@ from scipy import special
 
 from confide.errors import UnsupportedQuery
 from confide.query import Term, greatest
-from confide.statistics.reading import Floats
+from confide.statistics.estimate import Floats
 
 __all__ = ["FAMILIES", "FAMILY_LIST", "Family", "Law", "Scaled", "divide", "make_family", "pad"]
 

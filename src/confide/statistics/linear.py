@@ -12,14 +12,20 @@ import numpy as np
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 from confide.query import Term
-from confide.statistics.columns import Numbers, plan_sums
-from confide.statistics.estimate import Estimate, make_estimate
+from confide.statistics.estimate import (
+    Asked,
+    Estimate,
+    Floats,
+    Paid,
+    make_estimate,
+    read_sums,
+    root_of,
+    spread_normals,
+    thin,
+)
 from confide.statistics.families import Scaled
-from confide.statistics.formula import Design
-from confide.statistics.gaussian import lift_matrix, multiply_terms
-from confide.statistics.likelihood import release_sums
-from confide.statistics.reading import Asked, Floats, Paid, read_sums
-from confide.statistics.replicas import root_of, spread_normals, thin
+from confide.statistics.formula import Design, Numbers, plan_sums
+from confide.statistics.likelihood import lift_matrix, multiply_terms, release_sums
 
 __all__ = ["Moments", "fit_linear", "noise_level", "replicate", "solve"]
 

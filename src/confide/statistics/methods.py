@@ -16,7 +16,7 @@ from confide.errors import (
 from confide.exact import Number, non_negative
 from confide.execution.executor import Manner
 from confide.execution.pricing import Want
-from confide.statistics.reading import Asked
+from confide.statistics.estimate import Asked
 
 if TYPE_CHECKING:
     from confide.declare import Catalog
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confide.execution.executor import Desk
     from confide.statistics.density import Density
     from confide.statistics.estimate import Estimate
-    from confide.statistics.hypotheses import Comparison, Independence
+    from confide.statistics.hypothesis_tests import Comparison, Independence
 
 __all__ = ["Estimators"]
 
@@ -76,8 +76,8 @@ class Estimators(ABC):
         clips tighter than declared.
         """
         _need_scipy()
-        from confide.statistics.columns import read_within
         from confide.statistics.density import estimate_density
+        from confide.statistics.formula import read_within
 
         asked = self._asked(want, fresh=fresh, key=key)
         return estimate_density(asked, table, column, bins, read_within(within))
@@ -99,7 +99,7 @@ class Estimators(ABC):
         Many at once cost less than one by one. ``value`` is a list, or a number for one level.
         """
         _need_scipy()
-        from confide.statistics.columns import read_within
+        from confide.statistics.formula import read_within
         from confide.statistics.quantiles import estimate_quantiles, read_levels
 
         asked = self._asked(want, fresh=fresh, key=key)
@@ -186,7 +186,7 @@ class Estimators(ABC):
         list of columns, multivariate-normal.
         """
         _need_scipy()
-        from confide.statistics.columns import read_within
+        from confide.statistics.formula import read_within
         from confide.statistics.likelihood import estimate_family
 
         columns = [column] if isinstance(column, str) else list(column)
@@ -212,7 +212,7 @@ class Estimators(ABC):
         """
         _need_scipy()
         from confide.statistics.formula import read_formula
-        from confide.statistics.generalised import fit_generalised
+        from confide.statistics.glm import fit_generalised
         from confide.statistics.linear import fit_linear
 
         asked = self._asked(want, fresh=fresh, key=key)
@@ -245,7 +245,7 @@ class Estimators(ABC):
     ) -> "Comparison":
         """Return the difference of a column's means in two groups, with a p-value."""
         _need_scipy()
-        from confide.statistics.hypotheses import compare_means
+        from confide.statistics.hypothesis_tests import compare_means
 
         return compare_means(self._asked(want, fresh=fresh, key=key), table, column, by)
 
@@ -262,7 +262,7 @@ class Estimators(ABC):
     ) -> "Comparison":
         """Return the difference of the parts in which a column is true, with a p-value."""
         _need_scipy()
-        from confide.statistics.hypotheses import compare_proportions
+        from confide.statistics.hypothesis_tests import compare_proportions
 
         return compare_proportions(self._asked(want, fresh=fresh, key=key), table, column, by)
 
@@ -279,7 +279,7 @@ class Estimators(ABC):
     ) -> "Independence":
         """Return a chi-square test of whether two columns have to do with each other."""
         _need_scipy()
-        from confide.statistics.hypotheses import check_independence
+        from confide.statistics.hypothesis_tests import check_independence
 
         return check_independence(self._asked(want, fresh=fresh, key=key), table, first, second)
 
@@ -306,7 +306,7 @@ class Estimators(ABC):
         if name in self.estimators:
             raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
         _need_scipy()
-        from confide.statistics.aggregate import read_bounds
+        from confide.statistics.sample_and_aggregate import read_bounds
 
         read_bounds(bounds)
         self.estimators[name] = (estimator, tuple(columns), bounds)
@@ -338,7 +338,7 @@ class Estimators(ABC):
         bounds are "column".
         """
         _need_scipy()
-        from confide.statistics.aggregate import COLUMN, Sampling, estimate_blocks
+        from confide.statistics.sample_and_aggregate import COLUMN, Sampling, estimate_blocks
 
         # A function given by hand is not known again: another may have the same name.
         is_fresh = fresh or not isinstance(estimator, str)

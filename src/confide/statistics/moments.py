@@ -15,21 +15,21 @@ from confide.plan import Plan
 from confide.plan.quantiles import plan_ladder
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
 from confide.release.quantiles import climb
-from confide.statistics.columns import Numbers, Within, number_column, plan_sums, read_within
-from confide.statistics.estimate import Estimate, make_estimate
-from confide.statistics.families import Normal, Scaled, divide, pad
-from confide.statistics.gaussian import MultivariateNormal
-from confide.statistics.likelihood import solve_sums
-from confide.statistics.reading import (
+from confide.statistics.estimate import (
     Asked,
+    Estimate,
     Floats,
     Paid,
+    make_estimate,
+    move_sums,
     pay,
     read_sums,
     release_totals,
     split_share,
 )
-from confide.statistics.replicas import move_sums
+from confide.statistics.families import Normal, Scaled, divide, pad
+from confide.statistics.formula import Numbers, Within, number_column, plan_sums, read_within
+from confide.statistics.likelihood import MultivariateNormal, solve_sums
 
 __all__ = ["Mean", "Variance", "estimate_covariance", "estimate_moment"]
 

@@ -17,17 +17,19 @@ from confide.plan import Plan
 from confide.plan.quantiles import Ladder, plan_ladder
 from confide.query import TableQuery, canonical, col, count, quantile
 from confide.release.quantiles import climb
-from confide.statistics.columns import Numbers, Within, number_column
-from confide.statistics.estimate import Estimate, Form, make_estimate
-from confide.statistics.reading import (
+from confide.statistics.estimate import (
     Asked,
+    Estimate,
     Floats,
+    Form,
+    make_estimate,
     pay,
     read_sums,
     release_totals,
     split_share,
+    spread_normals,
 )
-from confide.statistics.replicas import spread_normals
+from confide.statistics.formula import Numbers, Within, number_column
 
 __all__ = ["estimate_quantiles", "read_levels"]
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from scipy import fft, linalg
 
-from confide.statistics.reading import Floats
+from confide.statistics.estimate import Floats
 
 __all__ = ["find_polynomials", "smooth_counts"]
 

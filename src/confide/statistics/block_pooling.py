@@ -20,8 +20,7 @@ from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bou
 from confide.plan.totals import ValueGrid
 from confide.release.reference import sample_noise
 from confide.release.selection import choose_block_rank
-from confide.statistics.reading import Floats
-from confide.statistics.replicas import spread_normals, thin
+from confide.statistics.estimate import Floats, spread_normals, thin
 
 __all__ = ["METHODS", "Bounds", "Pooling"]
 

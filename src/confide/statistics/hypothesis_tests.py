@@ -16,17 +16,16 @@ from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
 from confide.query import sum as total
 from confide.release import Cost
-from confide.statistics.columns import (
+from confide.statistics.estimate import Asked, Floats, Paid, Sums, read_sums, sample_counts, thin
+from confide.statistics.families import Normal
+from confide.statistics.formula import (
     ROWS,
     Numbers,
     count_values,
     declared_column,
     number_column,
 )
-from confide.statistics.families import Normal
 from confide.statistics.likelihood import release_sums
-from confide.statistics.reading import Asked, Floats, Paid, Sums, read_sums
-from confide.statistics.replicas import sample_counts, thin
 
 __all__ = [
     "Comparison",

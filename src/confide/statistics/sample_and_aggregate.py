@@ -22,17 +22,19 @@ from confide.query import TableQuery, col, count_units
 from confide.release.reference import sample_noise
 from confide.release.selection import add_blocks
 from confide.release.sizes import OTHER_SIZES
-from confide.statistics.columns import declared_column, number_column
-from confide.statistics.estimate import Estimate, Form, make_estimate
-from confide.statistics.pooling import METHODS, Bounds, Pooling
-from confide.statistics.reading import (
+from confide.statistics.block_pooling import METHODS, Bounds, Pooling
+from confide.statistics.estimate import (
+    POINTS,
     Asked,
+    Estimate,
     Floats,
+    Form,
+    make_estimate,
     pay,
     release_totals,
     split_share,
 )
-from confide.statistics.replicas import POINTS
+from confide.statistics.formula import declared_column, number_column
 
 __all__ = [
     "COLUMN",

@@ -1,0 +1,316 @@
+"""The model of a logistic or Poisson regression: which terms of a row are added up.
+
+The sums that a regression is solved from have a simple form for normal columns. They are used
+where a curve has to be followed between two points at which the rows' own sums were released.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import special
+
+from confide.errors import UnsupportedQuery
+from confide.expressions.terms import Constant
+from confide.query import Term
+from confide.statistics.estimate import Floats
+from confide.statistics.formula import Design, Numbers
+from confide.statistics.likelihood import lift_matrix
+from confide.statistics.linear import Moments
+
+__all__ = ["LARGEST", "Link", "Model", "Reach", "StandIn", "find_link", "make_stand_in", "shorten"]
+
+Derivatives = tuple[Floats, Floats, Floats, Floats]
+SMALLEST: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The largest that mean, weight and residual of a row can be, given its linear part's range."""
+
+    mean: float
+    weight: float
+    residual: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The mean of the response at each linear part, and its weight: how fast it rises.
+
+    For both families the weight is also the variance of the response. ``middle`` is taken from
+    response and mean before they are added up, ``largest`` is the largest response, and
+    ``peak`` is where the weight is largest. ``derive`` gives the mean less ``middle`` and three
+    derivatives.
+    """
+
+    middle: float
+    largest: float
+    peak: float
+    is_own_weight: bool
+    derive: Callable[[Floats], Derivatives]
+    start: Callable[[float], float]
+    mean_term: Callable[[Term], Term]
+    weight_term: Callable[[Term], Term]
+
+    @property
+    def response_reach(self) -> float:
+        """The largest that a response can differ from ``middle``."""
+        return max(self.middle, self.largest - self.middle)
+
+    def reach(self, low: float, high: float) -> Reach:
+        """Return how large the parts of a row can be where the linear part is within bounds."""
+        means = self.derive(np.array([low, high]))[0]
+        weight = self.derive(np.clip(np.array(self.peak), low, high))[1]
+        top = float(means[1]) + self.middle
+        left = max(self.largest - float(means[0]) - self.middle, top)
+        sizes = (float(np.abs(means).max()), float(weight), left)
+        return Reach(*(max(size, SMALLEST * self.largest) for size in sizes))
+
+
+def find_link(response: Numbers, family: str) -> Link:
+    """Return the link of a family, or refuse a response that the family cannot explain."""
+    if family == "logistic":
+        if not response.is_binary:
+            raise UnsupportedQuery(
+                f"logistic regression explains a Bool or Int(0, 1) column; {response.name!r} is "
+                "neither"
+            )
+        return _logistic()
+    if response.low < 0.0 or response.high <= 0.0:
+        raise UnsupportedQuery(
+            f"Poisson regression explains counts from 0 up; {response.name!r} may be below 0"
+        )
+    return _poisson(response.high)
+
+
+def _logistic() -> Link:
+    def derive(linear: Floats) -> Derivatives:
+        mean = special.expit(linear)
+        weight = mean * (1.0 - mean)
+        return mean - 0.5, weight, weight * (1.0 - 2.0 * mean), weight * (1.0 - 6.0 * weight)
+
+    return Link(
+        middle=0.5,
+        largest=1.0,
+        peak=0.0,
+        is_own_weight=False,
+        derive=derive,
+        start=lambda mean: float(special.logit(np.clip(mean, 0.01, 0.99))),
+        mean_term=lambda linear: (1.0 / (1.0 + (-linear).exp())).clip(0.0, 1.0),
+        weight_term=lambda mean: mean * (1.0 - mean),
+    )
+
+
+def _poisson(largest: float) -> Link:
+    """Return the link of counts up to ``largest``, which no mean passes either."""
+    top = float(np.log(largest))
+
+    def derive(linear: Floats) -> Derivatives:
+        mean = np.exp(np.minimum(linear, top))
+        return mean, mean, mean, mean
+
+    return Link(
+        middle=0.0,
+        largest=largest,
+        peak=np.inf,
+        is_own_weight=True,
+        derive=derive,
+        start=lambda mean: float(np.log(np.clip(mean, 1e-3 * largest, largest))),
+        mean_term=lambda linear: linear.exp().clip(0.0, largest),
+        weight_term=lambda mean: mean,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A regression: its formula, its link, and the terms that are added up."""
+
+    design: Design
+    link: Link
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are, the constant among them."""
+        return len(self.design.columns) + self.design.has_intercept
+
+    @property
+    def has_own_means(self) -> bool:
+        """Whether the sums of weights times the constant are those of means."""
+        return self.link.is_own_weight and self.design.has_intercept
+
+    def reach(self, coefficients: Floats) -> Reach:
+        """Return the largest that parts of a row can be, whatever its columns are."""
+        free = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
+        fixed = coefficients[0] if self.design.has_intercept else 0.0
+        return self.link.reach(float(fixed - free), float(fixed + free))
+
+    def columns(self) -> list[Term]:
+        """Return the columns within [-1, 1], the constant first if there is one."""
+        scaled = self._scaled()
+        return [Constant(1.0), *scaled] if self.design.has_intercept else scaled
+
+    def _scaled(self) -> list[Term]:
+        scales = Moments(self.design).scales
+        pairs = zip(scales, self.design.columns, strict=False)
+        return [scale.term(column.term) for scale, column in pairs]
+
+    def response_terms(self) -> list[Term]:
+        """Return columns times what the response differs from the middle."""
+        part = (self._response() - self.link.middle) / self.link.response_reach
+        return [_bound(column * part) for column in self.columns()]
+
+    def product_terms(self) -> list[Term]:
+        """Return products of columns, a constant among them; its square is the count."""
+        return _multiply([Constant(1.0), *self._scaled()], None)[1:]
+
+    def curved_terms(self, coefficients: Floats) -> list[Term]:
+        """Return products of columns times weights, and columns times means if they are others.
+
+        Columns and mean are made once, so that an engine need not compute them for each product.
+        """
+        reach, columns = self.reach(coefficients), self.columns()
+        mean = self._mean(columns, coefficients)
+        products = _multiply(columns, self.link.weight_term(mean) / reach.weight)
+        if self.has_own_means:
+            return products
+        part = (mean - self.link.middle) / reach.mean
+        return [*products, *(_bound(column * part) for column in columns)]
+
+    def residual_terms(self, coefficients: Floats) -> list[Term]:
+        """Return columns times what the mean leaves of the response."""
+        reach, columns = self.reach(coefficients).residual, self.columns()
+        part = (self._response() - self._mean(columns, coefficients)) / reach
+        return [_bound(column * part) for column in columns]
+
+    def _response(self) -> Term:
+        return self.design.response.term.clip(0.0, self.link.largest)
+
+    def _mean(self, columns: list[Term], coefficients: Floats) -> Term:
+        pairs = zip(columns, coefficients, strict=True)
+        return self.link.mean_term(_add_up([column * float(weight) for column, weight in pairs]))
+
+    def unscale(self, scaled: Floats) -> Floats:
+        """Return coefficients of the columns themselves."""
+        inner = Moments(self.design).scales[:-1]
+        halves = np.array([scale.half for scale in inner])
+        if not self.design.has_intercept:
+            return np.asarray(scaled / halves)
+        slopes = scaled[..., 1:] / halves
+        centres = np.array([scale.centre for scale in inner])
+        first = scaled[..., :1] - (slopes * centres).sum(axis=-1, keepdims=True)
+        return np.concatenate([first, slopes], axis=-1)
+
+
+def _bound(term: Term) -> Term:
+    return term.clip(-1.0, 1.0)
+
+
+def _add_up(parts: list[Term]) -> Term:
+    """Return a sum in which no piece lies deep."""
+    while len(parts) > 1:
+        pairs = [one + other for one, other in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(parts) - len(parts) % 2 :]
+    return parts[0]
+
+
+def _multiply(columns: list[Term], weight: Term | None) -> list[Term]:
+    found = []
+    for i in range(len(columns)):
+        for j in range(i, len(columns)):
+            both = columns[i] * columns[j]
+            found.append(_bound(both if weight is None else both * weight))
+    return found
+
+
+LARGEST: Final = 20.0
+"""No coefficient of columns within [-1, 1] is looked for beyond."""
+MOST_STEPS: Final = 20
+NEAR: Final = 1e-9
+FLATTEST: Final = 1e-6
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+WEIGHTS: Final = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """Rows of normal columns: how many, their means, their covariances; a constant varies not."""
+
+    link: Link
+    rows: float
+    means: Floats
+    covariance: Floats
+
+    def add_up(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """Return the sums of columns times means, and how they change with the coefficients.
+
+        Why:     for x normal with mean m and covariance C, and a linear part L = x b, Stein's
+                 identity E x g(L) = m E g(L) + C b E g'(L) gives the sums, and applied again their
+                 derivatives; expectations over L, which is normal, are weighted sums at 15 points.
+        Source:  [Ste81]; [Bri83] uses it for regressions.
+        Checked: tests/statistics/test_standin.py.
+        """
+        slopes = coefficients @ self.covariance
+        spread = np.sqrt(np.maximum((slopes * coefficients).sum(axis=-1), 0.0))
+        linear = (coefficients @ self.means)[..., None] + spread[..., None] * NODES
+        mean, first, second, third = (
+            (part @ WEIGHTS)[..., None] for part in self.link.derive(linear)
+        )
+        sums = self.means * mean + slopes * first
+        means = np.broadcast_to(self.means, slopes.shape)
+        curved = (
+            _outer(means, means * first + slopes * second)
+            + _outer(slopes, means * second + slopes * third)
+            + self.covariance * first[..., None]
+        )
+        return self.rows * sums, self.rows * curved
+
+    def solve(self, sums: Floats, start: Floats, ridge: float = 0.0) -> Floats:
+        """Return the coefficients with these sums, drawn towards ``start`` by a ridge.
+
+        Newton's steps, none longer than 1: sums beyond reach end at the largest coefficients.
+        """
+        found, goal = np.atleast_2d(start).copy(), np.atleast_2d(sums)
+        ridges = (ridge + 1e-12 * self.rows) * np.eye(len(self.means))
+        left = np.arange(len(found))
+        for _ in range(MOST_STEPS):
+            old = found[left]
+            here, curved = self.add_up(old)
+            missing = goal[left] - here - ridge * (old - np.atleast_2d(start)[left])
+            solved = np.linalg.solve(curved + ridges, missing[..., None])[..., 0]
+            step: Floats = np.asarray(solved, dtype=np.float64)
+            found[left] = np.clip(old + shorten(step), -LARGEST, LARGEST)
+            left = left[np.abs(found[left] - old).max(axis=-1) > NEAR]
+            if not len(left):
+                break
+        return found.reshape(start.shape)
+
+
+def _outer(one: Floats, other: Floats) -> Floats:
+    product: Floats = one[..., :, None] * other[..., None, :]
+    return product
+
+
+def shorten(step: Floats) -> Floats:
+    """Return a step in the same direction by which no coefficient moves more than 1."""
+    longest = np.abs(step).max(axis=-1, keepdims=True)
+    shorter: Floats = step * np.minimum(1.0, 1.0 / np.maximum(longest, NEAR))
+    return shorter
+
+
+def make_stand_in(link: Link, products: Floats, deviation: float, *, constant: bool) -> StandIn:
+    """Return the stand-in for columns with these noisy sums of products; a constant comes first.
+
+    ``deviation`` is that of the noise; variances that it may have made up are lifted to it. With
+    ``constant`` the constant is one of the columns.
+    """
+    lifted = lift_matrix(products, deviation)
+    rows = max(float(lifted[0, 0]), 1.0)
+    means = lifted[0, 1:] / rows
+    floor = max(deviation / rows, FLATTEST)
+    inner = lift_matrix(lifted[1:, 1:] / rows - _outer(means, means), floor)
+    if not constant:
+        return StandIn(link, rows, means, inner)
+    covariance = np.zeros_like(products)
+    covariance[1:, 1:] = inner
+    return StandIn(link, rows, np.concatenate([[1.0], means]), covariance)
