@@ -22,9 +22,9 @@ import numpy as np
 # Analysts live among the tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from confide.examples.holdout_experiment import METHODS, run_experiment
 from confide.holdout import Holdout, plan
 from confide.holdout.choice import USES
-from confide.holdout.experiment import METHODS, run_experiment
 from support.analysts import boost_votes, poison_training, save_the_last, sign_votes
 
 MOST_COLUMN = 1.3

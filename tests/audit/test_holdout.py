@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from confide.audit import Claim, Verdict, holdout_cases, weigh
 from confide.audit.holdouts import LINE, ROWS, STANDING
-from confide.holdout import plain, thresholdout
-from confide.holdout.methods import Asked
-from confide.holdout.state import Progress
+from confide.holdout import baselines, thresholdout
+from confide.holdout.protocol import Asked, Progress
 from confide.holdout.thresholdout import Thresholdout
 from confide.holdout.values import sensitivity
 from confide.noise import DiscreteLaplace, Entropy, RoundedGaussian
@@ -102,7 +101,7 @@ def test_gaussian_sessions_with_half_the_noise_are_convicted(
 
     Claimed is a mu of 1.41; what is proved, in eight runs by hand, was 2.44 give or take 0.03.
     """
-    monkeypatch.setattr(plain, "_law", lambda squared: RoundedGaussian(squared / 4))
+    monkeypatch.setattr(baselines, "_law", lambda squared: RoundedGaussian(squared / 4))
     *_, gaussian = holdout_cases(8 * SAMPLES)
 
     assert Verdict.CONVICTED is gaussian.run(1e-3).verdict

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.holdout.coding import (
+from confide.holdout.coding_bounds import (
     choose_cells,
     history_nats,
     log_answers,

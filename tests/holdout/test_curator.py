@@ -18,7 +18,7 @@ import pytest
 import confide as cf
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.holdout import Holdout
-from confide.holdout.state import Progress
+from confide.holdout.protocol import Progress
 from confide.ledger import LedgerBehind
 from support.postgres import Postgres
 

@@ -9,8 +9,13 @@ from typer.testing import CliRunner
 
 from confide.cli import app
 from confide.errors import BadDeclaration
-from confide.holdout.experiment import METHODS, run_experiment
-from confide.holdout.figures import LINES, draw_result, save_result
+from confide.examples.holdout_experiment import (
+    LINES,
+    METHODS,
+    draw_result,
+    run_experiment,
+    save_result,
+)
 from support.entropy import SeededEntropy
 
 BANDS = [

@@ -9,7 +9,7 @@ import pytest
 
 from confide.errors import BadDeclaration, Refusal
 from confide.holdout import Holdout, Metric, metric_of
-from confide.holdout.metrics import METRICS, RANGED, check_labels, measure, read_predictions
+from confide.holdout.scoring import METRICS, RANGED, check_labels, measure, read_predictions
 from confide.holdout.values import mean_of, sensitivity
 
 N = 40

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.holdout import Holdout, coded_bounds, plan
-from confide.holdout.coding import history_nats, step_nats, value_nats
+from confide.holdout import Holdout, coding_bounds, plan
+from confide.holdout.coding_bounds import history_nats, step_nats, value_nats
 from confide.holdout.intervals import hoeffding_width
 from confide.holdout.planning import RULES, Bound, Plan, Rule
 from confide.holdout.planning import _Wish as Wish
@@ -129,7 +129,7 @@ def test_a_session_on_the_planned_rows_keeps_its_tau(
 @pytest.mark.parametrize("rows", [60, 1_000])
 def test_an_endless_session_may_have_fewer_overfits_than_planned(rows: int) -> None:
     """No number of overfits below the one allowed makes a longer code than what is planned for."""
-    threshold, queries = coded_bounds.anytime_threshold(rows, rows), 101
+    threshold, queries = coding_bounds.anytime_threshold(rows, rows), 101
     cells = math.ceil(1 / threshold)
     spent = [
         history_nats(queries - 1 - size, size) + size * value_nats(0, cells)
@@ -138,8 +138,8 @@ def test_an_endless_session_may_have_fewer_overfits_than_planned(rows: int) -> N
     for overfits in (5, 95, 100):
         nats = max(spent[: overfits + 1]) + step_nats(queries, 0.05) + math.log(2)
         tau = threshold + hoeffding_width(rows, nats)
-        assert coded_bounds.fits_anytime(rows, tau + 1e-9, 0.05, queries, overfits)
-        assert not coded_bounds.fits_anytime(rows, tau - 1e-9, 0.05, queries, overfits)
+        assert coding_bounds.fits_anytime(rows, tau + 1e-9, 0.05, queries, overfits)
+        assert not coding_bounds.fits_anytime(rows, tau - 1e-9, 0.05, queries, overfits)
 
     assert max(spent) > spent[-1]
 

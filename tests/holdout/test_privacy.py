@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.audit import Claim, convict
-from confide.holdout.methods import Asked
+from confide.holdout.protocol import Asked
 from confide.holdout.thresholdout import Thresholdout
 from confide.noise import DiscreteLaplace, Entropy
 from support.auditor import audit

@@ -15,7 +15,8 @@ import pytest
 
 from confide.errors import BadDeclaration, Fault
 from confide.holdout import Holdout
-from confide.holdout.state import FileStore, MemoryStore, Progress
+from confide.holdout.protocol import Progress
+from confide.holdout.stores import FileStore, MemoryStore
 
 N = 500
 HALF = np.tile([0.0, 1.0], N // 2)

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from confide.errors import BudgetExceeded
-from confide.holdout.methods import Asked
-from confide.holdout.state import Progress
+from confide.holdout.protocol import Asked, Progress
 from confide.holdout.thresholdout import Thresholdout
 from confide.holdout.values import FINENESS, Floats, Marks
 from confide.loss import LaplaceLoss, PureLoss, compose, repeat

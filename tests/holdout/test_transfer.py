@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from confide.holdout.transfer import (
+from confide.loss.transfer import (
     approximate_transfer,
     gaussian_information,
     gaussian_transfer,

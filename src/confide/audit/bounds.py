@@ -10,6 +10,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from confide.audit.views import Floats
 from confide.errors import BadDeclaration
 from confide.exact import float_above
 
@@ -27,7 +28,6 @@ MOST: Final = 1 - 1e-9
 NORMAL: Final = NormalDist()
 
 Y = TypeVar("Y")
-Floats = NDArray[np.float64]
 
 
 def chance_below(hits: int, trials: int, level: float) -> float:

@@ -55,8 +55,7 @@ def experiment(
     """Choose features with a holdout asked many times, as published, and draw what happens."""
     from confide.cli.screen import say
     from confide.cli.session import check_writable
-    from confide.holdout.experiment import METHODS, run_experiment
-    from confide.holdout.figures import save_result
+    from confide.examples.holdout_experiment import METHODS, run_experiment, save_result
     from confide.release.display import import_converter
 
     if out.suffix.lower() not in (".png", ".svg", ".html"):

@@ -1,12 +1,9 @@
 """A holdout set that can be asked again and again, and stays true of the population."""
 
-from confide.holdout.answers import Answer, Answers
-from confide.holdout.leaderboard import BoardScore, Leaderboard
-from confide.holdout.methods import Guarantee, Left
-from confide.holdout.metrics import Metric, mean_metric, metric_of
+from confide.holdout.holdout import BoardScore, Holdout, Leaderboard
 from confide.holdout.planning import Bound, Plan, plan
-from confide.holdout.scoring import Scorer
-from confide.holdout.session import Holdout
+from confide.holdout.protocol import Answer, Answers, Guarantee, Left
+from confide.holdout.scoring import Metric, Scorer, mean_metric, metric_of
 from confide.holdout.thresholdout import Thresholdout
 
 __all__ = [

@@ -5,10 +5,9 @@ from typing import Final
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, positive
-from confide.holdout.counted import Ladder, Rounding
+from confide.holdout.baselines import GaussianAnswers, Ladder, Naive, Rounding, Splitting
 from confide.holdout.guessed import Coding, GuessAndCheck
-from confide.holdout.methods import Method
-from confide.holdout.plain import GaussianAnswers, Naive, Splitting
+from confide.holdout.protocol import Method
 from confide.holdout.thresholdout import Thresholdout
 
 __all__ = ["METHODS", "Terms", "choose_method"]

@@ -7,22 +7,21 @@ from typing import Final
 import numpy as np
 
 from confide.errors import BadDeclaration
-from confide.holdout.coded_bounds import (
+from confide.holdout.coding_bounds import (
     anytime_threshold,
-    false_alarm_threshold,
-)
-from confide.holdout.coding import (
     choose_cells,
+    false_alarm_threshold,
     log_nodes,
     outcome_nats,
     sampling_width,
     value_nats,
 )
-from confide.holdout.methods import (
+from confide.holdout.protocol import (
     Asked,
     Guarantee,
     Left,
     Outcomes,
+    Progress,
     Written,
     check_left,
     check_rows,
@@ -30,7 +29,6 @@ from confide.holdout.methods import (
     middle_of,
     state_guarantee,
 )
-from confide.holdout.state import Progress
 from confide.holdout.values import Floats, Marks
 from confide.noise import Entropy
 

@@ -10,8 +10,9 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Final
 
-from confide.holdout.coding import ROUND_UP, log_nodes, sampling_width
-from confide.holdout.transfer import (
+from confide.holdout.coding_bounds import ROUND_UP, log_nodes, sampling_width
+from confide.holdout.values import ERROR, FINENESS, MOST_ROWS, sensitivity
+from confide.loss.transfer import (
     approximate_transfer,
     gaussian_transfer,
     log_pure_transfer,
@@ -19,7 +20,6 @@ from confide.holdout.transfer import (
     pure_transfer_published,
     sessions_to_try,
 )
-from confide.holdout.values import ERROR, FINENESS, MOST_ROWS, sensitivity
 
 __all__ = [
     "best_gaussian",

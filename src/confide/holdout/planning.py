@@ -12,7 +12,7 @@ from typing import Final
 
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, least, positive, probability, whole
-from confide.holdout import coded_bounds, noisy_bounds
+from confide.holdout import coding_bounds, noisy_bounds
 
 __all__ = ["Bound", "Plan", "plan"]
 
@@ -53,7 +53,7 @@ RULES: Final = (
     Rule(
         "coding",
         "coding",
-        coded_bounds.fits_coding,
+        coding_bounds.fits_coding,
         LIMITED,
         "docs/proofs/holdout.md",
         needs_guess=True,
@@ -61,7 +61,7 @@ RULES: Final = (
     Rule(
         "guess-and-check",
         "guess-and-check",
-        coded_bounds.fits_anytime,
+        coding_bounds.fits_anytime,
         "the last answer within tau; goes on for ever, with wider intervals",
         "docs/proofs/holdout.md",
         needs_guess=True,
@@ -69,7 +69,7 @@ RULES: Final = (
     Rule(
         "coding, published claim",
         "coding",
-        coded_bounds.fits_same_claim,
+        coding_bounds.fits_same_claim,
         TRUE_OVERFITS,
         "docs/proofs/holdout.md",
         needs_guess=True,
@@ -95,12 +95,12 @@ RULES: Final = (
         "DFHPRR15a",
     ),
     Rule("laplace, max-information", None, noisy_bounds.fits_max_information, EVERY, "DFHPRR15b"),
-    Rule("rounding", "rounding", coded_bounds.fits_rounding, EVERY, "docs/proofs/holdout.md"),
-    Rule("splitting", "splitting", coded_bounds.fits_splitting, EVERY, "Hoe63"),
+    Rule("rounding", "rounding", coding_bounds.fits_rounding, EVERY, "docs/proofs/holdout.md"),
+    Rule("splitting", "splitting", coding_bounds.fits_splitting, EVERY, "Hoe63"),
     Rule(
         "ladder",
         "ladder",
-        coded_bounds.fits_ladder,
+        coding_bounds.fits_ladder,
         BEST,
         "docs/proofs/holdout.md",
         is_for_every_answer=False,
@@ -108,7 +108,7 @@ RULES: Final = (
     Rule(
         "ladder, published bound",
         None,
-        coded_bounds.fits_published_ladder,
+        coding_bounds.fits_published_ladder,
         BEST,
         "BH15",
         is_for_every_answer=False,
@@ -116,7 +116,7 @@ RULES: Final = (
     Rule(
         "queries fixed beforehand",
         None,
-        coded_bounds.fits_bonferroni,
+        coding_bounds.fits_bonferroni,
         "every answer within tau, if no query depends on an answer: the floor",
         "Hoe63",
         is_adaptive=False,

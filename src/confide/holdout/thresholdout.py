@@ -11,11 +11,13 @@ import numpy as np
 from confide.errors import BadDeclaration, Fault
 from confide.exact import Number, positive
 from confide.holdout.intervals import hoeffding_width
-from confide.holdout.methods import (
+from confide.holdout.noisy_bounds import fits_theorem, theorem_sigma, thresholdout_margins
+from confide.holdout.protocol import (
     Asked,
     Guarantee,
     Left,
     Outcomes,
+    Progress,
     Written,
     check_left,
     check_rows,
@@ -23,8 +25,6 @@ from confide.holdout.methods import (
     middle_of,
     state_guarantee,
 )
-from confide.holdout.noisy_bounds import fits_theorem, theorem_sigma, thresholdout_margins
-from confide.holdout.state import Progress
 from confide.holdout.values import FINENESS, Marks, sensitivity
 from confide.loss import LaplaceLoss, Loss, PureLoss, compose, repeat
 from confide.mechanisms.grid import LARGEST_VALUE, Grid

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -10,24 +10,43 @@ import numpy as np
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, probability, whole
-from confide.holdout.answers import PLAIN, Answer, Answers, first_answer
-from confide.holdout.charge import LedgerStore, check_curator
+from confide.holdout.baselines import Splitting
 from confide.holdout.choice import Terms, choose_method
-from confide.holdout.data import Rows, read_rows
-from confide.holdout.methods import Asked, Guarantee, Left, Method, Outcomes, check_left
-from confide.holdout.metrics import (
+from confide.holdout.protocol import (
+    PLAIN,
+    Answer,
+    Answers,
+    Asked,
+    Guarantee,
+    Left,
+    Method,
+    Outcomes,
+    Progress,
+    check_left,
+    first_answer,
+)
+from confide.holdout.scoring import (
     Metric,
+    Scorer,
     check_labels,
     mean_metric,
     measure,
     metric_of,
+    predict_column,
     read_predictions,
 )
-from confide.holdout.plain import Splitting
-from confide.holdout.scoring import Scorer, predict_column
-from confide.holdout.state import FileStore, MemoryStore, Progress, Store, check_name, check_whole
+from confide.holdout.stores import (
+    FileStore,
+    LedgerStore,
+    MemoryStore,
+    Store,
+    check_curator,
+    check_name,
+    check_whole,
+)
 from confide.holdout.values import (
     Floats,
+    Rows,
     check_guess,
     check_range,
     guess_of,
@@ -36,6 +55,7 @@ from confide.holdout.values import (
     means_of,
     read_column,
     read_matrix,
+    read_rows,
 )
 from confide.loss import Loss
 from confide.noise import SYSTEM, Entropy
@@ -43,7 +63,7 @@ from confide.noise import SYSTEM, Entropy
 if TYPE_CHECKING:
     from confide.curator import Curator
 
-__all__ = ["Holdout"]
+__all__ = ["BoardScore", "Holdout", "Leaderboard"]
 
 PAIRED: Final = ("guess-and-check", "naive")
 """Methods whose claim is right for metrics of pairs: intervals that count them, and none."""
@@ -369,3 +389,85 @@ def _guess(metric: Metric, name: str, labels: Any, predictions: Any) -> float:
     """Return the mean of a metric over rows that are not the holdout's."""
     given = read_predictions(metric, name, predictions, len(labels))
     return guess_of(name, measure(metric, name, labels, given))
+
+
+@dataclass(frozen=True, slots=True)
+class BoardScore:
+    """What the board shows after a submission: the best score so far, of anyone.
+
+    ``is_better`` tells whether this submission moved it up a level.
+    """
+
+    value: float
+    interval: tuple[float, float]
+    is_better: bool
+
+
+class Leaderboard:
+    """Scores submissions against labels that only the board holds.
+
+    What is shown is the best score so far, to within a level: so submissions that are no better
+    teach nothing about the labels, and thousands of them can be afforded. A submission's own
+    score is never shown.
+
+    Law:     `confide.holdout.baselines.Ladder` on the metric's mean over the labels.
+    Claim:   with probability 1 - beta the score shown after each of ``submissions`` is within tau
+             of the true best so far, whoever submits what in view of the board.
+    Why:     see there; all submitters together are one analyst.
+    Source:  [BH15], docs/proofs/holdout.md.
+    Checked: tests/holdout/test_leaderboard.py.
+
+    >>> board = Leaderboard(np.tile([0, 1], 4_000), submissions=1_000)
+    >>> board.submit(np.tile([0, 1], 4_000)).is_better
+    True
+    >>> print(board.left)
+    999 queries and any number of overfits left
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        *,
+        metric: str | Metric = "accuracy",
+        high: Number | None = None,
+        submissions: int,
+        tau: Number | None = None,
+        beta: Number = 0.05,
+        ledger: str | Path | None = None,
+        name: str = "leaderboard",
+    ) -> None:
+        self.metric = metric_of(metric, high)
+        marks = np.asarray(labels)
+        if marks.ndim != 1:
+            raise BadDeclaration(f"labels must be one for each row, got shape {marks.shape}")
+        self._holdout = Holdout(
+            None,
+            (np.zeros((len(marks), 0)), marks),
+            method="ladder",
+            queries=submissions,
+            tau=tau,
+            beta=beta,
+            ledger=ledger,
+            name=name,
+        )
+        self._holdout.check_metric(self.metric)
+
+    def submit(self, predictions: Any) -> BoardScore:
+        """Return the best score after this submission.
+
+        Raises:
+            BadDeclaration: the predictions do not fit the labels; nothing changed.
+            BudgetExceeded: all submissions are used; nothing changed.
+        """
+        answer: Answer = self._holdout.score(None, predictions, self.metric)
+        return BoardScore(answer.value, answer.interval, answer.overfit)
+
+    @property
+    def left(self) -> Left:
+        """How many submissions are left."""
+        return self._holdout.left
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Which theorem holds for the board, with which numbers."""
+        return self._holdout.guarantee

@@ -1,9 +1,9 @@
 """What every way of answering has in common: outcomes, what is left, and what is promised."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +11,31 @@ from numpy.typing import NDArray
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.exact import float_above
 from confide.holdout.intervals import SPARE, Bracket
-from confide.holdout.state import Progress
+from confide.holdout.scoring import Metric, mean_metric
 from confide.holdout.values import FINENESS, Floats, Marks, sensitivity
 from confide.loss import Loss
 from confide.noise import Entropy
 from confide.noise.sampler import LARGEST_SCALE
 
+if TYPE_CHECKING:
+    pass
+
+
 __all__ = [
+    "PLAIN",
+    "Answer",
+    "Answers",
     "Asked",
     "Guarantee",
     "Left",
     "Method",
     "Outcomes",
+    "Progress",
     "Written",
     "check_left",
     "check_rows",
     "check_sigma",
+    "first_answer",
     "log_two_over",
     "middle_of",
     "state_guarantee",
@@ -168,6 +177,23 @@ def state_guarantee(
     return Guarantee(holds, shown, method.beta, method.rows, claim, source, loss)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a session stands.
+
+    ``nats`` is the code length of the transcript so far, ``level`` the best level of a board.
+    ``secret`` is the noisy threshold in steps: as secret as the rows. ``is_spoiled`` says that a
+    query failed on the holdout's rows alone, which ended the session.
+    """
+
+    queries: int = 0
+    overfits: int = 0
+    nats: float = 0.0
+    level: int = 0
+    secret: int | None = None
+    is_spoiled: bool = False
+
+
 class Method(Protocol):
     """One way of answering; all state is in `Progress`."""
 
@@ -282,3 +308,52 @@ class Written:
         """Return where a session begins."""
         del entropy
         return Progress()
+
+
+PLAIN: Final = mean_metric()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: its value, whether the guess was overfit, and what it says of the population."""
+
+    value: float
+    overfit: bool
+    metric: Metric = field(repr=False)
+    bracket: Bracket = field(repr=False)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A range that holds the population's value, together with those of the whole session."""
+        low, high = self.bracket.interval()
+        return self.metric.show(low), self.metric.show(high)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        told = ", overfit" if self.overfit else ""
+        return f"{self.value:.4g} [{low:.4g}, {high:.4g}]{told}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Answers to many queries, in order; fewer than were asked where the session ended."""
+
+    values: Floats
+    overfit: Marks
+    outcomes: Outcomes = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: int) -> Answer:
+        bracket = self.outcomes.bracket(range(len(self))[place])
+        return Answer(float(self.values[place]), bool(self.overfit[place]), PLAIN, bracket)
+
+
+def first_answer(outcomes: Outcomes, metric: Metric) -> Answer:
+    """Return the answer to the only query, in the unit of its metric."""
+    value = metric.show(float(outcomes.values[0]))
+    return Answer(value, bool(outcomes.overfit[0]), metric, outcomes.bracket(0))

@@ -1,0 +1,1 @@
+"""Demonstrations that commands run: the holdout experiment and the attacks."""
