@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import vl_convert
 from tools.draw_pictures import BLUE, CONFIG, GREY, INK, ORANGE, PICTURES, VEGA_LITE, Chart, Row
 
-from confide.audit.attacks import link_rows, reconstruct_bits, trace_members
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Column, Int, Table
+from confide.examples.attacks import link_rows, reconstruct_bits, trace_members
 
 PEOPLE, QUESTIONS = 60, 240
 COLUMNS, MEMBERS, OTHERS = 400, 20, 400

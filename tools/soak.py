@@ -24,8 +24,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from confide.audit.cases import Verdict
-from confide.audit.curators import epsilon_for, open_sides, question_cases
+from confide.audit.evidence import Verdict
+from confide.audit.query_cases import epsilon_for, open_sides, question_cases
 from confide.audit.worlds import PAIRS
 from confide.curator import Curator
 from confide.declare import (

@@ -14,10 +14,10 @@ import pytest
 from scipy import special
 
 from confide.audit import Claim, weigh
-from confide.audit.attacks import link_rows, reconstruct_bits, trace_members
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.errors import BadDeclaration, BudgetExceeded
+from confide.examples.attacks import link_rows, reconstruct_bits, trace_members
 from confide.mechanisms import Laplace
 from support.entropy import SeededEntropy
 from support.laws import ALPHA

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from confide.audit.bounds import (
+from confide.audit.evidence import (
     _add_tail,
     _enclose_tail,
     chance_above,

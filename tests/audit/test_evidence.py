@@ -17,7 +17,7 @@ from confide.audit import (
     run_cases,
     weigh,
 )
-from confide.audit.views import Bins, as_table, lowest_bits
+from confide.audit.projections import Bins, as_table, lowest_bits
 from confide.errors import BadDeclaration
 from confide.loss import ApproximateLoss, GaussianLoss, PureLoss, RenyiLoss
 from support.entropy import SeededEntropy

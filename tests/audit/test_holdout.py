@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.audit import Claim, Verdict, holdout_cases, weigh
-from confide.audit.holdouts import LINE, ROWS, STANDING
+from confide.audit.mechanism_cases import LINE, ROWS, STANDING
 from confide.holdout import baselines, thresholdout
 from confide.holdout.protocol import Asked, Progress
 from confide.holdout.thresholdout import Thresholdout

@@ -10,8 +10,8 @@ import pytest
 
 from confide import curator as curators
 from confide.audit import Finding, Verdict, claim_of
-from confide.audit.curators import Sides, epsilon_for, open_sides, question_cases
-from confide.audit.methods import METHODS, TEXTS, WITHOUT_DATA, method_cases
+from confide.audit.method_cases import METHODS, TEXTS, WITHOUT_DATA, method_cases
+from confide.audit.query_cases import Sides, epsilon_for, open_sides, question_cases
 from confide.audit.worlds import PAIRS, Person, make_pair
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Date, Float, Int, Table, Text

@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 from confide.audit import CONFIDENCE, Claim, Verdict, holdout_cases, mechanism_cases, run_cases
-from confide.audit.cases import sample_case
+from confide.audit.evidence import sample_case
 from confide.mechanisms import Laplace
 from support.entropy import SeededEntropy
 from support.laws import ALPHA

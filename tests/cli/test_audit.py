@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from confide.audit import Claim, Effort, Finding, Report, Verdict
 from confide.audit import report as reports
-from confide.audit.cases import sample_case
+from confide.audit.evidence import sample_case
 from confide.cli import app
 from confide.cli import audit as command
 from support.laws import ALPHA

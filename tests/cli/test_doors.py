@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from confide.cli.app import app
-from confide.client.refusals import TooManyRequests
+from confide.client.http import TooManyRequests
 from confide.mcp import Asker
 from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving

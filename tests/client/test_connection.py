@@ -13,8 +13,8 @@ import pytest
 
 import confide as cf
 from confide.client import Connection, RemoteAnswer, RemoteEstimate, connect
-from confide.client.names import read_names
-from confide.client.refusals import NotSignedIn, TooManyRequests, Unreachable
+from confide.client.connection import read_names
+from confide.client.http import NotSignedIn, TooManyRequests, Unreachable
 from confide.ledger.protocol import KeyUsed
 from confide.server.shapes import show_tables
 from support.clocks import stop_rate_clock

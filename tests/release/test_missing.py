@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from confide.client.answers import RemoteAnswer
+from confide.client.results import RemoteAnswer
 from confide.curator import Curator
 from confide.declare import Budget, Category, Int, Table
 from confide.errors import BadDeclaration, MissingPackage

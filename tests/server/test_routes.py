@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import confide as cf
-from confide.client.refusals import STATUS
+from confide.client.http import STATUS
 from confide.server.models import Answered, Refused
 from support.service import COUNT, House, bearer
 from support.tree import ROOT

@@ -1,11 +1,19 @@
 """Attempts to prove claims wrong: outputs on neighbours, weighed against what was claimed."""
 
-from confide.audit.bounds import hockey_stick, largest_ratio
-from confide.audit.cases import Case, Finding, Verdict, run_cases
 from confide.audit.claims import Claim, Currency, claim_of
-from confide.audit.evidence import CONFIDENCE, Evidence, convict, weigh
-from confide.audit.holdouts import holdout_cases
-from confide.audit.mechanisms import mechanism_cases
+from confide.audit.evidence import (
+    CONFIDENCE,
+    Case,
+    Evidence,
+    Finding,
+    Verdict,
+    convict,
+    hockey_stick,
+    largest_ratio,
+    run_cases,
+    weigh,
+)
+from confide.audit.mechanism_cases import holdout_cases, mechanism_cases
 from confide.audit.report import (
     FULL,
     QUICK,

@@ -8,12 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from confide.audit.cases import Case, Finding, Verdict, run_cases
-from confide.audit.curators import epsilon_for, open_sides, question_cases
-from confide.audit.evidence import CONFIDENCE
-from confide.audit.holdouts import holdout_cases
-from confide.audit.mechanisms import mechanism_cases
-from confide.audit.methods import method_cases
+from confide.audit.evidence import CONFIDENCE, Case, Finding, Verdict, run_cases
+from confide.audit.mechanism_cases import holdout_cases, mechanism_cases
+from confide.audit.method_cases import method_cases
+from confide.audit.query_cases import epsilon_for, open_sides, question_cases
 from confide.audit.worlds import PAIRS, Person
 from confide.declare import Declaration, PublicTable, Table
 

@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Final
 
-from confide.client.refusals import NotSignedIn
+from confide.client.http import NotSignedIn
 
 if TYPE_CHECKING:
     from confide.client import Connection

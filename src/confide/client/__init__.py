@@ -1,9 +1,13 @@
 """The curator's methods over HTTP: for analysts, who never hold the data."""
 
-from confide.client.answers import RemoteAnswer, RemoteReceipt
 from confide.client.connection import Connection, connect
-from confide.client.estimates import RemoteEstimate
-from confide.client.sessions import RemoteChoice, RemoteWatch
+from confide.client.results import (
+    RemoteAnswer,
+    RemoteChoice,
+    RemoteEstimate,
+    RemoteReceipt,
+    RemoteWatch,
+)
 
 __all__ = [
     "Connection",

@@ -3,17 +3,34 @@
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from fractions import Fraction
 from typing import Any, Final, Unpack
 from urllib.parse import SplitResult, quote, urlsplit
 
-from confide.client.answers import RemoteAnswer, read_cost
-from confide.client.estimates import RemoteEstimators
-from confide.client.names import read_names
-from confide.client.refusals import NotReady, TooManyRequests, Unreachable
-from confide.client.sessions import RemoteChoice, RemoteWatch
-from confide.client.wants import write_want
+from confide.client.http import NotReady, TooManyRequests, Unreachable, write_want
+from confide.client.results import (
+    RemoteAnswer,
+    RemoteChoice,
+    RemoteEstimators,
+    RemoteWatch,
+    read_cost,
+)
 from confide.curator import BudgetState, Preview
+from confide.declare import (
+    ROW,
+    Bool,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    PublicTable,
+    Table,
+    Text,
+)
 from confide.declare.budget import Paid, Wanted, show_wants
 from confide.errors import (
     BadDeclaration,
@@ -28,7 +45,44 @@ from confide.execution import Score, pair_candidates
 from confide.query import Names, TableQuery, canonical
 from confide.release.explain import Explanation
 
-__all__ = ["Connection", "connect"]
+__all__ = ["Connection", "connect", "read_names"]
+
+
+def read_names(body: dict[str, Any]) -> Names:
+    """Return the names that questions may use, from the list of tables."""
+    private = [_table(shown) for shown in body["tables"] if not shown["is_public"]]
+    public = [shown for shown in body["tables"] if shown["is_public"]]
+    kinds = {
+        shown["name"]: {column["name"]: Kind(column["type"]) for column in shown["columns"]}
+        for shown in public
+    }
+    return Names(Catalog([*private, *(PublicTable(name, None) for name in kinds)]), kinds)
+
+
+def _table(shown: dict[str, Any]) -> Table:
+    unit = ROW if shown["unit"] is None else shown["unit"]
+    columns = {column["name"]: _column(column) for column in shown["columns"]}
+    return Table(shown["name"], None, unit=unit, columns=columns)
+
+
+def _column(shown: dict[str, Any]) -> Column:
+    low, high = shown["low"], shown["high"]
+    match shown["type"]:
+        case "int":
+            return Int(low, high)
+        case "float":
+            return Float(low, high)
+        case "date":
+            return Date(date.fromisoformat(low), date.fromisoformat(high))
+        case "category":
+            return Category(shown["values"])
+        case "bool":
+            return Bool()
+        case "text":
+            return Text()
+        case other:
+            raise Fault(f"the server has a column of type {other!r}; update confide")
+
 
 TRIES: Final = 6
 FIRST_WAIT: Final = 0.2

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
 from confide.exact import whole
+from confide.holdout.coding import GuessAndCheck
 from confide.holdout.coding_bounds import anytime_threshold, outcome_nats
-from confide.holdout.guessed import GuessAndCheck
 from confide.holdout.protocol import Asked, Progress
 from confide.holdout.values import Floats, Marks
 from confide.noise import SYSTEM, Entropy, RoundedGaussian

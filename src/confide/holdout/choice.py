@@ -6,7 +6,7 @@ from typing import Final
 from confide.errors import BadDeclaration
 from confide.exact import Number, positive
 from confide.holdout.baselines import GaussianAnswers, Ladder, Naive, Rounding, Splitting
-from confide.holdout.guessed import Coding, GuessAndCheck
+from confide.holdout.coding import Coding, GuessAndCheck
 from confide.holdout.protocol import Method
 from confide.holdout.thresholdout import Thresholdout
 

@@ -1,6 +1,5 @@
 """Tools for language models: ask within a budget, with texts that teach the rules."""
 
-from confide.mcp.askers import Asked, Asker, ConnectionAsker
-from confide.mcp.tools import make_tools
+from confide.mcp.tools import Asked, Asker, ConnectionAsker, make_tools
 
 __all__ = ["Asked", "Asker", "ConnectionAsker", "make_tools"]

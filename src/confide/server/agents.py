@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from confide.client.refusals import NotSignedIn
+from confide.client.http import NotSignedIn
 from confide.errors import Fault
 from confide.mcp import Asked, Asker, make_tools
 from confide.server import bodies, models, sessions

@@ -12,7 +12,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from confide.client.refusals import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
+from confide.client.http import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
 from confide.curator import Curator
 from confide.declare import Board, Service
 from confide.errors import ConfideError

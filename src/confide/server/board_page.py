@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, File, Request
 from fastapi.responses import HTMLResponse
 
-from confide.client.refusals import MalformedRequest
+from confide.client.http import MalformedRequest
 from confide.errors import ConfideError
 from confide.server.board_routes import Name
 from confide.server.boards import read_predictions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confide.client.refusals import NotFound
+from confide.client.http import NotFound
 from confide.declare import Board
 from confide.errors import BadDeclaration
 from confide.holdout import Leaderboard

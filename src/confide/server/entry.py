@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from confide.client.refusals import NotSignedIn, NotYours
+from confide.client.http import NotSignedIn, NotYours
 from confide.server.office import Caller, Office
 from confide.server.strict_json import read_json
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from confide.client.refusals import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
+from confide.client.http import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
 from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, place_of
 from confide.server.counts import Counts
 

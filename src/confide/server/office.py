@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
-from confide.client.refusals import NotReady, NotSignedIn, NotYours
+from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import Board, Service
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery

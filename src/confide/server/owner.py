@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from confide.client.refusals import NotYours
+from confide.client.http import NotYours
 from confide.loss import Share
 from confide.server import models
 from confide.server.entry import Asking, Owning, StrictRoute, Working

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse
 
-from confide.client.refusals import MalformedRequest, NotYours
+from confide.client.http import MalformedRequest, NotYours
 from confide.errors import ConfideError
 from confide.server import models
 from confide.server.entry import Working, caller_of_cookie

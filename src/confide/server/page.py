@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from confide.client.refusals import NotReady, NotSignedIn, NotYours
+from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import Preview
 from confide.errors import ConfideError, Fault
 from confide.release import Answer

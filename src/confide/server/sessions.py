@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from confide.client.refusals import NotYours
+from confide.client.http import NotYours
 from confide.curator import Curator
 from confide.errors import UnsupportedQuery
 from confide.execution import KeptWatch

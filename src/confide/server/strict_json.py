@@ -6,7 +6,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from confide.client.refusals import MalformedRequest
+from confide.client.http import MalformedRequest
 from confide.server.models import WRITTEN
 
 __all__ = ["read_json", "read_shape", "write_complaints"]

@@ -9,7 +9,7 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from confide.client.refusals import TooManyRequests
+from confide.client.http import TooManyRequests
 from confide.declare import Service
 
 __all__ = ["Turnstile"]

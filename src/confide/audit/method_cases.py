@@ -9,10 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from confide.audit.cases import Case, Finding, Verdict, sample_case
-from confide.audit.curators import Sides, claim_for, compare_texts
-from confide.audit.questions import Parts, count_all, key_column, make_scores
-from confide.audit.views import Outputs
+from confide.audit.evidence import Case, Finding, Verdict, sample_case
+from confide.audit.projections import Outputs
+from confide.audit.query_cases import (
+    Parts,
+    Sides,
+    claim_for,
+    compare_texts,
+    count_all,
+    key_column,
+    make_scores,
+)
 from confide.audit.worlds import count_usual
 from confide.curator import Curator
 from confide.declare import Table

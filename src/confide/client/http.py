@@ -1,8 +1,20 @@
-"""What the server refuses before a question is even read, with the status of every refusal."""
+"""What goes over HTTP: prices as JSON, status codes and errors."""
 
-from typing import Final
+import math
+from collections.abc import Mapping
+from typing import Any, Final
 
-from confide.errors import BadDeclaration, BudgetExceeded, ConfideError, Fault, Refusal
+from confide.declare.budget import Paid
+from confide.errors import (
+    BadArgument,
+    BadDeclaration,
+    BudgetExceeded,
+    ConfideError,
+    Fault,
+    Refusal,
+    refusing,
+)
+from confide.exact import Number, probability
 from confide.ledger.protocol import KeyUsed
 
 __all__ = [
@@ -12,12 +24,43 @@ __all__ = [
     "NotReady",
     "NotSignedIn",
     "NotYours",
+    "Sent",
     "TooLarge",
     "TooManyRequests",
     "TooSlow",
     "Unreachable",
     "status_of",
+    "write_want",
 ]
+
+
+class Sent(Paid, total=False):
+    """What an estimate may cost, at which level its intervals come back, and how it is asked."""
+
+    confidence: Number
+    fresh: bool
+    key: str | None
+
+
+@refusing
+def write_want(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the wants as JSON can hold them; a fraction stays exact as text.
+
+    >>> from fractions import Fraction
+    >>> write_want({"share": Fraction(1, 3), "confidence": 0.9})
+    {'share': '1/3', 'confidence': 0.9}
+    """
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadArgument(f"{name} must be a finite number, got {value!r}")
+    exact = (int, float, str)
+    written = {
+        name: value if isinstance(value, exact) else str(value) for name, value in given.items()
+    }
+    if "confidence" in given:
+        level = probability("confidence", given["confidence"], zero=False)
+        written["confidence"] = float(level)
+    return written
 
 
 class NotSignedIn(Refusal):
