@@ -12,7 +12,7 @@ from fastapi import FastAPI
 import confide as cf
 from confide.declare import Service
 from confide.server import TokenStore, make_app
-from confide.server.tables import open_tables
+from confide.server.tokens import open_tables
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 import confide as cf
 from confide.engines.duckdb.engine import DuckDB
-from confide.server.opening import open_app
+from confide.server.app import open_app
 
 
 def open_timed() -> FastAPI:

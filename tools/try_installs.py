@@ -21,7 +21,7 @@ MOST_DOWNLOADED = 150
 NEEDS = re.compile(r"[Nn]eeds\s+`pip install ([^`]+)`")
 OPEN = """
 import confide as cf
-from confide.cli.questions import sample_table
+from confide.cli.demo import sample_table
 curator = cf.Curator([sample_table()], budget=cf.Budget(epsilon=2.0))
 """
 USES = {
@@ -40,7 +40,7 @@ assert curator.fit("people", "systolic ~ age", family="linear", epsilon=1.0).val
     + """
 from fastapi.testclient import TestClient
 from confide.server import TokenStore, make_app
-from confide.server.tables import open_tables
+from confide.server.tokens import open_tables
 tokens = TokenStore(open_tables(None))
 text, _ = tokens.make("ana")
 with TestClient(make_app(curator, tokens)) as client:

@@ -11,9 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confide.cli.app import app
-from confide.cli.demo import Outcome, ask
-from confide.cli.questions import QUESTIONS, sample_table
-from confide.cli.report import write_report
+from confide.cli.demo import QUESTIONS, Outcome, ask, sample_table, write_report
 from confide.curator import Curator
 from confide.declare import Budget
 from confide.intake.check import inspect_table

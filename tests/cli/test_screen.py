@@ -5,8 +5,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from confide.cli.books import show_entries
-from confide.cli.screen import make_table, name_options, say, show_figures
+from confide.cli.output import make_table, name_options, say, show_figures
+from confide.cli.owner import show_entries
 from confide.ledger import Entry, MemoryLedger, Question
 from confide.loss import Share, auto_filter
 from confide.release.formatting import Cell, Figures

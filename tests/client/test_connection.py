@@ -16,7 +16,7 @@ from confide.client import Connection, RemoteAnswer, RemoteEstimate, connect
 from confide.client.connection import read_names
 from confide.client.http import NotSignedIn, TooManyRequests, Unreachable
 from confide.ledger.protocol import KeyUsed
-from confide.server.shapes import show_tables
+from confide.server.serialization import show_tables
 from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving
 

@@ -17,7 +17,7 @@ from confide.errors import Fault
 from confide.loss import Share
 from confide.mcp import ConnectionAsker, make_tools
 from confide.server.agents import OfficeAsker
-from confide.server.office import Caller, Office
+from confide.server.service import Caller, Office
 from mcp import Client, StdioServerParameters
 from support.service import COUNT, House, bearer, build_house, close_files, serving
 from support.tree import ROOT

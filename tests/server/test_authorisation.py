@@ -14,7 +14,7 @@ from confide.engines import DuckDB
 from confide.ledger import Hold, Noisy, Receipt, SqlLedger
 from confide.loss import Share
 from confide.server import Role
-from confide.server.office import Caller, Office
+from confide.server.service import Caller, Office
 from support.service import COUNT, House, bearer, open_house
 
 ASK = {"sql": COUNT, "share": "1/100"}

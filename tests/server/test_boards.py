@@ -12,7 +12,7 @@ from confide.declare import Board
 from confide.errors import BadDeclaration, Fault
 from confide.server import TokenStore, make_app
 from confide.server.boards import Boards, read_predictions
-from confide.server.tables import open_tables
+from confide.server.tokens import open_tables
 from support.boards import declare_board
 from support.service import bearer, close_files, visits
 

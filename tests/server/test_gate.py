@@ -21,8 +21,8 @@ from fastapi.testclient import TestClient
 
 from confide.engines import DuckDB
 from confide.errors import Fault
-from confide.server import gate, patience
-from confide.server.gate import next_multiple
+from confide.server import middleware
+from confide.server.middleware import next_multiple
 from support.clocks import stop_rate_clock
 from support.service import COUNT, House, bearer, build_house, open_house, serving
 
@@ -268,7 +268,7 @@ def test_answers_and_refusals_leave_at_a_multiple_of_time(
         clock.work(0.75)
         return run(self, *given)
 
-    monkeypatch.setattr(gate, "asyncio", clock)
+    monkeypatch.setattr(middleware, "asyncio", clock)
     monkeypatch.setattr(DuckDB, "run", slowly)
     bodies = [ASK, {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}, {"nonsense": 1}]
     with open_house(tmp_path, answer_after="500ms") as house:
@@ -351,9 +351,9 @@ def test_slow_clients_are_sent_away(
         healthy = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         before = look(stack.enter_context(closing(healthy)))
         patched = stack.enter_context(monkeypatch.context())
-        patched.setattr(gate, "BODY_SECONDS", 1)
+        patched.setattr(middleware, "BODY_SECONDS", 1)
         bodies = [stack.enter_context(say(port, half_body)) for _ in range(25)]
-        patched.setattr(patience, "HEADER_SECONDS", 1.0)
+        patched.setattr(middleware, "HEADER_SECONDS", 1.0)
         heads = [stack.enter_context(say(port, b"GET /healthz HTTP/1.1\r\nHo")) for _ in range(25)]
         after = look(healthy)
         closed, told = ({hear(caller) for caller in some} for some in (heads, bodies))

@@ -11,7 +11,7 @@ import pytest
 from confide.engines import DuckDB
 from confide.errors import Fault
 from confide.loss import Share
-from confide.server.views import HOME
+from confide.server.rendering import HOME
 from support.service import COUNT, House, open_house
 
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}

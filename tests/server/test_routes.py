@@ -9,7 +9,7 @@ import pytest
 
 import confide as cf
 from confide.client.http import STATUS
-from confide.server.models import Answered, Refused
+from confide.server.responses import Answered, Refused
 from support.service import COUNT, House, bearer
 from support.tree import ROOT
 

@@ -10,7 +10,7 @@ import pytest
 import confide as cf
 from confide.client import Connection, connect
 from confide.client.http import NotYours
-from confide.server.bodies import Chosen, Estimated
+from confide.server.requests import Chosen, Estimated
 from support.clocks import stop_rate_clock
 from support.service import House, bearer, build_house, open_house, serving
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 
 from confide.server import Role, TokenStore
-from confide.server.tables import open_tables
+from confide.server.tokens import open_tables
 
 __all__ = ["Cluster", "run_cluster"]
 

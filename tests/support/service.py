@@ -17,10 +17,10 @@ from fastapi.testclient import TestClient
 import confide as cf
 from confide.declare import Board, Limits, Service
 from confide.ledger import SqlLedger
-from confide.server import Role, TokenStore, gate, make_app, patience
-from confide.server.office import Office
-from confide.server.patience import PatientProtocol
-from confide.server.tables import open_tables
+from confide.server import Role, TokenStore, make_app, middleware
+from confide.server.middleware import PatientProtocol
+from confide.server.service import Office
+from confide.server.tokens import open_tables
 
 __all__ = ["COUNT", "House", "bearer", "build_house", "close_files", "open_house", "serving"]
 
@@ -103,8 +103,8 @@ def serving(app: FastAPI) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     with (
-        patch.object(gate, "BODY_SECONDS", PATIENCE),
-        patch.object(patience, "HEADER_SECONDS", float(PATIENCE)),
+        patch.object(middleware, "BODY_SECONDS", PATIENCE),
+        patch.object(middleware, "HEADER_SECONDS", float(PATIENCE)),
     ):
         thread.start()
         try:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from confide.cli.holdout import app as holdout
+from confide.cli.analyst import app as holdout
 from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
 
 __all__ = ["app", "main"]
@@ -43,7 +43,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ConfideError as error:
-            from confide.cli.screen import name_options, say
+            from confide.cli.output import name_options, say
             from confide.release.formatting import plain
 
             said, *quoted = map(plain, str(error).splitlines() or [""])
@@ -128,7 +128,7 @@ def demo(
         write_sample(Console(), data)
         return
     if mechanisms:
-        from confide.cli.mechanisms import run_mechanisms
+        from confide.cli.demo import run_mechanisms
 
         run_mechanisms(Console())
         return
@@ -255,7 +255,7 @@ def sql(
 @app.command()
 def budget(config: Config = HERE) -> None:
     """Show what of the budget is spent and what is left."""
-    from confide.cli.books import print_budget
+    from confide.cli.owner import print_budget
 
     print_budget(Console(), config)
 
@@ -273,14 +273,14 @@ def ledger(
     config: Config = HERE,
 ) -> None:
     """Show every charge; with --verify, recompute them all."""
-    from confide.cli import books
+    from confide.cli import owner
 
     if again is not None:
-        books.print_recount(Console(), again)
+        owner.print_recount(Console(), again)
     elif export is not None:
-        books.export_ledger(Console(), config, export)
+        owner.export_ledger(Console(), config, export)
     else:
-        books.print_ledger(Console(), config, is_verified=verify)
+        owner.print_ledger(Console(), config, is_verified=verify)
 
 
 @app.command()
@@ -312,7 +312,7 @@ def token(
     from confide.cli.extras import import_extra
 
     import_extra("confide.server", "server", "tokens need")
-    from confide.cli.token import list_tokens, make_token, revoke_tokens
+    from confide.cli.serve import list_tokens, make_token, revoke_tokens
 
     if listed:
         list_tokens(Console(), config)
@@ -327,7 +327,7 @@ def token(
 @app.command()
 def mcp(url: Url = None, config: Config = HERE) -> None:
     """Serve tools for a language model on the standard streams, within a token's limits."""
-    from confide.cli.mcp import run_tools
+    from confide.cli.serve import run_tools
 
     run_tools(config, url)
 

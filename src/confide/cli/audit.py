@@ -7,8 +7,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from confide.audit import FULL, QUICK, Case, Finding, Report, Verdict, audit_declaration
-from confide.cli.screen import make_table, say
-from confide.cli.session import check_writable
+from confide.cli.context import check_writable
+from confide.cli.output import make_table, say
 from confide.declare import read_toml
 from confide.release.formatting import plain
 

@@ -1,21 +1,292 @@
-"""`confide demo`: real people, a small budget, a few telling questions and a report."""
+"""`confide demo`: real people, a small budget, a few telling questions and a report.
 
+Each patient counts once in every figure below, and neighbouring tables differ by one patient
+added or removed; so a count moves by at most 1, and a sum of nights by at most `MOST_NIGHTS`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 
-from confide.cli.questions import QUESTIONS, Asked, sample_table
-from confide.cli.screen import budget_line, percent, say, show_figures
-from confide.cli.session import check_writable
+from confide.cli.context import check_writable
+from confide.cli.output import budget_line, make_table, percent, say, show_figures
 from confide.curator import Curator, Preview
-from confide.declare import Budget
+from confide.declare import Bool, Budget, Category, Float, Int, Table
 from confide.errors import BadDeclaration, Refusal
-from confide.release.formatting import Figures, figures_of
+from confide.loss import Loss, compose
+from confide.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, SparseVector
+from confide.release.formatting import Figures, draw_charts, figures_of
 
-__all__ = ["Outcome", "run_demo", "write_sample"]
+__all__ = [
+    "QUESTIONS",
+    "Asked",
+    "Outcome",
+    "run_demo",
+    "run_mechanisms",
+    "sample_table",
+    "write_report",
+    "write_sample",
+]
+
+SMOKERS: Final = 87
+WARDS: Final = {"north": 61, "south": 96, "west": 83}
+NIGHTS: Final = 731
+MOST_NIGHTS: Final = 14
+CONDITIONS: Final = {"asthma": 31, "diabetes": 52, "hypertension": 74, "migraine": 28, "other": 55}
+CALLERS: Final = {"January": 12, "February": 19, "March": 54, "April": 22}
+MANY: Final = 40
+DELTA: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One question and what came of it."""
+
+    mechanism: str
+    question: str
+    answer: str
+    interval: str
+    loss: Loss
+
+
+def run_mechanisms(console: Console) -> None:
+    """Print one line for each mechanism and what they cost together."""
+    lines = [
+        count_smokers(),
+        count_wards(),
+        sum_nights(),
+        choose_condition(),
+        flip_condition(),
+        watch_months(),
+    ]
+    headings = ("mechanism", "question", "answer", "95 % interval", "loss")
+    title = "An invented clinic of 240 patients; the answers differ at every run"
+    table = make_table(*headings, title=title, is_light=True)
+    for line in lines:
+        table.add_row(line.mechanism, line.question, line.answer, line.interval, cost(line.loss))
+    console.print(table)
+    together = compose([line.loss for line in lines]).epsilon_at(DELTA)
+    say(console, f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}.")
+
+
+def count_smokers() -> Line:
+    """Release one count."""
+    mechanism = Laplace(sensitivity=1, epsilon=0.5)
+    answer = int(mechanism.release(SMOKERS))
+    interval = around(answer, mechanism.interval(0.95))
+    return Line("Laplace", "How many patients smoke?", str(answer), interval, mechanism.loss)
+
+
+def count_wards() -> Line:
+    """Release a histogram: one patient is in one ward, so all counts together move by 1."""
+    mechanism = Laplace(sensitivity=1, epsilon=0.5)
+    answers = [int(count) for count in mechanism.release(list(WARDS.values()))]
+    intervals = [around(answer, mechanism.interval(0.95)) for answer in answers]
+    named = (f"{ward} {answer}" for ward, answer in zip(WARDS, answers, strict=True))
+    return Line(
+        "Laplace, 3 cells",
+        "How many are in each ward?",
+        "\n".join(named),
+        "\n".join(intervals),
+        mechanism.loss,
+    )
+
+
+def sum_nights() -> Line:
+    """Release a sum of bounded values."""
+    mechanism = Gaussian(sensitivity=MOST_NIGHTS, epsilon=1.0, delta=DELTA)
+    answer = int(mechanism.release(NIGHTS))
+    interval = around(answer, mechanism.interval(0.95))
+    question = f"How many nights in all, up to {MOST_NIGHTS} each?"
+    return Line("Gaussian", question, str(answer), interval, mechanism.loss)
+
+
+def choose_condition() -> Line:
+    """Choose a likely maximum; one more patient raises scores only."""
+    mechanism = Exponential(sensitivity=1, epsilon=0.5)
+    chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
+    return Line("Exponential", "Which condition is most common?", chosen, "", mechanism.loss)
+
+
+def flip_condition() -> Line:
+    """Choose a likely maximum by permute-and-flip, which errs less at the same epsilon."""
+    mechanism = PermuteAndFlip(sensitivity=1, epsilon=0.5)
+    chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
+    return Line("Permute-and-flip", "Which condition is most common?", chosen, "", mechanism.loss)
+
+
+def watch_months() -> Line:
+    """Find the first month above a threshold, at a price that ignores how many were below."""
+    mechanism = SparseVector(MANY, above=1, sensitivity=1, epsilon=1.0)
+    found = next((month for month, calls in CALLERS.items() if mechanism.ask(calls)), "none")
+    question = f"First month when more than {MANY} called?"
+    return Line("Sparse vector", question, found, "", mechanism.loss)
+
+
+def around(answer: int, noise: Sequence[float]) -> str:
+    """Return where the value without noise lies: the answer less what the noise may be."""
+    low, high = noise
+    return f"{math.floor(answer - high)} to {math.ceil(answer - low)}"
+
+
+def cost(loss: Loss) -> str:
+    """Return a loss for people, rounded up."""
+    if math.isfinite(loss.epsilon):
+        return f"epsilon {text_above(loss.epsilon)}"
+    return f"mu {text_above(loss.mu)}"
+
+
+def text_above(value: float | Fraction) -> str:
+    """Return at most four decimals that are no less than ``value``.
+
+    >>> text_above(0.5), text_above(0.25001), text_above(Fraction(1, 3))
+    ('0.5', '0.2501', '0.3334')
+    """
+    return f"{Decimal(math.ceil(Fraction(value) * 10_000)) / 10_000:f}"
+
+
+EDUCATION: Final = (
+    "Less than 9th grade",
+    "9-11th grade",
+    "High school",
+    "Some college",
+    "College graduate",
+)
+
+
+def sample_table() -> Table:
+    """Return the declaration of 8,366 people of a health survey, one row each.
+
+    The bounds are what a physician would call possible; none was read from the rows.
+    """
+    return Table(
+        "people",
+        Path(str(files("confide.cli") / "samples" / "nhanes.parquet")),
+        unit="person",
+        unique=True,
+        columns={
+            "sex": Category(["Female", "Male"]),
+            "age": Int(0, 80),
+            "education": Category(EDUCATION),
+            "health": Category(["Excellent", "Very good", "Good", "Fair", "Poor"]),
+            "insured": Bool(),
+            "ever_smoked": Bool(),
+            "diabetes": Category(["No", "Borderline", "Yes"]),
+            "sleep_hours": Float(0, 16, step=0.5),
+            "weight_kg": Float(0, 250),
+            "height_cm": Float(50, 220),
+            "systolic": Int(60, 240),
+            "cholesterol": Int(50, 450),
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question of the demo: what for, its text, what it may cost or how near it must be."""
+
+    title: str
+    sql: str
+    want: Mapping[str, Any]
+    remark: str = ""
+
+
+QUESTIONS: Final = (
+    Asked(
+        "How many are 65 or older?",
+        "SELECT COUNT(*) AS people FROM people WHERE age >= 65",
+        {"epsilon": 0.05},
+        "One person more or less changes a count by 1, so little noise hides anybody.",
+    ),
+    Asked(
+        "Does blood pressure rise with age?",
+        "SELECT CASE WHEN age < 20 THEN 'below 20' WHEN age < 40 THEN '20 to 39'\n"
+        "            WHEN age < 60 THEN '40 to 59' ELSE '60 and above' END AS years,\n"
+        "       AVG(systolic) AS systolic\n"
+        "FROM people GROUP BY years",
+        {"epsilon": 0.2},
+        "Groups do not overlap, so four of them cost no more than one.",
+    ),
+    Asked(
+        "Who has smoked, by education?",
+        "SELECT education, COUNT(*) FILTER (WHERE ever_smoked) / COUNT(ever_smoked) AS smoked\n"
+        "FROM people GROUP BY education ORDER BY smoked DESC",
+        {"epsilon": 0.3},
+        "A ratio of two statistics: both are paid for once, the division is free.",
+    ),
+    Asked(
+        "How do people judge their health, and how long do they sleep?",
+        "SELECT health, COUNT(*) AS people, AVG(sleep_hours) AS hours\nFROM people GROUP BY health",
+        {"epsilon": 0.3},
+        "Few people say 'Poor': their interval is wider, and says so.",
+    ),
+    Asked(
+        "Are people with diabetes heavier for their height?",
+        "SELECT diabetes,\n"
+        "       AVG(LEAST(weight_kg / (height_cm / 100 * (height_cm / 100)), 60)) AS bmi\n"
+        "FROM people WHERE age >= 20 GROUP BY diabetes",
+        {"epsilon": 0.3},
+        "LEAST keeps one extreme value from setting the scale of the noise.",
+    ),
+    Asked(
+        "How many hours do they all sleep in a working night?",
+        "SELECT SUM(sleep_hours) AS hours FROM people",
+        {"epsilon": 0.05},
+    ),
+    Asked(
+        "How many have no health insurance, give or take 40?",
+        "SELECT COUNT(*) AS people FROM people WHERE NOT insured",
+        {"error": 40},
+        "Accuracy first: confide finds the least cost at which the error is small enough.",
+    ),
+    Asked(
+        "What do adults weigh, in the middle?",
+        "SELECT sex, MEDIAN(weight_kg) AS middle FROM people WHERE age >= 20 GROUP BY sex",
+        {"epsilon": 0.3},
+        "A quantile is a choice among values by their rank, so extreme bounds hardly cost it.",
+    ),
+    Asked(
+        "How spread out is cholesterol?",
+        "SELECT sex, AVG(cholesterol) AS mean, STDDEV(cholesterol) AS deviation\n"
+        "FROM people GROUP BY sex",
+        {"epsilon": 0.2},
+    ),
+    Asked(
+        "Which schooling and health go together most often?",
+        "SELECT education, health FROM people\n"
+        "GROUP BY education, health ORDER BY COUNT(*) DESC LIMIT 3",
+        {"epsilon": 0.1},
+        "The 3 largest of 25 groups, without their counts: three choices cost the same among 25 "
+        "groups as among 2,500.",
+    ),
+    Asked(
+        "What does the heaviest person weigh?",
+        "SELECT MAX(weight_kg) FROM people",
+        {"epsilon": 0.1},
+        "A maximum is one person's value, so it is refused; a refusal costs nothing.",
+    ),
+    Asked(
+        "How many are 65 or older, asked again in other words?",
+        "select count(*) as people\nfrom people\nwhere (age) >= 65",
+        {"epsilon": 0.05},
+        "The same question gets the same answer, free: asking often does not wear the noise away.",
+    ),
+    Asked(
+        "Everything about everybody, please?",
+        "SELECT age, sex, AVG(weight_kg) AS weight FROM people GROUP BY age, sex",
+        {"epsilon": 2.0},
+        "More than is left of the budget is refused before a row is read.",
+    ),
+)
+
 
 EPSILON: Final = 2
 
@@ -35,7 +306,7 @@ class Outcome:
 
 def run_demo(console: Console, report: Path) -> None:
     """Ask every question, print what came of it and write the report."""
-    from confide.cli.report import write_report
+    from confide.cli.demo import write_report
 
     check_writable(report)
     with console.status("opening 8,366 people"):
@@ -120,3 +391,82 @@ def _describe_error(preview: Preview) -> str:
     if preview.regret is not None:
         known = [f"a chosen group is within {preview.regret:,.4g} of the largest one left"]
     return f"known beforehand, at 95 %: {', '.join(known)}" if known else ""
+
+
+STYLE: Final = """
+:root { color-scheme: light dark; --edge: #8884; --soft: #8881; --bar: #4c78a8; }
+body { font: 16px/1.5 sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin: 0 0 .5rem; }
+section { border: 1px solid var(--edge); border-radius: .5rem; padding: 1rem; margin: 1.2rem 0; }
+pre { background: var(--soft); padding: .6rem; border-radius: .3rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+table { border-collapse: collapse; } td, th { padding: .2rem .8rem; text-align: left; }
+td.number, th.number { text-align: right; } thead th { border-bottom: 1px solid var(--edge); }
+.interval, .note { opacity: .7; } .refused { border-left: 4px solid #e0a030; padding-left: .8rem; }
+.cost { margin-top: .8rem; }
+.budget { background: var(--soft); border-radius: .3rem; height: .7rem; margin-top: .3rem; }
+.budget div { background: var(--bar); border-radius: .3rem; height: 100%; }
+svg { max-width: 100%; height: auto; display: block; margin-top: .8rem; }
+"""
+
+
+def write_report(outcomes: Sequence[Outcome], epsilon: int) -> str:
+    """Return the whole page."""
+    sections = "".join(_section(place, outcome) for place, outcome in enumerate(outcomes, start=1))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>confide demo</title><style>{STYLE}</style></head><body>"
+        "<h1>What a small privacy budget buys</h1>"
+        "<p>8,366 people of the US National Health and Nutrition Examination Survey 2017-2018, "
+        f"unweighted, asked {len(outcomes)} questions within epsilon {epsilon} for all of them "
+        "together. Every figure carries noise; its interval covers the value without noise "
+        "95 times in 100.</p>"
+        f"{sections}</body></html>\n"
+    )
+
+
+def _section(place: int, outcome: Outcome) -> str:
+    asked = outcome.asked
+    parts = [f"<h2>{place}. {escape(asked.title)}</h2>", f"<pre>{escape(asked.sql)}</pre>"]
+    if outcome.expected:
+        expected = outcome.expected.replace("+-", "\N{PLUS-MINUS SIGN}")
+        parts.append(f'<p class="note">{escape(expected)}</p>')
+    if outcome.figures is not None:
+        parts += [_table(outcome.figures), *draw_charts(outcome.figures)]
+    else:
+        parts.append(f'<pre class="refused">{escape(outcome.refusal)}</pre>')
+    if asked.remark:
+        parts.append(f"<p>{escape(asked.remark)}</p>")
+    left = percent(outcome.left, down=True)
+    parts.append(
+        f'<div class="note cost">{describe_cost(outcome)}; {left} of the budget left</div>'
+    )
+    width = f"{float(outcome.left) * 100:.2f}%"
+    parts.append(f'<div class="budget"><div style="width:{width}"></div></div>')
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _table(figures: Figures) -> str:
+    noisy = set(figures.noisy_columns())
+    heads = "".join(
+        f'<th class="number">{escape(name)}</th><th class="number">95 % interval</th>'
+        if name in noisy
+        else f"<th>{escape(name)}</th>"
+        for name in figures.columns
+    )
+    rows = "".join(
+        f"<tr>{_cells(figures, place, noisy)}</tr>" for place in range(len(figures.rows))
+    )
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _cells(figures: Figures, place: int, noisy: set[str]) -> str:
+    parts: list[str] = []
+    for name, cell in zip(figures.columns, figures.rows[place], strict=True):
+        if name not in noisy:
+            parts.append(f"<td>{escape(cell.text)}</td>")
+            continue
+        parts.append(f'<td class="number">{escape(cell.text)}</td>')
+        parts.append(f'<td class="number interval">{escape(cell.interval)}</td>')
+    return "".join(parts)

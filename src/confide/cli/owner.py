@@ -2,28 +2,40 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.screen import make_table, say, show_findings
+from confide.cli.context import open_declared_ledger, warn_forgetful
+from confide.cli.output import make_table, percent, say, show_budget, show_findings
+from confide.curator import BudgetState
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
 from confide.declare.tables import NAME
 from confide.engines.registry import Home, home_of, read_address
 from confide.errors import BadDeclaration, Fault
+from confide.execution.pricing import Prices
 from confide.intake.check import Finding, inspect_table, read_schema
 from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS, guess_shapes, say_conversion
 from confide.intake.draft import DraftTable, draft_toml, name_table
-from confide.ledger import check_ledger
+from confide.ledger import Entry, Ledger, check_ledger, recount
 from confide.loss import auto_filter
 from confide.release.formatting import plain
 
-__all__ = ["check_declaration", "convert_file", "draft_declaration"]
+__all__ = [
+    "check_declaration",
+    "convert_file",
+    "draft_declaration",
+    "export_ledger",
+    "print_budget",
+    "print_ledger",
+    "print_recount",
+]
 
 
 def draft_declaration(console: Console, data: Sequence[str], config: Path) -> None:
@@ -164,3 +176,120 @@ def _check_ledger(declaration: Declaration) -> Iterator[Finding]:
     except Fault as fault:
         reason = str(fault).split(";")[0]
         yield Finding("", "", f"{reason}; look at url in [ledger]", is_problem=True)
+
+
+HEADINGS: Final[tuple[str, ...]] = ("entry", "time (UTC)", "analyst", "share", "state", "link")
+RIGHT: Final = ("entry", "share")
+
+
+def print_budget(console: Console, config: Path) -> None:
+    """Print total, spent and left, and what each declared analyst has."""
+    declaration = read_toml(config)
+    ledger = open_declared_ledger(declaration)
+    state = _state(Prices(declaration.budget, ledger), ledger)
+    show_budget(console, state, declaration.budget.delta)
+    if declaration.limits.analysts:
+        _show_analysts(console, declaration, ledger)
+    warn_forgetful(console, ledger)
+
+
+def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
+    """Print every charge, and whether they add up."""
+    ledger = open_declared_ledger(read_toml(config))
+    if is_verified:
+        ledger.verify()
+    show_entries(console, ledger.entries())
+    if is_verified:
+        say(console, "balance and chain agree")
+    warn_forgetful(console, ledger)
+
+
+def export_ledger(console: Console, config: Path, path: Path) -> None:
+    """Write the history into a file that is not there yet."""
+    ledger = open_declared_ledger(read_toml(config))
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in ledger.export())
+    except FileExistsError:
+        raise BadDeclaration(f"{path} is there already; name another file") from None
+    except OSError as error:
+        raise BadDeclaration(
+            f"{path} cannot be written ({error.strerror}); name another file"
+        ) from error
+    say(
+        console,
+        f"{path} has every charge and no values; whoever has it can run "
+        f"`confide ledger --recount {path}`",
+    )
+
+
+def print_recount(console: Console, path: Path) -> None:
+    """Print what an export adds up to; neither the ledger nor the data is needed."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = recount(file)
+    except OSError as error:
+        raise BadDeclaration(f"{path} cannot be read ({error.strerror}); name an export") from error
+    spent, terms = found.filter.spent, found.filter
+    loss = terms.loss_of(spent)
+    epsilon = loss.epsilon_at(terms.delta)
+    say(
+        console,
+        f"ledger {found.ledger}\n{found.entries:,} charges, {found.answered:,} of them answered\n"
+        f"spent {percent(spent.fraction)} of epsilon {float(terms.epsilon):g}, delta "
+        f"{float(terms.delta):g}: epsilon {epsilon:.4g}\nnewest link {found.digest}",
+    )
+
+
+def show_entries(console: Console, entries: Iterable[Entry]) -> None:
+    """Print the history of the budget, oldest first: a line of facts, and the question below."""
+    lines, questions = [HEADINGS], [""]
+    for entry in entries:
+        lines.append(_cells(entry))
+        questions.append(plain(entry.question.text))
+    if len(lines) == 1:
+        say(console, "nothing was charged yet")
+        return
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for cells, question in zip(lines, questions, strict=True):
+        placed = (
+            cell.rjust(width) if heading in RIGHT else cell.ljust(width)
+            for heading, cell, width in zip(HEADINGS, cells, widths, strict=True)
+        )
+        say(console, "  ".join(placed).rstrip(), style="bold")
+        if question:
+            say(console, " " * (widths[0] + 2) + question)
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    return (
+        str(entry.number),
+        f"{entry.moment:%Y-%m-%d %H:%M}",
+        plain(entry.question.analyst) or "-",
+        percent(entry.share.fraction),
+        entry.state,
+        entry.digest[:12],
+    )
+
+
+def _show_analysts(console: Console, declaration: Declaration, ledger: Ledger) -> None:
+    shares = ("limit", "spent", "left now")
+    table = make_table("", *shares, title="Analysts", right=shares)
+    for name in declaration.limits.analysts:
+        allowed = ledger.allowance(name)
+        table.add_row(
+            Text(plain(name)),
+            percent(allowed.total.fraction),
+            percent(allowed.spent.fraction),
+            percent(allowed.left.fraction, down=True),
+        )
+    console.print(table)
+
+
+def _state(prices: Prices, ledger: Ledger) -> BudgetState:
+    allowed = ledger.allowance()
+    return BudgetState(
+        total=prices.cost(allowed.total),
+        spent=prices.cost(allowed.spent),
+        left=prices.cost(allowed.left),
+    )

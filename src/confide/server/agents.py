@@ -12,28 +12,26 @@ from starlette.types import Receive, Scope, Send
 from confide.client.http import NotSignedIn
 from confide.errors import Fault
 from confide.mcp import Asked, Asker, make_tools
-from confide.server import bodies, models, sessions
-from confide.server.entry import LONGEST
-from confide.server.estimates import estimate
-from confide.server.office import Caller, Office
+from confide.server import requests, responses, service
+from confide.server.auth import LONGEST, read_shape
 from confide.server.routes import answer_question, want_of
-from confide.server.shapes import (
+from confide.server.serialization import (
     show_budget,
     show_entry,
     show_preview,
     show_tables,
 )
-from confide.server.strict_json import read_shape
+from confide.server.service import Caller, Office, estimate
 
 __all__ = ["AgentDoor", "OfficeAsker"]
 
-PREVIEW: Final = TypeAdapter(models.Question)
-ASK: Final = TypeAdapter(models.Ask)
-CONTEST: Final = TypeAdapter(bodies.Contest)
-BATCH: Final = TypeAdapter(bodies.Batch)
-WATCH: Final = TypeAdapter(bodies.WatchAsked)
-WATCHED: Final = TypeAdapter(bodies.Watched)
-STATISTIC: Final[TypeAdapter[bodies.Statistic]] = TypeAdapter(bodies.Statistic)
+PREVIEW: Final = TypeAdapter(responses.Question)
+ASK: Final = TypeAdapter(responses.Ask)
+CONTEST: Final = TypeAdapter(requests.Contest)
+BATCH: Final = TypeAdapter(requests.Batch)
+WATCH: Final = TypeAdapter(requests.WatchAsked)
+WATCHED: Final = TypeAdapter(requests.Watched)
+STATISTIC: Final[TypeAdapter[requests.Statistic]] = TypeAdapter(requests.Statistic)
 
 
 class OfficeAsker:
@@ -69,22 +67,22 @@ class OfficeAsker:
     def choose(self, asked: Asked) -> dict[str, Any]:
         """Return one of several candidates."""
         said = read_shape(CONTEST, asked)
-        return self._run(lambda: sessions.choose(self._office, self._caller, said))
+        return self._run(lambda: service.choose(self._office, self._caller, said))
 
     def release(self, asked: Asked) -> dict[str, Any]:
         """Return the answers to several questions."""
         said = read_shape(BATCH, asked)
-        return self._run(lambda: sessions.release(self._office, self._caller, said))
+        return self._run(lambda: service.release(self._office, self._caller, said))
 
     def watch(self, asked: Asked) -> dict[str, Any]:
         """Return a session over a threshold."""
         said = read_shape(WATCH, asked)
-        return self._run(lambda: sessions.open_watch(self._office, self._caller, said))
+        return self._run(lambda: service.open_watch(self._office, self._caller, said))
 
     def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
         said = read_shape(WATCHED, asked)
-        return self._run(lambda: sessions.ask_watch(self._office, self._caller, watch, said))
+        return self._run(lambda: service.ask_watch(self._office, self._caller, watch, said))
 
     def estimate(self, asked: Asked) -> dict[str, Any]:
         """Return an estimate."""

@@ -7,13 +7,13 @@ from fastapi.responses import HTMLResponse
 
 from confide.client.http import MalformedRequest
 from confide.errors import ConfideError
+from confide.server.auth import Working, caller_of_cookie
 from confide.server.board_routes import Name
 from confide.server.boards import read_predictions
-from confide.server.entry import Working, caller_of_cookie
-from confide.server.gate import note
-from confide.server.office import Caller, Office
-from confide.server.page import check_origin
-from confide.server.views import render
+from confide.server.middleware import note
+from confide.server.pages import check_origin
+from confide.server.rendering import render
+from confide.server.service import Caller, Office
 
 __all__ = ["router"]
 

@@ -4,38 +4,38 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path
 
-from confide.server import models
-from confide.server.entry import Asking, StrictRoute, Working
+from confide.server import responses
+from confide.server.auth import Asking, StrictRoute, Working
 from confide.server.routes import REFUSALS
 
 __all__ = ["Name", "router"]
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 MISSING: Final[dict[int | str, dict[str, Any]]] = {
-    404: {"model": models.Refused, "description": "no such holdout"}
+    404: {"model": responses.Refused, "description": "no such holdout"}
 }
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses={**REFUSALS, **MISSING})
 
 
 @router.get("/holdouts")
-async def holdouts(_: Asking, office: Working) -> models.Holdouts:
+async def holdouts(_: Asking, office: Working) -> responses.Holdouts:
     """List the holdouts that predictions can be scored against."""
 
-    def work() -> models.Holdouts:
+    def work() -> responses.Holdouts:
         found = [office.boards.describe(name) for name in office.boards.names]
-        return models.Holdouts(holdouts=[models.HoldoutShown(**one) for one in found])
+        return responses.Holdouts(holdouts=[responses.HoldoutShown(**one) for one in found])
 
     return await office.run(work)
 
 
 @router.post("/holdouts/{name}/ask")
 async def ask(
-    caller: Asking, office: Working, name: Name, asked: models.Predictions
-) -> models.Scored:
+    caller: Asking, office: Working, name: Name, asked: responses.Predictions
+) -> responses.Scored:
     """Score predictions, one for each row of the holdout, and show the best score so far."""
 
-    def work() -> models.Scored:
-        return models.Scored(**office.boards.submit(name, asked.predictions))
+    def work() -> responses.Scored:
+        return responses.Scored(**office.boards.submit(name, asked.predictions))
 
     return await office.run_question(caller, work)

@@ -7,15 +7,15 @@ from fastapi.responses import HTMLResponse
 
 from confide.client.http import MalformedRequest, NotYours
 from confide.errors import ConfideError
-from confide.server import models
-from confide.server.entry import Working, caller_of_cookie
-from confide.server.gate import note
-from confide.server.office import Caller, Office
-from confide.server.owner import TokenId, make_token
-from confide.server.page import check_origin
+from confide.server import responses
+from confide.server.auth import Working, caller_of_cookie
+from confide.server.middleware import note
+from confide.server.owner_routes import TokenId, make_token
+from confide.server.pages import check_origin
+from confide.server.rendering import render
 from confide.server.routes import Before
+from confide.server.service import Caller, Office
 from confide.server.tokens import spent_by_analyst
-from confide.server.views import render
 
 __all__ = ["router"]
 
@@ -63,7 +63,7 @@ async def new_token(
     def work() -> HTMLResponse:
         try:
             given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
-            text, made = make_token(office, caller, models.NewToken.model_validate(given))
+            text, made = make_token(office, caller, responses.NewToken.model_validate(given))
         except ValueError:
             told = note(request.scope, MalformedRequest(WRONG))
             return _page(request, caller, office, refusal=told)

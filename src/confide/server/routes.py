@@ -4,28 +4,28 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from confide.server import models
-from confide.server.entry import Asking, StrictRoute, Working, caller_of_header
-from confide.server.office import Caller, Office
-from confide.server.shapes import (
+from confide.server import responses
+from confide.server.auth import Asking, StrictRoute, Working, caller_of_header
+from confide.server.serialization import (
     show_answer,
     show_budget,
     show_entry,
     show_preview,
     show_tables,
 )
+from confide.server.service import Caller, Office
 
 __all__ = ["REFUSALS", "Entry", "answer_question", "router", "want_of"]
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    401: {"model": models.Refused, "description": "no live token"},
-    403: {"model": models.Refused, "description": "not yours"},
-    408: {"model": models.Refused, "description": "the request came too slowly"},
-    409: {"model": models.Refused, "description": "the key was used for another question"},
-    413: {"model": models.Refused, "description": "too large"},
-    422: {"model": models.Refused, "description": "cannot be asked"},
-    429: {"model": models.Refused, "description": "budget or rate"},
-    503: {"model": models.Refused, "description": "not ready yet; ask again"},
+    401: {"model": responses.Refused, "description": "no live token"},
+    403: {"model": responses.Refused, "description": "not yours"},
+    408: {"model": responses.Refused, "description": "the request came too slowly"},
+    409: {"model": responses.Refused, "description": "the key was used for another question"},
+    413: {"model": responses.Refused, "description": "too large"},
+    422: {"model": responses.Refused, "description": "cannot be asked"},
+    429: {"model": responses.Refused, "description": "budget or rate"},
+    503: {"model": responses.Refused, "description": "not ready yet; ask again"},
 }
 LARGEST: Final = 2**62
 
@@ -37,56 +37,58 @@ Level = Annotated[float, Query(gt=0, lt=1)]
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 
-def want_of(asked: models.Question) -> dict[str, Any]:
+def want_of(asked: responses.Question) -> dict[str, Any]:
     """Return what a question says about its cost, for the curator to read."""
     given = {"epsilon": asked.epsilon, "share": asked.share, "error": asked.error}
     named = {name: value for name, value in given.items() if value is not None}
     return {**named, "confidence": asked.confidence}
 
 
-def answer_question(office: Office, caller: Caller, asked: models.Ask) -> models.Answered:
+def answer_question(office: Office, caller: Caller, asked: responses.Ask) -> responses.Answered:
     """Return the answer to a question, paid for."""
     found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
     return show_answer(found, asked.confidence)
 
 
 @router.get("/tables", dependencies=[Depends(caller_of_header)])
-async def tables(office: Working) -> models.TablesShown:
+async def tables(office: Working) -> responses.TablesShown:
     """List the declared tables, their columns and bounds; costs nothing."""
     return await office.run(lambda: show_tables(office.curator))
 
 
 @router.get("/budget")
-async def budget(caller: Asking, office: Working) -> models.BudgetShown:
+async def budget(caller: Asking, office: Working) -> responses.BudgetShown:
     """Show the caller's budget: total, spent and left."""
     return await office.run(lambda: show_budget(office.budget(caller)))
 
 
 @router.post("/explain")
 async def explain(
-    caller: Asking, office: Working, asked: models.Question
-) -> models.ExplanationShown:
+    caller: Asking, office: Working, asked: responses.Question
+) -> responses.ExplanationShown:
     """Explain in sentences what a query would do. Reads no row, spends nothing."""
 
-    def work() -> models.ExplanationShown:
+    def work() -> responses.ExplanationShown:
         found = office.explain(caller, asked.sql, want_of(asked))
-        return models.ExplanationShown(sentences=list(found.sentences))
+        return responses.ExplanationShown(sentences=list(found.sentences))
 
     return await office.run_question(caller, work)
 
 
 @router.post("/preview")
-async def preview(caller: Asking, office: Working, asked: models.Question) -> models.PreviewShown:
+async def preview(
+    caller: Asking, office: Working, asked: responses.Question
+) -> responses.PreviewShown:
     """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
 
-    def work() -> models.PreviewShown:
+    def work() -> responses.PreviewShown:
         return show_preview(office.preview(caller, asked.sql, want_of(asked)))
 
     return await office.run_question(caller, work)
 
 
 @router.post("/query")
-async def query(caller: Asking, office: Working, asked: models.Ask) -> models.Answered:
+async def query(caller: Asking, office: Working, asked: responses.Ask) -> responses.Answered:
     """Answer a question with noise, and charge for it once."""
     return await office.run_question(caller, lambda: answer_question(office, caller, asked))
 
@@ -94,12 +96,12 @@ async def query(caller: Asking, office: Working, asked: models.Ask) -> models.An
 @router.get("/answers")
 async def answers(
     caller: Asking, office: Working, limit: Limit = 100, before: Before = None
-) -> models.Answers:
+) -> responses.Answers:
     """List the caller's own charges, newest first."""
 
-    def work() -> models.Answers:
+    def work() -> responses.Answers:
         found = office.entries(caller.analyst, limit, before)
-        return models.Answers(
+        return responses.Answers(
             answers=[show_entry(entry) for entry in found],
             before=found[-1].number if len(found) == limit else None,
         )
@@ -110,6 +112,6 @@ async def answers(
 @router.get("/answers/{entry}")
 async def answer(
     caller: Asking, office: Working, entry: Entry, confidence: Level = 0.95
-) -> models.Answered:
+) -> responses.Answered:
     """Show one of the caller's own answers again, for free."""
     return await office.run(lambda: show_answer(office.recall(caller, entry), confidence))

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from confide.server import bodies, sessions
-from confide.server.entry import Asking, StrictRoute, Working
+from confide.server import requests, service
+from confide.server.auth import Asking, StrictRoute, Working
 from confide.server.routes import REFUSALS, Entry
 
 __all__ = ["router"]
@@ -12,43 +12,43 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 
 @router.post("/choose")
-async def choose(caller: Asking, office: Working, asked: bodies.Contest) -> bodies.Chosen:
+async def choose(caller: Asking, office: Working, asked: requests.Contest) -> requests.Chosen:
     """Choose the candidate with about the greatest score, and tell no number."""
-    return await office.run_question(caller, lambda: sessions.choose(office, caller, asked))
+    return await office.run_question(caller, lambda: service.choose(office, caller, asked))
 
 
 @router.post("/release")
-async def release(caller: Asking, office: Working, asked: bodies.Batch) -> bodies.Released:
+async def release(caller: Asking, office: Working, asked: requests.Batch) -> requests.Released:
     """Answer a whole set of questions, planned together and charged once."""
-    return await office.run_question(caller, lambda: sessions.release(office, caller, asked))
+    return await office.run_question(caller, lambda: service.release(office, caller, asked))
 
 
 @router.post("/watches")
 async def open_watch(
-    caller: Asking, office: Working, asked: bodies.WatchAsked
-) -> bodies.WatchOpened:
+    caller: Asking, office: Working, asked: requests.WatchAsked
+) -> requests.WatchOpened:
     """Open a session that tells of each question whether its answer passes a threshold."""
-    return await office.run_question(caller, lambda: sessions.open_watch(office, caller, asked))
+    return await office.run_question(caller, lambda: service.open_watch(office, caller, asked))
 
 
 @router.get("/watches/{watch}")
-async def look_at_watch(caller: Asking, office: Working, watch: Entry) -> bodies.WatchOpened:
+async def look_at_watch(caller: Asking, office: Working, watch: Entry) -> requests.WatchOpened:
     """Show where a session stands; costs nothing."""
-    return await office.run(lambda: sessions.look_at_watch(office, caller, watch))
+    return await office.run(lambda: service.look_at_watch(office, caller, watch))
 
 
 @router.post("/watches/{watch}/ask")
 async def ask_watch(
-    caller: Asking, office: Working, watch: Entry, asked: bodies.Watched
-) -> bodies.Told:
+    caller: Asking, office: Working, watch: Entry, asked: requests.Watched
+) -> requests.Told:
     """Tell whether the answer to one COUNT or SUM is above the threshold; "below" is free."""
     return await office.run_question(
-        caller, lambda: sessions.ask_watch(office, caller, watch, asked)
+        caller, lambda: service.ask_watch(office, caller, watch, asked)
     )
 
 
 @router.delete("/watches/{watch}")
 async def close_watch(caller: Asking, office: Working, watch: Entry) -> dict[str, str]:
     """Close a session; what it cost stays."""
-    await office.run(lambda: sessions.close_watch(office, caller, watch))
+    await office.run(lambda: service.close_watch(office, caller, watch))
     return {"status": "closed"}

@@ -11,13 +11,13 @@ from confide.curator import Preview
 from confide.errors import ConfideError, Fault
 from confide.release import Answer
 from confide.release.formatting import percent, to_csv
-from confide.server.entry import COOKIE, Working, caller_of_cookie
-from confide.server.gate import note
-from confide.server.models import LONGEST_SQL
-from confide.server.office import Caller, Office
+from confide.server.auth import COOKIE, Working, caller_of_cookie
+from confide.server.middleware import note
+from confide.server.rendering import draw_answer, draw_burn_down, draw_spending, render
+from confide.server.responses import LONGEST_SQL
 from confide.server.routes import Before, Entry
-from confide.server.shapes import show_tables
-from confide.server.views import draw_answer, draw_burn_down, draw_spending, render
+from confide.server.serialization import show_tables
+from confide.server.service import Caller, Office
 
 __all__ = ["router"]
 

@@ -1,7 +1,12 @@
 """The application: routes behind a gate, in front of one curator."""
 
+import logging
+import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -13,27 +18,35 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from confide.client.http import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
-from confide.curator import Curator
-from confide.declare import Board, Service
-from confide.errors import ConfideError
+from confide.curator import Curator, open_declared
+from confide.declare import Board, Declaration, Service, read_toml
+from confide.errors import BadDeclaration, ConfideError
 from confide.server import (
     board_page,
     board_routes,
-    owner,
     owner_page,
-    page,
+    owner_routes,
+    pages,
     routes,
     session_routes,
     statistics_routes,
 )
 from confide.server.agents import AgentDoor
-from confide.server.gate import RETRY_SECONDS, Gate, note, refusal_body
-from confide.server.office import Office
-from confide.server.strict_json import write_complaints
-from confide.server.tokens import TokenStore
-from confide.server.views import HOME, render
+from confide.server.auth import write_complaints
+from confide.server.middleware import RETRY_SECONDS, Gate, note, refusal_body
+from confide.server.rendering import HOME, render
+from confide.server.service import Office
+from confide.server.tokens import TokenStore, open_tables
 
-__all__ = ["make_app"]
+__all__ = [
+    "CONFIG",
+    "WORKERS",
+    "check_declared",
+    "make_app",
+    "open_app",
+    "open_curator",
+    "open_tokens",
+]
 
 ABOUT: Final = (
     "Ask about personal data and get differentially private answers. Every answer is paid from one "
@@ -67,11 +80,11 @@ def make_app(
     )
     app.state.office = office
     app.include_router(routes.router, tags=["analysts"])
-    app.include_router(owner.router, tags=["owners"])
+    app.include_router(owner_routes.router, tags=["owners"])
     app.include_router(session_routes.router, tags=["analysts"])
     app.include_router(statistics_routes.router, tags=["analysts"])
     app.include_router(board_routes.router, tags=["analysts"])
-    app.include_router(page.router)
+    app.include_router(pages.router)
     app.include_router(board_page.router)
     app.include_router(owner_page.router)
     app.router.routes.append(Route("/mcp", agents, name="agents", include_in_schema=False))
@@ -144,3 +157,53 @@ def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Respo
     if isinstance(error, NotSignedIn):
         return RedirectResponse("/sign-in", 303)
     return render(request, "problem.html", status=status, refusal=note(request.scope, error))
+
+
+CONFIG: Final = "CONFIDE_CONFIG"
+WORKERS: Final = "CONFIDE_WORKERS"
+
+
+def open_app() -> FastAPI:
+    """Return the application of the declaration file that the environment names."""
+    declaration = read_toml(Path(os.environ.get(CONFIG, "confide.toml")))
+    _log_lines()
+    curator, tokens = open_curator(declaration), open_tokens(declaration)
+    service = replace(declaration.service, workers=int(os.environ.get(WORKERS, "1")))
+    return make_app(curator, tokens, service, declaration.boards)
+
+
+def check_declared(declaration: Declaration) -> None:
+    """Refuse a declaration that cannot be served, before any worker starts."""
+    open_tokens(declaration)
+    open_curator(declaration)
+
+
+def open_curator(declaration: Declaration) -> Curator:
+    """Return the curator of a declaration, whose ledger must outlive the process."""
+    _address(declaration)
+    return open_declared(declaration)
+
+
+def open_tokens(declaration: Declaration) -> TokenStore:
+    """Return the tokens that lie beside a declaration's ledger."""
+    return TokenStore(open_tables(_address(declaration)))
+
+
+def _address(declaration: Declaration) -> str:
+    if declaration.ledger is None:
+        raise BadDeclaration(
+            "a server needs a ledger that outlives it: add a section [ledger] with "
+            'url = "sqlite:///ledger.db" to the declaration'
+        )
+    return declaration.ledger
+
+
+def _log_lines() -> None:
+    """Write the server's log to the standard output, one JSON value a line."""
+    log = logging.getLogger("confide.server")
+    if not log.handlers:
+        writer = logging.StreamHandler(sys.stdout)
+        writer.setFormatter(logging.Formatter("%(message)s"))
+        log.addHandler(writer)
+    log.setLevel(logging.INFO)
+    log.propagate = False

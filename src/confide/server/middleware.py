@@ -10,12 +10,13 @@ from fractions import Fraction
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from confide.client.http import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
 from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, place_of
-from confide.server.counts import Counts
+from confide.server.metrics import Counts
 
-__all__ = ["RETRY_SECONDS", "Gate", "next_multiple", "note", "refusal_body"]
+__all__ = ["RETRY_SECONDS", "Gate", "PatientProtocol", "next_multiple", "note", "refusal_body"]
 
 LOG: Final = logging.getLogger("confide.server")
 BODY_SECONDS: Final = 10
@@ -209,3 +210,47 @@ class _Visit:
         counts.add("confide_requests_total", route=path, status=str(self._status))
         if "code" in state:
             counts.add("confide_refusals_total", code=state["code"])
+
+
+HEADER_SECONDS: Final = 10.0
+
+
+class PatientProtocol(H11Protocol):
+    """Waits so long for the head of a request and no longer; bodies are the gate's business.
+
+    Claim: a client that opens a connection, or begins a request and does not finish its head, holds
+    a socket for at most ``HEADER_SECONDS``, and never a thread.
+    """
+
+    _alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop waiting once a request is whole enough to be served."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._alarm is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting for good."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._alarm = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _give_up(self) -> None:
+        self._alarm = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()

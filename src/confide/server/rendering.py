@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from confide.ledger import Entry
 from confide.release import Answer
 from confide.release.formatting import draw_charts, figures_of, percent
-from confide.server.office import Caller
+from confide.server.service import Caller
 
 __all__ = ["HOME", "draw_answer", "draw_burn_down", "draw_spending", "render"]
 

@@ -2,21 +2,28 @@
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from confide.cli.screen import say
+from confide.cli.output import say
+from confide.client.http import NotSignedIn
 from confide.curator import Curator, open_declared
 from confide.declare import Catalog, Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.execution.executor import find_ledger
 from confide.ledger import Ledger, MemoryLedger
 
+if TYPE_CHECKING:
+    from confide.client import Connection
+
 __all__ = [
+    "TOKEN",
     "check_writable",
+    "open_connection",
     "open_curator",
     "open_declared_ledger",
+    "read_token",
     "warn_forgetful",
 ]
 
@@ -54,3 +61,23 @@ def check_writable(path: Path) -> None:
     place = path if path.exists() else path.parent
     if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
         raise BadDeclaration(f"{path} cannot be written; name another file")
+
+
+TOKEN: Final = "CONFIDE_TOKEN"  # noqa: S105  # where the token is, not the token
+
+
+def read_token() -> str:
+    """Return the token of whoever runs the command; it is not typed, so no history keeps it."""
+    token = os.environ.get(TOKEN, "").strip()
+    if not token:
+        raise NotSignedIn(
+            f"set {TOKEN} to your token; the owner makes one with `confide token NAME`"
+        )
+    return token
+
+
+def open_connection(url: str) -> "Connection":
+    """Return a connection to the server at an address."""
+    from confide.client import connect
+
+    return connect(url, read_token())

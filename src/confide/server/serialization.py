@@ -20,7 +20,7 @@ from confide.declare import (
 from confide.ledger import Entry, Receipt
 from confide.release import Answer, Cost
 from confide.release.display import write_value
-from confide.server import models
+from confide.server import responses
 from confide.server.tokens import Token
 
 __all__ = [
@@ -41,20 +41,20 @@ def show_number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def show_cost(cost: Cost) -> models.CostShown:
+def show_cost(cost: Cost) -> responses.CostShown:
     """Return a cost: the share as an exact fraction in text."""
-    return models.CostShown(share=str(cost.share), epsilon=cost.epsilon)
+    return responses.CostShown(share=str(cost.share), epsilon=cost.epsilon)
 
 
-def show_receipt(receipt: Receipt) -> models.ReceiptShown:
+def show_receipt(receipt: Receipt) -> responses.ReceiptShown:
     """Return a receipt."""
-    return models.ReceiptShown(entry=receipt.entry, digest=receipt.digest)
+    return responses.ReceiptShown(entry=receipt.entry, digest=receipt.digest)
 
 
-def show_answer(answer: Answer, confidence: float) -> models.Answered:
+def show_answer(answer: Answer, confidence: float) -> responses.Answered:
     """Return an answer with its intervals at one level."""
     ends = answer.interval_rows(confidence)
-    return models.Answered(
+    return responses.Answered(
         columns=list(answer.columns),
         rows=[{name: write_value(value) for name, value in row.items()} for row in answer.rows],
         intervals=[{name: show_number(value) for name, value in row.items()} for row in ends],
@@ -66,9 +66,9 @@ def show_answer(answer: Answer, confidence: float) -> models.Answered:
     )
 
 
-def show_preview(found: Preview) -> models.PreviewShown:
+def show_preview(found: Preview) -> responses.PreviewShown:
     """Return a preview."""
-    return models.PreviewShown(
+    return responses.PreviewShown(
         cost=show_cost(found.cost),
         errors={
             name: None if width is None else show_number(width)
@@ -82,16 +82,16 @@ def show_preview(found: Preview) -> models.PreviewShown:
     )
 
 
-def show_budget(state: BudgetState) -> models.BudgetShown:
+def show_budget(state: BudgetState) -> responses.BudgetShown:
     """Return total, spent and left."""
-    return models.BudgetShown(
+    return responses.BudgetShown(
         total=show_cost(state.total), spent=show_cost(state.spent), left=show_cost(state.left)
     )
 
 
-def show_tables(curator: Curator) -> models.TablesShown:
+def show_tables(curator: Curator) -> responses.TablesShown:
     """Return everything declared, but where it is kept."""
-    return models.TablesShown(
+    return responses.TablesShown(
         tables=[_table(table, curator) for table in curator.catalog.tables],
         neighbours=str(curator.neighbours),
         epsilon=float(curator.terms.epsilon),
@@ -99,9 +99,9 @@ def show_tables(curator: Curator) -> models.TablesShown:
     )
 
 
-def show_entry(entry: Entry) -> models.EntryShown:
+def show_entry(entry: Entry) -> responses.EntryShown:
     """Return one charge."""
-    return models.EntryShown(
+    return responses.EntryShown(
         entry=entry.number,
         analyst=entry.question.analyst,
         question=entry.question.text,
@@ -112,9 +112,9 @@ def show_entry(entry: Entry) -> models.EntryShown:
     )
 
 
-def show_token(token: Token) -> models.TokenShown:
+def show_token(token: Token) -> responses.TokenShown:
     """Return what is kept of a token."""
-    return models.TokenShown(
+    return responses.TokenShown(
         id=token.id,
         name=token.name,
         label=token.label,
@@ -128,20 +128,20 @@ def show_token(token: Token) -> models.TokenShown:
     )
 
 
-def _table(table: Table | PublicTable, curator: Curator) -> models.TableShown:
+def _table(table: Table | PublicTable, curator: Curator) -> responses.TableShown:
     if isinstance(table, PublicTable):
         kinds = curator.names.table(table.name).columns
-        return models.TableShown(
+        return responses.TableShown(
             name=table.name,
             is_public=True,
             unit=None,
             max_rows_per_unit=None,
             max_groups_per_unit=None,
             columns=[
-                models.ColumnShown(name=name, type=kind.value) for name, kind in kinds.items()
+                responses.ColumnShown(name=name, type=kind.value) for name, kind in kinds.items()
             ],
         )
-    return models.TableShown(
+    return responses.TableShown(
         name=table.name,
         is_public=False,
         unit=None if isinstance(table.unit, Row) else table.unit,
@@ -151,19 +151,19 @@ def _table(table: Table | PublicTable, curator: Curator) -> models.TableShown:
     )
 
 
-def _column(name: str, column: Column) -> models.ColumnShown:
+def _column(name: str, column: Column) -> responses.ColumnShown:
     match column:
         case Int(low=low, high=high):
-            return models.ColumnShown(name=name, type="int", low=low, high=high)
+            return responses.ColumnShown(name=name, type="int", low=low, high=high)
         case Float(low=low, high=high):
-            return models.ColumnShown(name=name, type="float", low=float(low), high=float(high))
+            return responses.ColumnShown(name=name, type="float", low=float(low), high=float(high))
         case Date(low=low, high=high):
             first, last = low.isoformat(), high.isoformat()
-            return models.ColumnShown(name=name, type="date", low=first, high=last)
+            return responses.ColumnShown(name=name, type="date", low=first, high=last)
         case Category(values=values):
-            return models.ColumnShown(name=name, type="category", values=list(values))
+            return responses.ColumnShown(name=name, type="category", values=list(values))
         case Text() | Bool():
-            return models.ColumnShown(name=name, type=str(Kind(column.kind)))
+            return responses.ColumnShown(name=name, type=str(Kind(column.kind)))
 
 
 def _when(microseconds: int) -> str | None:

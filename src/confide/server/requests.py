@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from confide.server.models import (
+from confide.server.responses import (
     LONGEST_SQL,
     Amount,
     Answered,

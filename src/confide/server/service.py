@@ -1,6 +1,10 @@
-"""What stands behind the routes: one curator, its tokens, and the rules of asking."""
+"""What stands behind the routes: one curator, its tokens, and the rules of asking.
+
+# Privacy: no request holds a function, a path or an address; what runs on rows is the owner's.
+"""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -12,17 +16,31 @@ from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import Board, Service
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
+from confide.execution import KeptWatch
 from confide.execution.pricing import Prices, Want
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.release import Answer
 from confide.release.explain import Explanation
+from confide.release.selection import Choice
+from confide.server import requests
 from confide.server.boards import Boards
-from confide.server.counts import Counts
+from confide.server.metrics import Counts
+from confide.server.rate_limit import Turnstile
+from confide.server.serialization import show_answer, show_cost, show_number, show_receipt
 from confide.server.tokens import Role, Token, TokenStore
-from confide.server.turnstile import Turnstile
 
-__all__ = ["Caller", "Office"]
+__all__ = [
+    "Caller",
+    "Office",
+    "ask_watch",
+    "choose",
+    "close_watch",
+    "estimate",
+    "look_at_watch",
+    "open_watch",
+    "release",
+]
 
 T = TypeVar("T")
 THREADS: Final = 16
@@ -265,3 +283,168 @@ def _is_reused(found: Any) -> bool:
     """Tell whether an answer was there before; of a batch, all are or none is."""
     one = found[0] if isinstance(found, tuple) else found
     return bool(getattr(one, "reused", False))
+
+
+def estimate(office: Office, caller: Caller, asked: requests.Statistic) -> requests.Estimated:
+    """Return an estimate: what the curator's method of that name gives."""
+
+    def ask(curator: Curator, want: dict[str, Any]) -> Any:
+        places, named = asked.arguments()
+        method = getattr(curator, asked.statistic)
+        return method(asked.table, *places, **named, **want, fresh=asked.fresh, key=asked.key)
+
+    found = office.pay(caller, asked.cost(), ask)
+    return _show_estimate(asked.statistic, found, asked.confidence)
+
+
+def _show_estimate(statistic: str, found: Any, confidence: float) -> requests.Estimated:
+    """Return an estimate as numbers in a row."""
+    form, names, values, errors, ends, more = _flatten(found, confidence)
+    return requests.Estimated(
+        statistic=statistic,
+        form=form,
+        names=names,
+        values=[show_number(value) for value in values],
+        standard_errors=[show_number(error) for error in errors],
+        lows=[show_number(low) for low, _ in ends],
+        highs=[show_number(high) for _, high in ends],
+        confidence=confidence,
+        cost=show_cost(found.cost),
+        receipt=show_receipt(found.receipt),
+        reused=found.reused,
+        **more,
+    )
+
+
+def _flatten(found: Any, confidence: float) -> Any:
+    """Return form, names, values, standard errors, intervals, and what only some estimates have."""
+    from confide.statistics.density import Density
+    from confide.statistics.estimate import Estimate
+    from confide.statistics.hypothesis_tests import Comparison, Independence
+
+    match found:
+        case Estimate():
+            spread, ends = found.standard_error, found.interval(confidence)
+            if found.form == "one":
+                spread, ends = [spread], [ends]
+            elif found.form == "named":
+                spread, ends = spread.values(), ends.values()
+            return found.form, list(found.names), found.numbers, spread, ends, {}
+        case Density():
+            names = [str(place) for place in range(found.bins.count)]
+            ends = list(zip(*found.interval(confidence), strict=True))
+            edges = [float(edge) for edge in found.edges]
+            return "bins", names, found.value, found.standard_error, ends, {"edges": edges}
+        case Comparison():
+            ends = [found.interval(confidence)]
+            told = {"p_value": show_number(found.p_value)}
+            name = " - ".join(found.groups)
+            return "one", [name], [found.value], [found.standard_error], ends, told
+        case Independence():
+            told = {"p_value": show_number(found.p_value)}
+            return (
+                "one",
+                ["chi_square"],
+                [found.statistic],
+                [math.inf],
+                [(-math.inf, math.inf)],
+                told,
+            )
+        case _:
+            raise TypeError("an estimate of an unknown kind")
+
+
+PriceFields = dict[str, Any]
+
+
+def choose(office: Office, caller: Caller, asked: requests.Contest) -> requests.Chosen:
+    """Return the candidate with about the greatest score, and no number."""
+
+    def ask(curator: Curator, want: PriceFields) -> Choice:
+        scores = asked.candidates
+        return curator.choose(list(scores), scores, fresh=asked.fresh, key=asked.key, **want)
+
+    found = office.pay(caller, asked.cost(), ask)
+    return requests.Chosen(
+        value=found.value,
+        regret=show_number(found.regret),
+        cost=show_cost(found.cost),
+        receipt=show_receipt(found.receipt),
+        reused=found.reused,
+    )
+
+
+def release(office: Office, caller: Caller, asked: requests.Batch) -> requests.Released:
+    """Return the answers to a whole set of questions, planned together and charged once."""
+
+    def ask(curator: Curator, want: PriceFields) -> tuple[Answer, ...]:
+        said: PriceFields = {**want, "fresh": asked.fresh, "key": asked.key}
+        return curator.release(asked.queries, weights=asked.weights, **said)
+
+    found = office.pay(caller, asked.cost(), ask)
+    return requests.Released(answers=[show_answer(one, asked.confidence) for one in found])
+
+
+def open_watch(office: Office, caller: Caller, asked: requests.WatchAsked) -> requests.WatchOpened:
+    """Open a session that any worker goes on with; the same key finds it again, for free."""
+
+    def ask(curator: Curator, want: PriceFields) -> KeptWatch:
+        said: PriceFields = {
+            **want,
+            "signed": asked.signed,
+            "key": asked.key,
+            "label": _label(caller),
+        }
+        most = asked.sensitivity
+        return curator.keep_watch(asked.threshold, asked.above, sensitivity=most, **said)
+
+    return _show_watch(office.pay(caller, asked.cost(), ask))
+
+
+def look_at_watch(office: Office, caller: Caller, entry: int) -> requests.WatchOpened:
+    """Tell where a session stands; costs nothing."""
+    return _show_watch(_find(office, caller, entry))
+
+
+def ask_watch(office: Office, caller: Caller, entry: int, asked: requests.Watched) -> requests.Told:
+    """Tell whether an answer is above, and how many times more that may be told."""
+    watch = _find(office, caller, entry)
+    return requests.Told(above=watch.ask(asked.sql, key=asked.key), left=watch.left)
+
+
+def close_watch(office: Office, caller: Caller, entry: int) -> None:
+    """End a session; what it cost stays."""
+    _find(office, caller, entry).close()
+
+
+def _show_watch(watch: KeptWatch) -> requests.WatchOpened:
+    return requests.WatchOpened(
+        watch=watch.receipt.entry,
+        left=watch.left,
+        half_width=show_number(watch.half_width()),
+        cost=show_cost(watch.cost),
+        receipt=show_receipt(watch.receipt),
+        reused=watch.reused,
+    )
+
+
+def _find(office: Office, caller: Caller, entry: int) -> KeptWatch:
+    """Return a session of the caller's: not there and not yours sound alike.
+
+    # Privacy: answers "above" were paid for, so an agent uses up those of its own sessions alone.
+    """
+    try:
+        watch = office.curator_of(caller).take_up_watch(entry)
+    except UnsupportedQuery:
+        watch = None
+    if watch is None or (caller.is_agent and watch.label != _label(caller)):
+        raise NotYours(
+            "this is not one of your watches; POST /v1/watches, or the tool watch, opens one and "
+            "tells its number"
+        )
+    return watch
+
+
+def _label(caller: Caller) -> str:
+    """Return what tells an agent's sessions from those of its analyst."""
+    return caller.token.id if caller.is_agent else ""
