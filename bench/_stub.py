@@ -10,7 +10,7 @@ import pyarrow as pa
 from fastapi import FastAPI
 
 import confide as cf
-from confide.declare import Service
+from confide.declare import ServerSettings
 from confide.server import TokenStore, make_app
 from confide.server.tokens import open_tables
 
@@ -35,5 +35,5 @@ def open_stub() -> FastAPI:
     table = cf.Table("visits", rows, unit=cf.ROW, columns={"ward": cf.Category(["A", "B"])})
     stub = Stub([table], budget=cf.Budget(1))
     stub.__dict__["answer"] = cf.Curator.sql(stub, COUNT, share="1%")
-    service = Service(requests_per_minute=1_000_000, questions_at_once=100)
+    service = ServerSettings(requests_per_minute=1_000_000, questions_at_once=100)
     return make_app(stub, TokenStore(open_tables(os.environ["CONFIDE_LEDGER"])), service)

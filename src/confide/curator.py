@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Unpack
 
 from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
-from confide.declare.budget import Paid, Wanted, show_wants
+from confide.declare.budget import CostArgs, PriceArgs, show_keywords
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, float_above, positive
@@ -83,7 +83,7 @@ class Preview:
         return "\n".join((line, *self.notes))
 
 
-@show_wants
+@show_keywords
 class Curator(Estimators, Watching):
     """Sits between the data and those who ask: answers with noise, from one budget."""
 
@@ -128,7 +128,7 @@ class Curator(Estimators, Watching):
         return limited
 
     def sql(
-        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[Wanted]
+        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[PriceArgs]
     ) -> Answer:
         """Return the answer to a question in SQL.
 
@@ -140,7 +140,7 @@ class Curator(Estimators, Watching):
         """
         return self._answer(self._read(text), Want.of(want), Manner.of(fresh=fresh, key=key))
 
-    def preview(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Preview:
+    def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing.
 
         Nor does it tell more of the ledger than asking would: whether there is an answer that is
@@ -176,7 +176,7 @@ class Curator(Estimators, Watching):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Wanted],
+        **want: Unpack[PriceArgs],
     ) -> Answer:
         """Return the answer to a question made in Python; wants are those of `sql`."""
         return self._answer(self._read(query), Want.of(want), Manner.of(fresh=fresh, key=key))
@@ -218,7 +218,7 @@ class Curator(Estimators, Watching):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> Choice:
         """Return the candidate with about the greatest score, and no number.
 
@@ -236,7 +236,7 @@ class Curator(Estimators, Watching):
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> tuple[Answer, ...]:
         """Return the answers to a whole set of questions, planned together and charged once.
 
@@ -249,7 +249,7 @@ class Curator(Estimators, Watching):
         asked, manner = Want.of(want), Manner.of(fresh=fresh, key=key)
         return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), manner)
 
-    def explain(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Explanation:
+    def explain(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Explanation:
         """Return what a question would do, in sentences; reads no row and spends nothing."""
         read, asked = self._read(query), Want.of(want)
         share, level = self._share(read, asked), asked.level

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from confide.declare import Service
+from confide.declare import ServerSettings
 from confide.engines import DuckDB
 from confide.ledger import Hold, Noisy, Receipt, SqlLedger
 from confide.loss import Share
@@ -365,7 +365,7 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
 ) -> None:
     """The charge of a call stays its token's, where a second one resumes it and is sooner."""
     _, token = house.tokens.make("ana", limit=Share.floor("1/100"))
-    office = Office(house.curator, house.tokens, Service())
+    office = Office(house.curator, house.tokens, ServerSettings())
     ask = partial(office.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)
     commit, rivals = SqlLedger.commit, [ask]
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import confide as cf
-from confide.declare import Board
+from confide.declare import BoardSettings
 from confide.errors import BadDeclaration, Fault
 from confide.server import TokenStore, make_app
 from confide.server.boards import Boards, read_predictions
@@ -21,13 +21,13 @@ OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Board:
+def board(tmp_path: Path) -> BoardSettings:
     """A declared board of zeros and ones in turn."""
     return declare_board(tmp_path, [row % 2 for row in range(ROWS)])
 
 
 @pytest.fixture
-def client(board: Board) -> Iterator[TestClient]:
+def client(board: BoardSettings) -> Iterator[TestClient]:
     """A server with that board, asked by ana."""
     tokens = TokenStore(open_tables(None))
     curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
@@ -85,7 +85,7 @@ def test_a_file_can_be_sent_on_the_page(client: TestClient) -> None:
     assert "999 submissions left" in wrong
 
 
-def test_a_board_outlives_the_server(board: Board, client: TestClient) -> None:
+def test_a_board_outlives_the_server(board: BoardSettings, client: TestClient) -> None:
     """Another server on the same state goes on where the first one was."""
     ask(client, [row % 2 for row in range(ROWS)])
     tokens = TokenStore(open_tables(None))
@@ -116,7 +116,7 @@ def test_a_file_without_numbers_is_refused(text: str) -> None:
         read_predictions(text)
 
 
-def test_labels_are_checked_when_the_server_starts(board: Board, tmp_path: Path) -> None:
+def test_labels_are_checked_when_the_server_starts(board: BoardSettings, tmp_path: Path) -> None:
     """Labels that are missing or no numbers are the owner's to mend."""
     (tmp_path / "labels.csv").write_text("z\n1\n", encoding="utf-8")
     curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))

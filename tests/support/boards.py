@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from confide.declare import Board
+from confide.declare import BoardSettings
 from confide.declare.toml import parse_toml
 
 DECLARED: Final = """\
@@ -23,7 +23,7 @@ submissions = 1000
 """
 
 
-def declare_board(folder: Path, labels: Iterable[object]) -> Board:
+def declare_board(folder: Path, labels: Iterable[object]) -> BoardSettings:
     """Return a board called digits over these labels, whose files lie in the folder."""
     lines = "\n".join(map(str, labels))
     (folder / "labels.csv").write_text(f"y\n{lines}\n", encoding="utf-8")

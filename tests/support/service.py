@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 import confide as cf
-from confide.declare import Board, Limits, Service
+from confide.declare import BoardSettings, Limits, ServerSettings
 from confide.ledger import SqlLedger
 from confide.server import Role, TokenStore, make_app, middleware
 from confide.server.middleware import PatientProtocol
@@ -137,7 +137,7 @@ def build_house(
     wards: Sequence[str] = WARDS,
     people: int = 300,
     address: str | None = None,
-    boards: Sequence[Board] = (),
+    boards: Sequence[BoardSettings] = (),
     **service: Any,
 ) -> House:
     """Return a house whose ledger lies in a folder; its client is not running yet."""
@@ -150,7 +150,7 @@ def build_house(
     )
     database = open_tables(ledger)
     tokens = TokenStore(database) if clock is None else TokenStore(database, clock=clock)
-    app = make_app(curator, tokens, Service(**service), boards)
+    app = make_app(curator, tokens, ServerSettings(**service), boards)
     ana, ben = (tokens.make(name)[0] for name in ("ana", "ben"))
     owner = tokens.make("head", Role.OWNER)[0]
     return House(app, TestClient(app), curator, tokens, ana, ben, owner)

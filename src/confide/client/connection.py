@@ -31,7 +31,7 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.declare.budget import Paid, Wanted, show_wants
+from confide.declare.budget import CostArgs, PriceArgs, show_keywords
 from confide.errors import (
     BadDeclaration,
     BudgetExceeded,
@@ -126,7 +126,7 @@ def _split(url: str) -> SplitResult | None:
         return None
 
 
-@show_wants
+@show_keywords
 class Connection(RemoteEstimators):
     """Asks a curator that is somewhere else; every method means what the curator's own means."""
 
@@ -135,7 +135,7 @@ class Connection(RemoteEstimators):
         self._known: Names | None = None
 
     def sql(
-        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[Wanted]
+        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[PriceArgs]
     ) -> RemoteAnswer:
         """Return the answer to a question in SQL; wants are those of `Curator.sql`.
 
@@ -149,7 +149,7 @@ class Connection(RemoteEstimators):
         }
         return RemoteAnswer.of(self.send("POST", "/v1/query", asked), self._intervals)
 
-    def preview(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Preview:
+    def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing."""
         found = self.send("POST", "/v1/preview", {"sql": self._text(query), **write_want(want)})
         return Preview(
@@ -162,7 +162,7 @@ class Connection(RemoteEstimators):
             notes=tuple(found["notes"]),
         )
 
-    def explain(self, query: str | TableQuery, **want: Unpack[Wanted]) -> Explanation:
+    def explain(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Explanation:
         """Return what a query would do, in sentences; reads no row and spends nothing."""
         found = self.send("POST", "/v1/explain", {"sql": self._text(query), **write_want(want)})
         return Explanation(tuple(found["sentences"]))
@@ -177,7 +177,7 @@ class Connection(RemoteEstimators):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Wanted],
+        **want: Unpack[PriceArgs],
     ) -> RemoteAnswer:
         """Return the answer to a question made in Python."""
         return self.sql(self._text(query), fresh=fresh, key=key, **want)
@@ -189,7 +189,7 @@ class Connection(RemoteEstimators):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> RemoteChoice:
         """Return the candidate with about the greatest score, and no number."""
         pairs = pair_candidates(candidates, score)
@@ -205,7 +205,7 @@ class Connection(RemoteEstimators):
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> tuple[RemoteAnswer, ...]:
         """Return the answers to a set of questions, planned together and charged once."""
         texts = [self._text(query) for query in queries]
@@ -232,7 +232,7 @@ class Connection(RemoteEstimators):
         sensitivity: Number | None = None,
         signed: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> RemoteWatch:
         """Return a session that tells of each question whether its answer passes a threshold.
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from confide.declare.budget import Paid
+from confide.declare.budget import CostArgs
 from confide.errors import (
     BadArgument,
     BadDeclaration,
@@ -19,12 +19,12 @@ from confide.ledger.protocol import KeyUsed
 
 __all__ = [
     "STATUS",
+    "EstimateArgs",
     "MalformedRequest",
     "NotFound",
     "NotReady",
     "NotSignedIn",
     "NotYours",
-    "Sent",
     "TooLarge",
     "TooManyRequests",
     "TooSlow",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class Sent(Paid, total=False):
+class EstimateArgs(CostArgs, total=False):
     """What an estimate may cost, at which level its intervals come back, and how it is asked."""
 
     confidence: Number

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Unpack, cast
 
-from confide.client.http import Sent, write_want
-from confide.declare.budget import show_wants
+from confide.client.http import EstimateArgs, write_want
+from confide.declare.budget import show_keywords
 from confide.errors import Fault, refusing
 from confide.exact import Number, probability
 from confide.query import TableQuery
@@ -245,7 +245,7 @@ class RemoteEstimate:
                 return list(numbers)
 
 
-@show_wants
+@show_keywords
 class RemoteEstimators(ABC):
     """The estimates of a curator that is somewhere else; wants are ``epsilon=`` or ``share=``.
 
@@ -262,7 +262,7 @@ class RemoteEstimators(ABC):
         column: str,
         *,
         bounds: IntervalEnds | str | None = None,
-        **want: Unpack[Sent],
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return the mean of a column, with an interval for the population's."""
         return self._estimate("mean", want, table=table, column=column, bounds=_ends(bounds))
@@ -273,13 +273,18 @@ class RemoteEstimators(ABC):
         column: str,
         *,
         bounds: IntervalEnds | str | None = None,
-        **want: Unpack[Sent],
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return the variance of a column, with an interval."""
         return self._estimate("variance", want, table=table, column=column, bounds=_ends(bounds))
 
     def covariance(
-        self, table: str, columns: Sequence[str], *, bounds: str | None = None, **want: Unpack[Sent]
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        bounds: str | None = None,
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return variances and covariances of columns, by name."""
         return self._estimate("covariance", want, table=table, columns=[*columns], bounds=bounds)
@@ -291,7 +296,7 @@ class RemoteEstimators(ABC):
         levels: Number | Sequence[Number],
         *,
         within: IntervalEnds | None = None,
-        **want: Unpack[Sent],
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return quantiles of a column; ``value`` is a list."""
         several = (
@@ -307,7 +312,7 @@ class RemoteEstimators(ABC):
         *,
         bins: int | None = None,
         within: IntervalEnds | None = None,
-        **want: Unpack[Sent],
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return a histogram density: ``value`` is its height in each bin, between ``edges``."""
         named = {"bins": bins, "within": _ends(within)}
@@ -320,7 +325,7 @@ class RemoteEstimators(ABC):
         *,
         family: str,
         within: IntervalEnds | None = None,
-        **want: Unpack[Sent],
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return the likeliest law of a family."""
         columns = [column] if isinstance(column, str) else [*column]
@@ -334,38 +339,38 @@ class RemoteEstimators(ABC):
         *,
         family: str = "linear",
         ridge: Number = 0,
-        **want: Unpack[Sent],
+        **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``."""
         named = {"formula": formula, "family": family, "ridge": float(ridge)}
         return self._estimate("fit", want, table=table, **named)
 
     def compare_means(
-        self, table: str, column: str, *, by: str, **want: Unpack[Sent]
+        self, table: str, column: str, *, by: str, **want: Unpack[EstimateArgs]
     ) -> RemoteEstimate:
         """Return the difference of a column's means in two groups, with a p-value."""
         return self._estimate("compare_means", want, table=table, column=column, by=by)
 
     def compare_proportions(
-        self, table: str, column: str, *, by: str, **want: Unpack[Sent]
+        self, table: str, column: str, *, by: str, **want: Unpack[EstimateArgs]
     ) -> RemoteEstimate:
         """Return the difference of the parts in which a column is true, with a p-value."""
         return self._estimate("compare_proportions", want, table=table, column=column, by=by)
 
     def independence(
-        self, table: str, first: str, second: str, **want: Unpack[Sent]
+        self, table: str, first: str, second: str, **want: Unpack[EstimateArgs]
     ) -> RemoteEstimate:
         """Return a test of whether two columns have to do with each other."""
         return self._estimate("independence", want, table=table, columns=[first, second])
 
     def sample_and_aggregate(
-        self, table: str, estimator: str, *, blocks: int | None = None, **want: Unpack[Sent]
+        self, table: str, estimator: str, *, blocks: int | None = None, **want: Unpack[EstimateArgs]
     ) -> RemoteEstimate:
         """Return what an estimator gives that the owner registered under this name."""
         named = {"estimator": estimator, "blocks": blocks}
         return self._estimate("sample_and_aggregate", want, table=table, **named)
 
-    def _estimate(self, statistic: str, sent: Sent, **said: Any) -> RemoteEstimate:
+    def _estimate(self, statistic: str, sent: EstimateArgs, **said: Any) -> RemoteEstimate:
         want = cast("dict[str, Any]", sent)
         call = {"fresh": want.pop("fresh", False), "key": want.pop("key", None)}
         call["key"] = call["key"] or secrets.token_hex(16)

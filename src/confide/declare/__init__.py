@@ -2,13 +2,13 @@
 
 from confide.declare.budget import Budget, Limit, Limits
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
-from confide.declare.server import Board, Service
+from confide.declare.server import BoardSettings, ServerSettings
 from confide.declare.tables import ROW, Catalog, PublicTable, Row, Table, is_parquet
 from confide.declare.toml import Declaration, read_toml
 
 __all__ = [
     "ROW",
-    "Board",
+    "BoardSettings",
     "Bool",
     "Budget",
     "Catalog",
@@ -23,7 +23,7 @@ __all__ = [
     "Limits",
     "PublicTable",
     "Row",
-    "Service",
+    "ServerSettings",
     "Table",
     "Text",
     "is_parquet",

@@ -17,16 +17,16 @@ from confide.loss import Share
 
 __all__ = [
     "NAME",
-    "Asked",
     "Budget",
+    "CostArgs",
     "Limit",
+    "LimitRule",
     "Limits",
-    "Paid",
-    "Rule",
-    "Wanted",
+    "PriceArgs",
+    "QueryArgs",
     "Window",
     "read_share",
-    "show_wants",
+    "show_keywords",
 ]
 
 ACCOUNTINGS: Final = ("auto", "pure", "gaussian", "renyi")
@@ -116,7 +116,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LimitRule:
     """One bound that a charge must keep: whose, in what stretch of time, and how much.
 
     ``scope`` is "budget", "analyst" or "purpose"; ``name`` says which of them.
@@ -185,15 +185,15 @@ class Limits:
                     f"[{scope}s.{_bare(name)}] to confide.toml"
                 )
 
-    def rules(self, analyst: str, purpose: str) -> list[Rule]:
+    def rules(self, analyst: str, purpose: str) -> list[LimitRule]:
         """Return every bound that a charge of this analyst for this purpose must keep."""
-        rules = [Rule("budget", "", window, share) for window, share in self.windows.items()]
+        rules = [LimitRule("budget", "", window, share) for window, share in self.windows.items()]
         for scope, name, known in (
             ("analyst", analyst, self.analysts),
             ("purpose", purpose, self.purposes),
         ):
             if name in known:
-                rules += [Rule(scope, name, *bound) for bound in known[name].items()]
+                rules += [LimitRule(scope, name, *bound) for bound in known[name].items()]
         return rules
 
     def __reduce__(self) -> tuple["partial[Limits]", tuple[()]]:
@@ -256,7 +256,7 @@ def _bad_name(scope: str, name: object) -> str:
 C = TypeVar("C", bound=type)
 
 
-class Paid(TypedDict, total=False):
+class CostArgs(TypedDict, total=False):
     """What an answer may cost: exactly one of the two.
 
     ``epsilon=`` is that of this answer alone, at the budget's delta; ``share=`` is a part of the
@@ -267,7 +267,7 @@ class Paid(TypedDict, total=False):
     share: Number
 
 
-class Wanted(Paid, total=False):
+class PriceArgs(CostArgs, total=False):
     """What an answer may cost, or how near it must be: exactly one of the first three.
 
     ``error=`` is the half-width wanted for every number, at ``confidence=`` (0.95).
@@ -277,7 +277,7 @@ class Wanted(Paid, total=False):
     confidence: Number
 
 
-class Asked(Wanted, total=False):
+class QueryArgs(PriceArgs, total=False):
     """The same, and how a question is asked.
 
     ``fresh=True`` pays for a new answer to an old question. The same ``key=`` is answered and
@@ -291,7 +291,7 @@ class Asked(Wanted, total=False):
 DEFAULTS: Final[dict[str, object]] = {"confidence": 0.95, "fresh": False}
 
 
-def show_wants(cls: C) -> C:
+def show_keywords(cls: C) -> C:
     """Let help() and notebooks show what ``**want`` of a class's methods takes, name by name."""
     for method in vars(cls).values():
         signature = inspect.signature(method) if inspect.isfunction(method) else None

@@ -10,7 +10,7 @@ from confide.declare.tables import read_name
 from confide.errors import BadDeclaration
 from confide.exact import whole
 
-__all__ = ["Board", "Service", "read_duration", "read_origins"]
+__all__ = ["BoardSettings", "ServerSettings", "read_duration", "read_origins"]
 
 DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s|min)\Z")
 SECONDS: Final = {"ms": Fraction(1, 1_000), "s": Fraction(1), "min": Fraction(60)}
@@ -21,7 +21,7 @@ MOST_WORKERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServerSettings:
     """Limits and habits of the server; times are in seconds.
 
     ``answer_after`` releases every answer and every refusal at a multiple of that time, 0 at once.
@@ -80,7 +80,7 @@ MAX_SUBMISSIONS: int = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class BoardSettings:
     """Labels in one column of a CSV file, and how often they may be scored against.
 
     ``state`` is the file in which the board keeps how far it is, shared by all workers.

@@ -24,7 +24,7 @@ from confide.declare.columns import (
     Text,
     read_day,
 )
-from confide.declare.server import Board, Service, read_duration, read_origins
+from confide.declare.server import BoardSettings, ServerSettings, read_duration, read_origins
 from confide.declare.tables import MOST_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
 from confide.declare.toml_reader import Field, KeyPath, Lines, Problems, explain_error, flag, text
 from confide.errors import BadDeclaration
@@ -54,8 +54,8 @@ class Declaration:
     ledger: str | None
     limits: Limits = field(default_factory=Limits)
     anchor: str | None = None
-    service: Service = field(default_factory=Service)
-    boards: tuple[Board, ...] = ()
+    service: ServerSettings = field(default_factory=ServerSettings)
+    boards: tuple[BoardSettings, ...] = ()
 
 
 def read_toml(path: str | Path) -> Declaration:
@@ -254,19 +254,19 @@ class _Reader:
             key: value if key == "reuse" else self._address(value) for key, value in read.items()
         }
 
-    def _board(self, name: str, part: object) -> Board | None:
+    def _board(self, name: str, part: object) -> BoardSettings | None:
         path = ("holdouts", name)
         read = self._read(path, part, HOLDOUT)
         if read is None:
             return None
         for key in ("labels", "state"):
             read[key] = str(self.folder / read[key])
-        return self.problems.attempt(path, lambda: Board(name, **read))
+        return self.problems.attempt(path, lambda: BoardSettings(name, **read))
 
-    def _service(self, values: dict[str, Any]) -> Service:
+    def _service(self, values: dict[str, Any]) -> ServerSettings:
         path = ("server",)
         read = self._read(path, values, SERVER) or {}
-        return self.problems.attempt(path, lambda: Service(**read)) or Service()
+        return self.problems.attempt(path, lambda: ServerSettings(**read)) or ServerSettings()
 
     def _limits(self, parts: dict[str, dict[str, Any]], kept: dict[str, str]) -> Limits:
         windows = self._read(("limits",), parts.get("limits", {}), WINDOWS) or {}

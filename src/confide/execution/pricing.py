@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final, cast
 
 from confide.declare import Budget
-from confide.declare.budget import Wanted
+from confide.declare.budget import PriceArgs
 from confide.errors import (
     BadArgument,
     BadDeclaration,
@@ -60,7 +60,7 @@ class Want:
         unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
         if unknown:
             raise BadDeclaration(f"{unknown[0]} is not understood; say epsilon=, share= or error=")
-        want = cls(**cast("Wanted", given))
+        want = cls(**cast("PriceArgs", given))
         if sum(value is not None for value in (want.epsilon, want.share, want.error)) != 1:
             raise BadDeclaration(
                 "say what the answer may cost, by exactly one of epsilon=, share= and error="

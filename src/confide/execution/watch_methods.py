@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Unpack
 
 from confide.declare import Catalog
-from confide.declare.budget import Paid, show_wants
+from confide.declare.budget import CostArgs, show_keywords
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number
 from confide.execution.executor import Desk, Manner
@@ -22,7 +22,7 @@ from confide.mechanisms import Neighbours
 __all__ = ["Watching"]
 
 
-@show_wants
+@show_keywords
 class Watching(ABC):
     """Sessions that tell of each question whether its answer passes a threshold."""
 
@@ -41,7 +41,7 @@ class Watching(ABC):
         sensitivity: Number | None = None,
         signed: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> Watch:
         """Return a session that tells of each question whether its answer passes a threshold.
 
@@ -63,7 +63,7 @@ class Watching(ABC):
         signed: bool = False,
         key: str | None = None,
         label: str = "",
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> KeptWatch:
         """Return a session as `watch` does, whose state lies in the ledger.
 

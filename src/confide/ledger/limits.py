@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from confide.declare import Limits
-from confide.declare.budget import Rule, Window
+from confide.declare.budget import LimitRule, Window
 from confide.errors import BudgetExceeded
 from confide.exact import float_above, float_below
 from confide.ledger.protocol import Allowance
@@ -21,7 +21,7 @@ Spendings = Callable[[str, str, int | None], int]
 """Units spent in a scope under a name: until now, or before a time."""
 
 
-def check_limits(rules: list[Rule], units: int, spendings: Spendings, time: int) -> None:
+def check_limits(rules: list[LimitRule], units: int, spendings: Spendings, time: int) -> None:
     """Refuse a charge that passes a limit.
 
     Claim:   in every stretch of time that has a limit, what is charged adds up to at most that.
@@ -65,7 +65,7 @@ def window_start(window: Window, time: int) -> int:
     return (window.start(EPOCH + time * MICROSECOND) - EPOCH) // MICROSECOND
 
 
-def _used(rule: Rule, spendings: Spendings, time: int) -> int:
+def _used(rule: LimitRule, spendings: Spendings, time: int) -> int:
     used = spendings(rule.scope, rule.name, None)
     if rule.window is None:
         return used

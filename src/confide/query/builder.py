@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Unpack
 
-from confide.declare.budget import Asked, Wanted, show_wants
+from confide.declare.budget import PriceArgs, QueryArgs, show_keywords
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import (
     check_condition,
@@ -52,9 +52,9 @@ On = str | Sequence[str] | Mapping[str, str] | None
 class Asker(Protocol):
     """Who answers: a curator, here or far away."""
 
-    def ask(self, query: "TableQuery", **want: Unpack[Asked]) -> Any: ...
+    def ask(self, query: "TableQuery", **want: Unpack[QueryArgs]) -> Any: ...
 
-    def preview(self, query: "TableQuery", **want: Unpack[Wanted]) -> Any: ...
+    def preview(self, query: "TableQuery", **want: Unpack[PriceArgs]) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Step:
     kind: JoinKind
 
 
-@show_wants
+@show_keywords
 @dataclass(frozen=True, slots=True, eq=False)
 class TableQuery:
     """A question about a table, made step by step; every step returns a new one.
@@ -152,11 +152,11 @@ class TableQuery:
         steps = (self.joins, self.conditions, self.keys, self.statistics, self.conditions_after)
         return not any(steps) and not self.sorts and self.most is None
 
-    def ask(self, **want: Unpack[Asked]) -> Any:
+    def ask(self, **want: Unpack[QueryArgs]) -> Any:
         """Return the answer; the cost is said by epsilon=, share= or error=, as for SQL."""
         return self._asker().ask(self, **want)
 
-    def preview(self, **want: Unpack[Wanted]) -> Any:
+    def preview(self, **want: Unpack[PriceArgs]) -> Any:
         """Return what the answer would cost and how far off it may be; reads and spends nothing."""
         return self._asker().preview(self, **want)
 

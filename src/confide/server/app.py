@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from confide.client.http import MalformedRequest, NotFound, NotReady, NotSignedIn, status_of
 from confide.curator import Curator, open_declared
-from confide.declare import Board, Declaration, Service, read_toml
+from confide.declare import BoardSettings, Declaration, ServerSettings, read_toml
 from confide.errors import BadDeclaration, ConfideError
 from confide.server import (
     board_page,
@@ -57,11 +57,11 @@ ABOUT: Final = (
 def make_app(
     curator: Curator,
     tokens: TokenStore,
-    service: Service | None = None,
-    boards: Sequence[Board] = (),
+    service: ServerSettings | None = None,
+    boards: Sequence[BoardSettings] = (),
 ) -> FastAPI:
     """Return the application in front of a curator, with the leaderboards that were declared."""
-    office = Office(curator, tokens, service or Service(), boards)
+    office = Office(curator, tokens, service or ServerSettings(), boards)
     agents = AgentDoor(office)
 
     @asynccontextmanager

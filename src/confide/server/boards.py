@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.client.http import NotFound
-from confide.declare import Board
+from confide.declare import BoardSettings
 from confide.errors import BadDeclaration
 from confide.holdout import Leaderboard
 
@@ -21,7 +21,7 @@ class Boards:
     rows behind its labels, and takes nothing of the budget.
     """
 
-    def __init__(self, declared: Sequence[Board] = ()) -> None:
+    def __init__(self, declared: Sequence[BoardSettings] = ()) -> None:
         self._boards = {board.name: _open(board) for board in declared}
 
     @property
@@ -85,7 +85,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _open(board: Board) -> Leaderboard:
+def _open(board: BoardSettings) -> Leaderboard:
     return Leaderboard(
         _read_labels(board),
         metric=board.metric,
@@ -98,7 +98,7 @@ def _open(board: Board) -> Leaderboard:
     )
 
 
-def _read_labels(board: Board) -> list[float]:
+def _read_labels(board: BoardSettings) -> list[float]:
     """Return the labels; what is wrong with them is for the owner, who starts the server."""
     try:
         with Path(board.labels).open(encoding="utf-8", newline="") as file:

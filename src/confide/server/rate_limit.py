@@ -10,7 +10,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from confide.client.http import TooManyRequests
-from confide.declare import Service
+from confide.declare import ServerSettings
 
 __all__ = ["Turnstile"]
 
@@ -22,7 +22,7 @@ class Turnstile:
     they let through what was declared, and whoever stays on one connection, with one worker, less.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServerSettings) -> None:
         self._service = service
         self._rate = RateLimitItemPerMinute(-(-service.requests_per_minute // service.workers))
         self._window = MovingWindowRateLimiter(MemoryStorage())

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
-from confide.declare import Board, Service
+from confide.declare import BoardSettings, ServerSettings
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.execution import KeptWatch
 from confide.execution.pricing import Prices, Want
@@ -94,8 +94,8 @@ class Office:
         self,
         curator: Curator,
         tokens: TokenStore,
-        service: Service,
-        boards: Sequence[Board] = (),
+        service: ServerSettings,
+        boards: Sequence[BoardSettings] = (),
     ) -> None:
         self.curator, self.tokens, self.service = curator, tokens, service
         self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards(boards)

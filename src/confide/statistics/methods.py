@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from confide.declare.budget import Paid, show_wants
+from confide.declare.budget import CostArgs, show_keywords
 from confide.errors import (
     BadDeclaration,
     UnknownName,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimators"]
 
 
-@show_wants
+@show_keywords
 class Estimators(ABC):
     """Private statistics: each is charged once, and carries intervals that count the noise.
 
@@ -47,7 +47,7 @@ class Estimators(ABC):
     @abstractmethod
     def _desk(self) -> "Desk": ...
 
-    def _asked(self, want: Paid, *, fresh: bool, key: str | None) -> Asked:
+    def _asked(self, want: CostArgs, *, fresh: bool, key: str | None) -> Asked:
         """Return the terms of an estimate, from what a caller typed."""
         wanted = Want.of(want)
         if wanted.error is not None:
@@ -68,7 +68,7 @@ class Estimators(ABC):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Density":
         """Return a histogram density of a column, with a band.
 
@@ -92,7 +92,7 @@ class Estimators(ABC):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross.
 
@@ -116,7 +116,7 @@ class Estimators(ABC):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the mean of a column, with an interval for the population's.
 
@@ -138,7 +138,7 @@ class Estimators(ABC):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
         _need_scipy()
@@ -156,7 +156,7 @@ class Estimators(ABC):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return variances and covariances of columns, by name such as ``cov(age, cost)``.
 
@@ -178,7 +178,7 @@ class Estimators(ABC):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the likeliest law of a family, with standard errors and intervals.
 
@@ -203,7 +203,7 @@ class Estimators(ABC):
         ridge: Number = 0,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
@@ -241,7 +241,7 @@ class Estimators(ABC):
         by: str,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Comparison":
         """Return the difference of a column's means in two groups, with a p-value."""
         _need_scipy()
@@ -258,7 +258,7 @@ class Estimators(ABC):
         by: str,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Comparison":
         """Return the difference of the parts in which a column is true, with a p-value."""
         _need_scipy()
@@ -275,7 +275,7 @@ class Estimators(ABC):
         *,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Independence":
         """Return a chi-square test of whether two columns have to do with each other."""
         _need_scipy()
@@ -324,7 +324,7 @@ class Estimators(ABC):
         corrected: bool | None = None,
         fresh: bool = False,
         key: str | None = None,
-        **want: Unpack[Paid],
+        **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return an estimate by any function of rows, run on blocks of units.
 
