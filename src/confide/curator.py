@@ -21,7 +21,7 @@ from confide.loss import Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import Plan, make_plan
-from confide.plan.selection import Selection, check_selection, plan_selection
+from confide.plan.selection import TopKeysPlan, check_selection, plan_selection
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
@@ -357,7 +357,7 @@ class Curator(Estimators, Watching):
             lambda: [self._again(query, settle(one)) for one in self.ledger.answers(question)],
         )
 
-    def _selection(self, query: Query, share: Share) -> Selection:
+    def _selection(self, query: Query, share: Share) -> TopKeysPlan:
         check_selection(query, self.catalog, self._engine.facts)
         plan = self._plan(query, share)
         return plan_selection(plan, self.neighbours, self._prices.loss(share))

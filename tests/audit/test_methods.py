@@ -20,7 +20,7 @@ from confide.loss import PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import Entropy
 from confide.plan import Plan
-from confide.plan.noise import noise_for
+from confide.plan.calibration import noise_for
 from confide.release import NoisyTotals, perturb
 from support.laws import ALPHA
 

@@ -22,7 +22,7 @@ from confide.ledger import Hold
 from confide.loss import ApproximateLoss, GaussianLoss, Share, mu_squared_for
 from confide.noise import SYSTEM
 from confide.plan import Plan
-from confide.plan.calibration import calibrate
+from confide.plan.calibration import loss_for_noise
 from confide.query.sql import read_sql
 from confide.release import perturb
 
@@ -465,7 +465,7 @@ def test_the_epsilon_shown_counts_the_delta_of_names(accounting: str) -> None:
 
     for part in (Fraction(99, 100), Fraction(1, 2), Fraction(1, 100)):
         shown = curator.preview("SELECT COUNT(*) AS n FROM visits", share=part).cost.epsilon
-        noise = calibrate(opening.loss_of(Share.floor(part)))
+        noise = loss_for_noise(opening.loss_of(Share.floor(part)))
         whole = ApproximateLoss(noise, opening.delta_pot * Share.floor(part).fraction)
         assert shown >= whole.epsilon_at(Fraction(1, 10**6)) > noise.epsilon_at(1e-6)
     for epsilon in (Fraction(1, 10), Fraction(1, 2)):
@@ -482,7 +482,7 @@ def test_every_epsilon_up_to_the_whole_is_granted(accounting: str, epsilon: str)
     curator = open_curator(budget=Budget(1, 1e-6, accounting=accounting))
     wanted = mu_squared_for(Fraction(epsilon), Fraction(1, 10**6))
     cost = curator.preview(QUESTION, epsilon=epsilon).cost
-    noise = calibrate(curator.ledger.opening.loss_of(Share.floor(cost.share)))
+    noise = loss_for_noise(curator.ledger.opening.loss_of(Share.floor(cost.share)))
 
     assert isinstance(noise, GaussianLoss)
     assert 0 < cost.share <= 1

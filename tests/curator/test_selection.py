@@ -25,7 +25,8 @@ from confide.ledger import Hold
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
 from confide.plan import Plan
-from confide.plan.selection import Selection, find_epsilon, moves_of, only_total, plan_contest
+from confide.plan.selection import TopKeysPlan, max_epsilon, only_total, plan_contest
+from confide.plan.sensitivity import score_change
 from confide.query import count, count_units
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
@@ -79,7 +80,7 @@ def plan_of(curator: Curator, text: str, share: str = "1/100") -> Plan:
     return curator._plan(read_sql(text, curator._names), Share.floor(share))
 
 
-def selection_of(curator: Curator, text: str, share: str = "1/100") -> Selection:
+def selection_of(curator: Curator, text: str, share: str = "1/100") -> TopKeysPlan:
     return curator._selection(read_sql(text, curator._names), Share.floor(share))
 
 
@@ -206,7 +207,7 @@ def test_rounds_take_all_of_the_grant_and_no_more(
     granted: Loss, kind: type[PureLoss] | type[BoundedRangeLoss], rounds: int
 ) -> None:
     """The epsilon of a round is rounded down, and by less than one part in 10^15."""
-    taken = spent_on(kind(find_epsilon(granted, kind, rounds)), granted, rounds)
+    taken = spent_on(kind(max_epsilon(granted, kind, rounds)), granted, rounds)
 
     assert taken <= 1
     assert taken > 1 - Fraction(1, 10**15)
@@ -386,10 +387,10 @@ def test_nothing_but_keys_is_kept() -> None:
 MANY: Final = 2**13
 
 
-def narrow(selection: Selection) -> Selection:
+def narrow(selection: TopKeysPlan) -> TopKeysPlan:
     """Return the selection among two keys alone, where the worst pair of neighbours is known."""
     groups = tuple(group for group in selection.groups if group[0] in ("A", "B"))
-    return Selection(selection.plan, groups, 1, selection.selector)
+    return TopKeysPlan(selection.plan, groups, 1, selection.selector)
 
 
 def neighbour_draws(
@@ -496,7 +497,7 @@ def test_no_unit_moves_a_score_further_than_planned(
         one, other = (open_sealed(engine.run(plan, Hold(0, SHARE))) for engine in engines)
         groups = one.keys() | other.keys()
         moved = [one.get(group, (0,))[0] - other.get(group, (0,))[0] for group in groups]
-        moves = moves_of(only_total(plan), plan.contribution, neighbours)
+        moves = score_change(only_total(plan), plan.contribution, neighbours)
         grid = only_total(plan).grid
         unit = 1 if grid is None else grid.step
 
@@ -521,8 +522,8 @@ def test_some_unit_moves_a_score_as_far_as_planned(statistic: str, low: int, hig
     curator = Curator([old], budget=Budget(100))
     plan = plan_of(curator, text)
     moved = open_sealed(read(curator, plan))[("A",)][0]  # without this person the table is empty
-    moves = moves_of(only_total(plan), plan.contribution, Neighbours.ADD_REMOVE)
-    replaced = moves_of(only_total(plan), plan.contribution, Neighbours.REPLACE)
+    moves = score_change(only_total(plan), plan.contribution, Neighbours.ADD_REMOVE)
+    replaced = score_change(only_total(plan), plan.contribution, Neighbours.REPLACE)
 
     assert [low, high] == [moves.low, moves.high]
     assert moved in (low, high)

@@ -22,7 +22,8 @@ from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
 from confide.plan import Plan
-from confide.plan.selection import moves_of, only_total
+from confide.plan.selection import only_total
+from confide.plan.sensitivity import score_change
 from confide.query import col, count
 from confide.query import sum as total
 from confide.query.sql import read_sql
@@ -312,7 +313,7 @@ def test_the_default_sensitivity_is_that_of_counts(rows: int) -> None:
     more = curator.watch(rows + 1, above=1, share="1/4")
 
     assert rows == session._threshold.sensitivity
-    assert rows == moves_of(only_total(plan), plan.contribution, Neighbours.ADD_REMOVE).largest
+    assert rows == score_change(only_total(plan), plan.contribution, Neighbours.ADD_REMOVE).largest
     assert (True, False) == (session.ask(younger(50)), more.ask(younger(50)))
 
 

@@ -20,7 +20,7 @@ from confide.engines.sql.contribution_bounding import (
     sort_once,
 )
 from confide.engines.sql.expressions import UNIT, column, select, table
-from confide.plan import Contribution
+from confide.plan import ContributionBounds
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
 from support.marks import keep_rows
@@ -76,7 +76,9 @@ def cut(
     connection = duckdb.connect()
     connection.register("drawn", rows)
     chosen = select(map(column, [UNIT, *keys, *PARTS]), table("drawn"))
-    kept = cut_rows(chosen, Contribution(*limits, is_cut=True), keys, PARTS, salt, kinds=KINDS)
+    kept = cut_rows(
+        chosen, ContributionBounds(*limits, is_cut=True), keys, PARTS, salt, kinds=KINDS
+    )
     for part in list(kept.find_all(sql.Select)):
         shape(part)
     return Counter(connection.execute(kept.sql("duckdb")).fetchall())
@@ -120,7 +122,9 @@ def test_the_same_rows_stay_where_they_are_sorted_once(
 def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None:
     """The other shape has no join, and ranks nothing but rows over all rows."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
-    kept = cut_rows(chosen, Contribution(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS)
+    kept = cut_rows(
+        chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
+    )
     for part in list(kept.find_all(sql.Select)):
         sort_once(part)
     outer, inner = kept.find_all(sql.Window)
@@ -135,7 +139,9 @@ def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None
 def test_a_join_that_every_task_can_do_alone_stays() -> None:
     """Where large units are sent to every task, their rows are still dropped by a join."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
-    kept = cut_rows(chosen, Contribution(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS)
+    kept = cut_rows(
+        chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
+    )
     send_large_units(kept)
     for part in list(kept.find_all(sql.Select)):
         sort_once(part)
@@ -152,7 +158,7 @@ def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generato
     connection.register("drawn", pa.table({UNIT: np.full(len(groups), 7), "k0": groups}))
     chosen = select(map(column, [UNIT, "k0"]), table("drawn"))
     kinds = {UNIT: Kind.INT, "k0": Kind.INT}
-    limits, salt = Contribution(40, most, is_cut=True), str(rng.integers(2**60))
+    limits, salt = ContributionBounds(40, most, is_cut=True), str(rng.integers(2**60))
     cut = cut_rows(chosen, limits, ["k0"], [], salt, kinds=kinds)
     window = cut.find(sql.Window)
     assert window is not None
@@ -173,7 +179,7 @@ def test_columns_may_have_any_name(rng: np.random.Generator) -> None:
         connection.register("drawn", rows.rename_columns([UNIT, *parts]))
         chosen = select(map(column, [UNIT, *parts]), table("drawn"))
         kinds = {UNIT: Kind.INT, **dict.fromkeys(parts, Kind.INT)}
-        cut = cut_rows(chosen, Contribution(6, 6, is_cut=True), [], parts, salt, kinds=kinds)
+        cut = cut_rows(chosen, ContributionBounds(6, 6, is_cut=True), [], parts, salt, kinds=kinds)
         kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
 
     assert [kept[0]] * 4 == kept
@@ -188,7 +194,7 @@ def test_small_numbers_are_cut_alike(rng: np.random.Generator) -> None:
     kept = []
     for small in ((), ("k1", "t0")):
         chosen = select(map(column, [UNIT, "k1", "t0"]), table("drawn"))
-        limits = Contribution(6, 2, is_cut=True)
+        limits = ContributionBounds(6, 2, is_cut=True)
         cut = cut_rows(chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small)
         kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
 

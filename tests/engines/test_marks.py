@@ -16,7 +16,7 @@ from confide.engines.postgres.dialect import POSTGRESQL
 from confide.engines.sql.contribution_bounding import MOST_LEVELS, cut_rows
 from confide.engines.sql.expressions import UNIT, column, select, table
 from confide.engines.sql.row_hash import HEIGHT, LEVELS, MARK, level_of, mark_rows, measure_rows
-from confide.plan import Contribution
+from confide.plan import ContributionBounds
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
 from support.marks import mark_of
@@ -149,7 +149,9 @@ def test_the_same_rows_stay_on_postgresql(
     def write() -> sql.Select:
         chosen = select(map(column, NAMES), table("odd"))
         keys, parts = ["day", "whole"], ["text", "real", "truth", "word"]
-        return cut_rows(chosen, Contribution(*limits, is_cut=True), keys, parts, salt, kinds=KINDS)
+        return cut_rows(
+            chosen, ContributionBounds(*limits, is_cut=True), keys, parts, salt, kinds=KINDS
+        )
 
     here = run_here(rows, write())
     there = run_there(rows, write(), postgres)

@@ -11,8 +11,9 @@ import pytest
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
-from confide.plan import Contribution, Measure, Total, ValueGrid
-from confide.plan.noise import Reach, noise_for, reach_of
+from confide.plan import ContributionBounds, Measure, Total, ValueGrid
+from confide.plan.calibration import noise_for
+from confide.plan.sensitivity import TotalSensitivity, sensitivity_of
 
 ROWS: Final = Total(Measure.ROWS, None, None)
 UNITS: Final = Total(Measure.UNITS, None, None)
@@ -97,8 +98,8 @@ def test_the_reach_is_what_the_furthest_unit_does(
     """
     rows, groups = limits
     for answered in (1, 2, 3):
-        contribution = Contribution(rows, groups, is_cut=True)
-        reaches = reach_of(totals, contribution, neighbours, answered)
+        contribution = ContributionBounds(rows, groups, is_cut=True)
+        reaches = sensitivity_of(totals, contribution, neighbours, answered)
         units = Units(totals, rows, groups, answered)
         used = [_used(change, reaches) for change in set(changes_of(units, neighbours))]
         boxes, *squares = map(max, zip(*used, strict=True))
@@ -108,7 +109,7 @@ def test_the_reach_is_what_the_furthest_unit_does(
             assert most <= 1 if total is LEAN else most == 1
 
 
-def _used(change: Changes, reaches: tuple[Reach, ...]) -> list[Fraction]:
+def _used(change: Changes, reaches: tuple[TotalSensitivity, ...]) -> list[Fraction]:
     """Return which part of the reach a change takes: of the sum, and of each total's squares."""
     parts = [
         [Fraction(abs(moved), reach.side) for moved, reach in zip(group, reaches, strict=True)]
@@ -128,13 +129,17 @@ def _used(change: Changes, reaches: tuple[Reach, ...]) -> list[Fraction]:
 def test_the_reach_of_unknown_keys_is_that_of_many(neighbours: Neighbours) -> None:
     """Where keys are not known beforehand, a unit has the reach that it has among very many."""
     for totals, (rows, groups) in product(ANSWERS, LIMITS):
-        contribution = Contribution(rows, groups, is_cut=True)
-        many = reach_of(totals, contribution, neighbours, 1_000)
+        contribution = ContributionBounds(rows, groups, is_cut=True)
+        many = sensitivity_of(totals, contribution, neighbours, 1_000)
 
-        assert many == reach_of(totals, contribution, neighbours)
+        assert many == sensitivity_of(totals, contribution, neighbours)
 
 
-REACHES: Final = (Reach(1, 3, 9), Reach(1, 1, 2), Reach(10**9, 6, 18))
+REACHES: Final = (
+    TotalSensitivity(1, 3, 9),
+    TotalSensitivity(1, 1, 2),
+    TotalSensitivity(10**9, 6, 18),
+)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1_000), Fraction(1), Fraction(5_000)])

@@ -33,7 +33,7 @@ from confide.loss import (
     Share,
 )
 from confide.mechanisms import Exponential, Neighbours
-from confide.plan import Cells, EvenCells, Plan, Quantile
+from confide.plan import Cells, GridCells, Plan, Quantile
 from confide.plan.quantiles import ENDS_PARTS, SEVERAL_ROWS_PART, plan_quantile, read_level
 from confide.query.sql import read_sql
 from support.averages import even_cells, log_ratios
@@ -351,4 +351,4 @@ def test_few_values_get_a_cell_each(rng: np.random.Generator) -> None:
     counts = [one.cells.count for one in plan.histograms]
 
     assert [121, 1_001, 2**18] == counts
-    assert [True, True, False] == [isinstance(one.cells, EvenCells) for one in plan.histograms]
+    assert [True, True, False] == [isinstance(one.cells, GridCells) for one in plan.histograms]

@@ -1,9 +1,9 @@
 """How far one unit can move the exact totals of a question: checked on databases, not believed.
 
 Random questions are asked of 200 pairs of neighbouring databases at once (support/people.py), from
-plan to engine. What changed is measured as `Reach` says it, as a part of what is planned for one
-world alone: in each group the greatest change of a total, added up over groups; and for each total
-the squares of its changes, added up.
+plan to engine. What changed is measured as `TotalSensitivity` says it, as a part of what is planned
+for one world alone: in each group the greatest change of a total, added up over groups; and for
+each total the squares of its changes, added up.
 """
 
 import re

@@ -24,7 +24,7 @@ from confide.plan import Plan
 from confide.plan.breakpoints import Steps
 from confide.plan.key_values import _find_axes, _image, _NotUnderstood, _Work
 from confide.plan.keys import domain_of
-from confide.plan.range_analysis import Finder, Range
+from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.query.sql import read_sql
 
 AGES: Final = [*range(-7, 31), None]
@@ -298,7 +298,7 @@ def list_points(plan: Plan) -> list[float | None]:
     """Return the values of a float column that stand for all others in a key."""
     (key,) = plan.query.keys
     column = next(part for part in walk(key) if isinstance(part, Column))
-    steps = Steps(column, Finder(plan.ranges))
+    steps = Steps(column, RangeAnalysis(plan.ranges))
 
     assert steps.add(key)
     return [None if np.isnan(value) else value for value in steps.points().tolist()]
@@ -515,7 +515,7 @@ def test_the_work_for_one_key_is_bounded() -> None:
     text = f"SELECT {asked} AS k, COUNT(*) AS c FROM short GROUP BY k"
     plan = curator._plan(read_sql(text, curator._names), Share.floor("1/100"))
     (key,), work = plan.query.keys, _Work()
-    axes = _find_axes(key, Finder(plan.ranges))
+    axes = _find_axes(key, RangeAnalysis(plan.ranges))
     assert axes is not None
     with pytest.raises(_NotUnderstood):
         _image(key, axes, work)

@@ -5,7 +5,7 @@ import pickle
 
 from confide.declare import Kind
 from confide.expressions.functions import Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Literal, walk
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Literal, walk
 from confide.query import TableQuery, col
 from confide.query import sum as total
 from support.questions import NAMES
@@ -51,7 +51,7 @@ def test_a_term_that_comes_twice_becomes_one_object() -> None:
     query = TableQuery("visits").agg(a=total(shared), b=total(shared * 2)).build(NAMES)
     first, second = (output.expression for output in query.outputs)
 
-    assert isinstance(first, Aggregate)
-    assert isinstance(second, Aggregate)
+    assert isinstance(first, AggregateCall)
+    assert isinstance(second, AggregateCall)
     assert isinstance(second.argument, Call)
     assert second.argument.arguments[0] is first.argument

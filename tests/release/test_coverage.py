@@ -31,7 +31,7 @@ from confide.expressions.tree import Expression, Value
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.noise import Entropy
-from confide.plan import BentCells, DeclaredKeys, Plan, Total
+from confide.plan import AsinhCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyTotals, perturb
 from confide.release.estimates import Floats, estimate
@@ -181,7 +181,7 @@ def test_narrower_intervals_would_be_caught(accounting: str, entropy: SeededEntr
     assert cover(case, entropy, 0.98) > HIGH
 
 
-def count_cells(cells: BentCells, values: NDArray[np.float64]) -> Pair:
+def count_cells(cells: AsinhCells, values: NDArray[np.float64]) -> Pair:
     """Return how many values fall into each cell."""
     curve = np.arcsinh(cells.rate * values) - cells.offset
     places = cells.line * (values - cells.low) + cells.bend * curve
@@ -197,7 +197,7 @@ def cover_median(case: Case, entropy: SeededEntropy) -> float:
     plan = case.plan()
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     cells = plan.histograms[0].cells
-    assert isinstance(cells, BentCells)
+    assert isinstance(cells, AsinhCells)
     chosen: list[tuple[Chosen, ...]] = []
     truths: list[float] = []
     for _ in range(SAMPLES // TOGETHER):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
-from confide.expressions.tree import Aggregate, Expression, Key
+from confide.expressions.tree import AggregateCall, Expression, Key
 from confide.query.sql import read_sql
 from confide.release.estimates import Floats
 from confide.release.program.interval_arithmetic import (
@@ -134,7 +134,7 @@ def test_a_value_between_the_ends_stays_between_them(
     low, high = ends
     inside = min(max(low + part * (high - low), low), high)
     core = find_core(expression)
-    assert isinstance(core, Aggregate)
+    assert isinstance(core, AggregateCall)
 
     def columns(one: Expression) -> Floats:
         return np.array([float(key) if isinstance(one, Key) else inside])

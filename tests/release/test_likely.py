@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from confide.curator import Curator
 from confide.declare import ROW, Budget, Int, Table
 from confide.loss import GaussianLoss, PureLoss
-from confide.plan.noise import Reach, TotalNoise, noise_for
+from confide.plan.calibration import TotalNoise, noise_for
+from confide.plan.sensitivity import TotalSensitivity
 from confide.release.reference import draw_noise
 from confide.release.shrinkage import likely_counts
 from support.entropy import SeededEntropy
 
-COUNT: Final = Reach(1, 1, 1)
+COUNT: Final = TotalSensitivity(1, 1, 1)
 NOISES: Final = {
     "laplace": noise_for([COUNT], PureLoss(1)),
     "box": noise_for([COUNT, COUNT], PureLoss(1)),

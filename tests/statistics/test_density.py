@@ -14,7 +14,7 @@ from confide.declare import Budget, Float, Int
 from confide.engines import Sealed
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
-from confide.plan import Contribution
+from confide.plan import ContributionBounds
 from confide.plan.selection import PER_ROW, plan_width
 from confide.release.selection import choose_width
 from confide.statistics.density import project
@@ -22,7 +22,7 @@ from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.samples import curator_of, is_within
 
-ONE_ROW = Contribution(1, 1, is_cut=False)
+ONE_ROW = ContributionBounds(1, 1, is_cut=False)
 COUNTS = st.lists(st.integers(0, 300), min_size=8, max_size=8)
 
 

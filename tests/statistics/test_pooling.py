@@ -18,7 +18,7 @@ from confide.engines.sql.blocks import SealedBlocks
 from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Neighbours
-from confide.plan.calibration import calibrate
+from confide.plan.calibration import loss_for_noise
 from confide.statistics.block_pooling import (
     METHODS,
     QUARTILE_PARTS,
@@ -296,5 +296,5 @@ def test_the_number_of_blocks_follows_from_what_the_loss_pays_for() -> None:
     """A Renyi loss makes as many blocks as the Gaussian noise that it pays for."""
     small, large = RenyiLoss(20, Fraction(1, 100)), RenyiLoss(20, 1_000)
 
-    assert choose_blocks(1e5, 50.0, calibrate(small)) == choose_blocks(1e5, 50.0, small)
+    assert choose_blocks(1e5, 50.0, loss_for_noise(small)) == choose_blocks(1e5, 50.0, small)
     assert choose_blocks(1e5, 50.0, large) < choose_blocks(1e5, 50.0, small)

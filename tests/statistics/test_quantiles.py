@@ -13,9 +13,9 @@ from confide.engines import Sealed
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.plan import Range, ValueGrid
-from confide.plan.cells import EvenCells
-from confide.plan.quantiles import plan_ladder
-from confide.release.quantiles import climb
+from confide.plan.cells import GridCells
+from confide.plan.quantiles import plan_quantile_tree
+from confide.release.quantiles import choose_quantiles
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -68,10 +68,10 @@ def _sealed(values: list[int]) -> Sealed:
 
 
 def _climb(values: list[int], count: int, granted: Any, entropy: Any, size: int = 30) -> list[int]:
-    cells = EvenCells(ValueGrid(Fraction(0), Fraction(1), 0, 50), Range(0, 50), is_whole=True)
-    ladder = plan_ladder(count, 1, Neighbours.ADD_REMOVE, granted)
+    cells = GridCells(ValueGrid(Fraction(0), Fraction(1), 0, 50), Range(0, 50), is_whole=True)
+    ladder = plan_quantile_tree(count, 1, Neighbours.ADD_REMOVE, granted)
     levels = [Fraction(place + 1, count + 1) for place in range(count)]
-    return climb(_sealed(values), cells, ladder, levels, entropy, size=size)
+    return choose_quantiles(_sealed(values), cells, ladder, levels, entropy, size=size)
 
 
 @pytest.mark.statistical
@@ -105,7 +105,7 @@ def test_a_round_costs_its_epsilon(neighbours: Neighbours, entropy: SeededEntrop
     Each has up to five rungs about different cells, with a row more, or one moved elsewhere.
     """
     rng = np.random.default_rng(int(entropy.words(1)[0]))
-    ladder = plan_ladder(3, 1, neighbours, PureLoss(1))
+    ladder = plan_quantile_tree(3, 1, neighbours, PureLoss(1))
     largest = Fraction(0)
     for _ in range(2_000):
         rows = rng.integers(0, 12, 30) * (rng.random(30) < 0.5)
@@ -128,7 +128,7 @@ def test_a_rung_follows_its_law(entropy: SeededEntropy) -> None:
     """Of 2,000 choices of one level cells fit the stated law, and expose a rate twice or half."""
     values = [10] * 5 + [12] * 3 + [30] * 6
     draws = [_climb(values, 1, PureLoss(1), entropy, size=14)[0] for _ in range(2_000)]
-    rate = plan_ladder(1, 1, Neighbours.ADD_REMOVE, PureLoss(1)).choose(Fraction(1, 2)).rate
+    rate = plan_quantile_tree(1, 1, Neighbours.ADD_REMOVE, PureLoss(1)).choose(Fraction(1, 2)).rate
     counts = np.bincount(values, minlength=51)
     last = 2 * np.cumsum(counts)
     gaps = np.maximum(np.maximum(last - 2 * counts - 14, 14 - last), 0)
@@ -144,7 +144,7 @@ def test_a_rung_follows_its_law(entropy: SeededEntropy) -> None:
 
 def test_rounds_grow_like_the_logarithm() -> None:
     """1, 3, 7 and 100 levels take 1, 2, 3 and 7 rounds, and every level has one rung."""
-    ladders = [plan_ladder(n, 1, Neighbours.ADD_REMOVE, PureLoss(1)) for n in (1, 3, 7, 100)]
+    ladders = [plan_quantile_tree(n, 1, Neighbours.ADD_REMOVE, PureLoss(1)) for n in (1, 3, 7, 100)]
     places = [sorted(rung.place for rungs in one.rounds for rung in rungs) for one in ladders]
 
     assert [1, 2, 3, 7] == [len(ladder.rounds) for ladder in ladders]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.engines.protocol import Pair
-from confide.plan import BentCells, Cells, Quantile
+from confide.plan import AsinhCells, Cells, Quantile
 from confide.release.rank_averages import average_rows
 
 __all__ = ["chances_as_run", "chances_as_stated", "even_cells", "log_ratios"]
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 def even_cells(count: int) -> Cells:
     """Return so many cells of the same weight."""
-    return BentCells(0.0, float(count), count, line=1.0, bend=0.0, rate=0.0, is_whole=False)
+    return AsinhCells(0.0, float(count), count, line=1.0, bend=0.0, rate=0.0, is_whole=False)
 
 
 def share_out(places: Floats, scores: Floats, starts: Floats, deepest: float) -> Floats:

@@ -34,7 +34,7 @@ from confide.declare import (
 )
 from confide.expressions import tree
 from confide.expressions.functions import Aggregation, Function
-from confide.expressions.tree import Aggregate, Call, Expression, Key, walk
+from confide.expressions.tree import AggregateCall, Call, Expression, Key, walk
 from confide.plan.key_values import may_be_null
 
 __all__ = [
@@ -161,14 +161,14 @@ def is_total(expression: Expression) -> bool:
     Dividing by a constant leaves a total what it is: one unit moves it by all of its rows.
     """
     parts = list(walk(expression))
-    functions = {part.function for part in parts if isinstance(part, Aggregate)}
+    functions = {part.function for part in parts if isinstance(part, AggregateCall)}
     divisors = [
         part.arguments[1]
         for part in parts
         if isinstance(part, Call) and part.function is Function.DIVIDE
     ]
     return functions <= set(TOTALS) and not any(
-        isinstance(part, Aggregate) for divisor in divisors for part in walk(divisor)
+        isinstance(part, AggregateCall) for divisor in divisors for part in walk(divisor)
     )
 
 
@@ -228,7 +228,11 @@ def _compare(opened: Opened, text: str, expected_text: str) -> Compared:
     for group, row in actual.items():
         for name in outputs.keys() - keys.keys():
             wanted = expected[group][name] if group in expected else None
-            if wanted is None and isinstance(outputs[name], Aggregate) and is_total(outputs[name]):
+            if (
+                wanted is None
+                and isinstance(outputs[name], AggregateCall)
+                and is_total(outputs[name])
+            ):
                 wanted = 0
             cells.append(Cell(f"{group}.{name}", wanted, row[name], _slack_of(row, name)))
     return Compared(tuple(cells), tuple(wrong))

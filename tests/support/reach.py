@@ -1,4 +1,4 @@
-"""How far the exact totals of neighbouring databases lie apart, measured as `Reach` says it."""
+"""How far the exact totals of neighboring databases lie apart, as `TotalSensitivity` has it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,8 @@ from confide.expressions.tree import Value
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
-from confide.plan.noise import noise_for, reach_of
+from confide.plan.calibration import noise_for
+from confide.plan.sensitivity import sensitivity_of
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 
@@ -99,7 +100,7 @@ class Pair:
             return plan
         answered = sum(group[0] == 0 for group in plan.keys.groups)
         assert WORLDS * answered <= len(plan.keys.groups), "the first key is the world"
-        reaches = reach_of(plan.totals, plan.contribution, self.curator.neighbours, answered)
+        reaches = sensitivity_of(plan.totals, plan.contribution, self.curator.neighbours, answered)
         return replace(plan, reaches=reaches, noise=noise_for(reaches, plan.loss))
 
     def compare(self, plan: Plan) -> dict[Value, Moved]:

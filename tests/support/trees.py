@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from confide.declare import Kind
 from confide.expressions.construct import lift_keys, make_aggregate, make_call, make_literal
 from confide.expressions.functions import Aggregation, Function
-from confide.expressions.tree import Aggregate, Column, Expression
+from confide.expressions.tree import AggregateCall, Column, Expression
 from confide.query.tree import Order, Output, Query, Scan
 
 __all__ = ["expressions", "queries"]
@@ -90,7 +90,7 @@ def expressions(
 
 
 @st.composite
-def aggregates(draw: st.DrawFn, kind: Kind) -> Aggregate:
+def aggregates(draw: st.DrawFn, kind: Kind) -> AggregateCall:
     """Draw a statistic of rows."""
     where = draw(st.none() | expressions(Kind.BOOL, 1))
     if kind is Kind.INT:

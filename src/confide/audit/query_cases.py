@@ -38,7 +38,7 @@ from confide.ledger import Question
 from confide.loss import ApproximateLoss, Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
-from confide.plan import EarnedKeys, Plan
+from confide.plan import Plan, SelectedKeys
 from confide.release import Answer, NoisyTotals, perturb
 from confide.release.formatting import plain
 
@@ -252,7 +252,7 @@ def _attempt(curator: Curator, text: str, epsilon: float) -> Answer | str:
 
 def _shape(answer: Answer) -> str:
     """Return what of an answer must not depend on rows: columns, cost, noise and declared keys."""
-    keys = "earned" if isinstance(answer.plan.keys, EarnedKeys) else answer.plan.keys.groups
+    keys = "earned" if isinstance(answer.plan.keys, SelectedKeys) else answer.plan.keys.groups
     return f"{answer.columns} {answer.cost} {answer.plan.noise} {keys}"
 
 
@@ -287,7 +287,7 @@ def _encode(noisy: NoisyTotals, plan: Plan) -> list[float]:
     Of earned keys the invented texts are looked for; how many keys were named comes first.
     """
     steps = dict(zip(noisy.groups, noisy.steps, strict=True))
-    if not isinstance(plan.keys, EarnedKeys):
+    if not isinstance(plan.keys, SelectedKeys):
         cells = [float(cell) for row in noisy.cells for chosen in row for cell in chosen]
         return [float(step) for row in noisy.steps for step in row] + cells
     absent = (float("nan"),) * len(plan.totals)

@@ -31,7 +31,7 @@ from confide.loss import (
     Share,
     mu_squared_for,
 )
-from confide.plan.calibration import calibrate
+from confide.plan.calibration import loss_for_noise
 from confide.release import Cost
 
 __all__ = ["FREE", "Prices", "Want", "Widths"]
@@ -156,7 +156,7 @@ class Prices:
 
     def noise_loss(self, share: Share) -> PureLoss | GaussianLoss:
         """Return the loss that noise is calibrated to, for a share."""
-        return calibrate(self.loss(share))
+        return loss_for_noise(self.loss(share))
 
     def failure(self, share: Share) -> Fraction:
         """Return the delta that goes with a share: the same part of the pot."""

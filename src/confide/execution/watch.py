@@ -15,7 +15,8 @@ from confide.loss import Loss, PureLoss, Share
 from confide.mechanisms import Neighbours, SparseVector
 from confide.noise import Entropy
 from confide.plan import Plan
-from confide.plan.selection import find_epsilon, moves_of, only_total
+from confide.plan.selection import max_epsilon, only_total
+from confide.plan.sensitivity import score_change
 from confide.query import canonical
 from confide.release import Cost
 from confide.release.noise import round_to_steps
@@ -100,14 +101,14 @@ class Threshold:
             round_to_steps(self.level, self.step),
             self.above,
             FINENESS,
-            find_epsilon(granted, PureLoss),
+            max_epsilon(granted, PureLoss),
             monotone=self.is_rising,
             entropy=entropy,
         )
 
     def admit(self, plan: Plan) -> None:
         """Refuse a question that one unit can change by more than was paid for."""
-        moves = moves_of(only_total(plan), plan.contribution, self.neighbours)
+        moves = score_change(only_total(plan), plan.contribution, self.neighbours)
         if moves.largest > self.sensitivity:
             raise UnsupportedQuery(
                 f"one unit can change this by {float_above(moves.largest):.6g}, and the session "

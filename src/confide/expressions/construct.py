@@ -18,7 +18,7 @@ from confide.errors import UnsupportedQuery
 from confide.exact import float_above
 from confide.expressions.functions import Aggregation, Function, result_kind
 from confide.expressions.tree import (
-    Aggregate,
+    AggregateCall,
     Call,
     Column,
     Expression,
@@ -262,7 +262,7 @@ def make_aggregate(
     argument: Expression | None,
     where: Expression | None = None,
     level: Fraction | None = None,
-) -> Aggregate:
+) -> AggregateCall:
     """Return a statistic, or refuse what it cannot be taken of."""
     parts = [part for part in (argument, where) if part is not None]
     if any(map(has_aggregate, parts)):
@@ -283,7 +283,7 @@ def make_aggregate(
             raise UnsupportedQuery("COUNT(NULL) is always 0; write COUNT(*)")
         argument = None
     if function in (Aggregation.COUNT, Aggregation.COUNT_UNITS):
-        return Aggregate(function, argument, where, Kind.INT)
+        return AggregateCall(function, argument, where, Kind.INT)
     if argument is None or argument.kind not in (Kind.INT, Kind.FLOAT):
         kind = None if argument is None else argument.kind
         raise UnsupportedQuery(
@@ -291,12 +291,12 @@ def make_aggregate(
             + NUMBERLESS.get(kind, "count rows with COUNT(*)")
         )
     kind = argument.kind if function is Aggregation.SUM else Kind.FLOAT
-    return Aggregate(function, argument, where, kind, level)
+    return AggregateCall(function, argument, where, kind, level)
 
 
 def has_aggregate(expression: Expression) -> bool:
     """Tell whether a statistic is part of the expression."""
-    return any(isinstance(part, Aggregate) for part in walk(expression))
+    return any(isinstance(part, AggregateCall) for part in walk(expression))
 
 
 def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
@@ -316,7 +316,7 @@ def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
                 f"column {name!r} is neither grouped by nor inside an aggregate, and rows are "
                 f"never shown; add it to GROUP BY or write, say, COUNT({name})"
             )
-        case Literal() | Key() | Aggregate():
+        case Literal() | Key() | AggregateCall():
             return expression
 
 

@@ -15,10 +15,10 @@ from confide.exact import Number, fraction
 from confide.expressions.functions import Aggregation, Function
 
 __all__ = [
+    "AggregateTerm",
     "Applied",
     "Constant",
     "Named",
-    "Statistic",
     "Term",
     "case",
     "coalesce",
@@ -259,7 +259,7 @@ class Applied(Term):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Statistic(Term):
+class AggregateTerm(Term):
     """A statistic of many rows, of those alone for which ``condition`` holds."""
 
     function: Aggregation
@@ -268,12 +268,12 @@ class Statistic(Term):
     quantile: Fraction | None
     level: int = field(repr=False)
 
-    def where(self, condition: Term) -> "Statistic":
+    def where(self, condition: Term) -> "AggregateTerm":
         """Return the same statistic of fewer rows: SQL's FILTER."""
         added = _term(condition)
         both = added if self.condition is None else self.condition & added
         level = max(self.level, both.level + 1)
-        return Statistic(self.function, self.argument, both, self.quantile, level)
+        return AggregateTerm(self.function, self.argument, both, self.quantile, level)
 
 
 def _apply(function: Function, *arguments: "Term | Plain") -> Term:
@@ -340,48 +340,48 @@ def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -
 
 def _statistic(
     function: Aggregation, what: Term | str | None, quantile: Fraction | None = None
-) -> Statistic:
+) -> AggregateTerm:
     argument = Named(what) if isinstance(what, str) else None if what is None else _term(what)
     level = 1 if argument is None else argument.level + 1
-    return Statistic(function, argument, None, quantile, level)
+    return AggregateTerm(function, argument, None, quantile, level)
 
 
-def count(what: Term | str | None = None) -> Statistic:
+def count(what: Term | str | None = None) -> AggregateTerm:
     """Return the number of rows, or of those in which ``what`` is not NULL."""
     return _statistic(Aggregation.COUNT, what)
 
 
-def count_units() -> Statistic:
+def count_units() -> AggregateTerm:
     """Return the number of units that have a row."""
     return _statistic(Aggregation.COUNT_UNITS, None)
 
 
-def sum(what: Term | str) -> Statistic:  # noqa: A001  # the word that users know
+def sum(what: Term | str) -> AggregateTerm:  # noqa: A001  # the word that users know
     """Return the sum of a column or term."""
     return _statistic(Aggregation.SUM, what)
 
 
-def mean(what: Term | str) -> Statistic:
+def mean(what: Term | str) -> AggregateTerm:
     """Return the mean of a column or term."""
     return _statistic(Aggregation.MEAN, what)
 
 
-def variance(what: Term | str) -> Statistic:
+def variance(what: Term | str) -> AggregateTerm:
     """Return the sample variance of a column or term."""
     return _statistic(Aggregation.VARIANCE, what)
 
 
-def stddev(what: Term | str) -> Statistic:
+def stddev(what: Term | str) -> AggregateTerm:
     """Return the sample standard deviation of a column or term."""
     return _statistic(Aggregation.STDDEV, what)
 
 
-def median(what: Term | str) -> Statistic:
+def median(what: Term | str) -> AggregateTerm:
     """Return the value in the middle."""
     return _statistic(Aggregation.QUANTILE, what, Fraction(1, 2))
 
 
 @refusing
-def quantile(what: Term | str, q: Number) -> Statistic:
+def quantile(what: Term | str, q: Number) -> AggregateTerm:
     """Return the value below which a part ``q`` of the rows lies."""
     return _statistic(Aggregation.QUANTILE, what, fraction("q", q, "a number from 0 to 1"))

@@ -13,7 +13,7 @@ from confide.declare import Kind
 from confide.expressions.functions import Aggregation, Function
 
 __all__ = [
-    "Aggregate",
+    "AggregateCall",
     "Call",
     "Column",
     "Expression",
@@ -82,7 +82,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class AggregateCall:
     """A statistic of the rows of a group for which ``where`` holds (or of all of them).
 
     COUNT without an argument counts rows, with one the rows where it is not NULL. ``level`` is the
@@ -96,7 +96,7 @@ class Aggregate:
     level: Fraction | None = None
 
 
-Expression = Column | Literal | Call | Key | Aggregate
+Expression = Column | Literal | Call | Key | AggregateCall
 
 
 def size_of(expression: Expression) -> int:
@@ -104,7 +104,7 @@ def size_of(expression: Expression) -> int:
     match expression:
         case Call(size=size):
             return size
-        case Aggregate(argument=argument, where=where):
+        case AggregateCall(argument=argument, where=where):
             return 1 + sum(size_of(part) for part in (argument, where) if part is not None)
         case Column() | Literal() | Key():
             return 1
@@ -115,7 +115,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case Call(arguments=arguments):
             return arguments
-        case Aggregate(argument=argument, where=where):
+        case AggregateCall(argument=argument, where=where):
             return tuple(part for part in (argument, where) if part is not None)
         case Column() | Literal() | Key():
             return ()

@@ -1,18 +1,18 @@
 """How a question is answered, worked out before any row is read."""
 
-from confide.plan.cells import BentCells, Cells, EvenCells
+from confide.plan.cells import AsinhCells, Cells, GridCells
 from confide.plan.contribution import (
     INNER,
-    Contribution,
+    ContributionBounds,
     PublicFacts,
     UnitColumns,
     declared_range,
     private_tables,
     unit_columns,
 )
-from confide.plan.keys import DeclaredKeys, EarnedKeys
-from confide.plan.plan import Plan, Statistic, make_plan
-from confide.plan.quantiles import Histogram, Quantile
+from confide.plan.keys import DeclaredKeys, SelectedKeys
+from confide.plan.plan import Plan, PlannedAggregate, make_plan
+from confide.plan.quantiles import HistogramCount, Quantile
 from confide.plan.range_analysis import ANYTHING, Range
 from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import Measure, Total, ValueGrid, grid_for
@@ -20,20 +20,20 @@ from confide.plan.totals import Measure, Total, ValueGrid, grid_for
 __all__ = [
     "ANYTHING",
     "INNER",
-    "BentCells",
+    "AsinhCells",
     "Cells",
-    "Contribution",
+    "ContributionBounds",
     "DeclaredKeys",
-    "EarnedKeys",
-    "EvenCells",
-    "Histogram",
+    "GridCells",
+    "HistogramCount",
     "Measure",
     "Plan",
+    "PlannedAggregate",
     "PublicFacts",
     "Quantile",
     "Range",
     "Ranges",
-    "Statistic",
+    "SelectedKeys",
     "Total",
     "UnitColumns",
     "ValueGrid",

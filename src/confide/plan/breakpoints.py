@@ -16,7 +16,7 @@ from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, walk
 from confide.plan.pointwise import TESTS, Floats, apply_call, as_point
-from confide.plan.range_analysis import Finder
+from confide.plan.range_analysis import RangeAnalysis
 
 __all__ = ["Steps", "equals_any"]
 
@@ -49,7 +49,7 @@ class Steps:
     """
 
     column: Column
-    finder: Finder
+    finder: RangeAnalysis
     breaks: dict[Expression, Integers] = field(default_factory=dict)
     trends: dict[Expression, int | None] = field(default_factory=dict)
 

@@ -1,6 +1,8 @@
 """What a granted loss pays for: a part of it, or the epsilon of a choice."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -8,14 +10,16 @@ from typing import Final
 from confide.errors import BadDeclaration
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
 from confide.loss.enclosure import last_dyadic, shorten_down
+from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
+from confide.plan.sensitivity import TotalSensitivity
 
-__all__ = ["calibrate", "find_epsilon", "take_part"]
+__all__ = ["TotalNoise", "fraction_of", "loss_for_noise", "max_epsilon", "noise_for"]
 
 NEAR: Final = Fraction(1, 2**40)
 HALVINGS: Final = 22
 
 
-def take_part(granted: Loss, part: Fraction) -> Loss:
+def fraction_of(granted: Loss, part: Fraction) -> Loss:
     """Return a part of a loss; parts that add up to 1 cost no more than the whole.
 
     Why: epsilon, mu^2 and the divergence of one order each add up under composition, also when
@@ -32,7 +36,7 @@ def take_part(granted: Loss, part: Fraction) -> Loss:
             raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
 
 
-def calibrate(granted: Loss) -> PureLoss | GaussianLoss:
+def loss_for_noise(granted: Loss) -> PureLoss | GaussianLoss:
     """Return the loss that noise is made for, of a granted one."""
     match granted:
         case PureLoss() | GaussianLoss():
@@ -43,7 +47,7 @@ def calibrate(granted: Loss) -> PureLoss | GaussianLoss:
             raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
 
 
-def find_epsilon(
+def max_epsilon(
     granted: Loss, kind: type[PureLoss] | type[BoundedRangeLoss], rounds: int = 1
 ) -> Fraction:
     """Return the greatest epsilon of which ``rounds`` uses cost at most ``granted``, rounded down.
@@ -93,3 +97,60 @@ def _fits(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> bool
             return rounds * loss.renyi_above(order) <= divergence
         case _:
             raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
+
+
+STEPS_PER_DEVIATION: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TotalNoise:
+    """The noise for one group's totals: a law on whole noise steps, and the steps themselves.
+
+    ``steps[i]`` is the size of a noise step of total i, in its own whole units; it divides the side
+    of its reach, so rounding to it leaves the reach as it was.
+    """
+
+    steps: tuple[Fraction, ...]
+    law: DiscreteLaplace | BoxNoise | tuple[RoundedGaussian, ...]
+
+
+def noise_for(reaches: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss) -> TotalNoise:
+    """Return the noise that costs ``loss``.
+
+    Claim:   the release of all groups costs ``loss``, whichever groups and rows a unit has.
+    Why:     rounding to steps is monotone and commutes with whole steps, so rounded totals keep to
+             the z_gi of `TotalSensitivity`. Pure: independent K-norm noise in each group, for the
+             box that reaches boxes_i sides out, changes by a factor of at most exp(epsilon * sum
+             over groups of the largest z_gi / boxes_i); for one total that is Laplace noise.
+             Gaussian: d totals, each with sigma^2 = side^2 * d * squares / mu^2, make a squared
+             distance of at most d * (mu^2 / d).
+    """
+    if not reaches:
+        return TotalNoise((), ())
+    match loss:
+        case PureLoss(epsilon=epsilon):
+            deviations = [reach.boxes / epsilon for reach in reaches]
+            cuts = [_cuts(reach.side, one) for reach, one in zip(reaches, deviations, strict=True)]
+            scales = tuple(cut * one for cut, one in zip(cuts, deviations, strict=True))
+            law = DiscreteLaplace(scales[0]) if len(scales) == 1 else BoxNoise(scales)
+            return TotalNoise(_steps(reaches, cuts), law)
+        case GaussianLoss(mu_squared=mu_squared):
+            variances = [len(reaches) * reach.squares / mu_squared for reach in reaches]
+            cuts = [
+                _cuts(reach.side, Fraction(math.sqrt(one)))
+                for reach, one in zip(reaches, variances, strict=True)
+            ]
+            laws = (RoundedGaussian(cut**2 * one) for cut, one in zip(cuts, variances, strict=True))
+            return TotalNoise(_steps(reaches, cuts), tuple(laws))
+
+
+def _steps(reaches: Sequence[TotalSensitivity], cuts: Sequence[int]) -> tuple[Fraction, ...]:
+    return tuple(Fraction(reach.side, cut) for reach, cut in zip(reaches, cuts, strict=True))
+
+
+def _cuts(side: int, deviation: Fraction) -> int:
+    """Return into how many noise steps to cut a side.
+
+    About FINENESS steps make one standard deviation; a step is never below one whole unit.
+    """
+    return max(1, min(side, round(STEPS_PER_DEVIATION / deviation)))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from confide.plan.range_analysis import Range
 from confide.plan.totals import ValueGrid
 
-__all__ = ["BentCells", "Cells", "EvenCells", "cells_for"]
+__all__ = ["AsinhCells", "Cells", "GridCells", "cells_for"]
 
 MOST_VALUES: Final = 2**20
 MOST_COUNTED: Final = 2**26
@@ -39,7 +39,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class EvenCells:
+class GridCells:
     """One cell for each value of a grid that starts at its centre.
 
     Up to 1,024 values weigh the same. Of more, each weighs 1 and a share of as much again that
@@ -93,7 +93,7 @@ def _weigh(first: int, count: int) -> Integers:
 
 
 @dataclass(frozen=True, slots=True)
-class BentCells:
+class AsinhCells:
     """Cells of a range of real numbers, or of too many whole ones: all weigh the same.
 
     The place of x is line * (x - low) + bend * (asinh(rate * x) - asinh(rate * low)).
@@ -152,7 +152,7 @@ class BentCells:
         return np.where(places <= 0.0, self.low, low / 2 + np.maximum(low, high) / 2)
 
 
-Cells = EvenCells | BentCells
+Cells = GridCells | AsinhCells
 
 
 def cells_for(
@@ -168,14 +168,14 @@ def cells_for(
     for grain in [*([] if step is None else [step]), *[Fraction(1)] * (high - low <= TINY)]:
         first, last = round(low / grain), round(high / grain)
         if last - first < min(MOST_VALUES, MOST_COUNTED // several):
-            return EvenCells(ValueGrid(first * grain, grain, 0, last - first), found, is_whole)
+            return GridCells(ValueGrid(first * grain, grain, 0, last - first), found, is_whole)
     count = max(COARSEST, min(FINEST, 2 ** math.floor(math.log2(WANTED / several))))
     if count * several > MOST_COUNTED:
         return None
     return _bend(float(low), float(high), count, is_whole=is_whole)
 
 
-def _bend(low: float, high: float, count: int, *, is_whole: bool) -> BentCells:
+def _bend(low: float, high: float, count: int, *, is_whole: bool) -> AsinhCells:
     """Return cells half of which are spread along the line and half along the curve.
 
     Where the curve is nearly a line itself (within a factor e), or numbers are too small for it,
@@ -187,4 +187,4 @@ def _bend(low: float, high: float, count: int, *, is_whole: bool) -> BentCells:
     is_bent = rise > 1.0
     along = count / 2 if is_bent else count
     line = float(Fraction(along) / (Fraction(high) - Fraction(low)))
-    return BentCells(low, high, count, line, along / rise if is_bent else 0.0, rate, is_whole)
+    return AsinhCells(low, high, count, line, along / rise if is_bent else 0.0, rate, is_whole)

@@ -11,11 +11,11 @@ from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of
-from confide.plan.range_analysis import EXACT, Finder, range_of
+from confide.plan.range_analysis import EXACT, RangeAnalysis, range_of
 from confide.plan.range_arithmetic import Ranges
 from confide.query.tree import Join, PerUnit, Query, Source
 
-__all__ = ["check_sizes", "see_exact"]
+__all__ = ["check_exact", "check_sizes"]
 
 MAX_INT64: Final = 2**63 - 1
 CHOICES: Final = (Function.CASE, Function.COALESCE, Function.LEAST, Function.GREATEST)
@@ -23,7 +23,7 @@ WHOLE: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Function.TO_INT)
 """Functions whose results engines hold in 64 bits, NULL beyond."""
 
 
-def see_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
+def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
     """Refuse a whole number that an engine computes in doubles, where those would not tell it.
 
     Privacy does not rest on it: statements hold whole numbers in 64 bits. But of several numbers
@@ -96,7 +96,7 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
 
     ``ranges`` of the source's columns tell where arithmetic stays bounded and needs no guard.
     """
-    sizes = _Sizes(Finder(ranges or {}))
+    sizes = _Sizes(RangeAnalysis(ranges or {}))
     if any(sizes.measure(top).size > MAX_EXPRESSION_SIZE for top in _expressions(query)):
         raise UnsupportedQuery(
             "this expression is too deep or too long: divisions, roots and casts inside one "
@@ -116,7 +116,7 @@ class _Size:
 class _Sizes:
     """Measures expressions of one question, each part once; ``finder`` knows their ranges."""
 
-    finder: Finder
+    finder: RangeAnalysis
     found: dict[int, _Size] = field(default_factory=dict)
 
     def measure(self, expression: Expression) -> _Size:

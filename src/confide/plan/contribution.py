@@ -9,9 +9,9 @@ from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Row
 from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate, Column, Expression, substitute, walk
-from confide.plan.checks import see_exact
-from confide.plan.range_analysis import ANYTHING, EXACT, TRUTH, Finder, Range, range_of
+from confide.expressions.tree import AggregateCall, Column, Expression, substitute, walk
+from confide.plan.checks import check_exact
+from confide.plan.range_analysis import ANYTHING, EXACT, TRUTH, Range, RangeAnalysis, range_of
 from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import bound_of, grid_for
 from confide.query.scope import OWN_ROWS
@@ -19,12 +19,12 @@ from confide.query.tree import Join, JoinKind, PerUnit, Scan, Source
 
 __all__ = [
     "INNER",
-    "Contribution",
+    "ContributionBounds",
     "PublicFacts",
     "UnitColumns",
+    "contribution_bounds",
     "declared_range",
     "leftmost_table",
-    "limits_of",
     "optional_tables",
     "private_tables",
     "ranges_of",
@@ -49,7 +49,7 @@ class PublicFacts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class ContributionBounds:
     """At most this many rows and groups of a unit; ``is_cut`` says the engine must see to it.
 
     Claim: after the cut, one unit has at most ``rows`` rows in at most ``groups`` groups, and which
@@ -64,20 +64,23 @@ class Contribution:
     is_cut: bool
 
 
-def limits_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Contribution:
+def contribution_bounds(source: Source, catalog: Catalog, facts: PublicFacts) -> ContributionBounds:
     """Return how many rows and groups of a unit ``source`` may hold."""
     match source:
         case Scan(table=name):
             table = catalog.private[name]
-            return Contribution(
+            return ContributionBounds(
                 table.max_rows_per_unit, table.max_groups_per_unit, not table.unique
             )
         case PerUnit():
-            return Contribution(rows=1, groups=1, is_cut=False)
+            return ContributionBounds(rows=1, groups=1, is_cut=False)
         case Join(left=left, right=Scan(table=name), public=True, on=pairs):
-            inner, ranges = limits_of(left, catalog, facts), ranges_of(left, catalog, facts)
+            inner, ranges = (
+                contribution_bounds(left, catalog, facts),
+                ranges_of(left, catalog, facts),
+            )
             for partner, _ in pairs:
-                see_exact(partner, ranges, left)
+                check_exact(partner, ranges, left)
             # Privacy: two types compare in a third one, in which what differs may be equal.
             same_types = all(left.kind is column.kind for left, column in pairs)
             if same_types and facts.is_unique(name, [column.name for _, column in pairs]):
@@ -87,12 +90,15 @@ def limits_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Contribut
                     f"a row can meet several rows of {name!r}, and without a unit column they "
                     "cannot be limited; join on columns that tell its rows apart"
                 )
-            return Contribution(inner.rows, inner.groups, is_cut=True)
+            return ContributionBounds(inner.rows, inner.groups, is_cut=True)
         case Join(left=left, right=right):
-            first, second = limits_of(left, catalog, facts), limits_of(right, catalog, facts)
+            first, second = (
+                contribution_bounds(left, catalog, facts),
+                contribution_bounds(right, catalog, facts),
+            )
             rows = first.rows * second.rows
             is_cut = first.is_cut or second.is_cut
-            return Contribution(rows, min(rows, first.groups * second.groups), is_cut)
+            return ContributionBounds(rows, min(rows, first.groups * second.groups), is_cut)
         case _:
             assert_never(source)
 
@@ -180,9 +186,9 @@ def private_tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
 class UnitColumns:
     """The statistics of a unit's own rows, as columns ``g0``, ``g1``, ... of one row a unit."""
 
-    limits: Contribution
+    limits: ContributionBounds
     inner: Ranges
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AggregateCall, ...]
     ranges: Ranges
 
     def over_columns(self, expression: Expression) -> Expression:
@@ -198,13 +204,13 @@ class UnitColumns:
 
 def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitColumns:
     """Return the columns of a per-unit question, with ranges that follow from the unit's limits."""
-    limits = limits_of(source.source, catalog, facts)
+    limits = contribution_bounds(source.source, catalog, facts)
     inner = ranges_of(source.source, catalog, facts)
     parts = (part for output in source.outputs for part in walk(output.expression))
-    aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, Aggregate)))
+    aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, AggregateCall)))
     if not all(aggregate.function in PER_UNIT for aggregate in aggregates):
         raise UnsupportedQuery(OWN_ROWS)
-    finder = Finder(inner)
+    finder = RangeAnalysis(inner)
     ranges = {
         (INNER, f"g{place}"): _statistic_range(aggregate, finder, limits.rows)
         for place, aggregate in enumerate(aggregates)
@@ -212,7 +218,7 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
     return UnitColumns(limits, inner, aggregates, ranges)
 
 
-def _statistic_range(aggregate: Aggregate, finder: Finder, rows: int) -> Range:
+def _statistic_range(aggregate: AggregateCall, finder: RangeAnalysis, rows: int) -> Range:
     """Return where a statistic of at most ``rows`` rows can lie, or refuse what has no bounds."""
     if aggregate.argument is None or aggregate.function is Aggregation.COUNT:
         return Range(0, rows)

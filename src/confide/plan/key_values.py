@@ -19,7 +19,7 @@ from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of, walk
 from confide.plan.breakpoints import Steps, equals_any
 from confide.plan.pointwise import EXACT, TESTS, Floats, Marks, apply_call, as_point, can_apply
-from confide.plan.range_analysis import Finder, Range
+from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges
 
 __all__ = ["key_values", "may_be_null"]
@@ -108,7 +108,7 @@ Axis = Mapping[Expression, Floats]
 def _compute_all(
     key: Expression, columns: tuple[tuple[Column, Range], ...]
 ) -> tuple[float, ...] | None:
-    finder = Finder({(column.table, column.name): found for column, found in columns})
+    finder = RangeAnalysis({(column.table, column.name): found for column, found in columns})
     axes = _find_axes(key, finder)
     if axes is None:
         return None
@@ -145,7 +145,7 @@ def _image(key: Expression, axes: Sequence[Axis], work: _Work) -> Floats:
     size = _count_points(axes)
     if size > MAX_POINTS:
         raise _NotUnderstood
-    branches = _Table(_cross(axes), size, work).compute(key)
+    branches = _ValueTable(_cross(axes), size, work).compute(key)
     if branches is None:
         raise _NotUnderstood
     held = np.concatenate([one.values[one.live] for one in branches])
@@ -168,7 +168,7 @@ def _cross(axes: Sequence[Axis]) -> dict[Expression, Floats]:
     return known
 
 
-def _find_axes(key: Expression, finder: Finder) -> list[Axis] | None:
+def _find_axes(key: Expression, finder: RangeAnalysis) -> list[Axis] | None:
     """Return what a key is computed from; None where some part has no known values."""
     found = (_axis_of(column, key, finder) for column in dict.fromkeys(_columns(key)))
     axes = [axis for axis in found if axis]
@@ -179,7 +179,7 @@ def _find_axes(key: Expression, finder: Finder) -> list[Axis] | None:
     return [*axes, *({gap: values} for gap, values in gaps.items())]
 
 
-def _axis_of(column: Column, key: Expression, finder: Finder) -> Axis | None:
+def _axis_of(column: Column, key: Expression, finder: RangeAnalysis) -> Axis | None:
     """Return the values of a short column, or the steps of a key over a long one."""
     found = finder.find(column)
     if column.kind in WHOLE and (values := _integers(found)) is not None:
@@ -200,7 +200,9 @@ def _integers(found: Range) -> Floats | None:
     return np.append(np.arange(found.low, found.high + 1, dtype=np.float64), np.nan)
 
 
-def _find_gaps(expression: Expression, known: set[Expression], finder: Finder) -> Axis | None:
+def _find_gaps(
+    expression: Expression, known: set[Expression], finder: RangeAnalysis
+) -> Axis | None:
     """Return the parts that cannot be computed, each as any integer in its range.
 
     None says that one of them has no short range.
@@ -253,7 +255,7 @@ class _Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ValueTable:
     """Computes expressions at all points, from parts that are known there."""
 
     known: Mapping[Expression, Floats]

@@ -17,7 +17,7 @@ from confide.plan.key_values import key_values, may_be_null
 from confide.plan.range_analysis import Range, range_of
 from confide.plan.range_arithmetic import Ranges
 
-__all__ = ["DeclaredKeys", "Domain", "EarnedKeys", "domain_of", "keep_keys", "plan_keys"]
+__all__ = ["DeclaredKeys", "Domain", "SelectedKeys", "domain_of", "keep_keys", "plan_keys"]
 
 MOST_KEYS: Final = 10_000
 MOST_GROUPS: Final = 1_000_000
@@ -81,7 +81,7 @@ class DeclaredKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class EarnedKeys:
+class SelectedKeys:
     """Keys that nobody declared: those that rows have, if enough units share them."""
 
     selection: KeySelection
@@ -93,7 +93,7 @@ def plan_keys(
     neighbours: Neighbours,
     loss: PureLoss | GaussianLoss,
     failure: Fraction,
-) -> tuple[DeclaredKeys | EarnedKeys, PureLoss | GaussianLoss]:
+) -> tuple[DeclaredKeys | SelectedKeys, PureLoss | GaussianLoss]:
     """Return how keys are found, and what of the loss is left for the totals.
 
     Claim:   finding the keys and releasing the totals of those named costs ``loss``, except with
@@ -117,7 +117,7 @@ def plan_keys(
             named = KeySelection(
                 groups_per_unit, epsilon * KEY_PART, failure, neighbours=neighbours
             )
-            return EarnedKeys(named), PureLoss(epsilon * (1 - KEY_PART))
+            return SelectedKeys(named), PureLoss(epsilon * (1 - KEY_PART))
         case GaussianLoss(mu_squared=mu_squared):
             named = KeySelection(
                 groups_per_unit,
@@ -125,6 +125,6 @@ def plan_keys(
                 rho=mu_squared * KEY_PART / 2,
                 neighbours=neighbours,
             )
-            return EarnedKeys(named), GaussianLoss(mu_squared * (1 - KEY_PART))
+            return SelectedKeys(named), GaussianLoss(mu_squared * (1 - KEY_PART))
         case _:
             assert_never(loss)

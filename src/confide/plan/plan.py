@@ -9,19 +9,19 @@ from typing import Final, assert_never
 from confide.declare import Catalog, Float, Kind, Row, Table
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.expressions.functions import Aggregation, Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Literal, walk
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Literal, walk
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.allocation import split_loss
-from confide.plan.calibration import calibrate, take_part
+from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, noise_for
 from confide.plan.cells import cells_for
-from confide.plan.checks import check_sizes, see_exact
+from confide.plan.checks import check_exact, check_sizes
 from confide.plan.contribution import (
-    Contribution,
+    ContributionBounds,
     PublicFacts,
+    contribution_bounds,
     leftmost_table,
-    limits_of,
     optional_tables,
     private_tables,
     ranges_of,
@@ -31,29 +31,29 @@ from confide.plan.keys import (
     KEY_PART,
     DeclaredKeys,
     Domain,
-    EarnedKeys,
+    SelectedKeys,
     domain_of,
     keep_keys,
     plan_keys,
 )
-from confide.plan.noise import Reach, TotalNoise, noise_for, reach_of
-from confide.plan.quantiles import Histogram, Quantile, plan_quantile, read_level
-from confide.plan.range_analysis import Finder, Range
+from confide.plan.quantiles import HistogramCount, Quantile, plan_quantile, read_level
+from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges, narrow
+from confide.plan.sensitivity import TotalSensitivity, sensitivity_of
 from confide.plan.totals import LARGEST_SQUARED, Measure, Total, bound_of, grid_for
 from confide.query.tree import Query
 
-__all__ = ["Plan", "Statistic", "check_numbers", "make_plan"]
+__all__ = ["Plan", "PlannedAggregate", "check_numbers", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
+class PlannedAggregate:
     """One aggregate of the question, by the places of what it is computed from.
 
     ``rows``, ``value`` and ``square`` are places of totals, ``quantile`` is one of quantiles.
     """
 
-    aggregate: Aggregate
+    aggregate: AggregateCall
     rows: int | None = None
     value: int | None = None
     square: int | None = None
@@ -73,24 +73,24 @@ class Plan:
     query: Query
     where: Expression | None
     ranges: Ranges
-    contribution: Contribution
+    contribution: ContributionBounds
     totals: tuple[Total, ...]
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[PlannedAggregate, ...]
     domains: Domains
-    keys: DeclaredKeys | EarnedKeys
-    reaches: tuple[Reach, ...]
+    keys: DeclaredKeys | SelectedKeys
+    reaches: tuple[TotalSensitivity, ...]
     loss: PureLoss | GaussianLoss
     noise: TotalNoise
     has_unit: bool
     catalog: Catalog
     facts: PublicFacts
-    histograms: tuple[Histogram, ...] = ()
+    histograms: tuple[HistogramCount, ...] = ()
     quantiles: tuple[Quantile, ...] = ()
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The names of what makes the answer private."""
-        named: tuple[str, ...] = ("KeySelection",) if isinstance(self.keys, EarnedKeys) else ()
+        named: tuple[str, ...] = ("KeySelection",) if isinstance(self.keys, SelectedKeys) else ()
         if self.totals:
             named += (LAWS.get(type(self.noise.law), "Gaussian"),)
         return named + (("Exponential",) if self.quantiles else ())
@@ -111,7 +111,7 @@ class Plan:
     def failure(self) -> Fraction:
         """The probability that naming keys tells of a single unit."""
         return (
-            self.keys.selection.loss.failure if isinstance(self.keys, EarnedKeys) else Fraction(0)
+            self.keys.selection.loss.failure if isinstance(self.keys, SelectedKeys) else Fraction(0)
         )
 
 
@@ -130,7 +130,7 @@ def make_plan(
     ``failure`` is the delta that keys may use which nobody declared. ``granted`` is what the filter
     grants, where ``loss`` is only what noise is calibrated to: choices may be cheaper there.
     """
-    contribution = limits_of(query.source, catalog, facts)
+    contribution = contribution_bounds(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
     check_sizes(query, ranges)
     domains, kept = _domains(query, ranges)
@@ -140,20 +140,20 @@ def make_plan(
     tables = private_tables(query.source, catalog)
     aggregates = tuple(_aggregates(query))
     shared = _shared_filter(aggregates) if answered is not None else None
-    wanted = _Totals(tables, Finder(ranges), aggregates, answered, shared)
+    wanted = _Totals(tables, RangeAnalysis(ranges), aggregates, answered, shared)
     _see_news(wanted)
     statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
     totals = tuple(wanted.places)
-    reaches = reach_of(totals, contribution, neighbours, answered)
+    reaches = sensitivity_of(totals, contribution, neighbours, answered)
     granted = granted or loss
     # Privacy: totals and quantiles take parts of what the keys leave, which add up to 1.
     part, parts = split_loss(len(totals), [level for _, level in wanted.levels], granted)
     with _enough_noise():
         noise = noise_for(reaches, _scale(rest, part))
-        left = take_part(granted, Fraction(1) if answered is not None else 1 - KEY_PART)
+        left = fraction_of(granted, Fraction(1) if answered is not None else 1 - KEY_PART)
         quantiles = tuple(
             plan_quantile(
-                *(*one, contribution.rows, neighbours, take_part(left, part)),
+                *(*one, contribution.rows, neighbours, fraction_of(left, part)),
                 is_grouped=bool(query.keys),
             )
             for one, part in zip(wanted.levels, parts, strict=True)
@@ -192,7 +192,7 @@ def _see_news(wanted: "_Totals") -> None:
 def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
     """Return the values of each key, and of these only what rows that WHERE keeps may have."""
     for key in query.keys:
-        see_exact(key, ranges, query.source)
+        check_exact(key, ranges, query.source)
     optional, fewer = optional_tables(query.source), narrow(ranges, query.where)
     domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
     kept = (domain_of(key, fewer, optional) for key in query.keys)
@@ -210,7 +210,7 @@ def check_numbers(numbers: int) -> None:
 
 def _scale(loss: PureLoss | GaussianLoss, part: Fraction) -> PureLoss | GaussianLoss:
     """Return what the totals may cost; without totals nothing is added and nothing spent."""
-    return calibrate(take_part(loss, part)) if part else loss
+    return loss_for_noise(fraction_of(loss, part)) if part else loss
 
 
 @contextmanager
@@ -225,16 +225,16 @@ def _enough_noise() -> Iterator[None]:
         ) from None
 
 
-def _aggregates(query: Query) -> dict[Aggregate, None]:
+def _aggregates(query: Query) -> dict[AggregateCall, None]:
     """Return the different aggregates of a question, in the order in which they occur."""
     tops = [output.expression for output in query.outputs]
     tops += [query.having] if query.having is not None else []
     tops += [order.expression for order in query.order]
     parts = (part for top in tops for part in walk(top))
-    return dict.fromkeys(part for part in parts if isinstance(part, Aggregate))
+    return dict.fromkeys(part for part in parts if isinstance(part, AggregateCall))
 
 
-def _shared_filter(aggregates: tuple[Aggregate, ...]) -> Expression | None:
+def _shared_filter(aggregates: tuple[AggregateCall, ...]) -> Expression | None:
     """Return the FILTER of all aggregates, which is applied like WHERE, or None.
 
     Why: rows that fail it count in no aggregate, so leaving them out before a unit's rows are
@@ -259,44 +259,48 @@ class _Totals:
     """
 
     tables: Mapping[str, Table]
-    finder: Finder
-    aggregates: tuple[Aggregate, ...]
+    finder: RangeAnalysis
+    aggregates: tuple[AggregateCall, ...]
     answered: int | None
     shared: Expression | None = None
     places: dict[Total, int] = field(default_factory=dict)
-    histograms: dict[Histogram, int] = field(default_factory=dict)
+    histograms: dict[HistogramCount, int] = field(default_factory=dict)
     levels: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 
     def place(self, total: Total) -> int:
         return self.places.setdefault(total, len(self.places))
 
-    def statistic(self, aggregate: Aggregate) -> Statistic:
+    def statistic(self, aggregate: AggregateCall) -> PlannedAggregate:
         argument, where = aggregate.argument, self._where(aggregate)
         match aggregate.function:
             case Aggregation.COUNT:
-                return Statistic(aggregate, rows=self.place(Total(Measure.ROWS, argument, where)))
+                return PlannedAggregate(
+                    aggregate, rows=self.place(Total(Measure.ROWS, argument, where))
+                )
             case Aggregation.COUNT_UNITS:
-                return Statistic(aggregate, rows=self.place(Total(Measure.UNITS, None, where)))
+                return PlannedAggregate(
+                    aggregate, rows=self.place(Total(Measure.UNITS, None, where))
+                )
             case Aggregation.SUM if not self._has_mean(aggregate):
-                return Statistic(aggregate, value=self._value(aggregate, centred=False))
+                return PlannedAggregate(aggregate, value=self._value(aggregate, centred=False))
             case Aggregation.SUM | Aggregation.MEAN:
-                return Statistic(
+                return PlannedAggregate(
                     aggregate, rows=self._rows(aggregate), value=self._value(aggregate)
                 )
             case Aggregation.VARIANCE | Aggregation.STDDEV:
                 value = self._value(aggregate)
-                return Statistic(
+                return PlannedAggregate(
                     aggregate,
                     rows=self._rows(aggregate),
                     value=value,
                     square=self._square(aggregate),
                 )
             case Aggregation.QUANTILE:
-                return Statistic(aggregate, quantile=self._quantile(aggregate))
+                return PlannedAggregate(aggregate, quantile=self._quantile(aggregate))
             case _:
                 assert_never(aggregate.function)
 
-    def _has_mean(self, aggregate: Aggregate) -> bool:
+    def _has_mean(self, aggregate: AggregateCall) -> bool:
         """Whether the sum can share the centred total of a mean or a variance."""
         return any(
             other.function in CENTRED
@@ -304,13 +308,13 @@ class _Totals:
             for other in self.aggregates
         )
 
-    def _where(self, aggregate: Aggregate) -> Expression | None:
+    def _where(self, aggregate: AggregateCall) -> Expression | None:
         return None if self.shared is not None else aggregate.where
 
-    def _rows(self, aggregate: Aggregate) -> int:
+    def _rows(self, aggregate: AggregateCall) -> int:
         return self.place(Total(Measure.ROWS, aggregate.argument, self._where(aggregate)))
 
-    def _value(self, aggregate: Aggregate, *, centred: bool = True) -> int:
+    def _value(self, aggregate: AggregateCall, *, centred: bool = True) -> int:
         argument = _argument(aggregate)
         grid = grid_for(
             bound_of(argument, self.finder),
@@ -320,7 +324,7 @@ class _Totals:
         )
         return self.place(Total(Measure.VALUE, argument, self._where(aggregate), grid))
 
-    def _square(self, aggregate: Aggregate) -> int:
+    def _square(self, aggregate: AggregateCall) -> int:
         """Place the total of squared distances from the centre of the range."""
         argument = _argument(aggregate)
         found = bound_of(argument, self.finder)
@@ -334,7 +338,7 @@ class _Totals:
         spread = grid_for(Range(0.0, furthest**2), Kind.FLOAT, None, centred=True)
         return self.place(Total(Measure.VALUE, square, self._where(aggregate), spread))
 
-    def _quantile(self, aggregate: Aggregate) -> int:
+    def _quantile(self, aggregate: AggregateCall) -> int:
         """Place a quantile of the histogram of its argument."""
         level, argument = read_level(aggregate.level), _argument(aggregate)
         is_whole = argument.kind is Kind.INT
@@ -346,7 +350,7 @@ class _Totals:
             raise UnsupportedQuery(
                 f"a quantile of {self.answered:,} groups is too much to count; group by fewer keys"
             )
-        found = Histogram(argument, self._where(aggregate), cells)
+        found = HistogramCount(argument, self._where(aggregate), cells)
         place = self.histograms.setdefault(found, len(self.histograms))
         return self.levels.setdefault((place, level), len(self.levels))
 
@@ -365,7 +369,7 @@ LAWS: Final[dict[type, str]] = {DiscreteLaplace: "Laplace", BoxNoise: "KNorm"}
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 
 
-def _argument(aggregate: Aggregate) -> Expression:
+def _argument(aggregate: AggregateCall) -> Expression:
     if aggregate.argument is None:
         raise UnsupportedQuery(f"{aggregate.function} needs an expression to add up")
     return aggregate.argument

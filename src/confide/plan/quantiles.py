@@ -25,18 +25,18 @@ from confide.expressions.tree import Expression
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import DiscreteLaplace, RoundedGaussian
-from confide.plan.calibration import calibrate, find_epsilon, take_part
+from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, max_epsilon, noise_for
 from confide.plan.cells import Cells
-from confide.plan.noise import Reach, TotalNoise, noise_for
+from confide.plan.sensitivity import TotalSensitivity
 
 __all__ = [
     "End",
-    "Histogram",
-    "Ladder",
+    "HistogramCount",
     "Quantile",
-    "Rung",
-    "plan_ladder",
+    "QuantileSplit",
+    "QuantileTree",
     "plan_quantile",
+    "plan_quantile_tree",
     "read_level",
 ]
 
@@ -80,7 +80,7 @@ _Value = tuple[Exponential, Fraction, PureLoss | BoundedRangeLoss]
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class HistogramCount:
     """Rows of a group for which ``where`` holds, counted by the cell of a non-NULL argument."""
 
     argument: Expression
@@ -225,8 +225,8 @@ def plan_quantile(
     reach = partial(_reach, rows=rows, neighbours=neighbours, is_grouped=is_grouped)
 
     def plan_both(part: Fraction) -> tuple[_Value, Exponential, bool, _Near]:
-        value = _plan_value(moved, units, bottom, take_part(granted, 1 - part), least)
-        epsilon = find_epsilon(take_part(granted, part), BoundedRangeLoss)
+        value = _plan_value(moved, units, bottom, fraction_of(granted, 1 - part), least)
+        epsilon = max_epsilon(fraction_of(granted, part), BoundedRangeLoss)
         ends, is_flat = _plan_ends(level, epsilon, reach)
         return value, ends, is_flat, _Near.of(value[0], ends, row, value[1])
 
@@ -292,7 +292,7 @@ def _plan_value(moved: int, units: int, half: int, granted: Loss, least: Fractio
          ranks move by. The rate at which the first term alone costs epsilon is more than that
          returned, so in the second it is more than is needed.
     """
-    epsilon = find_epsilon(granted, BoundedRangeLoss)
+    epsilon = max_epsilon(granted, BoundedRangeLoss)
     reach, is_pure = Fraction(units * moved), isinstance(granted, PureLoss)
     plain = Exponential(reach, epsilon)
     choice = Exponential(reach, epsilon * (1 - SPARE))
@@ -401,7 +401,7 @@ COUNT_PART: Final = Fraction(1, 5)
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class QuantileSplit:
     """One choice: the level at ``place``, between those at ``below`` and ``above``, chosen before.
 
     None stands for the end of the range.
@@ -413,27 +413,27 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class QuantileTree:
     """The choices of several quantiles, round by round.
 
-    Law:     a rung chooses a cell strictly between those of its neighbours, with a probability in
+    Law:     a split chooses a cell strictly between those of its neighbours, with a probability in
              proportion to its weight times exp(-rate gap), where gap is the distance of a n from
              [b L, b (L + m)]: of n rows between the neighbours L lie below the cell and m in it.
-             Then L and m are released with noise. Which part a / b of its rows a rung wants follows
-             from what was released before; where it is none, or all, the neighbour is taken. A
-             cell with more rows than noise can feign moves what is wanted beside it; another is
-             taken to lie at its level.
+             Then L and m are released with noise. Which part a / b of its rows a split wants
+             follows from what was released before; where it is none, or all, the neighbor is
+             taken. A cell with more rows than noise can feign moves what is wanted beside it;
+             another is taken to lie at its level.
     Claim:   quantiles never cross, and all rounds together cost what was granted.
-    Why:     rungs of one round are about cells of which none has any twice, so a row counts for at
+    Why:     splits of one round are about cells of which none has any twice, so a row counts for at
              most one of them. One row more moves a n by a, b L by b for the cells above it and b m
-             for its own, hence all gaps of its rung by at most max(a, b - a) either way, and L or
-             m by 1. Log-ratios of the rungs of a round add up to what the rows of a unit make
+             for its own, hence all gaps of its split by at most max(a, b - a) either way, and L or
+             m by 1. Log-ratios of the splits of a round add up to what the rows of a unit make
              together. A unit replaced takes its rows away and brings others.
     Source:  [KSS22] for halving, [MT07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
 
-    rounds: tuple[tuple[Rung, ...], ...]
+    rounds: tuple[tuple[QuantileSplit, ...], ...]
     epsilon: Fraction
     moved: int
     noise: TotalNoise
@@ -450,34 +450,36 @@ class Ladder:
                 raise TypeError("a count has noise of its own")
 
     def choose(self, level: Fraction) -> Exponential:
-        """Return the choice of a rung that wants this part of its rows."""
+        """Return the choice of a split that wants this part of its rows."""
         furthest = max(level.numerator, level.denominator - level.numerator)
         return Exponential(self.moved * furthest, self.epsilon)
 
 
-def plan_ladder(levels: int, rows: int, neighbours: Neighbours, granted: Loss) -> Ladder:
+def plan_quantile_tree(
+    levels: int, rows: int, neighbours: Neighbours, granted: Loss
+) -> QuantileTree:
     """Return how so many quantiles are chosen, at the cost of ``granted``.
 
     ``rows`` is how many rows a unit may have.
     """
     rounds = tuple(_list_rounds(levels))
-    part = take_part(granted, Fraction(1, len(rounds)))
+    part = fraction_of(granted, Fraction(1, len(rounds)))
     moved = rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
-    epsilon = find_epsilon(take_part(part, 1 - COUNT_PART), BoundedRangeLoss)
-    counts = calibrate(take_part(part, COUNT_PART))
-    noise = noise_for((Reach(1, moved, moved**2),), counts)
-    return Ladder(rounds, epsilon, moved, noise)
+    epsilon = max_epsilon(fraction_of(part, 1 - COUNT_PART), BoundedRangeLoss)
+    counts = loss_for_noise(fraction_of(part, COUNT_PART))
+    noise = noise_for((TotalSensitivity(1, moved, moved**2),), counts)
+    return QuantileTree(rounds, epsilon, moved, noise)
 
 
-def _list_rounds(levels: int) -> Sequence[tuple[Rung, ...]]:
+def _list_rounds(levels: int) -> Sequence[tuple[QuantileSplit, ...]]:
     rounds, pending = [], [(0, levels)]
     while pending:
-        rungs, following = [], []
+        splits, following = [], []
         for first, last in pending:
             middle = (first + last) // 2
             above = last if last < levels else None
-            rungs.append(Rung(middle, first - 1 if first else None, above))
+            splits.append(QuantileSplit(middle, first - 1 if first else None, above))
             following += [(a, b) for a, b in ((first, middle), (middle + 1, last)) if a < b]
-        rounds.append(tuple(rungs))
+        rounds.append(tuple(splits))
         pending = following
     return rounds

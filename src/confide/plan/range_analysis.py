@@ -14,7 +14,7 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.expressions.functions import Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.plan.range_arithmetic import (
     ANY_INT,
     ANY_LENGTH,
@@ -31,13 +31,22 @@ from confide.plan.range_arithmetic import (
     widen,
 )
 
-__all__ = ["ANYTHING", "ANY_INT", "ANY_LENGTH", "EXACT", "TRUTH", "Finder", "Range", "range_of"]
+__all__ = [
+    "ANYTHING",
+    "ANY_INT",
+    "ANY_LENGTH",
+    "EXACT",
+    "TRUTH",
+    "Range",
+    "RangeAnalysis",
+    "range_of",
+]
 
 F = Function
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class RangeAnalysis:
     """Finds the ranges of expressions over the same columns, that of each part once."""
 
     columns: Ranges
@@ -65,7 +74,7 @@ class Finder:
                 pairs = zip(parts, arguments, strict=True)
                 is_mixed = any(is_long(part, argument.kind) for part, argument in pairs)
                 return widen(found) if is_mixed else found
-            case Key() | Aggregate():
+            case Key() | AggregateCall():
                 return ANYTHING
 
 
@@ -76,7 +85,7 @@ def range_of(expression: Expression, columns: Ranges) -> Range:
     >>> range_of(Literal(3, Kind.INT), {})
     Range(low=3, high=3, values=None)
     """
-    return Finder(columns).find(expression)
+    return RangeAnalysis(columns).find(expression)
 
 
 def _of_literal(value: object) -> Range:

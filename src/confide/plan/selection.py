@@ -20,38 +20,35 @@ from confide.declare import Catalog, Table
 from confide.errors import Fault, UnsupportedQuery
 from confide.exact import Number, float_above, probability
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate, Value
+from confide.expressions.tree import AggregateCall, Value
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
-from confide.plan.calibration import calibrate, find_epsilon, take_part
-from confide.plan.contribution import Contribution, PublicFacts, optional_tables, ranges_of
+from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, max_epsilon, noise_for
+from confide.plan.contribution import ContributionBounds, PublicFacts, optional_tables, ranges_of
 from confide.plan.keys import MOST_GROUPS, DeclaredKeys, domain_of
-from confide.plan.noise import Reach, TotalNoise, noise_for
 from confide.plan.plan import Plan
-from confide.plan.totals import Measure, Total, ValueGrid
+from confide.plan.sensitivity import TotalSensitivity, score_change, score_unit
+from confide.plan.totals import Total, ValueGrid
 from confide.query.tree import Query
 
 __all__ = [
     "FINE_BITS",
     "BlockReading",
-    "Contest",
-    "Moves",
-    "Selection",
+    "CandidatePlan",
     "Selector",
+    "TopKeysPlan",
     "WidthChoice",
     "check_score",
     "check_selection",
     "choose_rank",
     "cut_grid",
-    "find_epsilon",
     "grid_of_bounds",
     "make_selector",
-    "moves_of",
+    "max_epsilon",
     "only_total",
     "plan_contest",
     "plan_selection",
     "plan_width",
-    "score_unit",
     "sum_noise",
 ]
 
@@ -60,53 +57,6 @@ SCORE_STEPS: Final = 2**30
 SCORES: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS, Aggregation.SUM)
 
 Selector = Exponential | PermuteAndFlip
-
-
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """Between which numbers, one at most 0 and one at least 0, a unit moves a score.
-
-    Claim:   every total of a group grows by at least ``low`` and at most ``high`` when a unit is
-             added (or replaced), and by what lies between ``-high`` and ``-low`` when one is
-             removed.
-    Why:     a total is a sum over units of what their own kept rows add. At most ``rows`` of them
-             are kept, in whichever groups, and each adds a whole number within its grid; a count
-             of units grows by 0 or 1. A replaced unit takes one such number away and adds another.
-    Checked: tests/curator/test_selection.py (random databases and neighbours).
-    """
-
-    low: Fraction
-    high: Fraction
-
-    @property
-    def spread(self) -> Fraction:
-        """How much farther one score can move than another."""
-        return self.high - self.low
-
-    @property
-    def largest(self) -> Fraction:
-        """How far a single score can move."""
-        return max(-self.low, self.high)
-
-
-def moves_of(total: Total, contribution: Contribution, neighbours: Neighbours) -> Moves:
-    """Return how far one unit moves this total of any group, in the unit of what is added up."""
-    if total.measure is Measure.UNITS:
-        low, high = 0, 1
-    elif total.grid is None:
-        low, high = 0, contribution.rows
-    else:
-        low = contribution.rows * min(0, total.grid.low)
-        high = contribution.rows * max(0, total.grid.high)
-    if neighbours is Neighbours.REPLACE:
-        low, high = low - high, high - low
-    unit = score_unit(total)
-    return Moves(low * unit, high * unit)
-
-
-def score_unit(total: Total) -> Fraction:
-    """Return what one whole step of a total means: 1 for a count, the grid's step for a sum."""
-    return Fraction(1) if total.grid is None else total.grid.step
 
 
 def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selector:
@@ -122,12 +72,12 @@ def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selecto
     """
     half = Fraction(spread) / 2
     if isinstance(granted, PureLoss):
-        return PermuteAndFlip(half, find_epsilon(granted, PureLoss, rounds))
-    return Exponential(half, find_epsilon(granted, BoundedRangeLoss, rounds))
+        return PermuteAndFlip(half, max_epsilon(granted, PureLoss, rounds))
+    return Exponential(half, max_epsilon(granted, BoundedRangeLoss, rounds))
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TopKeysPlan:
     """The k most frequent of the declared keys, chosen one after the other.
 
     Law:     in each of ``rounds`` rounds one of the keys not yet chosen, by ``selector``.
@@ -194,19 +144,19 @@ def check_selection(query: Query, catalog: Catalog, facts: PublicFacts) -> None:
         )
 
 
-def plan_selection(plan: Plan, neighbours: Neighbours, granted: Loss) -> Selection:
+def plan_selection(plan: Plan, neighbours: Neighbours, granted: Loss) -> TopKeysPlan:
     """Return how the keys of a planned question are chosen at the cost of ``granted``."""
     if not isinstance(plan.keys, DeclaredKeys) or len(plan.totals) != 1:
         raise Fault("a selection needs declared keys and one count")
     groups = plan.keys.groups
     most = min(plan.query.limit or len(groups), len(groups))
-    moves = moves_of(plan.totals[0], plan.contribution, neighbours)
+    moves = score_change(plan.totals[0], plan.contribution, neighbours)
     selector = make_selector(moves.spread, granted, _count_rounds(most, len(groups)))
-    return Selection(plan, groups, most, selector)
+    return TopKeysPlan(plan, groups, most, selector)
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class CandidatePlan:
     """One of several questions, the likelier the greater its exact answer.
 
     Scores are whole multiples of ``step``: exact where all totals fit its grid, else rounded to
@@ -234,22 +184,22 @@ def check_score(query: Query) -> None:
     """Refuse a score that is not one COUNT or SUM of all rows asked about."""
     top = query.outputs[0].expression
     plain = not query.keys and query.having is None and len(query.outputs) == 1
-    if not plain or not isinstance(top, Aggregate) or top.function not in SCORES:
+    if not plain or not isinstance(top, AggregateCall) or top.function not in SCORES:
         raise UnsupportedQuery(
             "a score is one number: select a single COUNT(*), COUNT(DISTINCT unit) or SUM(x), "
             "without GROUP BY and HAVING"
         )
 
 
-def plan_contest(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -> Contest:
+def plan_contest(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -> CandidatePlan:
     """Return how one of these planned scores is chosen at the cost of ``granted``."""
-    moves = [moves_of(only_total(plan), plan.contribution, neighbours) for plan in plans]
+    moves = [score_change(only_total(plan), plan.contribution, neighbours) for plan in plans]
     low, high = min(one.low for one in moves), max(one.high for one in moves)
     finest = _common_step([score_unit(only_total(plan)) for plan in plans])
     is_exact = high - low <= SCORE_STEPS * finest
     step = finest if is_exact else (high - low) / SCORE_STEPS
     spread = max(1, math.ceil(high / step) - math.floor(low / step))
-    return Contest(tuple(plans), step, is_exact, make_selector(spread, granted, rounds=1))
+    return CandidatePlan(tuple(plans), step, is_exact, make_selector(spread, granted, rounds=1))
 
 
 def only_total(plan: Plan) -> Total:
@@ -299,8 +249,8 @@ def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> T
     Checked: tests/statistics/test_aggregate.py.
     """
     moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    reaches = [Reach(max(1, width), moved, moved**2) for width in widths]
-    return noise_for(reaches, calibrate(granted))
+    reaches = [TotalSensitivity(max(1, width), moved, moved**2) for width in widths]
+    return noise_for(reaches, loss_for_noise(granted))
 
 
 def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:
@@ -314,7 +264,7 @@ def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Expone
     Checked: tests/statistics/test_aggregate.py.
     """
     moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    return Exponential(moved, find_epsilon(take_part(granted, part), BoundedRangeLoss))
+    return Exponential(moved, max_epsilon(fraction_of(granted, part), BoundedRangeLoss))
 
 
 WIDTH_STEPS: Final = 1_000
@@ -389,7 +339,7 @@ def _root(square: Fraction) -> int:
 def plan_width(
     levels: int,
     variance: Fraction,
-    contribution: Contribution,
+    contribution: ContributionBounds,
     neighbours: Neighbours,
     granted: Loss,
 ) -> WidthChoice:

@@ -10,7 +10,7 @@ from confide.declare.columns import finest_step
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression
-from confide.plan.range_analysis import ANY_INT, ANY_LENGTH, ANYTHING, Finder, Range
+from confide.plan.range_analysis import ANY_INT, ANY_LENGTH, ANYTHING, Range, RangeAnalysis
 from confide.query.canonical import quote
 
 __all__ = [
@@ -102,7 +102,7 @@ LARGEST_ADDED: Final = LARGEST_SQUARED**2
 BY_TYPE: Final = {Function.LENGTH: ANY_LENGTH, Function.TO_INT: ANY_INT}
 
 
-def bound_of(argument: Expression, finder: Finder, most: float = LARGEST_ADDED) -> Range:
+def bound_of(argument: Expression, finder: RangeAnalysis, most: float = LARGEST_ADDED) -> Range:
     """Return where an argument lies, or refuse one that is unbounded, or beyond ``most``."""
     found = finder.find(argument)
     if found.is_empty:
@@ -121,14 +121,14 @@ def bound_of(argument: Expression, finder: Finder, most: float = LARGEST_ADDED) 
     return found
 
 
-def _is_as_wide_as_its_type(argument: Expression, finder: Finder) -> bool:
+def _is_as_wide_as_its_type(argument: Expression, finder: RangeAnalysis) -> bool:
     """Tell whether nothing but a type bounds a value: that of lengths, or of whole numbers."""
     found = finder.find(argument)
     is_wide = found.high - found.low >= ANY_LENGTH.high
     return is_wide and not _Strict(finder.columns).find(argument).is_bounded
 
 
-class _Strict(Finder):
+class _Strict(RangeAnalysis):
     """Finds ranges in which what a type can hold is no bound."""
 
     __slots__ = ()

@@ -20,17 +20,17 @@ from confide.expressions.terms import (
     sum,  # noqa: A004  # the word that users know
     variance,
 )
-from confide.query.builder import Asker, TableQuery
+from confide.query.builder import QueryRunner, TableQuery
 from confide.query.canonical import canonical
 from confide.query.scope import Names
 from confide.query.tree import Query, is_selection
 
 __all__ = [
     "Aggregation",
-    "Asker",
     "Function",
     "Names",
     "Query",
+    "QueryRunner",
     "TableQuery",
     "Term",
     "canonical",

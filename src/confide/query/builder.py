@@ -15,7 +15,7 @@ from confide.expressions.construct import (
     make_call,
     make_literal,
 )
-from confide.expressions.terms import Applied, Constant, Named, Statistic, Term
+from confide.expressions.terms import AggregateTerm, Applied, Constant, Named, Term
 from confide.expressions.tree import Column, Expression
 from confide.query.canonical import describe
 from confide.query.scope import (
@@ -44,12 +44,12 @@ from confide.query.tree import (
     name_output,
 )
 
-__all__ = ["Asker", "TableQuery"]
+__all__ = ["QueryRunner", "TableQuery"]
 
 On = str | Sequence[str] | Mapping[str, str] | None
 
 
-class Asker(Protocol):
+class QueryRunner(Protocol):
     """Who answers: a curator, here or far away."""
 
     def ask(self, query: "TableQuery", **want: Unpack[QueryArgs]) -> Any: ...
@@ -84,7 +84,7 @@ class TableQuery:
     """
 
     table: str | _Grouped
-    asker: Asker | None = None
+    asker: QueryRunner | None = None
     joins: tuple[_Step, ...] = ()
     conditions: tuple[Term, ...] = ()
     keys: tuple[tuple[str | None, Term], ...] = ()
@@ -160,7 +160,7 @@ class TableQuery:
         """Return what the answer would cost and how far off it may be; reads and spends nothing."""
         return self._asker().preview(self, **want)
 
-    def _asker(self) -> Asker:
+    def _asker(self) -> QueryRunner:
         if self.asker is None:
             raise UnsupportedQuery("nobody answers this question; begin with curator.table(name)")
         return self.asker
@@ -225,7 +225,7 @@ class _Resolver:
                 return make_literal(value)
             case Applied(function=function, arguments=arguments):
                 return make_call(function, *map(self.read, arguments))
-            case Statistic(function=function, argument=argument, condition=condition):
+            case AggregateTerm(function=function, argument=argument, condition=condition):
                 inside = _Resolver(self.scope) if self.aliases else self
                 return make_aggregate(
                     function,

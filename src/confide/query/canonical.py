@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from confide.expressions.functions import Aggregation, Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.query.scope import UNIT
 from confide.query.tree import Join, JoinKind, Output, PerUnit, Query, Scan, Source, fold_name
 
@@ -111,9 +111,9 @@ def describe(expression: Expression) -> str:
     match expression:
         case Column(name=name):
             return name
-        case Aggregate(function=Aggregation.QUANTILE, argument=value, where=None, level=level) if (
-            value is not None and level == HALF
-        ):
+        case AggregateCall(
+            function=Aggregation.QUANTILE, argument=value, where=None, level=level
+        ) if value is not None and level == HALF:
             return fold_name(f"median({writer.write(value)})")
         case _:
             return fold_name(writer.write(expression))
@@ -158,7 +158,7 @@ class Writer:
                 return text, UNARY if text.startswith("-") else ATOM
             case Key(place=place):
                 return self._write(self.keys[place])
-            case Aggregate():
+            case AggregateCall():
                 return self._write_aggregate(expression), ATOM
             case Call(function=function, arguments=arguments) if function in INFIX:
                 return self._write_infix(function, arguments)
@@ -202,7 +202,7 @@ class Writer:
         name = "DAYOFWEEK" if function is F.WEEKDAY else function.upper()
         return f"{name}({', '.join(arguments)})"
 
-    def _write_aggregate(self, aggregate: Aggregate) -> str:
+    def _write_aggregate(self, aggregate: AggregateCall) -> str:
         argument = "*" if aggregate.argument is None else self.write(aggregate.argument)
         match aggregate.function:
             case Aggregation.COUNT:

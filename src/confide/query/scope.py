@@ -10,7 +10,7 @@ from confide.declare import Catalog, Kind, Row
 from confide.errors import UnknownName, UnsupportedQuery
 from confide.expressions.construct import lift_keys, make_call
 from confide.expressions.functions import Aggregation, Function
-from confide.expressions.tree import Aggregate, Column, Expression, walk
+from confide.expressions.tree import AggregateCall, Column, Expression, walk
 from confide.query.tree import Join, JoinKind, Output, PerUnit, Scan, Source
 
 __all__ = [
@@ -332,7 +332,7 @@ def make_per_unit(
     lifted = tuple(Output(output.name, lift_keys(output.expression, ())) for output in outputs)
     columns = {}
     for output in lifted:
-        statistics = [part for part in walk(output.expression) if isinstance(part, Aggregate)]
+        statistics = [part for part in walk(output.expression) if isinstance(part, AggregateCall)]
         if not statistics or output.expression.kind is None:
             raise UnsupportedQuery(
                 f"{output.name!r} must be an aggregate of the unit's rows, such as SUM(x) or "

@@ -9,7 +9,7 @@ from typing import Final
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import has_aggregate
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate, Column, Expression, Key, walk
+from confide.expressions.tree import AggregateCall, Column, Expression, Key, walk
 
 __all__ = [
     "MOST_ROWS",
@@ -176,7 +176,7 @@ def find_twice(outputs: Sequence[Output]) -> int | None:
 
 def check_sorted(expression: Expression) -> Expression:
     """Return what an answer is sorted by, or refuse a constant."""
-    if not any(isinstance(part, Key | Aggregate) for part in walk(expression)):
+    if not any(isinstance(part, Key | AggregateCall) for part in walk(expression)):
         raise UnsupportedQuery(
             "an answer is sorted by keys, aggregates and its own columns; name one of them"
         )
@@ -189,7 +189,7 @@ def is_selection(query: Query) -> bool:
     Such a question is answered by private selection, whose cost does not grow with the keys.
     """
     match query.order:
-        case (Order(expression=Aggregate(function=function), descending=True),):
+        case (Order(expression=AggregateCall(function=function), descending=True),):
             return (
                 function in (Aggregation.COUNT, Aggregation.COUNT_UNITS)
                 and query.limit is not None

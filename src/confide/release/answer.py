@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import Number
-from confide.expressions.tree import Aggregate, Expression, Key
+from confide.expressions.tree import AggregateCall, Expression, Key
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Output
@@ -192,7 +192,7 @@ class Answer:
 
 def _count_place(expression: Expression, plan: Plan) -> int | None:
     """Return the place of a plain count among the totals; None for anything else."""
-    if not isinstance(expression, Aggregate) or expression.function not in COUNTS:
+    if not isinstance(expression, AggregateCall) or expression.function not in COUNTS:
         return None
     return next(s.rows for s in plan.statistics if s.aggregate == expression)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.expressions.functions import Aggregation
-from confide.plan import Plan, Statistic
+from confide.plan import Plan, PlannedAggregate
 
 __all__ = ["Floats", "Marks", "estimate", "grid_of", "is_clipped", "variance"]
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
 
-def estimate(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
+def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
     """Return the statistic; the last axis of ``totals`` has the plan's totals, then its quantiles.
 
     Counts and sums are unbiased. A mean stays within its declared range and a variance above
@@ -40,7 +40,7 @@ def estimate(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
             assert_never(statistic.aggregate.function)
 
 
-def _place(statistic: Statistic) -> int:
+def _place(statistic: PlannedAggregate) -> int:
     if statistic.quantile is None:
         raise TypeError("this statistic needs a quantile")
     return statistic.quantile
@@ -65,7 +65,7 @@ def _mean(totals: Floats, place: int | None, rows: Floats, plan: Plan) -> Floats
     return centre + step * np.clip(totals[..., place] / np.maximum(rows, 1.0), low, high)
 
 
-def is_clipped(statistic: Statistic, plan: Plan, totals: Floats) -> Marks:
+def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Marks:
     """Return where noise led out of a mean's range, or to a variance that is not above zero."""
     nowhere: Marks = np.zeros(totals.shape[:-1], np.bool_)
     match statistic.aggregate.function:
@@ -79,7 +79,9 @@ def is_clipped(statistic: Statistic, plan: Plan, totals: Floats) -> Marks:
             return nowhere
 
 
-def _is_outside(place: int | None, statistic: Statistic, plan: Plan, totals: Floats) -> Marks:
+def _is_outside(
+    place: int | None, statistic: PlannedAggregate, plan: Plan, totals: Floats
+) -> Marks:
     """Return where the mean of a total of values lies outside the range of these values."""
     _, _, low, high = grid_of(place, plan)
     rows = _known(totals[..., statistic.rows] if statistic.rows is not None else None)
@@ -88,7 +90,7 @@ def _is_outside(place: int | None, statistic: Statistic, plan: Plan, totals: Flo
     return outside
 
 
-def variance(statistic: Statistic, plan: Plan, totals: Floats) -> Floats:
+def variance(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
     """Return n / (n - 1) times the mean square less the squared mean, about the range's centre."""
     rows = _known(totals[..., statistic.rows] if statistic.rows is not None else None)
     centre, _, _, _ = grid_of(statistic.value, plan)

@@ -8,10 +8,10 @@ from typing import Final, assert_never
 from confide.declare import Row
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Expression
-from confide.plan import DeclaredKeys, EarnedKeys, Plan, Statistic
+from confide.plan import DeclaredKeys, Plan, PlannedAggregate, SelectedKeys
 from confide.plan.contribution import unit_of
 from confide.plan.range_analysis import range_of
-from confide.plan.selection import Selection
+from confide.plan.selection import TopKeysPlan
 from confide.query.canonical import Writer
 from confide.query.tree import Join, PerUnit, Scan, Source
 from confide.release import Cost, predict_errors
@@ -55,7 +55,7 @@ def explain_plan(
 
 
 def explain_selection(
-    selection: Selection, cost: Cost, *, reused: bool = False, level: float = 0.95
+    selection: TopKeysPlan, cost: Cost, *, reused: bool = False, level: float = 0.95
 ) -> Explanation:
     """Return how the most frequent keys are chosen and what that costs."""
     plan = selection.plan
@@ -118,7 +118,7 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
                 f"It answers every {names} that {allows}, {len(groups):,} "
                 f"group{'s' if len(groups) > 1 else ''}, whether rows have them or not."
             )
-        case EarnedKeys(selection=selection):
+        case SelectedKeys(selection=selection):
             yield (
                 f"The values of {names} are not declared, so one is named only when its number of "
                 f"units, plus noise, reaches {selection.threshold:,}; this takes a quarter of the "
@@ -132,7 +132,7 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
         yield f"Rows in which {' or '.join(known)} is NULL are in no group."
 
 
-def _explain_statistic(statistic: Statistic, plan: Plan) -> str:
+def _explain_statistic(statistic: PlannedAggregate, plan: Plan) -> str:
     aggregate = statistic.aggregate
     name = _text(aggregate)
     match aggregate.function:

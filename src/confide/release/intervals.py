@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.expressions.functions import Aggregation
-from confide.plan import Plan, Statistic
+from confide.plan import Plan, PlannedAggregate
 from confide.release.estimates import Floats, estimate, grid_of, variance
 
 __all__ = ["LINEAR", "floor_ends", "half_width", "interval"]
@@ -33,7 +33,7 @@ Ends = tuple[Floats, Floats]
 
 
 def interval(
-    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+    statistic: PlannedAggregate, plan: Plan, totals: Floats, noise: Floats, confidence: float
 ) -> Ends:
     """Return both ends of an interval for the statistic without noise, for each group."""
     width = half_width(statistic, plan, noise, confidence)
@@ -50,7 +50,9 @@ def interval(
     return low, high
 
 
-def half_width(statistic: Statistic, plan: Plan, noise: Floats, confidence: float) -> float | None:
+def half_width(
+    statistic: PlannedAggregate, plan: Plan, noise: Floats, confidence: float
+) -> float | None:
     """Return the half-width of a count's or a sum's interval; None where it depends on the data.
 
     Why: counts and sums are linear in the totals, so what the noise adds to them is known.
@@ -74,7 +76,7 @@ def floor_ends(low: Floats, high: Floats) -> Ends:
 
 
 def _mean_interval(
-    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+    statistic: PlannedAggregate, plan: Plan, totals: Floats, noise: Floats, confidence: float
 ) -> Ends:
     """Return the ends of a mean, in steps of its grid.
 
@@ -93,7 +95,7 @@ def _mean_interval(
 
 
 def _mean_problem(
-    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+    statistic: PlannedAggregate, plan: Plan, totals: Floats, noise: Floats, confidence: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return sums, counts, possible means and how large the noise gets at each, to be solved."""
     _, _, low, high = grid_of(statistic.value, plan)
@@ -105,7 +107,7 @@ def _mean_problem(
 
 
 def _variance_interval(
-    statistic: Statistic, plan: Plan, totals: Floats, noise: Floats, confidence: float
+    statistic: PlannedAggregate, plan: Plan, totals: Floats, noise: Floats, confidence: float
 ) -> Ends:
     """Return the ends of a sample variance.
 
@@ -172,7 +174,9 @@ def _move(sums: Floats, rows: Floats, least: float, most: Floats | float) -> End
     return np.clip(sums, least * there, most * there), there
 
 
-def _moments(table: Floats, statistic: Statistic, plan: Plan) -> tuple[Floats, Floats, Floats]:
+def _moments(
+    table: Floats, statistic: PlannedAggregate, plan: Plan
+) -> tuple[Floats, Floats, Floats]:
     """Return count, sum and sum of squares about the centre of the range, in plain units."""
     _, step, _, _ = grid_of(statistic.value, plan)
     shift, fine, _, _ = grid_of(statistic.square, plan)

@@ -14,7 +14,7 @@ from confide.engines import Groups, Sealed, open_counts, open_sealed
 from confide.expressions.tree import Value
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import Entropy, Integers
-from confide.plan import DeclaredKeys, EarnedKeys, Plan
+from confide.plan import DeclaredKeys, Plan, SelectedKeys
 from confide.release.quantiles import Chosen, choose_each, read_cells
 from confide.release.reference import draw_noise
 
@@ -126,13 +126,13 @@ def _choose(
 
 
 def _answered(
-    exact: Groups, keys: DeclaredKeys | EarnedKeys, entropy: Entropy
+    exact: Groups, keys: DeclaredKeys | SelectedKeys, entropy: Entropy
 ) -> tuple[tuple[Value, ...], ...]:
     """Return the groups that are answered: all declared ones, or those that earn their name."""
     match keys:
         case DeclaredKeys(groups=groups):
             return groups
-        case EarnedKeys(selection=selection):
+        case SelectedKeys(selection=selection):
             found = sorted(exact, key=_sortable)
             named, _ = selection.release([exact[group][-1] for group in found], entropy=entropy)
             return tuple(group for group, is_named in zip(found, named, strict=True) if is_named)

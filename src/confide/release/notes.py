@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import assert_never
 
-from confide.plan import Contribution, Plan
-from confide.plan.contribution import limits_of
+from confide.plan import ContributionBounds, Plan
+from confide.plan.contribution import contribution_bounds
 from confide.query.canonical import Writer
 from confide.query.tree import Join, PerUnit, Scan, Source
 
@@ -26,7 +26,7 @@ def _limit_notes(plan: Plan) -> Iterator[str]:
         later = f"before {' and '.join(clauses)}" if clauses else ""
         yield _limit_note(f"{_rows(limits)}{groups}", place, later)
     for step in _per_unit_steps(plan.query.source):
-        inner = limits_of(step.source, plan.catalog, plan.facts)
+        inner = contribution_bounds(step.source, plan.catalog, plan.facts)
         if inner.is_cut:
             place = " that pass the subquery's WHERE" if step.where is not None else ""
             yield _limit_note(_rows(inner), place, "before they are aggregated")
@@ -89,7 +89,7 @@ def _later(plan: Plan) -> Iterator[tuple[str, bool]]:
     yield "FILTER", any(one is not None for one in filters)
 
 
-def _rows(limits: Contribution) -> str:
+def _rows(limits: ContributionBounds) -> str:
     return _count(limits.rows, "row")
 
 

@@ -14,7 +14,7 @@ from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import Entropy, uniform_below_each
 from confide.plan import Cells, Plan, Quantile
-from confide.plan.quantiles import Ladder
+from confide.plan.quantiles import QuantileTree
 from confide.release.estimates import Floats
 from confide.release.rank_averages import average_rows, count_columns
 from confide.release.reference import draw_noise
@@ -23,7 +23,7 @@ __all__ = [
     "Chosen",
     "Ranks",
     "choose_each",
-    "climb",
+    "choose_quantiles",
     "read_cells",
     "read_ends",
     "score_ends",
@@ -270,10 +270,10 @@ class _Landing:
     upto: int
 
 
-def climb(
+def choose_quantiles(
     sealed: Sealed,
     cells: Cells,
-    ladder: Ladder,
+    tree: QuantileTree,
     levels: Sequence[Fraction],
     entropy: Entropy,
     *,
@@ -281,7 +281,7 @@ def climb(
 ) -> list[int]:
     """Return the cell of each level; ``size`` is the number of rows as it was released.
 
-    # Privacy: of the counts nothing leaves but the chosen cells. What is wanted of a rung follows
+    # Privacy: of the counts nothing leaves but the chosen cells. What is wanted of a split follows
     # from earlier choices and noisy counts alone.
     """
     (counts,) = open_counts(sealed)
@@ -289,13 +289,13 @@ def climb(
     order = np.argsort(filled)
     exact = filled[order], rows[order]
     landings: dict[int | None, _Landing] = {}
-    for rungs in ladder.rounds:
-        for rung in rungs:
-            below = landings.get(rung.below, _Landing(-1, 0, 0))
-            above = landings.get(rung.above, _Landing(cells.count, size, size))
-            wanted = round(levels[rung.place] * size)
-            landings[rung.place] = _land(
-                exact, cells, ladder, (below, above), entropy, wanted=wanted
+    for splits in tree.rounds:
+        for split in splits:
+            below = landings.get(split.below, _Landing(-1, 0, 0))
+            above = landings.get(split.above, _Landing(cells.count, size, size))
+            wanted = round(levels[split.place] * size)
+            landings[split.place] = _land(
+                exact, cells, tree, (below, above), entropy, wanted=wanted
             )
     return [landings[place].cell for place in range(len(levels))]
 
@@ -303,7 +303,7 @@ def climb(
 def _land(
     exact: Pair,
     cells: Cells,
-    ladder: Ladder,
+    tree: QuantileTree,
     sides: tuple[_Landing, _Landing],
     entropy: Entropy,
     *,
@@ -318,16 +318,16 @@ def _land(
     inside = slice(*np.searchsorted(exact[0], [first, last]))
     filled, rows = exact[0][inside], exact[1][inside]
     level = _read_level(wanted - below.upto, above.before - below.upto)
-    cell = _choose_by_halving((filled, rows), cells, ladder, (first, last), entropy, level=level)
+    cell = _choose_by_halving((filled, rows), cells, tree, (first, last), entropy, level=level)
     place = int(np.searchsorted(filled, cell))
     held = int(rows[place]) if place < len(filled) and filled[place] == cell else 0
     left, own = (
         saturate(count + int(noise))
         for count, noise in zip(
-            (int(rows[:place].sum()), held), draw_noise(ladder.noise, 2, entropy)[:, 0], strict=True
+            (int(rows[:place].sum()), held), draw_noise(tree.noise, 2, entropy)[:, 0], strict=True
         )
     )
-    if own <= ladder.slack:
+    if own <= tree.slack:
         return _Landing(cell, wanted, wanted)
     before = min(max(below.upto + left, below.upto), max(above.before, below.upto))
     upto = min(max(before + own, before), max(above.before, before))
@@ -335,7 +335,7 @@ def _land(
 
 
 def _read_level(wanted: int, rows: int) -> Fraction:
-    """Return which part of a rung's rows is wanted, from released numbers; never none or all."""
+    """Return which part of a split's rows is wanted, from released numbers; never none or all."""
     part = Fraction(wanted, max(rows, 1)).limit_denominator(MAX_DENOMINATOR)
     return min(
         max(part, Fraction(1, MAX_DENOMINATOR)), Fraction(MAX_DENOMINATOR - 1, MAX_DENOMINATOR)
@@ -345,7 +345,7 @@ def _read_level(wanted: int, rows: int) -> Fraction:
 def _choose_by_halving(
     exact: Pair,
     cells: Cells,
-    ladder: Ladder,
+    tree: QuantileTree,
     within: tuple[int, int],
     entropy: Entropy,
     *,
@@ -361,6 +361,6 @@ def _choose_by_halving(
     low, high = np.repeat(ranks, 2)[:-1], np.repeat(ranks, 2)[1:]
     rank = level.numerator * int(before[-1])
     gaps: Integers = np.maximum(np.maximum(low - rank, rank - high), 0)
-    choice = ladder.choose(level)
+    choice = tree.choose(level)
     place = int(choice.choose_interval(cells.start(breaks), -gaps, entropy=entropy))
     return int(np.clip(cells.find(np.array([place])), within[0], within[1] - 1)[0])

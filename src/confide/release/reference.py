@@ -17,7 +17,7 @@ from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
 from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers, RoundedGaussian
 from confide.plan import Plan
-from confide.plan.noise import TotalNoise
+from confide.plan.calibration import TotalNoise
 
 __all__ = ["list_primes", "read_confidence", "reference_levels", "reference_noise", "sample_noise"]
 

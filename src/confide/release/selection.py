@@ -13,8 +13,9 @@ from confide.mechanisms import Exponential, SparseVector
 from confide.mechanisms.grid import saturate
 from confide.noise import Entropy
 from confide.plan import Plan
-from confide.plan.noise import TotalNoise
-from confide.plan.selection import Contest, Selection, WidthChoice, only_total, score_unit
+from confide.plan.calibration import TotalNoise
+from confide.plan.selection import CandidatePlan, TopKeysPlan, WidthChoice, only_total
+from confide.plan.sensitivity import score_unit
 from confide.plan.totals import ValueGrid
 from confide.release.answer import Cost
 from confide.release.noise import NoisyTotals, round_to_steps
@@ -48,7 +49,7 @@ class Choice:
         return f"{self.value!r}, within {self.regret:.4g} of the best (95 %); cost {self.cost}"
 
 
-def select_keys(sealed: Sealed, selection: Selection, entropy: Entropy) -> NoisyTotals:
+def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> NoisyTotals:
     """Return the chosen keys in the order of their choice, without any number.
 
     # Privacy: every declared key takes part, found or not; what was counted for other keys is
@@ -65,7 +66,7 @@ def select_keys(sealed: Sealed, selection: Selection, entropy: Entropy) -> Noisy
     return NoisyTotals(tuple(chosen), ((),) * len(chosen))
 
 
-def choose_candidate(sealed: Sequence[Sealed], contest: Contest, entropy: Entropy) -> int:
+def choose_candidate(sealed: Sequence[Sealed], contest: CandidatePlan, entropy: Entropy) -> int:
     """Return the place of the chosen candidate."""
     scores = [
         _score(one, plan, contest.step) for one, plan in zip(sealed, contest.plans, strict=True)

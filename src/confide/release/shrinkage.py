@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from confide.noise import BoxNoise, DiscreteLaplace
-from confide.plan.noise import TotalNoise
+from confide.plan.calibration import TotalNoise
 from confide.release.estimates import Floats
 
 __all__ = ["likely_counts"]

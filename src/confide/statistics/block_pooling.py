@@ -14,8 +14,7 @@ from confide.engines.sql.blocks import SealedBlocks
 from confide.loss import Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import Entropy
-from confide.plan.calibration import take_part
-from confide.plan.noise import TotalNoise
+from confide.plan.calibration import TotalNoise, fraction_of
 from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bounds, sum_noise
 from confide.plan.totals import ValueGrid
 from confide.release.reference import sample_noise
@@ -202,7 +201,7 @@ class Pooling:
 
     def _noise(self, part: Fraction, windows: Sequence[Window]) -> TotalNoise:
         widths = [high - low for low, high in windows]
-        return sum_noise(widths, self.neighbours, take_part(self.granted, part))
+        return sum_noise(widths, self.neighbours, fraction_of(self.granted, part))
 
     def _quartile_choice(self) -> Exponential:
         return self._choice(self.part / (2 * len(self.bounds)))

@@ -286,7 +286,7 @@ def estimate_density(
         width = (numbers.high - numbers.low) / number
         shape = Histogram(table, numbers.name, numbers.low, width, 0, numbers.high)
         return _fixed(asked, shape, Bins(numbers.low, width, number), clip)
-    shape = _ladder(table, numbers.name, clip, is_whole=isinstance(declared, Int))
+    shape = _bin_levels(table, numbers.name, clip, is_whole=isinstance(declared, Int))
     return _chosen(asked, shape, clip)
 
 
@@ -299,7 +299,7 @@ def _read_bins(bins: object) -> int:
         ) from None
 
 
-def _ladder(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> Histogram:
+def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> Histogram:
     """Return the widths to choose among; those of whole numbers are whole."""
     low, high = clip
     if not is_whole:

@@ -22,7 +22,7 @@ from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
 from confide.execution.executor import Desk, Manner
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate, Value
+from confide.expressions.tree import AggregateCall, Value
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
 from confide.noise import BoxNoise, DiscreteLaplace
@@ -200,7 +200,7 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:
     kept = [place for place, group in enumerate(plan.keys.groups) if None not in group]
     groups = tuple(plan.keys.groups[place] for place in kept)
     wanted = [output.expression for output in plan.query.outputs]
-    aggregates = [part for part in wanted if isinstance(part, Aggregate)]
+    aggregates = [part for part in wanted if isinstance(part, AggregateCall)]
     places, scales = zip(*(_place(plan, part) for part in aggregates), strict=True)
     columns, factors = list(places), np.array(scales)
     noise = reference_noise(plan)[:, columns] * factors
@@ -208,7 +208,7 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:
     return Sums(groups, values, noise, total_variances(plan)[columns] * factors**2)
 
 
-def _place(plan: Plan, aggregate: Aggregate) -> tuple[int, float]:
+def _place(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
     """Return where the total of an output stands, and what one unit of it means."""
     statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
     if aggregate.function is Aggregation.SUM and statistic.rows is None:

@@ -12,9 +12,9 @@ from confide.exact import Number
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.quantiles import plan_ladder
+from confide.plan.quantiles import plan_quantile_tree
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
-from confide.release.quantiles import climb
+from confide.release.quantiles import choose_quantiles
 from confide.statistics.estimate import (
     Asked,
     Estimate,
@@ -106,7 +106,7 @@ def estimate_moment(asked: Asked, table: str, column: str, what: str, bounds: Bo
     """Return the mean or the variance of a column, with its standard error.
 
     Law:     a count and sums of powers within [-1, 1] plus the plan's noise; bounds that are found
-             privately take a third of the cost: two quantiles by `Ladder`, with as
+             privately take a third of the cost: two quantiles by `QuantileTree`, with as
              much again on either side.
     Claim:   costs what was granted.
     Why:     sums are one release of totals; bounds are another, and the sums are made within what
@@ -236,10 +236,10 @@ class _Finder:
         desk = self.asked.desk
         counted, celled, rest = self._cells(one, share)
         rows, part = celled.contribution.rows, desk.prices.loss(rest)
-        ladder = plan_ladder(len(TAILS), rows, desk.neighbours, part)
+        tree = plan_quantile_tree(len(TAILS), rows, desk.neighbours, part)
         size = round(float(read_sums(counted, release_totals(desk, counted, hold)).values[0, 0]))
         cells, sealed = celled.histograms[0].cells, desk.engine.run(celled, hold)
-        chosen = climb(sealed, cells, ladder, TAILS, desk.entropy, size=max(1, size))
+        chosen = choose_quantiles(sealed, cells, tree, TAILS, desk.entropy, size=max(1, size))
         low, high = (float(end) for end in cells.middle(np.array(chosen, dtype=np.int64)))
         reach = high - low
         window = max(one.low, low - reach), min(one.high, high + reach)

@@ -14,9 +14,9 @@ from confide.exact import Number, fraction
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.quantiles import Ladder, plan_ladder
+from confide.plan.quantiles import QuantileTree, plan_quantile_tree
 from confide.query import TableQuery, canonical, col, count, quantile
-from confide.release.quantiles import climb
+from confide.release.quantiles import choose_quantiles
 from confide.statistics.estimate import (
     Asked,
     Estimate,
@@ -39,7 +39,7 @@ RARE: Final = 0.025
 NORMAL: Final = float(special.ndtri(1 - RARE))
 LAPLACE: Final = math.log(1 / (2 * RARE))
 FURTHEST: Final = 0.75
-"""About how far, in rows, one row moves the ranks of a rung: from 1/2 in the middle to 1."""
+"""About how far, in rows, one row moves the ranks of a split: from 1/2 in the middle to 1."""
 
 
 def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool]:
@@ -56,11 +56,11 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The plans of the count and of the cells, and the ladder that the rest pays for."""
+    """The plans of the count and of the cells, and the tree that the rest pays for."""
 
     count: Plan
     cells: Plan
-    ladder: Ladder
+    tree: QuantileTree
 
 
 def estimate_quantiles(
@@ -74,8 +74,8 @@ def estimate_quantiles(
 ) -> Estimate:
     """Return quantiles of a column with intervals; they never cross.
 
-    Law:     the number of rows with noise, for a twentieth of the cost; then `Ladder` on three
-             levels for each asked for: its own, and one on either side for its interval.
+    Law:     the number of rows with noise, for a twentieth of the cost; then `QuantileTree` on
+             three levels for each asked for: its own, and one on either side for its interval.
     Claim:   costs what was granted; an interval holds the population's quantile in about 95 %.
     Why:     the two outer levels lie so far away that sampling, 1.96 sqrt(n q (1 - q)) rows, and
              the ranks by which choices miss, both squared and added, cross the level in 5 %.
@@ -93,16 +93,16 @@ def estimate_quantiles(
         few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
         plan = desk.plan(celled, rest)
         unit, granted = plan.contribution.rows, desk.prices.loss(rest)
-        ladder = plan_ladder(3 * len(wanted), unit, desk.neighbours, granted)
-        return _Prepared(desk.plan(counted, few), plan, ladder)
+        tree = plan_quantile_tree(3 * len(wanted), unit, desk.neighbours, granted)
+        return _Prepared(desk.plan(counted, few), plan, tree)
 
     def release(prepared: _Prepared, hold: Hold) -> dict[str, Any]:
         steps = release_totals(desk, prepared.count, hold)
         size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
-        spread, places = _spread_levels(wanted, size, prepared.ladder)
+        spread, places = _spread_levels(wanted, size, prepared.tree)
         sealed = desk.engine.run(prepared.cells, hold)
         cells = prepared.cells.histograms[0].cells
-        chosen = climb(sealed, cells, prepared.ladder, spread, desk.entropy, size=size)
+        chosen = choose_quantiles(sealed, cells, prepared.tree, spread, desk.entropy, size=size)
         return {"rows": size, "cells": [chosen[place] for place in places]}
 
     terms = {
@@ -126,11 +126,11 @@ def _inside(numbers: Numbers, within: Within) -> Any:
 
 
 def _spread_levels(
-    levels: Sequence[Fraction], size: int, ladder: Ladder
+    levels: Sequence[Fraction], size: int, tree: QuantileTree
 ) -> tuple[list[Fraction], list[int]]:
     """Return all levels to be chosen in order, and where those of each quantile stand in it."""
-    rate = float(ladder.epsilon) / (2.0 * ladder.moved * FURTHEST)
-    missed = LAPLACE / rate * math.sqrt(len(ladder.rounds))
+    rate = float(tree.epsilon) / (2.0 * tree.moved * FURTHEST)
+    missed = LAPLACE / rate * math.sqrt(len(tree.rounds))
     every: list[tuple[Fraction, int]] = []
     for place, level in enumerate(levels):
         sampled = NORMAL * math.sqrt(size * float(level * (1 - level)))

@@ -16,7 +16,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import fraction, whole
 from confide.ledger import Hold
 from confide.loss import Loss, PureLoss, Share
-from confide.plan.calibration import calibrate
+from confide.plan.calibration import loss_for_noise
 from confide.plan.selection import BlockReading
 from confide.query import TableQuery, col, count_units
 from confide.release.reference import sample_noise
@@ -301,7 +301,7 @@ def choose_blocks(units: float, slack: float, granted: Loss) -> int:
          is then at most twice the true number, and blocks have half the rows planned or more; so
          few of them are empty, and their lower bounds do not count.
     """
-    noise = calibrate(granted)
+    noise = loss_for_noise(granted)
     paid = noise.epsilon if isinstance(noise, PureLoss) else noise.mu
     wide = 2.0 * float(np.clip(float(paid), 1.0, MOST_PAID))
     sure = max(min(units, 2.0 * (units - slack)), 1.0)

@@ -33,7 +33,7 @@ from confide.engines.sql.expressions import (
 )
 from confide.engines.sql.row_hash import mixed_number, number_rows
 from confide.noise import Entropy
-from confide.plan import Contribution
+from confide.plan import ContributionBounds
 from confide.plan.selection import BlockReading
 
 __all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks", "write_blocks"]
@@ -108,7 +108,9 @@ def write_blocks(
     if not has_unit:
         return rows
     if not declared.unique:
-        limits = Contribution(declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True)
+        limits = ContributionBounds(
+            declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True
+        )
         rows = cut_rows(rows, limits, [], names, salt)
     # Privacy: a unit's block depends on that unit and the key alone.
     numbered = number_rows(rows, [UNIT], {UNIT: unit_kind}, key)

@@ -42,7 +42,7 @@ from confide.engines.sql.row_hash import (
     number_rows,
     rarer_than,
 )
-from confide.plan import Contribution
+from confide.plan import ContributionBounds
 
 __all__ = ["cut_rows", "send_large_units", "sort_once"]
 
@@ -56,7 +56,7 @@ TEXTS: Final[Mapping[str, Kind]] = MappingProxyType({})
 
 def cut_rows(
     rows: sql.Select,
-    limits: Contribution,
+    limits: ContributionBounds,
     keys: Sequence[str],
     parts: Sequence[str],
     salt: str,
@@ -142,7 +142,7 @@ def _first_rows(source: sql.Select, held: Sequence[str], most: int) -> sql.Selec
 
 
 def _first_groups(
-    numbered: sql.Select, limits: Contribution, keys: Sequence[str], parts: Sequence[str]
+    numbered: sql.Select, limits: ContributionBounds, keys: Sequence[str], parts: Sequence[str]
 ) -> sql.Select:
     """Return the first groups of each unit, and of these the first rows.
 

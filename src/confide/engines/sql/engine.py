@@ -21,7 +21,7 @@ from confide.engines.sql.statements import centre_totals, name_groups, write_sta
 from confide.errors import Fault
 from confide.ledger import Hold
 from confide.noise import Entropy
-from confide.plan import DeclaredKeys, Histogram, Plan, PublicFacts
+from confide.plan import DeclaredKeys, HistogramCount, Plan, PublicFacts
 from confide.plan.selection import BlockReading
 
 __all__ = [
@@ -50,7 +50,7 @@ class Written:
         self._texts: dict[str, str] = {}
         self._lock = Lock()
 
-    def find(self, plan: Plan, histogram: Histogram | None, write: Callable[[], str]) -> str:
+    def find(self, plan: Plan, histogram: HistogramCount | None, write: Callable[[], str]) -> str:
         """Return the statement for a plan, or for one histogram of it, written if it is new."""
         name = _name(plan, histogram)
         with self._lock:
@@ -64,7 +64,7 @@ class Written:
         return text
 
 
-def _name(plan: Plan, histogram: Histogram | None) -> str:
+def _name(plan: Plan, histogram: HistogramCount | None) -> str:
     """Return a text that differs wherever the statement would.
 
     Why: it shows every field that a statement is written from, domains apart, which follow from
@@ -182,7 +182,7 @@ class SqlEngine(ABC):
 
         return self._written.find(plan, None, write)
 
-    def _write_histogram(self, plan: Plan, histogram: Histogram) -> str:
+    def _write_histogram(self, plan: Plan, histogram: HistogramCount) -> str:
         def write() -> str:
             written = write_histogram(
                 plan, histogram, self._salt, self._unit_kind, is_narrow=self.is_narrow

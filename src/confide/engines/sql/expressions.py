@@ -17,8 +17,8 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.expressions.functions import Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal
-from confide.plan.range_analysis import Finder, Range
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
+from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges
 
 __all__ = [
@@ -125,10 +125,10 @@ class Emitter:
 
     ranges: Ranges
     named: Mapping[Expression, str] = field(default_factory=dict)
-    finder: Finder = field(init=False)
+    finder: RangeAnalysis = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "finder", Finder(self.ranges))
+        object.__setattr__(self, "finder", RangeAnalysis(self.ranges))
 
     def emit(self, expression: Expression) -> Sql:
         """Return the engine's form of a row expression."""
@@ -145,7 +145,7 @@ class Emitter:
                 return literal(value)
             case Call(function=function, arguments=arguments):
                 return self._call(expression, function, arguments)
-            case Key() | Aggregate():
+            case Key() | AggregateCall():
                 raise TypeError("keys and aggregates are not row expressions")
 
     def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:

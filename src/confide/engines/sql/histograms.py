@@ -35,7 +35,15 @@ from confide.engines.sql.statements import find_stored, kinds_of_keys, small_key
 from confide.engines.sql.stored_values import as_listed, as_narrow
 from confide.engines.sql.summands import clipped_part, whole_part
 from confide.expressions.tree import Column, Value
-from confide.plan import BentCells, Cells, DeclaredKeys, EvenCells, Histogram, Plan, private_tables
+from confide.plan import (
+    AsinhCells,
+    Cells,
+    DeclaredKeys,
+    GridCells,
+    HistogramCount,
+    Plan,
+    private_tables,
+)
 from confide.plan.cells import MOST_VALUES
 
 __all__ = ["read_counts", "write_histogram"]
@@ -48,7 +56,7 @@ NARROW: Final = 2**8
 
 def write_histogram(
     plan: Plan,
-    histogram: Histogram,
+    histogram: HistogramCount,
     salt: str,
     unit: Kind = Kind.TEXT,
     *,
@@ -93,7 +101,7 @@ def write_histogram(
     return statement
 
 
-def _is_packed(plan: Plan, histogram: Histogram) -> bool:
+def _is_packed(plan: Plan, histogram: HistogramCount) -> bool:
     """Tell whether a file is likely to hold few different values, each row being a place in a list.
 
     Why: functions of one value are then computed once for each of the list, but choices by CASE
@@ -101,7 +109,7 @@ def _is_packed(plan: Plan, histogram: Histogram) -> bool:
     """
     tables = private_tables(plan.query.source, plan.catalog)
     match histogram:
-        case Histogram(argument=Column(table=alias, kind=Kind.INT), cells=cells, where=None):
+        case HistogramCount(argument=Column(table=alias, kind=Kind.INT), cells=cells, where=None):
             is_file = alias in tables and is_parquet(tables[alias].source)
             return is_file and _is_small(cells, plan)
         case _:
@@ -120,7 +128,13 @@ def _as_text(value: Sql, declared: Category) -> Sql:
 
 
 def _rows(
-    plan: Plan, histogram: Histogram, salt: str, unit: Kind, *, is_narrow: bool, is_packed: bool
+    plan: Plan,
+    histogram: HistogramCount,
+    salt: str,
+    unit: Kind,
+    *,
+    is_narrow: bool,
+    is_packed: bool,
 ) -> sql.Select:
     """Return unit, keys and cell of each row that counts; the cell is NULL where it does not."""
     emitter, source, stored = Emitter(plan.ranges), plan.query.source, find_stored(plan)
@@ -144,7 +158,7 @@ def _rows(
 
 
 def _place(
-    rows: sql.Select, plan: Plan, histogram: Histogram, *, is_narrow: bool, is_packed: bool
+    rows: sql.Select, plan: Plan, histogram: HistogramCount, *, is_narrow: bool, is_packed: bool
 ) -> sql.Select:
     """Return rows with the cells of their values, without those whose keys cannot be answered."""
     keys = [f"k{place}" for place in range(len(plan.query.keys))]
@@ -166,18 +180,18 @@ def _place(
     return placed.where(*known, copy=False) if known else placed
 
 
-def _value(histogram: Histogram, emitter: Emitter, *, is_packed: bool) -> Sql:
+def _value(histogram: HistogramCount, emitter: Emitter, *, is_packed: bool) -> Sql:
     if is_packed and isinstance(histogram.argument, Column):
         return column(as_stored(histogram.argument.name), histogram.argument.table)
     value = emitter.emit(histogram.argument)
-    return value if isinstance(histogram.cells, EvenCells) else cast(value, "DOUBLE")
+    return value if isinstance(histogram.cells, GridCells) else cast(value, "DOUBLE")
 
 
-def _cell(plan: Plan, histogram: Histogram, *, is_packed: bool) -> Sql:
+def _cell(plan: Plan, histogram: HistogramCount, *, is_packed: bool) -> Sql:
     """Return the cell of a value, a whole number of the plan's; NULL stays NULL, unless packed."""
     value: Sql = column(VALUE)
     match histogram.cells:
-        case EvenCells(grid=grid):
+        case GridCells(grid=grid):
             match histogram.argument:
                 case Column(table=alias, name=name, kind=kind) if alias in private_tables(
                     plan.query.source, plan.catalog
@@ -189,14 +203,14 @@ def _cell(plan: Plan, histogram: Histogram, *, is_packed: bool) -> Sql:
                     return clipped_part(value, kind, grid, clipped)
                 case _:
                     return whole_part(value, grid)
-        case BentCells() as cells:
+        case AsinhCells() as cells:
             return _bent_cell(value, cells)
         case _:
             assert_never(histogram.cells)
 
 
-def _bent_cell(value: Sql, cells: BentCells) -> Sql:
-    """Return the cell by the same operations as `BentCells`."""
+def _bent_cell(value: Sql, cells: AsinhCells) -> Sql:
+    """Return the cell by the same operations as `AsinhCells`."""
     inside = call("LEAST", call("GREATEST", value, number(cells.low)), number(cells.high))
     place: Sql = sql.Paren(this=inside - number(cells.low)) * number(cells.line)
     if cells.bend:

@@ -39,7 +39,7 @@ from confide.engines.sql.stored_values import as_listed, as_number, as_truth
 from confide.engines.sql.summands import exact_sum, whole_part
 from confide.errors import BadDeclaration
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate
+from confide.expressions.tree import AggregateCall
 from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
 from confide.plan.range_analysis import range_of
 from confide.plan.range_arithmetic import Ranges
@@ -140,7 +140,7 @@ def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.
     return select([unit_column(INNER), *outputs], nested(grouped, INNER))
 
 
-def _added(aggregate: Aggregate, emitter: Emitter) -> Sql:
+def _added(aggregate: AggregateCall, emitter: Emitter) -> Sql:
     """Return what one row of a unit adds to one of its statistics."""
     added: Sql = number(1)
     if aggregate.argument is not None:
@@ -150,7 +150,7 @@ def _added(aggregate: Aggregate, emitter: Emitter) -> Sql:
     return added if aggregate.where is None else case(emitter.emit(aggregate.where), added)
 
 
-def _grid(aggregate: Aggregate, ranges: Ranges) -> ValueGrid | None:
+def _grid(aggregate: AggregateCall, ranges: Ranges) -> ValueGrid | None:
     if aggregate.argument is None or aggregate.function not in ADDED_UP:
         return None
     found, kind = range_of(aggregate.argument, ranges), aggregate.argument.kind
@@ -159,7 +159,7 @@ def _grid(aggregate: Aggregate, ranges: Ranges) -> ValueGrid | None:
     return grid_for(found, kind, None, centred=False)
 
 
-def _summed(aggregate: Aggregate, place: int, columns: UnitColumns) -> Sql:
+def _summed(aggregate: AggregateCall, place: int, columns: UnitColumns) -> Sql:
     """Return a unit's statistic from what its rows add.
 
     # Privacy: sums are of whole numbers and made real only afterwards, so that they do not depend

@@ -49,10 +49,10 @@ from confide.engines.sql.summands import (
 from confide.expressions.tree import Column, Expression, Value
 from confide.plan import (
     DeclaredKeys,
-    EarnedKeys,
     Measure,
     Plan,
     Range,
+    SelectedKeys,
     Total,
     ValueGrid,
     private_tables,
@@ -197,7 +197,7 @@ def write_statement(
     sums = [
         _summed(total, f"t{_twin(place, plan)}", plan) for place, total in enumerate(plan.totals)
     ]
-    if isinstance(plan.keys, EarnedKeys):
+    if isinstance(plan.keys, SelectedKeys):
         sums.append(_units(plan))
     statement = _grouped(map(column, keys), sums, rows, keys)
     return _listed(statement, keys, stored) if stored else statement

@@ -11,7 +11,7 @@ from confide.errors import UnsupportedQuery
 from confide.exact import fraction
 from confide.expressions.construct import make_aggregate
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate, Expression, Literal
+from confide.expressions.tree import AggregateCall, Expression, Literal
 from confide.query.scope import OWN_ROWS, Unit
 from confide.query.sql.expressions import Here, find_named, read_expression, strip
 
@@ -79,7 +79,7 @@ def _refuse_nested(_node: exp.Expr, _here: Here) -> Expression:
     )
 
 
-def _read_statistic(node: exp.Expr, here: Here) -> Aggregate:
+def _read_statistic(node: exp.Expr, here: Here) -> AggregateCall:
     kind = type(node)
     if kind is exp.Count:
         return _read_count(node, here)
@@ -110,7 +110,7 @@ def _read_argument(node: exp.Expr, here: Here) -> Expression:
     return read_expression(node, _inside(here))
 
 
-def _read_count(node: exp.Expr, here: Here) -> Aggregate:
+def _read_count(node: exp.Expr, here: Here) -> AggregateCall:
     if node.expressions:
         raise UnsupportedQuery(
             "COUNT takes one value: COUNT(*) counts rows, COUNT(x) those where x is not NULL"
@@ -127,7 +127,7 @@ def _read_count(node: exp.Expr, here: Here) -> Aggregate:
     return make_aggregate(A.COUNT, _read_argument(what, here))
 
 
-def _read_count_distinct(node: exp.Expr, here: Here) -> Aggregate:
+def _read_count_distinct(node: exp.Expr, here: Here) -> AggregateCall:
     """Read COUNT(DISTINCT unit): people, not values."""
     here.statement.expect(node, "expressions")
     parts = [strip(part) for part in node.expressions]
@@ -142,7 +142,7 @@ def _read_count_distinct(node: exp.Expr, here: Here) -> Aggregate:
     return make_aggregate(A.COUNT_UNITS, None)
 
 
-def _read_within_group(node: exp.Expr, here: Here) -> Aggregate:
+def _read_within_group(node: exp.Expr, here: Here) -> AggregateCall:
     here.statement.expect(node, "this", "expression")
     inner, order = node.this, node.expression
     here.statement.expect(order, "expressions")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.expressions.functions import Function
-from confide.expressions.tree import Aggregate, Call, Expression, Literal, walk
+from confide.expressions.tree import AggregateCall, Call, Expression, Literal, walk
 from confide.release.estimates import Floats
 from confide.release.intervals import LINEAR
 from confide.release.program.run import RULES, Columns, evaluate, is_true
@@ -50,7 +50,7 @@ def find_core(expression: Expression) -> Expression:
         case Call(function=function, arguments=parts) if function in CHOICES:
             cores = {find_core(value) for value in CHOICES[function](parts) if _is_noisy(value)}
             core = cores.pop() if len(cores) == 1 else expression
-            return core if isinstance(core, Aggregate) else expression
+            return core if isinstance(core, AggregateCall) else expression
         case Call(function=function, arguments=parts) if function in MAPS:
             noisy = [part for part in parts if _is_noisy(part)]
             return find_core(noisy[0]) if len(noisy) == 1 else expression
@@ -58,13 +58,13 @@ def find_core(expression: Expression) -> Expression:
             return expression
 
 
-def list_statistics(expression: Expression) -> list[Aggregate]:
+def list_statistics(expression: Expression) -> list[AggregateCall]:
     """Return the statistics that the values of an expression are made of, each once.
 
     What conditions depend on is not among them.
     """
     match expression:
-        case Aggregate():
+        case AggregateCall():
             return [expression]
         case Call(function=function, arguments=parts) if function in CHOICES | MAPS:
             values = CHOICES[function](parts) if function in CHOICES else parts
@@ -126,7 +126,7 @@ def _has_noisy_test(expression: Expression) -> bool:
 def _is_linear(expression: Expression) -> bool:
     """Tell whether an expression is a sum of counts and sums, each times what carries no noise."""
     match expression:
-        case Aggregate(function=function):
+        case AggregateCall(function=function):
             return function in LINEAR
         case Call(function=F.ADD | F.SUBTRACT | F.NEGATE, arguments=parts):
             return all(map(_is_linear, parts))
@@ -140,7 +140,7 @@ def _is_linear(expression: Expression) -> bool:
 
 def _is_noisy(expression: Expression) -> bool:
     """Tell whether an expression depends on any statistic, rather than on keys and literals."""
-    return any(isinstance(part, Aggregate) for part in walk(expression))
+    return any(isinstance(part, AggregateCall) for part in walk(expression))
 
 
 def map_ends(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from confide.expressions.functions import Aggregation
-from confide.expressions.tree import Aggregate, Expression, Value
+from confide.expressions.tree import AggregateCall, Expression, Value
 from confide.plan import Plan
 from confide.release.combine import noise_of
 from confide.release.estimates import Floats, is_clipped
@@ -52,10 +52,12 @@ class Intervals:
     def ends(self, expression: Expression) -> Ends:
         """Return both ends of an expression without noise, for each group."""
         core = find_core(expression)
-        found = self._own(core, self.level) if isinstance(core, Aggregate) else self._several(core)
+        found = (
+            self._own(core, self.level) if isinstance(core, AggregateCall) else self._several(core)
+        )
         return self._map(expression, {core: found})
 
-    def _own(self, aggregate: Aggregate, level: float) -> Ends:
+    def _own(self, aggregate: AggregateCall, level: float) -> Ends:
         """Return the ends of a statistic's own interval."""
         statistic = next(s for s in self.plan.statistics if s.aggregate == aggregate)
         if statistic.quantile is not None:

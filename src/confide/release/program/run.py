@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Aggregation, Function
-from confide.expressions.tree import Aggregate, Call, Column, Expression, Key, Literal, Value
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal, Value
 from confide.plan import Plan
 from confide.release.estimates import Floats, estimate
 from confide.release.noise import NoisyTotals
@@ -36,7 +36,7 @@ def supports(expression: Expression) -> bool:
             return function in RULES and all(map(supports, arguments))
         case Column():
             return False
-        case Key() | Aggregate() | Literal():
+        case Key() | AggregateCall() | Literal():
             return True
 
 
@@ -45,7 +45,7 @@ def evaluate(expression: Expression, columns: Columns, count: int) -> Column_:
     match expression:
         case Literal(value=value):
             return np.full(count, np.nan if value is None else value)
-        case Key() | Aggregate():
+        case Key() | AggregateCall():
             return columns(expression)
         case Call(function=function, arguments=arguments):
             parts = [_prepare(one, evaluate(one, columns, count)) for one in arguments]
@@ -224,6 +224,6 @@ class Statistics:
         return np.maximum(found, 0.0) if is_floored(statistic.aggregate, self.plan) else found
 
 
-def is_floored(aggregate: Aggregate, plan: Plan) -> bool:
+def is_floored(aggregate: AggregateCall, plan: Plan) -> bool:
     """Return whether a statistic is a count that the owner wants shown as zero or more."""
     return aggregate.function in COUNTS and plan.is_nonnegative

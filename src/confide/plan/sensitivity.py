@@ -1,29 +1,22 @@
-"""Which noise the totals of an answer get, and on which grid, for a given loss.
+"""How far one unit can move totals and scores.
 
 One unit changes the totals of each group it is in. Each total has a side, in which its changes are
 measured, and two limits for them: one for what all totals of all groups add up to (pure), one for
 the squares of its own changes (Gaussian). From these follows everything else.
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
-from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
-from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
-from confide.plan.contribution import Contribution
+from confide.plan.contribution import ContributionBounds
 from confide.plan.totals import Measure, Total
 
-__all__ = ["Reach", "TotalNoise", "noise_for", "reach_of"]
-
-FINENESS: Final = 1_000
+__all__ = ["ScoreChange", "TotalSensitivity", "score_change", "score_unit", "sensitivity_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TotalSensitivity:
     """How far one unit can move a total of an answer, beside the others.
 
     Claim:   there are whole numbers z_gi such that a unit moves total i of group g by at most z_gi
@@ -52,12 +45,12 @@ class Reach:
     squares: int
 
 
-def reach_of(
+def sensitivity_of(
     totals: tuple[Total, ...],
-    contribution: Contribution,
+    contribution: ContributionBounds,
     neighbours: Neighbours,
     answered: int | None = None,
-) -> tuple[Reach, ...]:
+) -> tuple[TotalSensitivity, ...]:
     """Return how far one unit can move each total; ``answered`` groups there are, if known."""
     is_replaced = neighbours is Neighbours.REPLACE
     changed = contribution.groups * (2 if is_replaced else 1)
@@ -68,13 +61,13 @@ def reach_of(
     # Privacy: a unit in several groups makes the sum that a count of units shares with others.
     is_apart = changed == 1 or contribution.groups == 1 or only_units
 
-    def reach(total: Total) -> Reach:
+    def reach(total: Total) -> TotalSensitivity:
         if total.measure is Measure.UNITS:
-            return Reach(1, changed if is_apart else rows, changed)
+            return TotalSensitivity(1, changed if is_apart else rows, changed)
         low, high = _range_of_row(total)
         side = max(1, high - low) if is_replaced and changed == 1 else total.per_row
         is_one_sided = low * high == 0
-        return Reach(side, rows, rows**2 // (2 if is_doubled and is_one_sided else 1))
+        return TotalSensitivity(side, rows, rows**2 // (2 if is_doubled and is_one_sided else 1))
 
     return tuple(map(reach, totals))
 
@@ -87,54 +80,49 @@ def _range_of_row(total: Total) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class TotalNoise:
-    """The noise for one group's totals: a law on whole noise steps, and the steps themselves.
+class ScoreChange:
+    """Between which numbers, one at most 0 and one at least 0, a unit moves a score.
 
-    ``steps[i]`` is the size of a noise step of total i, in its own whole units; it divides the side
-    of its reach, so rounding to it leaves the reach as it was.
+    Claim:   every total of a group grows by at least ``low`` and at most ``high`` when a unit is
+             added (or replaced), and by what lies between ``-high`` and ``-low`` when one is
+             removed.
+    Why:     a total is a sum over units of what their own kept rows add. At most ``rows`` of them
+             are kept, in whichever groups, and each adds a whole number within its grid; a count
+             of units grows by 0 or 1. A replaced unit takes one such number away and adds another.
+    Checked: tests/curator/test_selection.py (random databases and neighbours).
     """
 
-    steps: tuple[Fraction, ...]
-    law: DiscreteLaplace | BoxNoise | tuple[RoundedGaussian, ...]
+    low: Fraction
+    high: Fraction
+
+    @property
+    def spread(self) -> Fraction:
+        """How much farther one score can move than another."""
+        return self.high - self.low
+
+    @property
+    def largest(self) -> Fraction:
+        """How far a single score can move."""
+        return max(-self.low, self.high)
 
 
-def noise_for(reaches: Sequence[Reach], loss: PureLoss | GaussianLoss) -> TotalNoise:
-    """Return the noise that costs ``loss``.
-
-    Claim:   the release of all groups costs ``loss``, whichever groups and rows a unit has.
-    Why:     rounding to steps is monotone and commutes with whole steps, so rounded totals keep to
-             the z_gi of `Reach`. Pure: independent K-norm noise in each group, for the box that
-             reaches boxes_i sides out, changes by a factor of at most exp(epsilon * sum over
-             groups of the largest z_gi / boxes_i); for one total that is Laplace noise. Gaussian:
-             d totals, each with sigma^2 = side^2 * d * squares / mu^2, make a squared distance of
-             at most d * (mu^2 / d).
-    """
-    if not reaches:
-        return TotalNoise((), ())
-    match loss:
-        case PureLoss(epsilon=epsilon):
-            deviations = [reach.boxes / epsilon for reach in reaches]
-            cuts = [_cuts(reach.side, one) for reach, one in zip(reaches, deviations, strict=True)]
-            scales = tuple(cut * one for cut, one in zip(cuts, deviations, strict=True))
-            law = DiscreteLaplace(scales[0]) if len(scales) == 1 else BoxNoise(scales)
-            return TotalNoise(_steps(reaches, cuts), law)
-        case GaussianLoss(mu_squared=mu_squared):
-            variances = [len(reaches) * reach.squares / mu_squared for reach in reaches]
-            cuts = [
-                _cuts(reach.side, Fraction(math.sqrt(one)))
-                for reach, one in zip(reaches, variances, strict=True)
-            ]
-            laws = (RoundedGaussian(cut**2 * one) for cut, one in zip(cuts, variances, strict=True))
-            return TotalNoise(_steps(reaches, cuts), tuple(laws))
+def score_change(
+    total: Total, contribution: ContributionBounds, neighbours: Neighbours
+) -> ScoreChange:
+    """Return how far one unit moves this total of any group, in the unit of what is added up."""
+    if total.measure is Measure.UNITS:
+        low, high = 0, 1
+    elif total.grid is None:
+        low, high = 0, contribution.rows
+    else:
+        low = contribution.rows * min(0, total.grid.low)
+        high = contribution.rows * max(0, total.grid.high)
+    if neighbours is Neighbours.REPLACE:
+        low, high = low - high, high - low
+    unit = score_unit(total)
+    return ScoreChange(low * unit, high * unit)
 
 
-def _steps(reaches: Sequence[Reach], cuts: Sequence[int]) -> tuple[Fraction, ...]:
-    return tuple(Fraction(reach.side, cut) for reach, cut in zip(reaches, cuts, strict=True))
-
-
-def _cuts(side: int, deviation: Fraction) -> int:
-    """Return into how many noise steps to cut a side.
-
-    About FINENESS steps make one standard deviation; a step is never below one whole unit.
-    """
-    return max(1, min(side, round(FINENESS / deviation)))
+def score_unit(total: Total) -> Fraction:
+    """Return what one whole step of a total means: 1 for a count, the grid's step for a sum."""
+    return Fraction(1) if total.grid is None else total.grid.step
