@@ -35,8 +35,8 @@ from sqlalchemy import insert, text, update
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from confide.ledger import Question, SqlLedger, open_ledger
-from confide.ledger.chain import add_answer, add_charge, name_question
+from confide.ledger import QueryIdentity, SqlLedger, open_ledger
+from confide.ledger.chain import add_answer, add_charge, query_digest
 from confide.ledger.rows import read_head
 from confide.ledger.schema import ANSWERS, CHARGES, HEAD
 from confide.loss import PureFilter, Share
@@ -62,7 +62,7 @@ missed: list[str] = []
 
 def ask(ledger: SqlLedger) -> None:
     """Take one question through its ledger: charge, then answer."""
-    question = Question(TEXT, "v1", "ana")
+    question = QueryIdentity(TEXT, "v1", "ana")
     ledger.commit(ledger.reserve(question, SHARE, key=secrets.token_hex(8)), NOISY)
 
 
@@ -126,8 +126,8 @@ def take_turns(first: Callable[[], None], second: Callable[[], None]) -> tuple[f
 
 def lengthen(ledger: SqlLedger, charges: int) -> None:
     """Write a true history of so many charges and answers, faster than question by question."""
-    question = Question(TEXT, "v1", "ana")
-    asked, noisy = name_question(question), '{"groups": [["a"]], "steps": [[1, 2]]}'
+    question = QueryIdentity(TEXT, "v1", "ana")
+    asked, noisy = query_digest(question), '{"groups": [["a"]], "steps": [[1, 2]]}'
     with ledger._database._current().begin() as connection:
         head, total = read_head(connection, lock=True), 0
         for start in range(0, charges, BATCH):

@@ -16,7 +16,7 @@ from confide.execution import Watching, choose_among, pair_candidates
 from confide.execution.batch import Batch, release_batch
 from confide.execution.executor import Desk, Manner, Request, Score, Settled, find_ledger, settle
 from confide.execution.pricing import FREE, Prices, Want
-from confide.ledger import Hold, Ledger, Stored
+from confide.ledger import Hold, Ledger, StoredAnswer
 from confide.loss import Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
@@ -305,7 +305,7 @@ class Curator(Estimators, Watching):
             return desk.open(question, manner)
         return desk.open(question, manner, partial(self._is_near, query, want))
 
-    def _is_near(self, query: Query, want: Want, stored: Stored) -> bool:
+    def _is_near(self, query: Query, want: Want, stored: StoredAnswer) -> bool:
         """Tell whether a stored answer's half-widths are those wanted, as far as they are known."""
         found = predict_errors(self._plan(query, stored.receipt.share), want.confidence).values()
         wanted = float_above(positive("error", want.error))

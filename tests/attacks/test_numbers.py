@@ -22,7 +22,7 @@ import pytest
 from confide.audit import Claim, weigh
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table, Text
-from confide.ledger import Hold, Question
+from confide.ledger import Hold, QueryIdentity
 from confide.loss import Share
 from confide.mechanisms import Gaussian
 from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian, Whole
@@ -71,7 +71,7 @@ def test_last_digits_tell_nothing(entropy: SeededEntropy) -> None:
 
 
 def _pay(curator: Curator) -> Hold:
-    return curator.ledger.reserve(Question("test", "", ""), Share.floor("1%"))
+    return curator.ledger.reserve(QueryIdentity("test", "", ""), Share.floor("1%"))
 
 
 def test_the_order_of_rows_moves_no_sum() -> None:

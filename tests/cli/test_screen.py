@@ -7,7 +7,7 @@ from rich.console import Console
 
 from confide.cli.output import make_table, name_options, say, show_figures
 from confide.cli.owner import show_entries
-from confide.ledger import Entry, MemoryLedger, Question
+from confide.ledger import Entry, MemoryLedger, QueryIdentity
 from confide.loss import Share, auto_filter
 from confide.release.formatting import Cell, Figures
 
@@ -38,7 +38,7 @@ def entries() -> list[Entry]:
     """Return two charges, one with a long question."""
     ledger = MemoryLedger(auto_filter(2, 0))
     for text in (TEXT, "SELECT COUNT(*) AS n"):
-        hold = ledger.reserve(Question(text, "fingerprint", "ana"), Share.floor("5%"))
+        hold = ledger.reserve(QueryIdentity(text, "fingerprint", "ana"), Share.floor("5%"))
         ledger.commit(hold, {"steps": []})
     return list(ledger.entries())
 

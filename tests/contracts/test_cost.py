@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 
 from confide.declare import Limit, Limits
 from confide.ledger import SqlLedger
-from confide.ledger.database import Prepared
+from confide.ledger.database import PreparedStatement
 from confide.loss import Share
 from support.ledgers import NOISY, WHOLE, Clock, Home, ask
 
@@ -37,12 +37,12 @@ def answer_one(ledger: SqlLedger, key: str) -> None:
 def listen(ledger: SqlLedger, act: Callable[[], object]) -> list[Statement]:
     """Return the statements that an act runs, through SQLAlchemy or on the driver itself."""
     heard: list[Statement] = []
-    run = Prepared.run
+    run = PreparedStatement.run
 
     def hear(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
         heard.append((statement, parameters))
 
-    def hear_driver(self: Prepared, connection: Any, values: Any = None) -> Any:
+    def hear_driver(self: PreparedStatement, connection: Any, values: Any = None) -> Any:
         cursor = run(self, connection, values)
         words, places, constants = self._written[connection.dialect.name]
         named = {**constants, **(values or {})}
@@ -52,7 +52,7 @@ def listen(ledger: SqlLedger, act: Callable[[], object]) -> list[Statement]:
     engine = ledger._database._current()
     event.listen(engine, "before_cursor_execute", hear)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Prepared, "run", hear_driver)
+        patch.setattr(PreparedStatement, "run", hear_driver)
         act()
     event.remove(engine, "before_cursor_execute", hear)
     return heard

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from confide.errors import BudgetExceeded, Fault
-from confide.ledger import AnsweredAlready, Hold, KeyUsed, Ledger, Stored
+from confide.ledger import AnsweredAlready, Hold, KeyUsed, Ledger, StoredAnswer
 from confide.ledger.database import Database
 from confide.loss import UNITS, Filter, GaussianFilter, PureFilter, RenyiFilter, Share
 from support.ledgers import NOISY, TENTH, WHOLE, Clock, Home, ask
@@ -235,7 +235,7 @@ def test_a_key_stands_for_its_hold_and_then_for_its_answer(home: Home) -> None:
         found.use()
 
     receipt = home.again().commit(found, NOISY)
-    assert Stored(receipt, NOISY) == ledger.resume(ask(), "k")
+    assert StoredAnswer(receipt, NOISY) == ledger.resume(ask(), "k")
     assert TENTH == ledger.filter.spent
     assert ["k"] == [entry.key for entry in ledger.entries()]
 

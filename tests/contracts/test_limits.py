@@ -8,7 +8,7 @@ import pytest
 from confide.declare import Limit, Limits
 from confide.declare.budget import Window
 from confide.errors import BadDeclaration, BudgetExceeded
-from confide.ledger import Ledger, Question
+from confide.ledger import Ledger, QueryIdentity
 from confide.ledger.limits import window_start
 from confide.loss import Share
 from support.ledgers import DAY, NOISY, TENTH, WHOLE, Clock, Home, ask
@@ -21,7 +21,7 @@ LIMITS = Limits(
 HUNDREDTH = Share.floor("1%")
 
 
-def grants(ledger: Ledger, question: Question, share: Share, most: int = 200) -> int:
+def grants(ledger: Ledger, question: QueryIdentity, share: Share, most: int = 200) -> int:
     """Return how many charges of a share are granted before the first refusal."""
     for count in range(most):
         try:

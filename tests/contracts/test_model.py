@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from confide.declare import Limits
 from confide.errors import BudgetExceeded
-from confide.ledger import AnsweredAlready, Hold, KeyUsed, Ledger, Question, Stored
+from confide.ledger import AnsweredAlready, Hold, KeyUsed, Ledger, QueryIdentity, StoredAnswer
 from confide.loss import UNITS, Share
 from support.ledgers import WHOLE, Home
 
@@ -95,7 +95,9 @@ class Comparison(RuleBasedStateMachine):
         """Charge a fraction that is not a round number of units."""
         units = UNITS * part // (of * 7 + 1) + 1
         with outcomes() as said:
-            self.holds.append(self.ledger.reserve(Question(text, "v", who), Share(units), key=key))
+            self.holds.append(
+                self.ledger.reserve(QueryIdentity(text, "v", who), Share(units), key=key)
+            )
             said[:] = ["granted"]
         assert [self.model.reserve(who, text, units, key)] == said
 
@@ -115,8 +117,8 @@ class Comparison(RuleBasedStateMachine):
         """Ask what a key stands for."""
         found: Any = None
         with outcomes() as said:
-            found = self.ledger.resume(Question(text, "v", who), key)
-        if isinstance(found, Stored):
+            found = self.ledger.resume(QueryIdentity(text, "v", who), key)
+        if isinstance(found, StoredAnswer):
             found = found.noisy["value"]
         elif isinstance(found, Hold):
             found = "held"
@@ -125,7 +127,7 @@ class Comparison(RuleBasedStateMachine):
     @rule(text=TEXTS, who=ANALYSTS)
     def find(self, text: str, who: str) -> None:
         """Ask for the newest answer, whoever paid for it."""
-        found = self.ledger.stored(Question(text, "v", who))
+        found = self.ledger.stored(QueryIdentity(text, "v", who))
         assert self.model.stored(text) == (None if found is None else found.noisy["value"])
 
     @rule()

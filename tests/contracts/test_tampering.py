@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, text
 
 from confide.errors import Fault
 from confide.ledger import Ledger, LedgerDamaged, MemoryLedger
-from confide.ledger.chain import Answered, Charge, Head
+from confide.ledger.chain import AnswerRecord, Charge, Head
 from confide.ledger.database import read_address
 from support.ledgers import NOISY, TENTH, Home, ask
 
@@ -17,7 +17,7 @@ CHANGED: dict[str, Any] = {
     **{field.name: 7 for field in fields(Charge)},
     **dict.fromkeys(("before", "text", "fingerprint", "analyst", "purpose", "name", "loss"), "x"),
 }
-WRITTEN = {"confide_charges": Charge, "confide_answers": Answered, "confide_head": Head}
+WRITTEN = {"confide_charges": Charge, "confide_answers": AnswerRecord, "confide_head": Head}
 ONE = {"confide_charges": "number = 0", "confide_answers": "number = 1", "confide_head": "one = 1"}
 COLUMNS = [(table, f.name) for table, kind in WRITTEN.items() for f in fields(kind)]
 

@@ -8,7 +8,7 @@ import pytest
 
 import confide as cf
 from confide.engines import open_sealed
-from confide.ledger import Question
+from confide.ledger import QueryIdentity
 from confide.loss import Share
 from confide.query.sql import read_sql
 
@@ -28,7 +28,7 @@ def totals(curator: cf.Curator, text: str) -> dict[Any, tuple[int, ...]]:
     query = read_sql(text, curator._names)
     share = Share.floor("1%")
     plan = curator._plan(query, share)
-    hold = curator.ledger.reserve(Question(text, "", ""), share)
+    hold = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
     return open_sealed(curator._engine.run(plan, hold))
 
 

@@ -12,7 +12,7 @@ from confide.declare.tables import NAME
 from confide.errors import BadDeclaration
 from confide.intake import convert as conversion
 from confide.intake.convert import Copy, convert_csv, plain_names
-from confide.intake.csv_types import READERS, Shape, find_shape
+from confide.intake.csv_types import READERS, CellFormat, find_shape
 
 GERMAN = (
     "Kundennummer;Straße;Umsatz (€);Geburtstag;leer\n"
@@ -46,21 +46,21 @@ def test_a_german_file_is_read_as_it_is_meant(tmp_path: Path, encoding: str, new
 @pytest.mark.parametrize(
     ("shape", "cells", "value"),
     [
-        (Shape.INT, ["12", "-3"], 12),
-        (Shape.FLOAT, ["1.5", "2"], 1.5),
-        (Shape.COMMA, ["1,5", "1.234.567,25"], 1.5),
-        (Shape.GROUPED, ["1.234", "950"], "1.234"),
-        (Shape.BOOL, ["Yes", "n"], True),
-        (Shape.DATE, ["2024-12-31 10:15", "2024-01-01"], dt.date(2024, 12, 31)),
-        (Shape.DOTTED, ["31.12.2024"], dt.date(2024, 12, 31)),
-        (Shape.DAY_FIRST, ["31/12/2024", "1/2/2024"], dt.date(2024, 12, 31)),
-        (Shape.MONTH_FIRST, ["12/31/2024", "1/2/2024"], dt.date(2024, 12, 31)),
-        (Shape.EITHER, ["1/2/2024", "12/12/2024"], "1/2/2024"),
-        (Shape.TEXT, ["01067", "10115"], "01067"),
-        (Shape.EMPTY, ["", "  "], ""),
+        (CellFormat.INT, ["12", "-3"], 12),
+        (CellFormat.FLOAT, ["1.5", "2"], 1.5),
+        (CellFormat.COMMA, ["1,5", "1.234.567,25"], 1.5),
+        (CellFormat.GROUPED, ["1.234", "950"], "1.234"),
+        (CellFormat.BOOL, ["Yes", "n"], True),
+        (CellFormat.DATE, ["2024-12-31 10:15", "2024-01-01"], dt.date(2024, 12, 31)),
+        (CellFormat.DOTTED, ["31.12.2024"], dt.date(2024, 12, 31)),
+        (CellFormat.DAY_FIRST, ["31/12/2024", "1/2/2024"], dt.date(2024, 12, 31)),
+        (CellFormat.MONTH_FIRST, ["12/31/2024", "1/2/2024"], dt.date(2024, 12, 31)),
+        (CellFormat.EITHER, ["1/2/2024", "12/12/2024"], "1/2/2024"),
+        (CellFormat.TEXT, ["01067", "10115"], "01067"),
+        (CellFormat.EMPTY, ["", "  "], ""),
     ],
 )
-def test_each_shape_is_found_and_read(shape: Shape, cells: list[str], value: object) -> None:
+def test_each_shape_is_found_and_read(shape: CellFormat, cells: list[str], value: object) -> None:
     """Cells are recognised for what they are, and their first one is read as the value it means."""
     assert shape is find_shape(cells)
     reader = READERS[shape]("cell")
@@ -70,7 +70,7 @@ def test_each_shape_is_found_and_read(shape: Shape, cells: list[str], value: obj
 
 def test_every_shape_has_a_reader() -> None:
     """No shape can be found that nothing reads."""
-    assert set(Shape) == set(READERS)
+    assert set(CellFormat) == set(READERS)
 
 
 def test_odd_cells_and_rows_are_counted(tmp_path: Path) -> None:
@@ -90,9 +90,14 @@ def test_what_stands_for_an_empty_cell_is_missing(tmp_path: Path) -> None:
     lines += [f"{word},{word},{word},{word},{word},FR" for word in words]
     copy, rows = convert(tmp_path, "\n".join(lines).encode())
 
-    assert [Shape.INT, Shape.FLOAT, Shape.COMMA, Shape.DATE, Shape.BOOL, Shape.TEXT] == [
-        column.shape for column in copy.columns
-    ]
+    assert [
+        CellFormat.INT,
+        CellFormat.FLOAT,
+        CellFormat.COMMA,
+        CellFormat.DATE,
+        CellFormat.BOOL,
+        CellFormat.TEXT,
+    ] == [column.shape for column in copy.columns]
     assert (2, 2.5, 3.5, dt.date(2024, 12, 30), False, "NA") == rows[1]
     assert [(None, None, None, None, None, "FR")] * len(words) == rows[2:]
     assert 0 == sum(column.unread for column in copy.columns)

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from confide.engines.sql.engine import add_up
+from confide.engines.sql.engine import sum_groups
 
 
 def test_groups_that_come_in_parts_are_added_up() -> None:
@@ -10,11 +10,11 @@ def test_groups_that_come_in_parts_are_added_up() -> None:
     rows = [("a", 1, 2**70), ("b", None, Decimal(5)), ("a", 2, Decimal(2**70)), (None, 4, -1)]
     expected = {("a",): (3, 2**71), ("b",): (0, 5), (None,): (4, -1)}
 
-    assert expected == add_up(rows, 1)
+    assert expected == sum_groups(rows, 1)
 
 
 def test_groups_may_lack_keys_totals_or_rows() -> None:
     """Without keys there is one group; without totals there are groups, without rows none."""
-    assert {(): (3, 0)} == add_up([(3, None)], 0)
-    assert {("a",): (), ("b",): ()} == add_up([("a",), ("b",)], 1)
-    assert {} == add_up([], 1)
+    assert {(): (3, 0)} == sum_groups([(3, None)], 0)
+    assert {("a",): (), ("b",): ()} == sum_groups([("a",), ("b",)], 1)
+    assert {} == sum_groups([], 1)

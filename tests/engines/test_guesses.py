@@ -9,7 +9,7 @@ from confide.declare import Kind
 from confide.errors import BadDeclaration
 from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS as READ_AS
-from confide.intake.csv_types import guess_shapes, say_conversion
+from confide.intake.csv_types import conversion_hint, guess_shapes
 
 COLUMNS = {
     "whole": ("1", "-20", "0"),
@@ -69,7 +69,7 @@ def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: 
     with pytest.raises(BadDeclaration, match="confide reads commas only") as caught:
         guess_kinds(path)
 
-    assert say_conversion(path) in str(caught.value)
+    assert conversion_hint(path) in str(caught.value)
     convert_csv(path, path.with_suffix(".parquet"))
     columns = duckdb.read_parquet(str(path.with_suffix(".parquet"))).columns
     assert ["Patient_ID", "Paid"] == columns

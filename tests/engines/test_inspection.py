@@ -27,7 +27,7 @@ from confide.declare import (
     Text,
 )
 from confide.errors import BadDeclaration
-from confide.intake.check import Finding, _connect, inspect_table, read_schema
+from confide.intake.check import CheckFinding, _connect, inspect_table, read_schema
 
 NAN = float("nan")
 ROWS = pd.DataFrame(
@@ -190,14 +190,14 @@ def test_types_are_compared_with_the_schema(tmp_path: Path) -> None:
     found = inspect_table(declare(source, age=Int(0, 9), list=Int(0, 9), cost=Float(0, 9)))
 
     assert [
-        Finding(
+        CheckFinding(
             "visits",
             "list",
             "column 'list' of table 'visits' is stored as INTEGER[], of which no value can be read "
             "as int; declare category or text, or cast it where it is stored",
             is_problem=True,
         ),
-        Finding("visits", "age", "is stored as VARCHAR, declared int"),
+        CheckFinding("visits", "age", "is stored as VARCHAR, declared int"),
     ] == found
 
 

@@ -29,7 +29,7 @@ from confide.declare import (
 )
 from confide.engines import open_engine
 from confide.engines.postgres.engine import PostgreSQL
-from confide.engines.postgres.types import Stored, shape_unit
+from confide.engines.postgres.types import PostgresColumn, shape_unit
 from confide.engines.registry import read_address
 from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
@@ -702,7 +702,7 @@ def test_units_stay_unique(table: str, warehouse: Warehouse) -> None:
 @pytest.mark.parametrize("base", ["citext", "text"])
 def test_units_that_ignore_case_are_refused(base: str) -> None:
     """What a database takes for one unit never becomes several."""
-    stored = Stored("who", 1, "citext", base, is_exact=False)
+    stored = PostgresColumn("who", 1, "citext", base, is_exact=False)
     with pytest.raises(BadDeclaration, match=r"lower\(who\)"):
         shape_unit(stored, "visits")
 

@@ -5,7 +5,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.postgres.dialect import HEAVY, POSTGRESQL, add_fences
-from confide.engines.sql.dialect import Spelling, type_of
+from confide.engines.sql.dialect import Dialect, type_of
 from confide.engines.sql.expressions import (
     Sql,
     call,
@@ -25,7 +25,7 @@ from confide.engines.sql.expressions import (
 )
 
 T = sql.DType
-PLAIN = Spelling("duckdb")
+PLAIN = Dialect("duckdb")
 WHOLE, REAL = typed(column("n"), Kind.INT), typed(column("x"), Kind.FLOAT)
 
 
@@ -58,7 +58,7 @@ def test_rules_see_spelled_parts_once() -> None:
         seen.append(node.sql())
         return call("F", call("G", *node.expressions))
 
-    spelling = Spelling("duckdb", calls={"F": mark})
+    spelling = Dialect("duckdb", calls={"F": mark})
     text = spelling.write(select([call("F", call("F", column("x")))], table("t")))
 
     assert ['F("x")', 'F(F(G("x")))'] == seen
@@ -83,7 +83,7 @@ def test_views_become_parts_of_a_with() -> None:
         "u": select([column("y")], table("raw u")),
     }
     asked = select([column("x")], table("t")).with_("w", select([column("x")], table("t")))
-    text = Spelling("postgres").write(asked, views)
+    text = Dialect("postgres").write(asked, views)
 
     assert text.index('"raw t" AS') < text.index('"t" AS') < text.index("w AS")
     assert '"u"' not in text

@@ -9,7 +9,7 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.engines.sql import engine
-from confide.engines.sql.engine import Written
+from confide.engines.sql.engine import StatementCache
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query.sql import read_sql
@@ -48,7 +48,7 @@ def plan_of(curator: Curator, text: str, share: Share = SHARE) -> Plan:
 
 def test_each_question_has_a_statement_of_its_own(curator: Curator) -> None:
     """No question finds the statement of another, be there one literal or type between them."""
-    kept = Written()
+    kept = StatementCache()
     texts = [kept.find(plan_of(curator, text), None, partial(str, text)) for text in ALIKE]
 
     assert list(ALIKE) == texts
@@ -56,7 +56,7 @@ def test_each_question_has_a_statement_of_its_own(curator: Curator) -> None:
 
 def test_a_question_finds_its_statement_again_at_another_price(curator: Curator) -> None:
     """What a question costs is no part of its statement, so it is written once."""
-    kept = Written()
+    kept = StatementCache()
     first, second = (
         kept.find(plan_of(curator, ALIKE[0], Share.floor(share)), None, partial(str, share))
         for share in ("1/100", "1/50")
@@ -70,7 +70,7 @@ def test_only_the_latest_statements_are_kept(
 ) -> None:
     """Past the most that are kept, the statement that was not asked for longest is forgotten."""
     monkeypatch.setattr(engine, "MOST_KEPT", 2)
-    kept, plans = Written(), [plan_of(curator, text) for text in ALIKE[:3]]
+    kept, plans = StatementCache(), [plan_of(curator, text) for text in ALIKE[:3]]
     for place in (0, 1, 0, 2):
         kept.find(plans[place], None, lambda: "old")
     found = [kept.find(plan, None, lambda: "new") for plan in (plans[0], plans[2], plans[1])]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from confide.ledger.chain import read_noisy, write_noisy
+from confide.ledger.chain import decode_payload, encode_payload
 from confide.mechanisms.grid import saturate
 from confide.release.noise import NoisyTotals, round_each, round_to_steps
 
@@ -33,7 +33,7 @@ def test_what_is_stored_comes_back() -> None:
     noisy = NoisyTotals(groups, ((1, -(2**61)), (0, 0), (2**61, 5)), (((0, -1, 9),),) * 3)
 
     assert noisy == NoisyTotals.from_json(noisy.to_json())
-    assert noisy == NoisyTotals.from_json(read_noisy(write_noisy(noisy.to_json())))
+    assert noisy == NoisyTotals.from_json(decode_payload(encode_payload(noisy.to_json())))
 
 
 def test_the_stored_text_is_that_of_lists() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from confide.declare import ServerSettings
 from confide.engines import DuckDB
-from confide.ledger import Hold, Noisy, Receipt, SqlLedger
+from confide.ledger import Hold, Payload, Receipt, SqlLedger
 from confide.loss import Share
 from confide.server import Role
 from confide.server.service import Caller, Office
@@ -369,7 +369,7 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
     ask = partial(office.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)
     commit, rivals = SqlLedger.commit, [ask]
 
-    def commit_second(ledger: SqlLedger, hold: Hold, noisy: Noisy) -> Receipt:
+    def commit_second(ledger: SqlLedger, hold: Hold, noisy: Payload) -> Receipt:
         if rivals:
             rivals.pop()()
         return commit(ledger, hold, noisy)

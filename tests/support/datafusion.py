@@ -29,7 +29,7 @@ from confide.engines.sql.dialect import (
     NUMBER,
     TRUE,
     UNREAL,
-    Spelling,
+    Dialect,
     is_real,
     is_text,
     keep_listed,
@@ -52,7 +52,7 @@ from confide.engines.sql.expressions import (
 )
 from confide.engines.sql.row_hash import MASK, digested
 from confide.engines.sql.sources import raw_name, write_views
-from confide.engines.sql.table_facts import TableFacts, see_fit
+from confide.engines.sql.table_facts import TableFacts, check_fit
 from confide.errors import BadDeclaration
 from support.warehouses import as_arrow, moved
 
@@ -259,7 +259,7 @@ def _labelled(node: Any) -> None:
     node.set("expressions", named)
 
 
-WORDS: Final = Spelling(
+WORDS: Final = Dialect(
     dialect="duckdb",
     nodes={
         sql.Cast: _cast,
@@ -350,7 +350,7 @@ class DataFusionEngine(SqlEngine):
         if isinstance(declared, Table):
             for name, column in declared.columns.items():
                 said = str(rows.schema.field(name).type)
-                see_fit(declared.name, name, column, said, (found[name] or (None,))[0])
+                check_fit(declared.name, name, column, said, (found[name] or (None,))[0])
         known = {name: kind for name in wanted if (kind := found[name]) is not None}
         shown = pa.table({name: _read(rows[name], kind) for name, (_, kind) in known.items()})
         batches = shown.to_batches() or [pa.RecordBatch.from_pylist([], schema=shown.schema)]

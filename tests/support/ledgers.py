@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from confide.declare import Limits
-from confide.ledger import Ledger, MemoryLedger, Question, SqlLedger, open_ledger
+from confide.ledger import Ledger, MemoryLedger, QueryIdentity, SqlLedger, open_ledger
 from confide.ledger.chain import now
 from confide.loss import Filter, PureFilter, Share
 from support.postgres import Postgres
@@ -26,9 +26,9 @@ LONG: Final = 300.0
 
 def ask(
     text: str = "SELECT COUNT(*) FROM visits", fingerprint: str = "v1", analyst: str = "ana"
-) -> Question:
+) -> QueryIdentity:
     """Return a question as the ledger writes it down."""
-    return Question(text, fingerprint, analyst)
+    return QueryIdentity(text, fingerprint, analyst)
 
 
 @dataclass(slots=True)

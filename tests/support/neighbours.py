@@ -9,7 +9,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Column, PublicTable, Table
 from confide.engines import open_sealed
 from confide.errors import ConfideError
-from confide.ledger import Question
+from confide.ledger import QueryIdentity
 from confide.loss import Share
 from confide.query.sql import read_sql
 
@@ -49,5 +49,5 @@ def totals_of(curator: Curator, text: str) -> dict[Any, tuple[int, ...]]:
     """Return the exact totals behind an answer, as only a test may."""
     share = Share.floor("1%")
     plan = curator._plan(read_sql(text, curator._names), share)
-    paid = curator.ledger.reserve(Question(text, "", ""), share)
+    paid = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
     return open_sealed(curator._engine.run(plan, paid))

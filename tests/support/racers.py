@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from confide.errors import BudgetExceeded, Fault
-from confide.ledger import Question, SqlLedger, open_ledger
+from confide.ledger import QueryIdentity, SqlLedger, open_ledger
 from confide.loss import PureFilter, Share
 from confide.noise import SYSTEM
 
@@ -32,7 +32,7 @@ def race(ledger: SqlLedger, name: str, requests: int) -> dict[str, Any]:
     """Ask for shares, each with a key of its own, again while the ledger cannot be reached."""
     granted, faults = list[int](), 0
     for number in range(requests):
-        key, question = f"{name}-{number}", Question(f"SELECT {name}", "v1", "")
+        key, question = f"{name}-{number}", QueryIdentity(f"SELECT {name}", "v1", "")
         for attempt in range(TRIES):
             try:
                 begun = ledger.resume(question, key) if attempt else None
@@ -77,7 +77,7 @@ def race_threads(address: str, name: str, *, threads: int, requests: int) -> lis
 def draw_and_reserve(ledger: SqlLedger, name: str) -> list[dict[str, Any]]:
     """Charge with the ledger that was inherited, and draw as noise does."""
     try:
-        hold = ledger.reserve(Question("SELECT 1", "v1", ""), SHARE)
+        hold = ledger.reserve(QueryIdentity("SELECT 1", "v1", ""), SHARE)
     except BudgetExceeded:
         granted = list[int]()
     else:

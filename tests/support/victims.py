@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from confide import Budget, Curator, Float, Table
 from confide.execution import executor
-from confide.ledger import Noisy, SqlLedger, open_ledger
+from confide.ledger import Payload, SqlLedger, open_ledger
 from confide.loss import PureFilter, Share
 
 __all__ = ["Report", "main"]
@@ -121,7 +121,7 @@ def warm_up() -> None:
 
 
 def deliver(
-    tell: int, key: str, entry: int, noisy: Noisy, *, passed: int = 0, seconds: float = 0.0
+    tell: int, key: str, entry: int, noisy: Payload, *, passed: int = 0, seconds: float = 0.0
 ) -> None:
     """Hand an answer to the analyst: from here on it is out."""
     line = {"key": key, "entry": entry, "noisy": noisy, "passed": passed, "seconds": seconds}
@@ -133,7 +133,7 @@ def break_path(mode: str, tell: int) -> None:
     if mode == "answer-first":
         commit = executor.Request.commit
 
-        def shown(self: executor.Request, hold: Any, noisy: Noisy) -> executor.Settled:
+        def shown(self: executor.Request, hold: Any, noisy: Payload) -> executor.Settled:
             deliver(tell, self.manner.key, hold.entry, noisy)
             time.sleep(WIDE)
             return commit(self, hold, noisy)
@@ -290,7 +290,7 @@ class Scene:
             self.report.wrong.append(f"{key}: {what}")
 
 
-def values(noisy: Noisy) -> str:
+def values(noisy: Payload) -> str:
     """Return what an answer says, without the steps in which it is written."""
     return json.dumps([noisy["groups"], noisy["steps"]])
 

@@ -34,7 +34,7 @@ from confide.declare import (
 )
 from confide.engines import Engine, Sealed, open_engine
 from confide.errors import Refusal
-from confide.ledger import Question
+from confide.ledger import QueryIdentity
 from confide.loss import ApproximateLoss, Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
@@ -272,7 +272,7 @@ def claim_for(curator: Curator, share: Any, plan: Plan | None = None) -> Claim:
 
 def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
     """Return what draws outputs: the plan's noise on what the engine finds, read once."""
-    paid = curator.ledger.reserve(Question("audit", "", ""), Share.floor("1/1000"))
+    paid = curator.ledger.reserve(QueryIdentity("audit", "", ""), Share.floor("1/1000"))
     sealed: Sealed = engine.run(plan, paid)
 
     def draw(count: int) -> Outputs:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from confide.curator import BudgetState
-from confide.intake.check import Finding
+from confide.intake.check import CheckFinding
 from confide.release.formatting import Figures, Tabular, percent, plain
 
 __all__ = [
@@ -179,7 +179,7 @@ def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
     console.print(table)
 
 
-def show_findings(console: Console, findings: list[Finding]) -> None:
+def show_findings(console: Console, findings: list[CheckFinding]) -> None:
     """Print how a declaration fits its data, problems first."""
     table = make_table("", "table", "column", "finding", title="The declaration beside the data")
     for finding in findings:

@@ -16,12 +16,12 @@ from confide.curator import BudgetState
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
 from confide.declare.tables import NAME
-from confide.engines.registry import Home, home_of, read_address
+from confide.engines.registry import Home, read_address, scheme_of
 from confide.errors import BadDeclaration, Fault
 from confide.execution.pricing import Prices
-from confide.intake.check import Finding, inspect_table, read_schema
+from confide.intake.check import CheckFinding, inspect_table, read_schema
 from confide.intake.convert import convert_csv
-from confide.intake.csv_types import KINDS, guess_shapes, say_conversion
+from confide.intake.csv_types import KINDS, conversion_hint, guess_shapes
 from confide.intake.draft import DraftTable, draft_toml, name_table
 from confide.ledger import Entry, Ledger, check_ledger, recount
 from confide.loss import auto_filter
@@ -72,7 +72,7 @@ def _advise(console: Console, path: Path, what: str) -> None:
     say(
         console,
         f"Some columns of {path.name} have {what}. Make a copy with plain names and types, and "
-        f"draft from that: {say_conversion(path)}",
+        f"draft from that: {conversion_hint(path)}",
         style="yellow",
     )
 
@@ -107,7 +107,7 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
 
 def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
     """Return what is known of a file, or of a table by its address."""
-    if home_of(source) is not Home.FILES:
+    if scheme_of(source) is not Home.FILES:
         columns = read_address(source)
         named = parse_qs(urlsplit(source).query)["table"][0]
         return DraftTable(name_table(named.rpartition(".")[2], taken), source, columns)
@@ -129,7 +129,7 @@ def check_declaration(console: Console, config: Path) -> bool:
     """Print how the declaration fits the data; tell whether questions can be asked."""
     declaration = read_toml(config)
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
-    figures: list[Finding] = []
+    figures: list[CheckFinding] = []
     for table in tables:
         with console.status(f"reading {table.name}"):
             figures += inspect_table(table)
@@ -149,7 +149,7 @@ def check_declaration(console: Console, config: Path) -> bool:
     return not problems
 
 
-def _check_keys(declaration: Declaration) -> Iterator[Finding]:
+def _check_keys(declaration: Declaration) -> Iterator[CheckFinding]:
     """Look for columns whose keys the budget can never name."""
     if declaration.budget.delta:
         return
@@ -160,10 +160,10 @@ def _check_keys(declaration: Declaration) -> Iterator[Finding]:
                     "with delta 0 no key of a text can be named; write delta in [budget], or "
                     "declare a category with its values"
                 )
-                yield Finding(table.name, name, message)
+                yield CheckFinding(table.name, name, message)
 
 
-def _check_ledger(declaration: Declaration) -> Iterator[Finding]:
+def _check_ledger(declaration: Declaration) -> Iterator[CheckFinding]:
     """Look whether a ledger that is there keeps the budget that is declared."""
     if declaration.ledger is None:
         return
@@ -172,10 +172,10 @@ def _check_ledger(declaration: Declaration) -> Iterator[Finding]:
     try:
         check_ledger(declaration.ledger, opening, neighbours=declaration.neighbours.value)
     except BadDeclaration as problem:
-        yield Finding("", "", str(problem), is_problem=True)
+        yield CheckFinding("", "", str(problem), is_problem=True)
     except Fault as fault:
         reason = str(fault).split(";")[0]
-        yield Finding("", "", f"{reason}; look at url in [ledger]", is_problem=True)
+        yield CheckFinding("", "", f"{reason}; look at url in [ledger]", is_problem=True)
 
 
 HEADINGS: Final[tuple[str, ...]] = ("entry", "time (UTC)", "analyst", "share", "state", "link")

@@ -11,12 +11,12 @@ from confide.expressions.tree import Value
 __all__ = [
     "HOUR",
     "LONGEST",
-    "Closed",
     "Counts",
     "Groups",
     "Integers",
     "Pair",
     "Sealed",
+    "SealedBase",
     "open_counts",
     "open_sealed",
     "read_seconds",
@@ -30,7 +30,7 @@ Pair = tuple[Integers, Integers]
 Counts = dict[tuple[Value, ...], Pair]
 
 
-class Closed:
+class SealedBase:
     """What shows nothing, compares with nothing, and cannot be copied out or written down."""
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class Closed:
         raise TypeError("sealed values cannot be copied or stored")
 
 
-class Sealed(Closed):
+class Sealed(SealedBase):
     """Exact totals of each group that the engine found, and rows by cell for each histogram.
 
     # Privacy: only `open_sealed` and `open_counts` read it, and only release/ calls them.

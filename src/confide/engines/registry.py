@@ -9,7 +9,7 @@ from confide.declare import Catalog, Kind
 from confide.engines.sql.engine import Engine
 from confide.errors import BadDeclaration
 
-__all__ = ["Home", "home_of", "open_engine", "read_address"]
+__all__ = ["Home", "open_engine", "read_address", "scheme_of"]
 
 
 class Home(StrEnum):
@@ -42,7 +42,7 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
         (opened,) = brought
         engine: Engine = opened(catalog, salt=salt)
         return engine
-    homes = {table.name: home_of(table.source) for table in catalog.tables}
+    homes = {table.name: scheme_of(table.source) for table in catalog.tables}
     if len(set(homes.values())) > 1:
         listed = ", ".join(f"{name!r} is read by {home}" for name, home in homes.items())
         raise BadDeclaration(
@@ -72,7 +72,7 @@ def read_address(source: str) -> dict[str, Kind | None]:
     Raises:
         BadDeclaration: it is not one of PostgreSQL, or cannot be reached.
     """
-    if home_of(source) is not Home.POSTGRESQL:
+    if scheme_of(source) is not Home.POSTGRESQL:
         raise BadDeclaration(
             "a draft is made from a Parquet or CSV file, or from a table of PostgreSQL, as in "
             f"'postgresql://user@host/database?table=visits'; got {source!r}"
@@ -83,7 +83,7 @@ def read_address(source: str) -> dict[str, Kind | None]:
     return read_columns(source)
 
 
-def home_of(source: Any) -> Home:
+def scheme_of(source: Any) -> Home:
     """Return where a source lives.
 
     >>> str(home_of("visits.parquet")), str(home_of("postgresql://me@host/db?table=visits"))

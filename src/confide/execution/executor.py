@@ -16,10 +16,10 @@ from confide.ledger import (
     Hold,
     Ledger,
     MemoryLedger,
-    Noisy,
-    Question,
+    Payload,
+    QueryIdentity,
     Receipt,
-    Stored,
+    StoredAnswer,
 )
 from confide.loss import Share, auto_filter
 from confide.mechanisms import Neighbours
@@ -64,7 +64,7 @@ class Manner:
 class Settled:
     """An answer that the ledger keeps: what was released, its receipt, and what it costs now."""
 
-    noisy: Noisy
+    noisy: Payload
     receipt: Receipt
     cost: Cost
     reused: bool
@@ -91,25 +91,28 @@ class Desk:
         check_score(query)
         return query
 
-    def name_text(self, text: str) -> Question:
+    def name_text(self, text: str) -> QueryIdentity:
         """Return what the ledger writes down for a question in its canonical text."""
         if "\0" in text or not _is_text(text):
             raise UnsupportedQuery("a question holds a character that is no text; leave it out")
-        return Question(text, self.fingerprint, self.analyst, self.purpose)
+        return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
 
-    def name_question(self, terms: Mapping[str, object]) -> Question:
+    def name_question(self, terms: Mapping[str, object]) -> QueryIdentity:
         """Return what the ledger writes down: text that no SQL question has."""
         return self.name_text(json.dumps(terms))
 
     def open(
-        self, question: Question, manner: Manner, is_enough: Callable[[Stored], bool] | None = None
+        self,
+        question: QueryIdentity,
+        manner: Manner,
+        is_enough: Callable[[StoredAnswer], bool] | None = None,
     ) -> "Request":
         """Return a request: settled if the ledger has its answer, else to be charged.
 
         Of stored answers the newest is taken that ``is_enough``, if that is asked for.
         """
         begun = self.ledger.resume(question, manner.key) if manner.key else None
-        if isinstance(begun, Stored):
+        if isinstance(begun, StoredAnswer):
             return Request(self, question, manner, settled=settle(begun))
         if begun is None and not manner.fresh:
             stored = self._find(question, is_enough)
@@ -120,8 +123,8 @@ class Desk:
         return Request(self, question, manner, begun=begun)
 
     def _find(
-        self, question: Question, is_enough: Callable[[Stored], bool] | None
-    ) -> Stored | None:
+        self, question: QueryIdentity, is_enough: Callable[[StoredAnswer], bool] | None
+    ) -> StoredAnswer | None:
         newest = self.ledger.stored(question)
         if newest is None or is_enough is None or is_enough(newest):
             return newest
@@ -143,7 +146,7 @@ class Request:
     """
 
     desk: Desk
-    question: Question
+    question: QueryIdentity
     manner: Manner
     settled: Settled | None = None
     begun: Hold | None = None
@@ -168,7 +171,7 @@ class Request:
             )
         return self.begun
 
-    def commit(self, hold: Hold, noisy: Noisy) -> Settled:
+    def commit(self, hold: Hold, noisy: Payload) -> Settled:
         """Keep the answer; only what this returns may be shown."""
         try:
             receipt = self.desk.ledger.commit(hold, noisy)
@@ -188,7 +191,7 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def settle(stored: Stored) -> Settled:
+def settle(stored: StoredAnswer) -> Settled:
     """Return an answer that was paid for before, as one that is free now."""
     return Settled(stored.noisy, stored.receipt, FREE, reused=True)
 

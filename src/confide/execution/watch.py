@@ -10,7 +10,15 @@ from confide.errors import BudgetExceeded, Fault, UnsupportedQuery, refusing
 from confide.exact import Number, float_above, fraction, positive
 from confide.execution.executor import Desk, Manner, Score
 from confide.execution.pricing import FREE
-from confide.ledger import AnsweredAlready, Hold, KeyUsed, Noisy, Question, Receipt, Stored
+from confide.ledger import (
+    AnsweredAlready,
+    Hold,
+    KeyUsed,
+    Payload,
+    QueryIdentity,
+    Receipt,
+    StoredAnswer,
+)
 from confide.loss import Loss, PureLoss, Share
 from confide.mechanisms import Neighbours, SparseVector
 from confide.noise import Entropy
@@ -307,7 +315,7 @@ class KeptWatch:
         """Return how far from the threshold an answer must lie to be told rightly, rounded up."""
         return self._threshold.half_width(self._vector(), confidence)
 
-    def _compare(self, plan: Plan, asked: Noisy, newest: Noisy) -> bool | None:
+    def _compare(self, plan: Plan, asked: Payload, newest: Payload) -> bool | None:
         """Take the next step; return what it tells, or nothing where another took it."""
         if not newest["left"]:
             raise used_up(self._threshold.above)
@@ -328,13 +336,13 @@ class KeptWatch:
         # Privacy: what was found is told only if this commit is the one that is kept.
         return is_above if self._commit(hold, after) else None
 
-    def _told(self, asked: Noisy, newest: Noisy) -> bool | None:
+    def _told(self, asked: Payload, newest: Payload) -> bool | None:
         """Return what a key was told before, if anything."""
         if not asked["key"]:
             return None
         if newest.get("key") != asked["key"]:  # a crash may have come before it was remembered
             found = self._desk.ledger.resume(self._steps(), self._name(asked["key"]))
-            if not isinstance(found, Stored):
+            if not isinstance(found, StoredAnswer):
                 return None
             newest = found.noisy
         if newest["asked"] != asked["asked"]:
@@ -346,14 +354,14 @@ class KeptWatch:
     def _charge(self, step: int) -> Hold | None:
         """Return the right to take a step, which the session has paid for; None if it is taken."""
         question, key, ledger = self._steps(), self._name(step), self._desk.ledger
-        found: Hold | Stored | None
+        found: Hold | StoredAnswer | None
         try:
             found = ledger.reserve(question, UNPAID, readings=None, key=key)
         except KeyUsed:
             found = ledger.resume(question, key)  # another is at it, or a crash left it
         return found if isinstance(found, Hold) else None
 
-    def _commit(self, hold: Hold, state: Noisy) -> bool:
+    def _commit(self, hold: Hold, state: Payload) -> bool:
         """Keep a step, and let its key stand for it; tell whether this one was kept."""
         ledger = self._desk.ledger
         try:
@@ -364,7 +372,7 @@ class KeptWatch:
             ledger.remember(self._steps(), self._name(state["key"]), receipt)
         return True
 
-    def _newest(self) -> Noisy:
+    def _newest(self) -> Payload:
         """Return where the session stands."""
         ledger = self._desk.ledger
         kept = ledger.stored(self._steps()) or ledger.answer(self.receipt.entry)
@@ -372,7 +380,7 @@ class KeptWatch:
             raise Fault("a watch is no longer in its ledger; restore the ledger it was opened with")
         return kept.noisy
 
-    def _steps(self) -> Question:
+    def _steps(self) -> QueryIdentity:
         """Return what the ledger writes down for each step: text that no other question has."""
         return self._desk.name_question({"watching": self.receipt.entry})
 
@@ -428,7 +436,7 @@ def _read_terms(text: str) -> dict[str, Any] | None:
     return terms if "watch" in terms else None
 
 
-def _state(desk: Desk, vector: SparseVector, step: int) -> Noisy:
+def _state(desk: Desk, vector: SparseVector, step: int) -> Payload:
     """Return where a session stands, as the ledger keeps it.
 
     # Privacy: the state is secret, and a digest of it is not; ``blind`` keeps anybody from finding
@@ -443,7 +451,7 @@ def _state(desk: Desk, vector: SparseVector, step: int) -> Noisy:
     }
 
 
-def _check_noise(vector: SparseVector, state: Noisy) -> None:
+def _check_noise(vector: SparseVector, state: Payload) -> None:
     # Privacy: the threshold's noise and the comparisons' must be those of one split of epsilon.
     if [str(scale) for scale in vector.scales] != state["noise"]:
         raise UnsupportedQuery(
@@ -451,7 +459,7 @@ def _check_noise(vector: SparseVector, state: Noisy) -> None:
         )
 
 
-def _check_kept(state: Noisy) -> None:
+def _check_kept(state: Payload) -> None:
     if "secret" not in state:
         raise KeyUsed(
             "this watch lives in the process that opened it; open another one with another key"

@@ -20,9 +20,9 @@ from confide.ledger import (
     KeyUsed,
     Ledger,
     MemoryLedger,
-    Noisy,
-    Question,
-    Stored,
+    Payload,
+    QueryIdentity,
+    StoredAnswer,
 )
 from confide.loss import Loss, Share
 from confide.mechanisms import Neighbours
@@ -298,7 +298,7 @@ class LedgerStore:
                 f"the session {self._name!r} was opened on other terms; open it as it was, or give "
                 "another name="
             ) from None
-        if isinstance(begun, Stored):
+        if isinstance(begun, StoredAnswer):
             self._entry = begun.receipt.entry
             return
         # Privacy: charged before the session exists; after a crash the charge is found again.
@@ -321,18 +321,18 @@ class LedgerStore:
 
     def _keep(
         self,
-        question: Question,
+        question: QueryIdentity,
         key: str,
-        noisy: Noisy,
+        noisy: Payload,
         price: tuple[Share, Fraction] = (Share(0), Fraction(0)),
     ) -> tuple[int, bool]:
         """Keep a step unless there is one; return its entry, and whether this one was kept."""
-        hold: Hold | Stored | None
+        hold: Hold | StoredAnswer | None
         try:
             hold = self._ledger.reserve(question, *price, readings=None, key=key)
         except KeyUsed:
             hold = self._ledger.resume(question, key)
-        if isinstance(hold, Stored):
+        if isinstance(hold, StoredAnswer):
             return hold.receipt.entry, False
         if hold is None:
             raise Fault(
@@ -344,7 +344,7 @@ class LedgerStore:
         except AnsweredAlready:
             return hold.entry, False
 
-    def _newest(self, question: Question) -> tuple[int, Progress]:
+    def _newest(self, question: QueryIdentity) -> tuple[int, Progress]:
         """Return the last step and where it led."""
         kept = self._ledger.stored(question) or self._ledger.answer(self._entry)
         if kept is None:
@@ -354,10 +354,10 @@ class LedgerStore:
             )
         return int(kept.noisy["step"]), Progress(**kept.noisy["progress"])
 
-    def _name_step(self, what: dict[str, object]) -> Question:
+    def _name_step(self, what: dict[str, object]) -> QueryIdentity:
         """Return what the ledger writes down: text that no other question has."""
         text = json.dumps({"holdout": self._name} | what)
-        return Question(text, "holdout", self._analyst, self._purpose)
+        return QueryIdentity(text, "holdout", self._analyst, self._purpose)
 
     def _key(self, step: int) -> str:
         # Callers' keys are printable, so none of theirs can stand in the way of a step.
@@ -373,7 +373,7 @@ class LedgerStore:
         return None, {name: getattr(self, name) for name in self.__slots__}
 
 
-def _step(number: int, progress: Progress) -> Noisy:
+def _step(number: int, progress: Progress) -> Payload:
     """Return a step as the ledger keeps it.
 
     # Privacy: progress may hold a secret, and exports show a digest of it; with 256 fresh bits

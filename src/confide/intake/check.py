@@ -29,10 +29,10 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb.engine import FITTING, STATISTICS, connect, see_unit
-from confide.engines.duckdb.files import CSV_RULES, csv_options, read_cells, see_file, see_frame
+from confide.engines.duckdb.engine import FITTING, STATISTICS, check_unit, connect
+from confide.engines.duckdb.files import CSV_RULES, check_file, check_frame, csv_options, read_cells
 from confide.engines.duckdb.resources import make_folder, remove_folder
-from confide.engines.registry import Home, home_of, open_engine
+from confide.engines.registry import Home, open_engine, scheme_of
 from confide.engines.sql.expressions import (
     Sql,
     call,
@@ -47,17 +47,17 @@ from confide.engines.sql.expressions import (
     without_nan,
 )
 from confide.engines.sql.stored_values import as_narrow, as_truth
-from confide.engines.sql.table_facts import plain_type, see_fit
+from confide.engines.sql.table_facts import check_fit, plain_type
 from confide.errors import BadDeclaration
-from confide.intake.csv_types import say_conversion
+from confide.intake.csv_types import conversion_hint
 
-__all__ = ["Finding", "inspect_table", "read_schema"]
+__all__ = ["CheckFinding", "inspect_table", "read_schema"]
 
 RAW: Final = "raw"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One thing to know about a table; a problem must be mended before anything can be asked."""
 
     table: str
@@ -81,12 +81,12 @@ def read_schema(source: str | Path) -> dict[str, Kind | None]:
     return {column.name: _kind(column.type) for column in stored}
 
 
-def inspect_table(declared: Table | PublicTable) -> list[Finding]:
+def inspect_table(declared: Table | PublicTable) -> list[CheckFinding]:
     """Return what is worth knowing about a table before its first question, problems first.
 
     Where a table is not read by DuckDB, whether it can be opened is all that is looked at.
     """
-    if home_of(declared.source) is not Home.FILES:
+    if scheme_of(declared.source) is not Home.FILES:
         return _inspect_elsewhere(declared)
     with _connect() as connection:
         try:
@@ -102,7 +102,7 @@ def inspect_table(declared: Table | PublicTable) -> list[Finding]:
             found += _check_values(connection, declared, spoilt, kinds)
             found += _check_units(connection, declared, spoilt)
         except (BadDeclaration, duckdb.Error) as error:
-            return [Finding(declared.name, "", str(error), is_problem=True)]
+            return [CheckFinding(declared.name, "", str(error), is_problem=True)]
     return sorted(found, key=lambda finding: not finding.is_problem)
 
 
@@ -139,14 +139,14 @@ def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
         remove_folder(folder, os.getpid())
 
 
-def _inspect_elsewhere(declared: Table | PublicTable) -> list[Finding]:
+def _inspect_elsewhere(declared: Table | PublicTable) -> list[CheckFinding]:
     """Open the engine where a table lives, which looks at names, types and unique units."""
     if isinstance(declared, PublicTable):
         return []
     try:
         open_engine(Catalog([declared]), salt="").close()
     except BadDeclaration as problem:
-        return [Finding(declared.name, "", str(problem), is_problem=True)]
+        return [CheckFinding(declared.name, "", str(problem), is_problem=True)]
     return []
 
 
@@ -155,9 +155,9 @@ def _see_source(declared: Table | PublicTable) -> None:
     source = declared.source
     if isinstance(source, str | Path):
         _reader(declared.name, Path(source))
-        see_file(source, "confide.toml")
+        check_file(source, "confide.toml")
     else:
-        see_frame(declared.name, source)
+        check_frame(declared.name, source)
 
 
 def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
@@ -189,7 +189,7 @@ def _reader(name: str, path: Path) -> Sql:
         case ".tsv" | ".tab" | ".txt":
             raise BadDeclaration(
                 f"{name or str(path)!r} must be a .parquet or .csv file; make a copy once, and use "
-                f"that: {say_conversion(path)}"
+                f"that: {conversion_hint(path)}"
             )
         case _:
             raise BadDeclaration(
@@ -207,7 +207,7 @@ def _kind(stored: str) -> Kind | None:
     return FITTING.get(plain_type(stored))
 
 
-def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Finding]:
+def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[CheckFinding]:
     """Look for columns that are not there, or whose type does not suit what is declared."""
     units = [] if isinstance(declared.unit, Row) else [declared.unit]
     for name in dict.fromkeys([*units, *declared.columns]):
@@ -215,29 +215,29 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Fin
             near = get_close_matches(name.lower(), names, 1) or list(names)[:10]
             listed = ", ".join(names[one].name for one in near)
             message = f"the source has no such column; declare one that it has, such as {listed}"
-            yield Finding(declared.name, name, message, is_problem=True)
+            yield CheckFinding(declared.name, name, message, is_problem=True)
     types = {name: found.type for name, found in names.items() if found.type}
     for name in units:
         try:
-            see_unit(declared.name, name, types.get(name.lower(), "VARCHAR"))
+            check_unit(declared.name, name, types.get(name.lower(), "VARCHAR"))
         except BadDeclaration as problem:
-            yield Finding(declared.name, name, str(problem), is_problem=True)
+            yield CheckFinding(declared.name, name, str(problem), is_problem=True)
     for name, kind in declared.columns.items():
         if name.lower() in types:
             yield from _check_type(declared.name, name, kind, types[name.lower()])
 
 
-def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[Finding]:
+def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[CheckFinding]:
     """Compare a type with a declaration, by the rule of the engine that will read the column."""
     try:
-        see_fit(named, name, declared, stored, FITTING.get(plain_type(stored)))
+        check_fit(named, name, declared, stored, FITTING.get(plain_type(stored)))
     except BadDeclaration as problem:
-        yield Finding(named, name, str(problem), is_problem=True)
+        yield CheckFinding(named, name, str(problem), is_problem=True)
         return
     kind = _kind(stored)
     is_narrower = (kind, declared.kind) == (Kind.INT, Kind.FLOAT)
     if kind is not declared.kind and not is_narrower:
-        yield Finding(named, name, f"is stored as {stored}, declared {declared.kind}")
+        yield CheckFinding(named, name, f"is stored as {stored}, declared {declared.kind}")
 
 
 SPELLED: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
@@ -252,7 +252,7 @@ def _check_values(
     declared: Table,
     spoilt: Collection[str],
     stored: Mapping[str, Kind | None],
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Look for values that do not read as declared, or lie outside what is declared.
 
     ``stored`` has the kinds of columns by their names in lower case, those of a CSV file apart.
@@ -272,10 +272,12 @@ def _check_values(
             share = _percent(lost_count, known)
             message = f"{share} of the values do not read as {kind.kind} and count as NULL"
             message += _advise(kind, is_most=2 * lost_count > known)
-            yield Finding(declared.name, name, message, is_problem=lost_count == known)
+            yield CheckFinding(declared.name, name, message, is_problem=lost_count == known)
         if outside:
             fate = _fate_outside(kind)
-            yield Finding(declared.name, name, f"{_percent(outside, known)} of the values {fate}")
+            yield CheckFinding(
+                declared.name, name, f"{_percent(outside, known)} of the values {fate}"
+            )
 
 
 def _advise(declared: Column, *, is_most: bool) -> str:
@@ -287,7 +289,7 @@ def _advise(declared: Column, *, is_most: bool) -> str:
 
 def _check_units(
     connection: duckdb.DuckDBPyConnection, declared: Table, spoilt: Collection[str]
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """Look for rows without a unit, and for units with more rows than may count."""
     if isinstance(declared.unit, Row) or declared.unit in spoilt:
         return
@@ -307,7 +309,7 @@ def _check_units(
     in_all, nobody, units, over, cut = (int(figure or 0) for figure in found)
     if nobody:
         message = f"{_percent(nobody, in_all)} of the rows name no unit and are left out"
-        yield Finding(declared.name, declared.unit, message)
+        yield CheckFinding(declared.name, declared.unit, message)
     if over:
         message = (
             f"{_percent(over, units)} of the units have more than {most} "
@@ -319,7 +321,7 @@ def _check_units(
             else f"; {_percent(cut, in_all)} of the rows never count; raise max_rows_per_unit, or "
             "accept that the rest is left out"
         )
-        yield Finding(declared.name, declared.unit, message, is_problem=declared.unique)
+        yield CheckFinding(declared.name, declared.unit, message, is_problem=declared.unique)
 
 
 def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:

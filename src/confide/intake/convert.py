@@ -22,10 +22,10 @@ from confide.intake.csv_types import (
     MISSING,
     READERS,
     ROWS,
-    Shape,
+    CellFormat,
+    check_titles,
     find_delimiter,
     find_shape,
-    see_titles,
 )
 from confide.intake.draft import name_table
 
@@ -49,7 +49,7 @@ class Converted:
 
     title: str
     name: str
-    shape: Shape
+    shape: CellFormat
     unread: int
 
 
@@ -69,7 +69,7 @@ def convert_csv(path: Path, target: Path) -> Copy:
     _check_target(target)
     with _reading(path) as rows:
         titles = next(rows, [])
-        see_titles(path.name, titles)
+        check_titles(path.name, titles)
         sheet = _Sheet(len(titles))
         sample = list(sheet.fit(islice(rows, ROWS)))
         shapes = [find_shape([row[place] for row in sample]) for place in range(len(titles))]
@@ -157,7 +157,7 @@ def _find_encoding(path: Path) -> str:
 
 
 def _write(
-    plain: Path, target: Path, titles: Sequence[str], shapes: Sequence[Shape]
+    plain: Path, target: Path, titles: Sequence[str], shapes: Sequence[CellFormat]
 ) -> list[Converted]:
     """Write cells that all stand in quotes as columns of their types."""
     names = plain_names(titles)

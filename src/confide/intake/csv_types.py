@@ -22,12 +22,12 @@ __all__ = [
     "MISSING",
     "READERS",
     "ROWS",
-    "Shape",
+    "CellFormat",
+    "check_titles",
+    "conversion_hint",
     "find_delimiter",
     "find_shape",
     "guess_shapes",
-    "say_conversion",
-    "see_titles",
 ]
 
 ROWS: Final = 1_000
@@ -38,7 +38,7 @@ ODD_FLAGS: Final = 1
 """Cells of a column of flags that may read otherwise; two such are words of a third meaning."""
 
 
-class Shape(StrEnum):
+class CellFormat(StrEnum):
     """What nearly all cells of a column look like, in words for the owner."""
 
     BOOL = "bool"
@@ -56,23 +56,23 @@ class Shape(StrEnum):
 
 
 PATTERNS: Final = (
-    (Shape.BOOL, r"true|false|t|f|yes|no|y|n"),
-    (Shape.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a zero in front is text
-    (Shape.GROUPED, r"[-+]?[1-9]\d{0,2}(?:\.\d{3})*"),
-    (Shape.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
-    (Shape.COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
-    (Shape.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),
-    (Shape.DOTTED, r"\d{1,2}\.\d{1,2}\.\d{4}"),
-    (Shape.EITHER, r"(?:0?[1-9]|1[0-2])/(?:0?[1-9]|1[0-2])/\d{4}"),
-    (Shape.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
-    (Shape.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
+    (CellFormat.BOOL, r"true|false|t|f|yes|no|y|n"),
+    (CellFormat.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a zero in front is text
+    (CellFormat.GROUPED, r"[-+]?[1-9]\d{0,2}(?:\.\d{3})*"),
+    (CellFormat.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
+    (CellFormat.COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
+    (CellFormat.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),
+    (CellFormat.DOTTED, r"\d{1,2}\.\d{1,2}\.\d{4}"),
+    (CellFormat.EITHER, r"(?:0?[1-9]|1[0-2])/(?:0?[1-9]|1[0-2])/\d{4}"),
+    (CellFormat.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
+    (CellFormat.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
 )
 MISSING: Final = ("na", "n/a", "#n/a", "nan", "null", "none")
 """What programs write into a cell that is empty, in capitals or not."""
 READ: Final = tuple((shape, re.compile(pattern, re.IGNORECASE)) for shape, pattern in PATTERNS)
 
 
-def find_shape(cells: Sequence[str]) -> Shape:
+def find_shape(cells: Sequence[str]) -> CellFormat:
     """Return the narrowest shape that nearly all cells have which hold something.
 
     >>> find_shape(["1,50", "2", ""]), find_shape(["01067"]), find_shape(["13/1/2024", "2/2/2024"])
@@ -82,12 +82,14 @@ def find_shape(cells: Sequence[str]) -> Shape:
     """
     held = [cell.strip() for cell in cells if not _is_missing(cell)]
     if not held:
-        return Shape.EMPTY
+        return CellFormat.EMPTY
     for shape, pattern in READ:
         odd = sum(pattern.fullmatch(cell) is None for cell in held)
-        if odd <= (1 - NEARLY_ALL) * len(held) and (shape is not Shape.BOOL or odd <= ODD_FLAGS):
+        if odd <= (1 - NEARLY_ALL) * len(held) and (
+            shape is not CellFormat.BOOL or odd <= ODD_FLAGS
+        ):
             return shape
-    return Shape.TEXT
+    return CellFormat.TEXT
 
 
 def _is_missing(cell: str) -> bool:
@@ -99,7 +101,7 @@ def find_delimiter(line: str) -> str:
     return max(DELIMITERS, key=line.count)
 
 
-def see_titles(file: str, titles: Sequence[str]) -> None:
+def check_titles(file: str, titles: Sequence[str]) -> None:
     """See that the first line of a file has the names of its columns.
 
     Raises:
@@ -119,8 +121,8 @@ def _is_row(titles: Sequence[str]) -> bool:
     >>> _is_row(["1", "2.5", "NA", ""]), _is_row(["person", "2024"]), _is_row(["NA", ""])
     (True, False, False)
     """
-    shapes = {find_shape([title]) for title in titles} - {Shape.EMPTY}
-    names = {Shape.BOOL, Shape.TEXT}  # y and n are short names
+    shapes = {find_shape([title]) for title in titles} - {CellFormat.EMPTY}
+    names = {CellFormat.BOOL, CellFormat.TEXT}  # y and n are short names
     return bool(shapes) and not shapes & names
 
 
@@ -157,36 +159,36 @@ def _keep(name: str) -> str:
     return f'"{name}"'
 
 
-READERS: Final[dict[Shape, Callable[[str], str]]] = {
-    Shape.BOOL: _read_flag,
-    Shape.INT: _cast("BIGINT"),
-    Shape.FLOAT: _read_float,
-    Shape.COMMA: _read_comma,
-    Shape.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
-    Shape.DOTTED: _read_date("%d.%m.%Y"),
-    Shape.DAY_FIRST: _read_date("%d/%m/%Y"),
-    Shape.MONTH_FIRST: _read_date("%m/%d/%Y"),
-    Shape.EITHER: _keep,
-    Shape.GROUPED: _keep,
-    Shape.TEXT: _keep,
-    Shape.EMPTY: _keep,
+READERS: Final[dict[CellFormat, Callable[[str], str]]] = {
+    CellFormat.BOOL: _read_flag,
+    CellFormat.INT: _cast("BIGINT"),
+    CellFormat.FLOAT: _read_float,
+    CellFormat.COMMA: _read_comma,
+    CellFormat.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
+    CellFormat.DOTTED: _read_date("%d.%m.%Y"),
+    CellFormat.DAY_FIRST: _read_date("%d/%m/%Y"),
+    CellFormat.MONTH_FIRST: _read_date("%m/%d/%Y"),
+    CellFormat.EITHER: _keep,
+    CellFormat.GROUPED: _keep,
+    CellFormat.TEXT: _keep,
+    CellFormat.EMPTY: _keep,
 }
 """How a cell of each shape is read; what does not read so is NULL."""
 
 
-KINDS: Final[dict[Shape, Kind | None]] = {
-    Shape.BOOL: Kind.BOOL,
-    Shape.INT: Kind.INT,
-    Shape.FLOAT: Kind.FLOAT,
-    Shape.DATE: Kind.DATE,
-    Shape.TEXT: Kind.TEXT,
-    Shape.GROUPED: Kind.FLOAT,
-    Shape.EMPTY: None,
+KINDS: Final[dict[CellFormat, Kind | None]] = {
+    CellFormat.BOOL: Kind.BOOL,
+    CellFormat.INT: Kind.INT,
+    CellFormat.FLOAT: Kind.FLOAT,
+    CellFormat.DATE: Kind.DATE,
+    CellFormat.TEXT: Kind.TEXT,
+    CellFormat.GROUPED: Kind.FLOAT,
+    CellFormat.EMPTY: None,
 }
 """What the engines read as it stands; other shapes need a copy first."""
 
 
-def guess_shapes(path: Path) -> dict[str, Shape]:
+def guess_shapes(path: Path) -> dict[str, CellFormat]:
     """Return the columns of a CSV file and what they look like."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -198,7 +200,7 @@ def guess_shapes(path: Path) -> dict[str, Shape]:
     except UnicodeDecodeError:
         raise BadDeclaration(
             f"{path.name!r} is not written in UTF-8, which confide reads; make a copy once, and "
-            f"draft from that: {say_conversion(path)}"
+            f"draft from that: {conversion_hint(path)}"
         ) from None
     except OSError as error:
         raise BadDeclaration(
@@ -209,13 +211,13 @@ def guess_shapes(path: Path) -> dict[str, Shape]:
             f"{path.name!r} is no CSV file that can be read line by line; write it anew, or name a "
             "Parquet file"
         ) from None
-    see_titles(path.name, names)
+    check_titles(path.name, names)
     lower = [name.lower() for name in names]
     twice = next((name for name in names if lower.count(name.lower()) > 1), None)
     if twice is not None:
         raise BadDeclaration(
             f"{path.name!r} has two columns called {twice!r}, in capitals or not; make a copy with "
-            f"names that differ, and draft from that: {say_conversion(path)}"
+            f"names that differ, and draft from that: {conversion_hint(path)}"
         )
     return {
         name: find_shape([row[place] for row in rows if place < len(row)])
@@ -230,10 +232,10 @@ def _check_delimiter(line: str, path: Path) -> None:
         raise BadDeclaration(
             f"{path.name!r} seems to be separated by {delimiter!r}; confide reads commas only, so "
             f"that no row can change how others are read. Make a copy once, and draft from that: "
-            f"{say_conversion(path)}"
+            f"{conversion_hint(path)}"
         )
 
 
-def say_conversion(path: Path) -> str:
+def conversion_hint(path: Path) -> str:
     """Return the command that writes a CSV file as Parquet, with plain names and known types."""
     return f"confide convert {shlex.quote(str(path))}"

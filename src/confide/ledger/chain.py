@@ -17,31 +17,39 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from confide.errors import BadDeclaration, BudgetExceeded, Fault
-from confide.ledger.protocol import RESTORE, Entry, Hold, LedgerDamaged, Noisy, Question, Receipt
+from confide.ledger.protocol import (
+    RESTORE,
+    Entry,
+    Hold,
+    LedgerDamaged,
+    Payload,
+    QueryIdentity,
+    Receipt,
+)
 from confide.loss import UNITS, Filter, Share, auto_filter
 
 __all__ = [
     "ACCOUNTINGS",
     "LAYOUT",
-    "Answered",
+    "AnswerRecord",
     "Charge",
+    "ChargeLink",
     "Head",
-    "Paid",
     "Record",
     "ShownAnswer",
     "add_answer",
     "add_charge",
+    "decode_payload",
     "delta_units",
     "describe_filter",
+    "encode_payload",
     "first_head",
     "grant_head",
     "hash_parts",
-    "name_question",
     "next_time",
     "now",
+    "query_digest",
     "read_filter",
-    "read_noisy",
-    "write_noisy",
     "write_parts",
 ]
 
@@ -114,14 +122,14 @@ class Charge:
 
     def hold(self, opening: Filter, digest: str = "") -> Hold:
         """Return the right to read that this charge bought."""
-        delta, paid = _delta(opening, self.delta_units), Paid(self, digest or self.digest)
+        delta, paid = _delta(opening, self.delta_units), ChargeLink(self, digest or self.digest)
         return Hold(self.number, self.share, readings=self.readings, delta=delta, record=paid)
 
     def entry(self, opening: Filter, *, state: str) -> Entry:
         """Return the charge as it is shown to the owner."""
         return Entry(
             number=self.number,
-            question=Question(self.text, self.fingerprint, self.analyst, self.purpose),
+            question=QueryIdentity(self.text, self.fingerprint, self.analyst, self.purpose),
             share=self.share,
             delta=_delta(opening, self.delta_units),
             state=state,
@@ -134,16 +142,16 @@ class Charge:
         )
 
 
-class Paid(NamedTuple):
+class ChargeLink(NamedTuple):
     """A charge and its link, as a hold carries them from the charge to its answer."""
 
     charge: Charge
     digest: str
 
     @classmethod
-    def of(cls, hold: Hold) -> "Paid":
+    def of(cls, hold: Hold) -> "ChargeLink":
         """Return what paid for a hold, which a ledger put into it."""
-        if isinstance(hold.record, Paid):
+        if isinstance(hold.record, ChargeLink):
             return hold.record
         raise Fault(
             "this hold was made by no ledger, so that no charge stands behind it; reserve one"
@@ -155,7 +163,7 @@ class Paid(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerRecord:
     """An answer as it is written, with the number of the charge that paid for it."""
 
     number: int
@@ -196,7 +204,7 @@ VALUES: Final = {
     "charge": attrgetter(*Charge.__slots__),
     "answer": attrgetter(*ShownAnswer.__slots__),
 }
-Record = Charge | Answered | ShownAnswer
+Record = Charge | AnswerRecord | ShownAnswer
 """One link of the chain."""
 
 
@@ -223,7 +231,7 @@ def first_head(identity: str, opening: Filter) -> Head:
 
 def add_charge(
     head: Head,
-    question: Question,
+    question: QueryIdentity,
     amounts: tuple[int, int],
     totals: tuple[int, int],
     *,
@@ -281,9 +289,9 @@ def _grant(opening: Filter, head: Head, units: int, delta: int) -> None:
         raise
 
 
-def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[Answered, Head]:
+def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[AnswerRecord, Head]:
     """Return the record of an answer, and the head with it; nothing is spent by it."""
-    record = Answered(head.records, head.digest, next_time(head, now), entry, noisy)
+    record = AnswerRecord(head.records, head.digest, next_time(head, now), entry, noisy)
     state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
     return record, Head(*state)
 
@@ -369,19 +377,19 @@ def _write_loss(opening: Filter, units: int) -> str:
     return json.dumps({"loss": type(loss).__name__, **named})
 
 
-def name_question(question: Question) -> str:
+def query_digest(question: QueryIdentity) -> str:
     """Return the digest by which the same question over the same declaration is found."""
     return hash_parts(["question", question.text, question.fingerprint])
 
 
-def write_noisy(noisy: Noisy) -> str:
+def encode_payload(noisy: Payload) -> str:
     """Return a released answer as text; equal answers give equal text."""
     return WRITER.encode(noisy)
 
 
-def read_noisy(text: str) -> Noisy:
-    """Return the answer that `write_noisy` wrote; tuples come back as lists."""
-    noisy: Noisy = json.loads(text, object_hook=_read_date)
+def decode_payload(text: str) -> Payload:
+    """Return the answer that `encode_payload` wrote; tuples come back as lists."""
+    noisy: Payload = json.loads(text, object_hook=_read_date)
     return noisy
 
 

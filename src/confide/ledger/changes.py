@@ -36,15 +36,15 @@ from sqlalchemy import (
     update,
 )
 
-from confide.ledger.chain import Answered, Charge, Head, name_question
-from confide.ledger.database import Line, Moved, Prepared
-from confide.ledger.protocol import RESTORE, LedgerDamaged, Question
+from confide.ledger.chain import AnswerRecord, Charge, Head, query_digest
+from confide.ledger.database import Conflict, PreparedStatement, RawConnection
+from confide.ledger.protocol import RESTORE, LedgerDamaged, QueryIdentity
 from confide.ledger.schema import ANSWERS, CHARGES, HEAD, KEYS, NAMED
 from confide.loss import UNITS
 
 __all__ = [
-    "Ground",
-    "Held",
+    "ChargeState",
+    "CommitState",
     "read_ground",
     "read_held",
     "read_state",
@@ -54,7 +54,7 @@ __all__ = [
 
 Row = dict[str, Any]
 CHARGE_NAMES: Final = tuple(field.name for field in fields(Charge))
-ANSWER_NAMES: Final = tuple(field.name for field in fields(Answered))
+ANSWER_NAMES: Final = tuple(field.name for field in fields(AnswerRecord))
 CHARGE_VALUES, ANSWER_VALUES = attrgetter(*CHARGE_NAMES), attrgetter(*ANSWER_NAMES)
 STATE: Final = (*(HEAD.c[field.name] for field in fields(Head)), HEAD.c.seal)
 WIDTH: Final = len(STATE)
@@ -108,8 +108,8 @@ def _adding(*tables: Table) -> Select[Any]:
     return statement
 
 
-LOCK: Final = Prepared(select(HEAD.c.one).where(THE_ONE).with_for_update())
-GROUND: Final = Prepared(
+LOCK: Final = PreparedStatement(select(HEAD.c.one).where(THE_ONE).with_for_update())
+GROUND: Final = PreparedStatement(
     select(
         *STATE,
         _newest("analyst_spent", "analyst"),
@@ -117,19 +117,20 @@ GROUND: Final = Prepared(
         _key(),
     ).where(THE_ONE)
 )
-HELD: Final = Prepared(
+HELD: Final = PreparedStatement(
     select(
         *STATE, _one(CHARGES.c.digest, CHARGES.c.number), _one(ANSWERS.c.entry, ANSWERS.c.entry)
     ).where(THE_ONE)
 )
-AT_ONCE: Final[dict[tuple[Table, ...], Prepared]] = {
-    tables: Prepared(_adding(*tables)) for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
+AT_ONCE: Final[dict[tuple[Table, ...], PreparedStatement]] = {
+    tables: PreparedStatement(_adding(*tables))
+    for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
 }
-ONE_BY_ONE: Final = {table: Prepared(insert(table)) for table in (CHARGES, KEYS, ANSWERS)}
-MOVE: Final = Prepared(MOVE_HEAD)
+ONE_BY_ONE: Final = {table: PreparedStatement(insert(table)) for table in (CHARGES, KEYS, ANSWERS)}
+MOVE: Final = PreparedStatement(MOVE_HEAD)
 
 
-class Ground(NamedTuple):
+class ChargeState(NamedTuple):
     """What a charge stands on: the head, what its analyst and purpose have spent, its key's entry.
 
     The totals are zero where there is no analyst or no purpose.
@@ -141,7 +142,7 @@ class Ground(NamedTuple):
     entry: int | None
 
 
-class Held(NamedTuple):
+class CommitState(NamedTuple):
     """What an answer stands on: the head, the link of the charge that pays, and whether it has one.
 
     The link is None where the ledger has no such charge.
@@ -152,18 +153,18 @@ class Held(NamedTuple):
     is_answered: bool
 
 
-def read_ground(line: Line, question: Question, key: str) -> Ground:
+def read_ground(line: RawConnection, question: QueryIdentity, key: str) -> ChargeState:
     """Return all that a charge must know, as of one moment."""
     names = {"analyst": question.analyst, "purpose": question.purpose, "key": key}
     row = _look(line, GROUND, names)
     analyst, purpose, entry = row[WIDTH:]
-    return Ground(read_state(row[:WIDTH]), analyst or 0, purpose or 0, entry)
+    return ChargeState(read_state(row[:WIDTH]), analyst or 0, purpose or 0, entry)
 
 
-def read_held(line: Line, entry: int) -> Held:
+def read_held(line: RawConnection, entry: int) -> CommitState:
     """Return all that an answer must know, as of one moment."""
     row = _look(line, HELD, {"entry": entry})
-    return Held(read_state(row[:WIDTH]), row[WIDTH], row[WIDTH + 1] is not None)
+    return CommitState(read_state(row[:WIDTH]), row[WIDTH], row[WIDTH + 1] is not None)
 
 
 def read_state(row: Any) -> Head:
@@ -176,7 +177,7 @@ def read_state(row: Any) -> Head:
     return head
 
 
-def write_charge(line: Line, charge: Charge, old: Head, new: Head) -> None:
+def write_charge(line: RawConnection, charge: Charge, old: Head, new: Head) -> None:
     """Add a charge, and the key that stands for it, which stands for nothing yet."""
     row = dict(zip(CHARGE_NAMES, CHARGE_VALUES(charge), strict=True))
     added: dict[Table, Row] = {CHARGES: {**row, "digest": new.digest}}
@@ -185,15 +186,17 @@ def write_charge(line: Line, charge: Charge, old: Head, new: Head) -> None:
     _write(line, added, old, new)
 
 
-def write_answer(line: Line, record: Answered, charge: Charge, old: Head, new: Head) -> None:
+def write_answer(
+    line: RawConnection, record: AnswerRecord, charge: Charge, old: Head, new: Head
+) -> None:
     """Add an answer."""
-    asked = name_question(Question(charge.text, charge.fingerprint, charge.analyst))
+    asked = query_digest(QueryIdentity(charge.text, charge.fingerprint, charge.analyst))
     row = dict(zip(ANSWER_NAMES, ANSWER_VALUES(record), strict=True))
     more = {"digest": new.digest, "asked": asked, "analyst": charge.analyst}
     _write(line, {ANSWERS: {**row, **more}}, old, new)
 
 
-def _look(line: Line, what: Prepared, values: Row) -> Any:
+def _look(line: RawConnection, what: PreparedStatement, values: Row) -> Any:
     if line.is_locked and line.dialect.name == "postgresql":
         # Privacy: a statement of its own, so that the next one sees what others charged before.
         LOCK.first(line)
@@ -203,7 +206,7 @@ def _look(line: Line, what: Prepared, values: Row) -> Any:
     return row
 
 
-def _write(line: Line, added: dict[Table, Row], old: Head, new: Head) -> None:
+def _write(line: RawConnection, added: dict[Table, Row], old: Head, new: Head) -> None:
     """Add rows and move the head, if it still is where it was seen and the sums fit."""
     moves: Row = {
         "old_digest": old.digest,
@@ -230,4 +233,4 @@ def _write(line: Line, added: dict[Table, Row], old: Head, new: Head) -> None:
             "the ledger's head moved while it was locked; nothing was charged: run confide ledger "
             "--verify, and ask again"
         )
-    raise Moved
+    raise Conflict

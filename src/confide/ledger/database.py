@@ -32,18 +32,25 @@ from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.elements import ClauseElement
 
 from confide.errors import BadDeclaration
-from confide.ledger.protocol import LedgerDamaged, LedgerUnavailable, explain, put_in_words
+from confide.ledger.protocol import LedgerDamaged, LedgerUnavailable, as_fault, explain
 
-__all__ = ["Database", "Line", "Moved", "Prepared", "look_at_file", "read_address"]
+__all__ = [
+    "Conflict",
+    "Database",
+    "PreparedStatement",
+    "RawConnection",
+    "look_at_file",
+    "read_address",
+]
 
 BEGIN: Final = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
 
 
-class Moved(Exception):
+class Conflict(Exception):
     """Another change came first, so that nothing of this one was written."""
 
 
-class Line:
+class RawConnection:
     """One change on its way, statement by statement; then the next.
 
     A *locked* change begins by locking the head and ends with a commit. One that is not locked is
@@ -114,7 +121,7 @@ class Database:
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self.url, self._wait = read_address(address), wait
         self._process, self._is_busy = os.getpid(), False
-        self._lines: list[Line] = []
+        self._lines: list[RawConnection] = []
         self._engine, self._left_behind = self._open(), list[object]()
         OPENED.add(self)
 
@@ -132,8 +139,8 @@ class Database:
         """
         return self._attempt(body, reads=False)
 
-    def write(self, body: Callable[[Line], T], *, locked: bool) -> T:
-        """Do as `change` does, on the driver itself; see `Line` for what is not locked.
+    def write(self, body: Callable[[RawConnection], T], *, locked: bool) -> T:
+        """Do as `change` does, on the driver itself; see `RawConnection` for what is not locked.
 
         Raises:
             Moved: a change that was not locked met another, and has written nothing.
@@ -222,7 +229,7 @@ class Database:
                 raise _Broken(error) from error
             raise explain(error) from error
 
-    def _take_line(self) -> Line:
+    def _take_line(self) -> RawConnection:
         """Return a bare connection, trying again where one of the pool was cut."""
         engine = self._current()
         try:
@@ -231,7 +238,7 @@ class Database:
             pass
         for left in reversed(range(TRIES)):
             try:
-                return Line(engine.raw_connection(), engine.dialect)
+                return RawConnection(engine.raw_connection(), engine.dialect)
             except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
                 if not left:
                     raise explain(error) from error
@@ -244,7 +251,7 @@ class Database:
                 self._lines.pop().drop()
         self._engine.dispose()
 
-    def _put_by(self, line: Line) -> None:
+    def _put_by(self, line: RawConnection) -> None:
         """Keep a connection at hand whose change is over; the pool has more for busier times."""
         if len(self._lines) < AT_HAND:
             self._lines.append(line)
@@ -325,14 +332,14 @@ class Database:
         return engine
 
 
-def _dispose(engine: Engine, lines: list[Line], process: int) -> None:
+def _dispose(engine: Engine, lines: list[RawConnection], process: int) -> None:
     """Close connections in the process that opened them; a fork has copies that it must not use."""
     if os.getpid() == process:
         _give_back(lines)
         engine.dispose()
 
 
-def _give_back(lines: list[Line]) -> None:
+def _give_back(lines: list[RawConnection]) -> None:
     with suppress(IndexError):
         while True:
             lines.pop().give_back()
@@ -403,7 +410,7 @@ def look_at_file(path: Path, body: Callable[[Connection], T]) -> T:
         with engine.connect() as connection:
             return body(connection)
     except SQLAlchemyError as error:
-        raise put_in_words(error) from error
+        raise as_fault(error) from error
 
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
@@ -427,7 +434,7 @@ Choose = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 Written = tuple[str, Choose | None, Mapping[str, Any]]
 
 
-class Prepared:
+class PreparedStatement:
     """One statement of SQLAlchemy, as text for each kind of database that it has met."""
 
     __slots__ = ("_statement", "_written")
@@ -436,19 +443,25 @@ class Prepared:
         self._statement = statement
         self._written: dict[str, Written] = {}
 
-    def run(self, connection: Connection | Line, values: Mapping[str, Any] | None = None) -> Any:
+    def run(
+        self, connection: Connection | RawConnection, values: Mapping[str, Any] | None = None
+    ) -> Any:
         """Return the driver's cursor, having run the statement in the change that has begun."""
         text, places, constants = self._written.get(connection.dialect.name) or self._write(
             connection.dialect
         )
         named = {**constants, **values} if constants and values else values or constants
         cursor = (
-            connection.cursor if isinstance(connection, Line) else connection.connection.cursor()
+            connection.cursor
+            if isinstance(connection, RawConnection)
+            else connection.connection.cursor()
         )
         cursor.execute(text, named if places is None else places(named))
         return cursor
 
-    def first(self, connection: Connection | Line, values: Mapping[str, Any] | None = None) -> Any:
+    def first(
+        self, connection: Connection | RawConnection, values: Mapping[str, Any] | None = None
+    ) -> Any:
         """Return the first row as a tuple; None where there is none."""
         return self.run(connection, values).fetchone()
 

@@ -13,20 +13,20 @@ from itertools import islice
 from confide.declare import Limits
 from confide.errors import Fault
 from confide.ledger.chain import (
-    Answered,
+    AnswerRecord,
     Charge,
-    Paid,
+    ChargeLink,
     Record,
     add_answer,
     add_charge,
+    decode_payload,
     delta_units,
+    encode_payload,
     first_head,
     grant_head,
-    name_question,
     next_time,
     now,
-    read_noisy,
-    write_noisy,
+    query_digest,
 )
 from confide.ledger.limits import check_limits, work_out_allowance
 from confide.ledger.protocol import (
@@ -35,10 +35,10 @@ from confide.ledger.protocol import (
     Entry,
     Hold,
     KeyUsed,
-    Noisy,
-    Question,
+    Payload,
+    QueryIdentity,
     Receipt,
-    Stored,
+    StoredAnswer,
     refuse_relation,
 )
 from confide.ledger.verify import check_records, write_export
@@ -61,7 +61,7 @@ class MemoryLedger:
         self._identity, self._salt = secrets.token_hex(16), secrets.token_hex(16)
         self._head = first_head(self._identity, filter)
         self._charges: dict[int, Charge] = {}
-        self._answers: dict[int, Answered] = {}
+        self._answers: dict[int, AnswerRecord] = {}
         self._asked: defaultdict[str, list[int]] = defaultdict(list)
         self._keys: dict[tuple[str, str], int] = {}
         self._running: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -95,7 +95,7 @@ class MemoryLedger:
 
     def reserve(
         self,
-        question: Question,
+        question: QueryIdentity,
         share: Share,
         delta: Fraction = Fraction(0),
         *,
@@ -126,23 +126,23 @@ class MemoryLedger:
             self._note(charge)
             return charge.hold(self._opening, after.digest)
 
-    def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
+    def commit(self, hold: Hold, noisy: Payload) -> Receipt:
         """Keep the answer with its charge."""
-        written = write_noisy(noisy)
+        written = encode_payload(noisy)
         with self._turn():
             # Privacy: an answer whose charge this ledger does not have would be free.
-            if Paid.of(hold).charge is not self._charges.get(hold.entry):
+            if ChargeLink.of(hold).charge is not self._charges.get(hold.entry):
                 raise Fault("this hold is of another ledger; reserve one of this ledger")
             if hold.entry in self._answers:
                 raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
             charge = self._charges[hold.entry]
             record, self._head = add_answer(self._head, hold.entry, written, self._clock())
             self._answers[hold.entry] = record
-            question = Question(charge.text, charge.fingerprint, charge.analyst)
-            insort(self._asked[name_question(question)], hold.entry)  # newest by its charge
+            question = QueryIdentity(charge.text, charge.fingerprint, charge.analyst)
+            insort(self._asked[query_digest(question)], hold.entry)  # newest by its charge
             return charge.receipt()
 
-    def resume(self, question: Question, key: str) -> Hold | Stored | None:
+    def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
         """Return what the key stands for."""
         number = self._keys.get((question.analyst, key))
         if number is None:
@@ -152,25 +152,25 @@ class MemoryLedger:
             raise KeyUsed(f"the key {key!r} was used for another question; choose another key")
         return self.answer(number) or charge.hold(self._opening)
 
-    def remember(self, question: Question, key: str, receipt: Receipt) -> None:
+    def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
         """Let the key stand for an answer that was given for free."""
         with self._turn():
             if self._keys.setdefault((question.analyst, key), receipt.entry) != receipt.entry:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
 
-    def stored(self, question: Question) -> Stored | None:
+    def stored(self, question: QueryIdentity) -> StoredAnswer | None:
         """Return the newest answer to the same question."""
         found = self._found(question)
         return self.answer(found[-1]) if found else None
 
-    def answer(self, entry: int) -> Stored | None:
+    def answer(self, entry: int) -> StoredAnswer | None:
         """Return the answer that an entry paid for."""
         record = self._answers.get(entry)
         if record is None:
             return None
-        return Stored(self._charges[entry].receipt(), read_noisy(record.noisy))
+        return StoredAnswer(self._charges[entry].receipt(), decode_payload(record.noisy))
 
-    def answers(self, question: Question) -> list[Stored]:
+    def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
         """Return all answers to the same question, oldest first."""
         found = (self.answer(number) for number in self._found(question))
         return [stored for stored in found if stored is not None]
@@ -248,8 +248,8 @@ class MemoryLedger:
         if charge.name:
             self._keys[charge.analyst, charge.name] = charge.number
 
-    def _found(self, question: Question) -> list[int]:
-        numbers = list(self._asked.get(name_question(question), []))
+    def _found(self, question: QueryIdentity) -> list[int]:
+        numbers = list(self._asked.get(query_digest(question), []))
         if self._limits.is_shared:
             return numbers
         return [n for n in numbers if self._charges[n].analyst == question.analyst]

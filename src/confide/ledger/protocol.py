@@ -24,23 +24,23 @@ __all__ = [
     "LedgerDamaged",
     "LedgerNewer",
     "LedgerUnavailable",
-    "Noisy",
-    "Question",
+    "Payload",
+    "QueryIdentity",
     "Receipt",
-    "Stored",
+    "StoredAnswer",
+    "as_fault",
     "explain",
-    "put_in_words",
     "refuse_relation",
 ]
 
 NOTHING: Final = Share(0)
 
-Noisy = dict[str, Any]
+Payload = dict[str, Any]
 """A released answer as JSON can hold it, dates too; its layout belongs to release/."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueryIdentity:
     """What is being paid for: enough to know the same question again, and no data."""
 
     text: str
@@ -58,11 +58,11 @@ class Receipt:
     digest: str
 
 
-class Stored(NamedTuple):
+class StoredAnswer(NamedTuple):
     """An answer that was given before, with the receipt of what was paid for it."""
 
     receipt: Receipt
-    noisy: Noisy
+    noisy: Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Entry:
     """
 
     number: int
-    question: Question
+    question: QueryIdentity
     share: Share
     delta: Fraction
     state: str
@@ -176,7 +176,7 @@ class Ledger(Protocol):
 
     def reserve(
         self,
-        question: Question,
+        question: QueryIdentity,
         share: Share,
         delta: Fraction = ...,
         *,
@@ -191,7 +191,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
+    def commit(self, hold: Hold, noisy: Payload) -> Receipt:
         """Keep the released answer with its charge; only then may it be shown.
 
         Raises:
@@ -199,7 +199,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def resume(self, question: Question, key: str) -> Hold | Stored | None:
+    def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
         """Return what the key stands for: an answer, a hold that a crash left, or nothing.
 
         Raises:
@@ -207,19 +207,19 @@ class Ledger(Protocol):
         """
         ...
 
-    def remember(self, question: Question, key: str, receipt: Receipt) -> None:
+    def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
         """Let the key stand for an answer that was given for free."""
         ...
 
-    def stored(self, question: Question) -> Stored | None:
+    def stored(self, question: QueryIdentity) -> StoredAnswer | None:
         """Return the answer to the same question whose charge is the newest, if there is one."""
         ...
 
-    def answer(self, entry: int) -> Stored | None:
+    def answer(self, entry: int) -> StoredAnswer | None:
         """Return the answer that an entry paid for."""
         ...
 
-    def answers(self, question: Question) -> list[Stored]:
+    def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
         """Return all answers to the same question that are free for its analyst, oldest first."""
         ...
 
@@ -327,10 +327,10 @@ def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
     said = (str(original).splitlines() or [""])[0]
     OWNER_LOG.warning("the ledger's database failed: %s: %s", type(original).__name__, said)
     OWNER_LOG.debug("the ledger's database failed", exc_info=error)
-    return put_in_words(error)
+    return as_fault(error)
 
 
-def put_in_words(error: Exception) -> LedgerUnavailable | LedgerDamaged:
+def as_fault(error: Exception) -> LedgerUnavailable | LedgerDamaged:
     """Return a fault that tells what can be done about it, and nothing that was written."""
     code = _code(error)
     known = [reason for name, reason in REASONS.items() if code.startswith(name)]

@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select, text
 
-from confide.ledger.chain import Answered, Charge, Head, Record, name_question, read_noisy
+from confide.ledger.chain import AnswerRecord, Charge, Head, Record, decode_payload, query_digest
 from confide.ledger.changes import ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
-from confide.ledger.database import Line, Prepared
+from confide.ledger.database import PreparedStatement, RawConnection
 from confide.ledger.limits import Spendings
 from confide.ledger.protocol import (
     RESTORE,
     KeyUsed,
     LedgerDamaged,
-    Question,
-    Stored,
+    QueryIdentity,
+    StoredAnswer,
     refuse_relation,
 )
 from confide.ledger.schema import ANSWERS, CHARGES, HEAD, KEYS, META, NAMED
@@ -40,8 +40,8 @@ CHARGE: Final = tuple(CHARGES.c[name] for name in CHARGE_NAMES)
 ANSWER: Final = tuple(ANSWERS.c[name] for name in ANSWER_NAMES)
 
 HEAD_ROW: Final = select(*STATE).where(HEAD.c.one == 1)
-READ_HEAD: Final = Prepared(HEAD_ROW)
-LOCK_HEAD: Final = Prepared(HEAD_ROW.with_for_update())
+READ_HEAD: Final = PreparedStatement(HEAD_ROW)
+LOCK_HEAD: Final = PreparedStatement(HEAD_ROW.with_for_update())
 ADD_KEY: Final = insert(KEYS)
 ALL_CHARGES: Final = select(*CHARGE, CHARGES.c.digest).order_by(CHARGES.c.number)
 ALL_ANSWERS: Final = select(*ANSWER, ANSWERS.c.digest).order_by(ANSWERS.c.number)
@@ -59,13 +59,13 @@ WITH_STATE: Final = (
 )
 
 
-def _running(total: str, name: str | None) -> tuple[Prepared, Prepared]:
+def _running(total: str, name: str | None) -> tuple[PreparedStatement, PreparedStatement]:
     """Return how the newest running total is found: of all time, and before a time."""
     newest = select(CHARGES.c[total]).order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
     named = newest if name is None else newest.where(CHARGES.c[name] == bindparam(name))
     named = named.where(text(NAMED)) if name == "purpose" else named  # as its index says
     earlier = named.where(CHARGES.c.time < bindparam("before"))
-    return Prepared(named.limit(1)), Prepared(earlier.limit(1))
+    return PreparedStatement(named.limit(1)), PreparedStatement(earlier.limit(1))
 
 
 SPENT: Final = {
@@ -97,7 +97,7 @@ def find_key(connection: Connection, analyst: str, key: str) -> int | None:
 
 
 def find_answers(
-    connection: Connection, question: Question, *, shared: bool, newest: bool
+    connection: Connection, question: QueryIdentity, *, shared: bool, newest: bool
 ) -> list[int]:
     """Return the entries that paid for answers to a question: the newest, or all in order."""
     found = FOUND if shared else FOUND_OWN
@@ -106,7 +106,7 @@ def find_answers(
         if newest
         else found.order_by(ANSWERS.c.entry)
     )
-    names = {"asked": name_question(question), "analyst": question.analyst}
+    names = {"asked": query_digest(question), "analyst": question.analyst}
     names = {"asked": names["asked"]} if shared else names
     return [int(row.entry) for row in connection.execute(found, names)]
 
@@ -117,13 +117,13 @@ def read_charge(connection: Connection, entry: int) -> Charge | None:
     return None if row is None else _charge(row)
 
 
-def read_stored(connection: Connection, entry: int) -> Stored | None:
+def read_stored(connection: Connection, entry: int) -> StoredAnswer | None:
     """Return one answer with its receipt, as their digests say that they were written."""
     row = connection.execute(ONE_ANSWER, {"entry": entry}).first()
     charge = read_charge(connection, entry)
     if row is None or charge is None:
         return None
-    return Stored(charge.receipt(), read_noisy(_answer(row).noisy))
+    return StoredAnswer(charge.receipt(), decode_payload(_answer(row).noisy))
 
 
 def read_states(connection: Connection) -> Iterator[tuple[Charge, bool]]:
@@ -177,7 +177,7 @@ def read_digest(connection: Connection, number: int) -> str | None:
     return None
 
 
-def read_spendings(connection: Connection | Line) -> Spendings:
+def read_spendings(connection: Connection | RawConnection) -> Spendings:
     """Return how running totals are looked up: each by one step into an index."""
 
     def spent(scope: str, name: str, before: int | None = None) -> int:
@@ -198,13 +198,13 @@ def _charge(row: Any) -> Charge:
     return charge
 
 
-def _answer(row: Any) -> Answered:
-    answer = Answered(*row[:-1])
+def _answer(row: Any) -> AnswerRecord:
+    answer = AnswerRecord(*row[:-1])
     _check(answer, row)
     return answer
 
 
-def _check(record: Charge | Answered, row: Any) -> None:
+def _check(record: Charge | AnswerRecord, row: Any) -> None:
     if record.digest != row.digest:
         raise LedgerDamaged(f"ledger record {record.number} is not what was written; {RESTORE}")
 

@@ -18,18 +18,18 @@ from confide.ledger import changes, rows
 from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.chain import (
     Charge,
+    ChargeLink,
     Head,
-    Paid,
     add_answer,
     add_charge,
     delta_units,
+    encode_payload,
     first_head,
     grant_head,
     next_time,
     now,
-    write_noisy,
 )
-from confide.ledger.database import Database, Line, Moved
+from confide.ledger.database import Conflict, Database, RawConnection
 from confide.ledger.limits import check_limits, work_out_allowance
 from confide.ledger.protocol import (
     RESTORE,
@@ -40,10 +40,10 @@ from confide.ledger.protocol import (
     KeyUsed,
     LedgerBehind,
     LedgerDamaged,
-    Noisy,
-    Question,
+    Payload,
+    QueryIdentity,
     Receipt,
-    Stored,
+    StoredAnswer,
 )
 from confide.ledger.rows import write_relation
 from confide.ledger.verify import check_records, write_export
@@ -110,7 +110,7 @@ class SqlLedger:
 
     def reserve(
         self,
-        question: Question,
+        question: QueryIdentity,
         share: Share,
         delta: Fraction = Fraction(0),
         *,
@@ -121,7 +121,7 @@ class SqlLedger:
         units, pot_units = share.units, delta_units(delta, self.opening)
         rules = self._limits.rules(question.analyst, question.purpose)
 
-        def charge_now(line: Line) -> tuple[Charge, Head]:
+        def charge_now(line: RawConnection) -> tuple[Charge, Head]:
             seen, ground = self._seen, changes.read_ground(line, question, key)
             head = _check_seen(ground.head, seen)
             if key and ground.entry is not None:
@@ -145,11 +145,11 @@ class SqlLedger:
         self._mark(head)
         return charge.hold(self.opening, head.digest)
 
-    def commit(self, hold: Hold, noisy: Noisy) -> Receipt:
+    def commit(self, hold: Hold, noisy: Payload) -> Receipt:
         """Keep the answer with its charge, on disk, before it is shown."""
-        written, paid = write_noisy(noisy), Paid.of(hold)
+        written, paid = encode_payload(noisy), ChargeLink.of(hold)
 
-        def keep_now(line: Line) -> Head:
+        def keep_now(line: RawConnection) -> Head:
             seen, held = self._seen, changes.read_held(line, hold.entry)
             head = _check_seen(held.head, seen)
             # Privacy: an answer whose charge the ledger does not have would be free.
@@ -166,10 +166,10 @@ class SqlLedger:
         self._mark(self._change(keep_now))
         return paid.receipt()
 
-    def resume(self, question: Question, key: str) -> Hold | Stored | None:
+    def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
         """Return what the key stands for."""
 
-        def find(connection: Connection) -> Hold | Stored | None:
+        def find(connection: Connection) -> Hold | StoredAnswer | None:
             number = rows.find_key(connection, question.analyst, key)
             charge = None if number is None else rows.read_charge(connection, number)
             if charge is None:
@@ -180,7 +180,7 @@ class SqlLedger:
 
         return self._recall(find)
 
-    def remember(self, question: Question, key: str, receipt: Receipt) -> None:
+    def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
         """Let the key stand for an answer that was given for free."""
 
         def write(connection: Connection) -> None:
@@ -189,16 +189,16 @@ class SqlLedger:
 
         self._database.change(write)
 
-    def stored(self, question: Question) -> Stored | None:
+    def stored(self, question: QueryIdentity) -> StoredAnswer | None:
         """Return the newest answer to the same question."""
         found = self._find(question, newest=True)
         return found[0] if found else None
 
-    def answer(self, entry: int) -> Stored | None:
+    def answer(self, entry: int) -> StoredAnswer | None:
         """Return the answer that an entry paid for."""
         return self._recall(lambda connection: rows.read_stored(connection, entry))
 
-    def answers(self, question: Question) -> list[Stored]:
+    def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
         """Return all answers to the same question, oldest first."""
         return self._find(question, newest=False)
 
@@ -277,10 +277,10 @@ class SqlLedger:
         """Give the database's connections back."""
         self._database.close()
 
-    def _find(self, question: Question, *, newest: bool) -> list[Stored]:
+    def _find(self, question: QueryIdentity, *, newest: bool) -> list[StoredAnswer]:
         shared = self._limits.is_shared
 
-        def find(connection: Connection) -> list[Stored]:
+        def find(connection: Connection) -> list[StoredAnswer]:
             numbers = rows.find_answers(connection, question, shared=shared, newest=newest)
             found = (rows.read_stored(connection, number) for number in numbers)
             return [stored for stored in found if stored is not None]
@@ -301,7 +301,7 @@ class SqlLedger:
             self._mark(head)
         return found
 
-    def _change(self, body: Callable[[Line], T]) -> T:
+    def _change(self, body: Callable[[RawConnection], T]) -> T:
         """Make a change without a lock while no one else is about, else with one.
 
         Where two meet, the one that came second has written nothing and goes again.
@@ -311,7 +311,7 @@ class SqlLedger:
             return self._database.write(body, locked=True)
         try:
             return self._database.write(body, locked=self._database.is_sqlite)
-        except Moved:
+        except Conflict:
             self._cautious = CAUTIOUS
             return self._database.write(body, locked=True)
 

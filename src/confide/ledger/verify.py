@@ -9,7 +9,7 @@ from typing import Any
 
 from confide.ledger.chain import (
     LAYOUT,
-    Answered,
+    AnswerRecord,
     Charge,
     Head,
     Record,
@@ -110,7 +110,7 @@ def write_export(
         match record:
             case Charge():
                 yield json.dumps({"charge": asdict(record), "digest": record.digest})
-            case Answered():
+            case AnswerRecord():
                 yield json.dumps({"answer": asdict(record.shown), "digest": record.digest})
             case ShownAnswer():
                 yield json.dumps({"answer": asdict(record), "digest": record.digest})

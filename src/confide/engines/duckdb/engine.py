@@ -15,14 +15,14 @@ from confide.engines.duckdb.files import (
     CSV_RULES,
     FILES,
     cell_by_cell,
+    check_file,
+    check_frame,
     csv_options,
     describe,
     everything,
     list_files,
     read_cells,
     read_parquet,
-    see_file,
-    see_frame,
 )
 from confide.engines.duckdb.resources import TIMEOUT, WATCHER, Memory, read_timeout
 from confide.engines.sql.engine import Columns, Rows, SqlEngine
@@ -37,18 +37,18 @@ from confide.engines.sql.sources import (
 from confide.engines.sql.stored_values import lists_of
 from confide.engines.sql.table_facts import (
     TableFacts,
+    check_fit,
     count_units,
     kinds_of,
     list_unique,
+    not_unique_error,
     plain_type,
-    say_not_unique,
-    say_several_texts,
-    see_fit,
+    several_texts_error,
     types_of,
 )
 from confide.errors import BadDeclaration
 
-__all__ = ["DuckDB", "connect", "see_unit"]
+__all__ = ["DuckDB", "check_unit", "connect"]
 
 FLOATS: Final = {"DOUBLE", "FLOAT"}
 WHOLE: Final = {
@@ -175,11 +175,11 @@ class DuckDB(SqlEngine):
         source = table.source
         try:
             if not isinstance(source, str | Path):
-                see_frame(table.name, source)
+                check_frame(table.name, source)
                 self._connection.register(raw_name(table.name), cell_by_cell(source))
                 return
             if Path(source).suffix.lower() in FILES:
-                see_file(source, "the folder of confide.toml or, in Python, from where it runs")
+                check_file(source, "the folder of confide.toml or, in Python, from where it runs")
             file = sql.Literal.string(str(Path(source).resolve()))
             match Path(source).suffix.lower():
                 case ".parquet":
@@ -232,7 +232,7 @@ class DuckDB(SqlEngine):
             if isinstance(table.unit, str):
                 found = types_of(self._connection, raw_name(table.name), [table.unit])
                 types[table.name] = found[table.unit]
-                see_unit(table.name, table.unit, found[table.unit])
+                check_unit(table.name, table.unit, found[table.unit])
         wanted = "BIGINT" if set(types.values()) <= WHOLE else "VARCHAR"
         self._unit_kind = Kind.INT if wanted == "BIGINT" else Kind.TEXT
         return {
@@ -247,7 +247,7 @@ class DuckDB(SqlEngine):
             types = types_of(self._connection, raw_name(table.name), table.columns)
             for name, declared in table.columns.items():
                 stored_as = FITTING.get(plain_type(types[name]))
-                see_fit(table.name, name, declared, types[name], stored_as)
+                check_fit(table.name, name, declared, types[name], stored_as)
             stored = kinds_of(self._connection, raw_name(table.name))
             self._name_lists(table)
             self._view(table.name, view_of_private(table, raw_name(table.name), unit, stored))
@@ -294,7 +294,7 @@ class DuckDB(SqlEngine):
         except duckdb.Error as error:
             raise BadDeclaration(f"table {table.name!r} cannot be read: {_say(error)}") from error
         if rows != units:
-            raise say_not_unique(table)
+            raise not_unique_error(table)
 
     def _harden(self, catalog: Catalog) -> None:
         sources = [table.source for table in catalog.tables]
@@ -323,14 +323,14 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def see_unit(table: str, unit: str, stored: str) -> None:
+def check_unit(table: str, unit: str, stored: str) -> None:
     """See that equal values of a unit's type have one text.
 
     Raises:
         BadDeclaration: one unit could become several.
     """
     if plain_type(stored) not in UNITS:
-        raise say_several_texts(table, unit, stored)
+        raise several_texts_error(table, unit, stored)
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:

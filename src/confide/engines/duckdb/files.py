@@ -20,14 +20,14 @@ __all__ = [
     "CSV_RULES",
     "FILES",
     "cell_by_cell",
+    "check_file",
+    "check_frame",
     "csv_options",
     "describe",
     "everything",
     "list_files",
     "read_cells",
     "read_parquet",
-    "see_file",
-    "see_frame",
 ]
 
 FILES: Final = (".parquet", ".csv")
@@ -39,7 +39,7 @@ CSV_RULES: Final = (
 )
 
 
-def see_file(source: str | Path, seen_from: str) -> None:
+def check_file(source: str | Path, seen_from: str) -> None:
     """Refuse a file that is not there, or whose own name reads as a pattern for others."""
     path = Path(source)
     is_there = path.exists()
@@ -62,7 +62,7 @@ def list_files(source: str | Path) -> list[str]:
     return [str(one) for one in found] or [str(path)]
 
 
-def see_frame(name: str, source: Any) -> None:
+def check_frame(name: str, source: Any) -> None:
     """Refuse rows in lists and dictionaries, which are no frame yet."""
     is_series = type(source).__name__ == "Series"
     is_plain = isinstance(source, list | dict | tuple | set | int | float | bytes)

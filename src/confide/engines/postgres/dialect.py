@@ -27,7 +27,7 @@ from confide.engines.postgres.types import (
     text_to_whole,
 )
 from confide.engines.sql.contribution_bounding import sort_once
-from confide.engines.sql.dialect import FINITE, Spelling, is_real, is_text, is_whole, type_of
+from confide.engines.sql.dialect import FINITE, Dialect, is_real, is_text, is_whole, type_of
 from confide.engines.sql.expressions import Sql, call, case, cast, number
 from confide.engines.sql.row_hash import MASK, digested
 
@@ -404,7 +404,7 @@ CASTS: Final[Mapping[sql.DType | None, Casts]] = {
 }
 
 
-POSTGRESQL: Final = Spelling(
+POSTGRESQL: Final = Dialect(
     "postgres",
     nodes={
         sql.Add: _add,

@@ -16,16 +16,22 @@ from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Column, Kind, PublicTable, Table
 from confide.engines.postgres.dialect import POSTGRESQL, sort_by_numbers
-from confide.engines.postgres.types import Relation, Stored, find_relation, shape, shape_unit
-from confide.engines.sql.engine import Columns, Rows, SqlEngine, fail, name_columns
+from confide.engines.postgres.types import (
+    PostgresColumn,
+    Relation,
+    find_relation,
+    shape,
+    shape_unit,
+)
+from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
 from confide.engines.sql.expressions import column, label
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import (
     TableFacts,
+    check_fit,
     count_units,
     list_unique,
-    say_not_unique,
-    see_fit,
+    not_unique_error,
 )
 from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
@@ -221,7 +227,7 @@ class PostgreSQL(SqlEngine):
         self._address = _only_address(sources)
         self._open: psycopg.Connection[Any] | None = None
         self._ending: weakref.finalize[Any, PostgreSQL] | None = None
-        self._read_columns: dict[str, tuple[Relation, tuple[Stored, ...]]] = {}
+        self._read_columns: dict[str, tuple[Relation, tuple[PostgresColumn, ...]]] = {}
         try:
             with look_around(self._address) as connection:
                 check_server(connection)
@@ -270,7 +276,7 @@ class PostgreSQL(SqlEngine):
         # has several rows in spite of the declaration would not be cut.
         """
         if self.facts.has_changed() or not all(map(self._is_unique, self._unique_tables)):
-            raise fail(CHANGED)
+            raise engine_fault(CHANGED)
 
     def _ask(self, asked: sql.Select) -> Rows:
         with self._session():
@@ -396,7 +402,7 @@ class PostgreSQL(SqlEngine):
                 "counted; the log confide.owner has the reason"
             ) from None
         if not is_unique:
-            raise say_not_unique(table)
+            raise not_unique_error(table)
 
 
 def read_columns(source: str) -> dict[str, Kind | None]:
@@ -426,17 +432,17 @@ def _only_address(sources: Mapping[str, Source]) -> str:
 
 def _wanted(
     table: Table | PublicTable, relation: Relation
-) -> dict[str, tuple[Stored, Column | None]]:
+) -> dict[str, tuple[PostgresColumn, Column | None]]:
     """Return the columns of a source that are read, with their declarations."""
     if isinstance(table, PublicTable):
         return {one.name: (one, None) for one in relation.columns if one.kind is not None}
-    wanted: dict[str, tuple[Stored, Column | None]] = {
+    wanted: dict[str, tuple[PostgresColumn, Column | None]] = {
         name: (relation.find(table.name, name), declared)
         for name, declared in table.columns.items()
     }
     for name, declared in table.columns.items():
         stored = wanted[name][0]
-        see_fit(table.name, name, declared, stored.type, stored.fitting)
+        check_fit(table.name, name, declared, stored.type, stored.fitting)
     return wanted
 
 

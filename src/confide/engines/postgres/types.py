@@ -16,12 +16,12 @@ from confide.declare import Column, Date, Int, Kind
 from confide.engines.postgres.arithmetic import LARGEST
 from confide.engines.sql import dialect
 from confide.engines.sql.expressions import Sql, call, case, cast, column, number
-from confide.engines.sql.table_facts import say_several_texts
+from confide.engines.sql.table_facts import several_texts_error
 from confide.errors import BadDeclaration
 
 __all__ = [
+    "PostgresColumn",
     "Relation",
-    "Stored",
     "as_text",
     "bytewise",
     "cast_numeric",
@@ -221,7 +221,7 @@ WHERE typtype <> 'd'
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class PostgresColumn:
     """A column as the source has it.
 
     ``type`` is its type for people, ``base`` the same without domains, and ``oid`` the number of
@@ -251,13 +251,13 @@ class Relation:
 
     schema: str
     name: str
-    columns: tuple[Stored, ...]
+    columns: tuple[PostgresColumn, ...]
 
     def table(self) -> sql.Table:
         """Return it as the source of a selection."""
         return sql.table_(self.name, db=self.schema, quoted=True)
 
-    def find(self, table: str, name: str) -> Stored:
+    def find(self, table: str, name: str) -> PostgresColumn:
         """Return a column that was declared; upper and lower case matter only if they must."""
         names = {stored.name: stored for stored in self.columns}
         alike = [stored for stored in self.columns if stored.name.lower() == name.lower()]
@@ -282,7 +282,9 @@ def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) 
     found_types = connection.execute(BASE_TYPES, ([row[1] for row in rows],)).fetchall()
     bases = {kind: (base, said) for kind, base, said in found_types}
     stored = (
-        Stored(column, bases[kind][0], said, bases[kind][1], exact and bases[kind][1] != "citext")
+        PostgresColumn(
+            column, bases[kind][0], said, bases[kind][1], exact and bases[kind][1] != "citext"
+        )
         for column, kind, said, exact in rows
     )
     return Relation(schema, own, tuple(stored))
@@ -292,7 +294,7 @@ def _split(name: str) -> Iterable[str]:
     return name.split(".", maxsplit=1)
 
 
-def shape(stored: Stored, declared: Column | None = None) -> tuple[Sql, Kind]:
+def shape(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql, Kind]:
     """Return a stored column as a value of one of our kinds, and which; this fails on no row.
 
     Whole numbers are read as such from numbers of any length where they are declared so, and else
@@ -307,7 +309,7 @@ def shape(stored: Stored, declared: Column | None = None) -> tuple[Sql, Kind]:
     return READERS.get(stored.base, BY_KIND[kind])(value), kind
 
 
-def shape_unit(stored: Stored, table: str) -> tuple[Sql, Kind]:
+def shape_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
     """Return a column that tells whom a row is about.
 
     # Privacy: different units stay different, so what is neither whole number nor double is
@@ -328,7 +330,7 @@ def shape_unit(stored: Stored, table: str) -> tuple[Sql, Kind]:
         known = sql.Nullif(this=value, expression=_numeric("NaN"))
         return _text(call("TRIM_SCALE", known)), Kind.TEXT
     if stored.kind is None:
-        raise say_several_texts(table, stored.name, stored.type)
+        raise several_texts_error(table, stored.name, stored.type)
     return _text(value), Kind.TEXT
 
 

@@ -19,7 +19,7 @@ from confide.engines.sql.dialect import (
     FOREVER,
     NUMBER,
     UNREAL,
-    Spelling,
+    Dialect,
     is_real,
     is_text,
     is_whole,
@@ -341,7 +341,7 @@ def _renamed(name: str) -> Callable[[Any], Sql]:
     return lambda node: call(name, *node.expressions)
 
 
-SPARK: Final = Spelling(
+SPARK: Final = Dialect(
     dialect="spark",
     nodes={
         sql.Cast: _cast,

@@ -29,15 +29,15 @@ from confide.engines.spark.session import (
     retry_less,
 )
 from confide.engines.sql.contribution_bounding import send_large_units
-from confide.engines.sql.engine import Columns, Rows, SqlEngine, fail, name_columns
+from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
 from confide.engines.sql.expressions import Sql, call, column, label, table
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import (
     TableFacts,
+    check_fit,
     count_units,
     list_unique,
-    say_not_unique,
-    see_fit,
+    not_unique_error,
 )
 from confide.errors import BadDeclaration, ConfideError
 from confide.plan import Plan, private_tables
@@ -226,18 +226,18 @@ class Spark(SqlEngine):
         # Spark Connect no copy can be kept, so a public table that changed is a fault.
         """
         if self._is_connected and self.facts.has_changed():
-            raise fail(CHANGED)
+            raise engine_fault(CHANGED)
         for declared in self._lasting:
             ((rows, units),) = self._ask(count_units(declared))
             if rows != units:
-                raise fail(NOT_UNIQUE)
+                raise engine_fault(NOT_UNIQUE)
 
     def _check_unique(self, declared: Table) -> None:
         """See that a unit declared unique is."""
         with _blamed(declared.name):
             ((rows, units),) = self._rows(self._write(count_units(declared)))
         if rows != units:
-            raise say_not_unique(declared)
+            raise not_unique_error(declared)
 
     def _explain(self, error: Exception) -> str:
         """Return what happened and what to do about it; errors of Spark are known by their names.
@@ -305,7 +305,7 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
         raw[name] = _read_column(declared.name, name, stored, one)
         said = stored.simpleString()
         found = Kind.DATE if stored.typeName() in TIMES else KINDS[stored.typeName()]
-        see_fit(declared.name, name, one, said, found)
+        check_fit(declared.name, name, one, said, found)
     if isinstance(declared.unit, str):
         raw[declared.unit] = _read_unit(declared, _type_of(declared.name, declared.unit, types))
     return raw

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlglot import expressions as sql
 
 from confide.declare import Kind, Row
-from confide.engines.protocol import Closed
+from confide.engines.protocol import SealedBase
 from confide.engines.sql.contribution_bounding import cut_rows
 from confide.engines.sql.expressions import (
     UNIT,
@@ -79,7 +79,7 @@ Estimator = Callable[[Block], Any]
 """A function of the owner's: from the rows of a block to one number, or to several."""
 
 
-class SealedBlocks(Closed):
+class SealedBlocks(SealedBase):
     """The results of all blocks, one row a block; NaN where there is none.
 
     # Privacy: only `open_blocks` reads it, and only release/ calls that.

@@ -1,7 +1,7 @@
 """How an engine spells what every statement is made of.
 
 Statements are built once, as trees in the words of DuckDB. Where another engine has other words for
-the same thing, or the same words for another thing, a `Spelling` replaces single nodes of the
+the same thing, or the same words for another thing, a `Dialect` replaces single nodes of the
 finished tree, from the leaves up, and writes the result in the engine's dialect.
 
 Numbers in what a rule returns are written by the engine's own function for doubles, since nothing
@@ -30,9 +30,9 @@ __all__ = [
     "NUMBER",
     "TRUE",
     "UNREAL",
+    "Dialect",
     "Real",
     "Rule",
-    "Spelling",
     "is_real",
     "is_text",
     "is_whole",
@@ -87,7 +87,7 @@ def is_text(node: Sql) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class Dialect:
     """The words of one engine: its dialect, and a rule for each node or call it spells otherwise.
 
     Nodes know their types (`type_of`) when a rule sees them: columns from what is declared or

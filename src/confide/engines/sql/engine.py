@@ -17,7 +17,7 @@ from confide.declare import Kind
 from confide.engines.protocol import Groups, Sealed
 from confide.engines.sql.blocks import Estimator, SealedBlocks, compute_blocks, write_blocks
 from confide.engines.sql.histograms import read_counts, write_histogram
-from confide.engines.sql.statements import centre_totals, name_groups, write_statement
+from confide.engines.sql.statements import centre_totals, decode_keys, write_statement
 from confide.errors import Fault
 from confide.ledger import Hold
 from confide.noise import Entropy
@@ -30,16 +30,16 @@ __all__ = [
     "Facts",
     "Rows",
     "SqlEngine",
-    "Written",
-    "add_up",
-    "fail",
+    "StatementCache",
+    "engine_fault",
     "name_columns",
+    "sum_groups",
 ]
 
 MOST_KEPT: Final = 256
 
 
-class Written:
+class StatementCache:
     """Keeps the texts of statements under all that they are written from, the latest ones.
 
     Writing takes longer than all else that is done about a small table, and analysts ask again: at
@@ -151,11 +151,11 @@ class SqlEngine(ABC):
                 read_counts(self._read(self._write_histogram(plan, one), self._columns), keys)
                 for one in plan.histograms
             )
-            counts = tuple(name_groups(one, plan) for one in found)
+            counts = tuple(decode_keys(one, plan) for one in found)
             if not plan.totals and isinstance(plan.keys, DeclaredKeys):
                 return Sealed({}, counts)
             rows = self._read(self._write_statement(plan), self._rows)
-        groups = name_groups(add_up(rows, keys), plan)
+        groups = decode_keys(sum_groups(rows, keys), plan)
         return Sealed(centre_totals(groups, plan), counts)
 
     def run_blocks(
@@ -192,8 +192,8 @@ class SqlEngine(ABC):
         return self._written.find(plan, histogram, write)
 
     @cached_property
-    def _written(self) -> Written:
-        return Written()
+    def _written(self) -> StatementCache:
+        return StatementCache()
 
     def close(self) -> None:  # noqa: B027  # engines without a connection have nothing to end
         """Give back what the engine holds open."""
@@ -230,7 +230,7 @@ class SqlEngine(ABC):
         except self.failures as error:
             # Privacy: the engine's words may quote a row, so they go to the owner's log alone.
             OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
-            raise fail(self._explain(error)) from None
+            raise engine_fault(self._explain(error)) from None
 
     def _explain(self, error: Exception) -> str:
         """Return what happened and what to do about it; the error's own words may quote a row."""
@@ -243,13 +243,13 @@ class SqlEngine(ABC):
         return type(error).__name__
 
 
-def fail(reason: str) -> Fault:
+def engine_fault(reason: str) -> Fault:
     """Return the fault that an analyst sees, which says nothing; the owner's log has the reason."""
     OWNER_LOG.warning("the engine could not answer: %s", reason)
     return Fault("the engine could not answer; the owner's log has the reason")
 
 
-def add_up(rows: Sequence[tuple[Any, ...]], keys: int) -> Groups:
+def sum_groups(rows: Sequence[tuple[Any, ...]], keys: int) -> Groups:
     """Return the totals of each group, by its keys; those that come in parts are added up."""
     columns = list(zip(*rows, strict=True))
     named = list(zip(*columns[:keys], strict=True)) if keys else [()] * len(rows)

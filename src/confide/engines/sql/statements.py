@@ -37,7 +37,7 @@ from confide.engines.sql.sources import SourceWriter, as_stored, leftmost
 from confide.engines.sql.stored_values import as_listed, as_narrow, as_plain
 from confide.engines.sql.summands import (
     Layers,
-    Uncentred,
+    ZeroBasedGrid,
     clipped_part,
     ends_within,
     exact_sum,
@@ -60,9 +60,9 @@ from confide.plan import (
 
 __all__ = [
     "centre_totals",
+    "decode_keys",
     "find_stored",
     "kinds_of_keys",
-    "name_groups",
     "small_keys",
     "write_key",
     "write_statement",
@@ -117,7 +117,7 @@ def small_keys(plan: Plan) -> list[str]:
     ]
 
 
-def name_groups(found: Mapping[Keys, T], plan: Plan) -> dict[Keys, T]:
+def decode_keys(found: Mapping[Keys, T], plan: Plan) -> dict[Keys, T]:
     """Return what a statement found of each group, by the values of its keys."""
     lists = {place: _texts(declared) for place, declared in _find_placed(plan).items()}
     if not lists:
@@ -182,7 +182,7 @@ def write_statement(
 ) -> sql.Select:
     """Return the statement that gives, for each group found, its keys and exact totals.
 
-    Keys are those of the plan after `name_groups`, totals after `centre_totals`. ``unit`` says
+    Keys are those of the plan after `decode_keys`, totals after `centre_totals`. ``unit`` says
     whether units are whole numbers or texts, ``is_narrow`` whether the engine holds listed texts as
     numbers of few bits.
     """
@@ -243,15 +243,15 @@ def _counts(total: Total, plan: Plan) -> int | None:
     return None
 
 
-def _uncentred(total: Total, grid: ValueGrid, plan: Plan) -> Uncentred:
+def _uncentred(total: Total, grid: ValueGrid, plan: Plan) -> ZeroBasedGrid:
     """Return the grid on which the rows of a sum are added up.
 
     It is the plan's own where that has no rows to count beside, or the sum is of no column.
     """
     if _clipped_range(total, plan) is None or total.argument is None:
-        return Uncentred(grid)
+        return ZeroBasedGrid(grid)
     found = uncentre(grid, total.argument.kind)
-    return found if not found.shift or _counts(total, plan) is not None else Uncentred(grid)
+    return found if not found.shift or _counts(total, plan) is not None else ZeroBasedGrid(grid)
 
 
 def _carried(plan: Plan) -> list[int]:

@@ -30,7 +30,7 @@ from confide.plan import Range, Ranges, ValueGrid
 
 __all__ = [
     "Layers",
-    "Uncentred",
+    "ZeroBasedGrid",
     "clipped_part",
     "ends_within",
     "exact_sum",
@@ -46,7 +46,7 @@ LARGEST_EXACT: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Uncentred:
+class ZeroBasedGrid:
     """A grid that begins at zero, and how sums on it become sums on one with a centre.
 
     Claim: factor * (sum over rows) - shift * (number of rows) is the sum on the grid with a centre.
@@ -67,7 +67,7 @@ class Uncentred:
         return self.factor * total - self.shift * rows
 
 
-def uncentre(grid: ValueGrid, kind: Kind | None) -> Uncentred:
+def uncentre(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
     """Return the grid on which rows of a column are added up fastest, or the same one.
 
     Why: whole numbers are added up as they are: (x - centre) / step is factor * x - shift, with
@@ -76,15 +76,15 @@ def uncentre(grid: ValueGrid, kind: Kind | None) -> Uncentred:
     """
     rate, shift = 1 / grid.step, grid.centre / grid.step
     if shift.denominator != 1:
-        return Uncentred(grid)
+        return ZeroBasedGrid(grid)
     low, high = grid.low + int(shift), grid.high + int(shift)
     if kind is Kind.INT and rate.denominator == 1 and rate <= MOST_PARTS:
         factor = int(rate)
         whole = ValueGrid(Fraction(0), Fraction(1), low // factor, -(-high // factor))
-        return Uncentred(whole, factor, int(shift))
+        return ZeroBasedGrid(whole, factor, int(shift))
     if kind is Kind.FLOAT and max(abs(low), abs(high)) <= LARGEST_EXACT:
-        return Uncentred(ValueGrid(Fraction(0), grid.step, low, high), 1, int(shift))
-    return Uncentred(grid)
+        return ZeroBasedGrid(ValueGrid(Fraction(0), grid.step, low, high), 1, int(shift))
+    return ZeroBasedGrid(grid)
 
 
 def whole_part(value: Sql, grid: ValueGrid) -> Sql:

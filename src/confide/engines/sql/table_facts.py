@@ -22,13 +22,13 @@ from confide.plan import ANYTHING, Range
 
 __all__ = [
     "TableFacts",
+    "check_fit",
     "count_units",
     "kinds_of",
     "list_unique",
+    "not_unique_error",
     "plain_type",
-    "say_not_unique",
-    "say_several_texts",
-    "see_fit",
+    "several_texts_error",
     "types_of",
 ]
 
@@ -179,7 +179,7 @@ WRITTEN: Final[Mapping[Kind | None, re.Pattern[str]]] = MappingProxyType(
 """Strings that a value of a kind can have; engines write some numbers and days differently."""
 
 
-def see_fit(table: str, name: str, declared: Column, said: str, stored: Kind | None) -> None:
+def check_fit(table: str, name: str, declared: Column, said: str, stored: Kind | None) -> None:
     """See that a column can be read as declared.
 
     ``said`` is its type in the engine's words, and ``stored`` our word for that: days for points in
@@ -220,7 +220,7 @@ def _advise(stored: Kind | None) -> str:
     return {Kind.BOOL: "bool", Kind.DATE: "date"}.get(stored or Kind.TEXT, "int or float")
 
 
-def say_several_texts(table: str, unit: str, said: str) -> BadDeclaration:
+def several_texts_error(table: str, unit: str, said: str) -> BadDeclaration:
     """Return what the owner is told of a unit's type that has several texts for one value.
 
     # Privacy: units are compared as texts, so one of them would become several.
@@ -246,7 +246,7 @@ def count_units(declared: Table) -> sql.Select:
     return select([sql.Count(this=sql.Star()), units], table(declared.name))
 
 
-def say_not_unique(declared: Table) -> BadDeclaration:
+def not_unique_error(declared: Table) -> BadDeclaration:
     """Return what the owner is told of a table with more rows than units."""
     return BadDeclaration(
         f"table {declared.name!r} is declared unique=True, but some unit has several "
