@@ -6,7 +6,7 @@ from pathlib import Path
 
 import uvicorn
 
-from confide.server.middleware import PatientProtocol
+from confide.server.middleware import TimeoutProtocol
 
 if __name__ == "__main__":
     factory, port, workers = sys.argv[1:]
@@ -17,7 +17,7 @@ if __name__ == "__main__":
         app_dir=str(Path(__file__).parent),
         port=int(port),
         workers=int(workers),
-        http=PatientProtocol,
+        http=TimeoutProtocol,
         access_log=False,
         log_config=None,
         timeout_worker_healthcheck=120,

@@ -24,7 +24,7 @@ from scipy import stats
 from confide.declare import Category, Column, Float
 from confide.engines.sql.blocks import SealedBlocks
 from confide.query import TableQuery, Term, col, count
-from confide.statistics.families import Law, make_family
+from confide.statistics.families import LikelihoodModel, make_family
 from confide.statistics.formula import Numbers, plan_sums, read_formula
 from confide.statistics.likelihood import MultivariateNormal, solve_counts, solve_sums
 from confide.statistics.linear import Moments, noise_level, replicate, solve
@@ -68,7 +68,7 @@ COLUMNS: Final[dict[str, Column]] = {"a": Float(0, 100), "b": Float(-1, 1), "y":
 class Trial:
     """A family with the true parameters of the rows that it is fitted to."""
 
-    family: Law
+    family: LikelihoodModel
     terms: tuple[Term, ...]
     columns: Mapping[str, Column]
     truth: tuple[float, ...]

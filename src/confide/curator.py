@@ -14,8 +14,16 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, float_above, positive
 from confide.execution import Watching, choose_among, pair_candidates
 from confide.execution.batch import Batch, release_batch
-from confide.execution.executor import Desk, Manner, Request, Score, Settled, find_ledger, settle
-from confide.execution.pricing import FREE, Prices, Want
+from confide.execution.executor import (
+    Desk,
+    QueryOptions,
+    Request,
+    Score,
+    Settlement,
+    find_ledger,
+    settlement_of,
+)
+from confide.execution.pricing import FREE, Price, Pricing
 from confide.ledger import Hold, Ledger, StoredAnswer
 from confide.loss import Share
 from confide.mechanisms import Neighbours
@@ -24,11 +32,11 @@ from confide.plan import Plan, make_plan
 from confide.plan.selection import TopKeysPlan, check_selection, plan_selection
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
-from confide.release import Answer, Cost, NoisyTotals, perturb, predict_errors, supports
+from confide.release import Answer, Cost, NoisyMeasurement, perturb, predict_errors, supports
 from confide.release.explain import Explanation, explain_plan, explain_selection
 from confide.release.notes import notes_of
 from confide.release.selection import Choice, select_keys
-from confide.release.sizes import OTHER_SIZES, sizes_of
+from confide.release.sizes import GRID_STEPS_CHANGED, grid_steps
 from confide.statistics import Estimators
 
 __all__ = ["BudgetState", "Curator", "Preview", "open_declared"]
@@ -105,7 +113,7 @@ class Curator(Estimators, Watching):
         self.ledger = find_ledger(
             ledger, budget, self.catalog, limits, anchor, neighbours=self.neighbours
         )
-        self._prices = Prices(budget, self.ledger)
+        self._prices = Pricing(budget, self.ledger)
         self._engine = open_engine(self.catalog, salt=self.ledger.salt)
         self._names = Names(self.catalog, self._engine.facts.kinds)
         # What a text says follows from the names alone; who asks again need not wait for it.
@@ -138,7 +146,7 @@ class Curator(Estimators, Watching):
         unless the error of that answer is larger than ``error=`` wants.
         The same ``key`` gives the same answer, charged once, whatever broke down in between.
         """
-        return self._answer(self._read(text), Want.of(want), Manner.of(fresh=fresh, key=key))
+        return self._answer(self._read(text), Price.of(want), QueryOptions.of(fresh=fresh, key=key))
 
     def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
         """Return what an answer would cost and how far off it would be; spends nothing.
@@ -146,7 +154,7 @@ class Curator(Estimators, Watching):
         Nor does it tell more of the ledger than asking would: whether there is an answer that is
         free for whoever asks.
         """
-        read, asked = self._read(query), Want.of(want)
+        read, asked = self._read(query), Price.of(want)
         share = self._share(read, asked)
         cost, reused = self._prices.cost(share), self._kept(read, asked) is not None
         level = asked.level
@@ -179,7 +187,9 @@ class Curator(Estimators, Watching):
         **want: Unpack[PriceArgs],
     ) -> Answer:
         """Return the answer to a question made in Python; wants are those of `sql`."""
-        return self._answer(self._read(query), Want.of(want), Manner.of(fresh=fresh, key=key))
+        return self._answer(
+            self._read(query), Price.of(want), QueryOptions.of(fresh=fresh, key=key)
+        )
 
     def kept(self, query: str | TableQuery) -> Answer | None:
         """Return the stored answer that is free for whoever asks; None where there is none."""
@@ -199,7 +209,7 @@ class Curator(Estimators, Watching):
         question = self.ledger.history(1, before=entry + 1)[0].question
         if question.fingerprint != self._fingerprint or question.text.startswith("{"):
             return None
-        settled = Settled(kept.noisy, kept.receipt, FREE, reused=True)
+        settled = Settlement(kept.noisy, kept.receipt, FREE, reused=True)
         return self._again(self._read(question.text), settled)
 
     def cost(self, share: Share) -> Cost:
@@ -225,7 +235,7 @@ class Curator(Estimators, Watching):
         ``score`` gives each candidate its question: one COUNT or SUM, as SQL or made in Python. The
         cost is ``epsilon=`` or ``share=`` and does not grow with the number of candidates.
         """
-        asked, manner = Want.of(want), Manner.of(fresh=fresh, key=key)
+        asked, manner = Price.of(want), QueryOptions.of(fresh=fresh, key=key)
         scores = pair_candidates(candidates, score)
         return choose_among(self._desk(), scores, lambda: self._prices.grant(asked), manner)
 
@@ -246,12 +256,12 @@ class Curator(Estimators, Watching):
         if isinstance(queries, str) or not isinstance(queries, Iterable):
             raise UnsupportedQuery("a release takes a list of questions: write [question]")
         batch = Batch.of([self._read(query) for query in queries], weights)
-        asked, manner = Want.of(want), Manner.of(fresh=fresh, key=key)
+        asked, manner = Price.of(want), QueryOptions.of(fresh=fresh, key=key)
         return release_batch(self._desk(), batch, lambda: self._prices.grant(asked), manner)
 
     def explain(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Explanation:
         """Return what a question would do, in sentences; reads no row and spends nothing."""
-        read, asked = self._read(query), Want.of(want)
+        read, asked = self._read(query), Price.of(want)
         share, level = self._share(read, asked), asked.level
         cost, reused = self._prices.cost(share), self._kept(read, asked) is not None
         if is_selection(read):
@@ -293,11 +303,11 @@ class Curator(Estimators, Watching):
             left=self._prices.cost(allowed.left),
         )
 
-    def _kept(self, query: Query, want: Want | None = None) -> Settled | None:
+    def _kept(self, query: Query, want: Price | None = None) -> Settlement | None:
         """Return what asking would give for free."""
-        return self._open(query, want, Manner()).settled
+        return self._open(query, want, QueryOptions()).settled
 
-    def _open(self, query: Query, want: Want | None, manner: Manner) -> Request:
+    def _open(self, query: Query, want: Price | None, manner: QueryOptions) -> Request:
         """Return a request; where an error is wanted, a stored answer must be as near."""
         desk = self._desk()
         question = desk.name_text(canonical(query))
@@ -305,13 +315,13 @@ class Curator(Estimators, Watching):
             return desk.open(question, manner)
         return desk.open(question, manner, partial(self._is_near, query, want))
 
-    def _is_near(self, query: Query, want: Want, stored: StoredAnswer) -> bool:
+    def _is_near(self, query: Query, want: Price, stored: StoredAnswer) -> bool:
         """Tell whether a stored answer's half-widths are those wanted, as far as they are known."""
         found = predict_errors(self._plan(query, stored.receipt.share), want.confidence).values()
         wanted = float_above(positive("error", want.error))
         return all(width <= wanted for width in found if width is not None)
 
-    def _answer(self, query: Query, want: Want, manner: Manner) -> Answer:
+    def _answer(self, query: Query, want: Price, manner: QueryOptions) -> Answer:
         request: Request = self._open(query, want, manner)
         if request.settled is not None:
             return self._again(query, request.settled)
@@ -321,12 +331,12 @@ class Curator(Estimators, Watching):
         plan: Plan = self._plan(query, share)  # from the declaration alone
         hold: Hold = request.reserve(share, plan.failure)  # on disk before any row is read
         sealed: Sealed = self._engine.run(plan, hold)  # exact, and closed
-        noisy: NoisyTotals = perturb(sealed, plan, SYSTEM)  # safe to show
-        written = {**noisy.to_json(), "sizes": sizes_of(plan)}
-        settled: Settled = request.commit(hold, written)  # on disk before it is shown
+        noisy: NoisyMeasurement = perturb(sealed, plan, SYSTEM)  # safe to show
+        written = {**noisy.to_json(), "sizes": grid_steps(plan)}
+        settled: Settlement = request.commit(hold, written)  # on disk before it is shown
         return self._show(query, plan, settled)
 
-    def _again(self, query: Query, settled: Settled) -> Answer:
+    def _again(self, query: Query, settled: Settlement) -> Answer:
         """Return an answer that was given before: the same values, at no cost."""
         share = settled.receipt.share
         chosen = is_selection(query)
@@ -339,14 +349,14 @@ class Curator(Estimators, Watching):
         hold = request.reserve(share)  # on disk before any row is read
         sealed = self._engine.run(selection.plan, hold)
         chosen = select_keys(sealed, selection, SYSTEM)
-        settled = request.commit(hold, {**chosen.to_json(), "sizes": sizes_of(selection.shown)})
+        settled = request.commit(hold, {**chosen.to_json(), "sizes": grid_steps(selection.shown)})
         return self._show(query, selection.shown, settled)
 
-    def _show(self, query: Query, plan: Plan, settled: Settled) -> Answer:
+    def _show(self, query: Query, plan: Plan, settled: Settlement) -> Answer:
         """Return what was settled as an answer, which knows where others like it are kept."""
-        if settled.noisy.get("sizes") != sizes_of(plan):
-            raise UnsupportedQuery(OTHER_SIZES)
-        totals = NoisyTotals.from_json(settled.noisy)
+        if settled.noisy.get("sizes") != grid_steps(plan):
+            raise UnsupportedQuery(GRID_STEPS_CHANGED)
+        totals = NoisyMeasurement.from_json(settled.noisy)
         question = self._desk().name_text(canonical(query))
         return Answer(
             plan,
@@ -354,7 +364,9 @@ class Curator(Estimators, Watching):
             settled.cost,
             settled.receipt,
             settled.reused,
-            lambda: [self._again(query, settle(one)) for one in self.ledger.answers(question)],
+            lambda: [
+                self._again(query, settlement_of(one)) for one in self.ledger.answers(question)
+            ],
         )
 
     def _selection(self, query: Query, share: Share) -> TopKeysPlan:
@@ -380,7 +392,7 @@ class Curator(Estimators, Watching):
             query, self.catalog, facts, self.neighbours, loss, failure=failure, granted=granted
         )
 
-    def _share(self, query: Query, want: Want) -> Share:
+    def _share(self, query: Query, want: Price) -> Share:
         """Return the share of the budget that an answer as wanted takes."""
         return self._prices.share(
             want, lambda share: predict_errors(self._plan(query, share), want.confidence)

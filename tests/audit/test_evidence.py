@@ -17,7 +17,7 @@ from confide.audit import (
     run_cases,
     weigh,
 )
-from confide.audit.projections import Bins, as_table, lowest_bits
+from confide.audit.projections import OutputBins, as_table, lowest_bits
 from confide.errors import BadDeclaration
 from confide.loss import ApproximateLoss, GaussianLoss, PureLoss, RenyiLoss
 from support.entropy import SeededEntropy
@@ -115,7 +115,7 @@ def test_samples_of_another_shape_are_refused() -> None:
 
 def test_views_see_single_values_and_last_digits() -> None:
     """Few values have a piece each; many share pieces; the lowest bit of 3/8 is the third."""
-    few, many = Bins.of(np.array([0.0, 1.0] * 20)), Bins.of(np.arange(10_000.0))
+    few, many = OutputBins.of(np.array([0.0, 1.0] * 20)), OutputBins.of(np.arange(10_000.0))
 
     assert few.place(np.array([0.0]))[0] != few.place(np.array([1.0]))[0]
     assert many.count < 600

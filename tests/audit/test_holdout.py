@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from confide.audit import Claim, Verdict, holdout_cases, weigh
 from confide.audit.mechanism_cases import LINE, ROWS, STANDING
 from confide.holdout import baselines, thresholdout
-from confide.holdout.protocol import Asked, Progress
+from confide.holdout.protocol import Progress, QueryBatch
 from confide.holdout.thresholdout import Thresholdout
 from confide.holdout.values import sensitivity
 from confide.noise import DiscreteLaplace, Entropy, RoundedGaussian
@@ -70,7 +70,7 @@ def tell_sessions(side: int, count: int, entropy: Entropy) -> NDArray[np.float64
     means = np.array([float(pair[side]) for pair in STANDING])
     told = np.full((count, len(means)), -2.0)
     for row in told:
-        asked = Asked(means, np.zeros(len(means)), ROWS)
+        asked = QueryBatch(means, np.zeros(len(means)), ROWS)
         _, outcomes = method.answer(method.start(entropy), asked, entropy)
         row[: len(outcomes.values)] = np.where(outcomes.overfit, outcomes.values, -1.0)
     return told
@@ -122,7 +122,7 @@ def run_rounds(entropy: Entropy) -> list[int]:
     method = Thresholdout(ROWS, 0.05, QUERIES, 2, LINE, sensitivity(ROWS))
     runs = []
     for _ in range(ROUNDS):
-        asked = Asked(np.full(QUERIES, float(LINE)), np.zeros(QUERIES), ROWS)
+        asked = QueryBatch(np.full(QUERIES, float(LINE)), np.zeros(QUERIES), ROWS)
         _, outcomes = method.answer(method.start(entropy), asked, entropy)
         places = np.flatnonzero(outcomes.overfit)
         is_over = len(places) == 2

@@ -11,7 +11,7 @@ import pytest
 from confide import curator as curators
 from confide.audit import Finding, Verdict, claim_of
 from confide.audit.method_cases import METHODS, TEXTS, WITHOUT_DATA, method_cases
-from confide.audit.query_cases import Sides, epsilon_for, open_sides, question_cases
+from confide.audit.query_cases import NeighboringCurators, epsilon_for, open_sides, question_cases
 from confide.audit.worlds import PAIRS, Person, make_pair
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Date, Float, Int, Table, Text
@@ -21,7 +21,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.calibration import noise_for
-from confide.release import NoisyTotals, perturb
+from confide.release import NoisyMeasurement, perturb
 from support.laws import ALPHA
 
 VISITS: Final = Table(
@@ -46,7 +46,7 @@ SAMPLES: Final = 40
 
 
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
+def sides(tmp_path_factory: pytest.TempPathFactory) -> NeighboringCurators:
     """Two curators that differ in an outlier; pure noise."""
     folder = tmp_path_factory.mktemp("sides")
     return open_sides([VISITS], PURE, Neighbours.ADD_REMOVE, OUTLIER, folder)
@@ -82,7 +82,7 @@ def test_a_method_is_left_out_for_what_it_needs_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", METHODS)
-def test_no_method_gives_away_more_than_it_claims(name: str, sides: Sides) -> None:
+def test_no_method_gives_away_more_than_it_claims(name: str, sides: NeighboringCurators) -> None:
     """Answers of each method, asked the whole way on both sides, do not disprove its claim."""
     (case,) = _cases(sides, name)
 
@@ -90,7 +90,7 @@ def test_no_method_gives_away_more_than_it_claims(name: str, sides: Sides) -> No
     assert case.evidence is not None, case.note
 
 
-def test_what_reads_no_row_says_the_same(sides: Sides) -> None:
+def test_what_reads_no_row_says_the_same(sides: NeighboringCurators) -> None:
     """Previews, explanations and prices are equal word for word on neighbours."""
     for name in TEXTS:
         (case,) = _cases(sides, name)
@@ -99,7 +99,7 @@ def test_what_reads_no_row_says_the_same(sides: Sides) -> None:
 
 
 def _cases(
-    sides: Sides,
+    sides: NeighboringCurators,
     name: str,
     *,
     epsilon: float = 3,
@@ -110,7 +110,7 @@ def _cases(
     return (one.run(false_alarms) for one in cases if one.subject.split(":")[0] == name)
 
 
-def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
+def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     """Add noise as if the answer might cost forty times as much."""
     rich = noise_for(plan.reaches, PureLoss(10))
     return perturb(sealed, replace(plan, noise=rich), entropy)
@@ -118,7 +118,7 @@ def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
 
 @pytest.mark.statistical
 def test_a_curator_with_too_little_noise_is_convicted(
-    sides: Sides, monkeypatch: pytest.MonkeyPatch
+    sides: NeighboringCurators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """120 outputs of each side convict a curator with far too little noise, at 99.9 %.
 
@@ -177,7 +177,7 @@ def test_no_question_gives_away_more_than_it_claims(
 
 
 def test_a_refusal_on_one_side_alone_is_convicted(
-    sides: Sides, monkeypatch: pytest.MonkeyPatch
+    sides: NeighboringCurators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer that fails where one person is in the data is a disproof without any sample."""
     whole = curators.Curator.sql
@@ -193,7 +193,7 @@ def test_a_refusal_on_one_side_alone_is_convicted(
     assert case.run(ALPHA).verdict is Verdict.CONVICTED
 
 
-def test_the_claim_is_the_charge(sides: Sides) -> None:
+def test_the_claim_is_the_charge(sides: NeighboringCurators) -> None:
     """What is on trial is the loss that the ledger charged, in full."""
     first = sides.curators[0]
     share = first.preview("SELECT COUNT(*) AS n FROM visits", epsilon=3).cost.share

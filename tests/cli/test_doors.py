@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from confide.cli.app import app
 from confide.client.http import TooManyRequests
-from confide.mcp import Asker
+from confide.mcp import ToolBackend
 from support.clocks import stop_rate_clock
 from support.service import COUNT, House, build_house, serving
 
@@ -141,10 +141,10 @@ def test_a_missing_token_is_not_a_bad_declaration(here: Path, arguments: list[st
 
 def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`confide mcp` scores on the declared leaderboards, within the declared rate."""
-    askers: list[Callable[[None], Asker]] = []
+    askers: list[Callable[[None], ToolBackend]] = []
 
     class Tools:
-        def __init__(self, asker_of: Callable[[None], Asker]) -> None:
+        def __init__(self, asker_of: Callable[[None], ToolBackend]) -> None:
             askers.append(asker_of)
 
         def run(self, _: str) -> None:

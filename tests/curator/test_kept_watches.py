@@ -14,7 +14,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Int, Limits, Table
 from confide.engines import DuckDB, Sealed
 from confide.errors import BudgetExceeded, Fault, UnsupportedQuery
-from confide.execution import KeptWatch
+from confide.execution import DurableWatch
 from confide.execution import watch as watches
 from confide.ledger import Hold, KeyUsed
 from confide.plan import Plan
@@ -146,7 +146,7 @@ def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) ->
     ends = [one.take_up_watch(watch.receipt.entry) for one in curators * 4]
     answers: list[bool] = []
 
-    def ask(end: KeptWatch) -> None:
+    def ask(end: DurableWatch) -> None:
         try:
             answers.append(end.ask(younger(30)))
         except BudgetExceeded:

@@ -10,7 +10,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.holdout import Holdout, coding_bounds, plan
 from confide.holdout.coding_bounds import history_nats, step_nats, value_nats
 from confide.holdout.intervals import hoeffding_width
-from confide.holdout.planning import RULES, Bound, Plan, Rule
+from confide.holdout.planning import RULES, Bound, HoldoutPlan, Theorem
 from confide.holdout.planning import _Wish as Wish
 
 FIGURES = [
@@ -28,11 +28,11 @@ UNGUESSED = [
 ]
 
 
-def rows(found: Plan, rule: str) -> int:
+def rows(found: HoldoutPlan, rule: str) -> int:
     return next(bound.n for bound in found.bounds if bound.rule == rule)
 
 
-def solve(wish: Wish, rule: Rule) -> Bound:
+def solve(wish: Wish, rule: Theorem) -> Bound:
     found = wish.solve(rule)
     assert found is not None
     return found
@@ -71,7 +71,7 @@ def test_the_best_that_can_be_run_is_the_plan() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_more_is_never_cheaper(rule: Rule) -> None:
+def test_more_is_never_cheaper(rule: Theorem) -> None:
     """Less tau, less beta, more queries or more overfits never need fewer rows."""
     wish = Wish(tau=0.1, beta=0.05, queries=50, overfits=5, sought="n")
     base = solve(wish, rule).n
@@ -83,7 +83,7 @@ def test_more_is_never_cheaper(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_inverses_agree(rule: Rule) -> None:
+def test_inverses_agree(rule: Theorem) -> None:
     """At the rows that a plan demands the least tau is the one asked for; with one less, not."""
     wish = Wish(tau=0.1, beta=0.05, queries=40, overfits=4, sought="n")
     need = solve(wish, rule).n

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.audit import Claim, convict
-from confide.holdout.protocol import Asked
+from confide.holdout.protocol import QueryBatch
 from confide.holdout.thresholdout import Thresholdout
 from confide.noise import DiscreteLaplace, Entropy
 from support.auditor import audit
@@ -35,7 +35,9 @@ def ours(overfits: int, means: NDArray[np.float64], count: int, entropy: Entropy
     method = Thresholdout(ROWS, 0.05, 4, overfits, LINE, SIGMA)
     rows = np.full((count, len(means)), -2)
     for place in range(count):
-        _, outcomes = method.answer(method.start(entropy), Asked(means, GUESSES, ROWS), entropy)
+        _, outcomes = method.answer(
+            method.start(entropy), QueryBatch(means, GUESSES, ROWS), entropy
+        )
         cells = np.floor(outcomes.values * method.cells).astype(int)
         rows[place, : len(cells)] = np.where(outcomes.overfit, cells, -1)
     return rows

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from confide.errors import BudgetExceeded
-from confide.holdout.protocol import Asked, Progress
+from confide.holdout.protocol import Progress, QueryBatch
 from confide.holdout.thresholdout import Thresholdout
 from confide.holdout.values import FINENESS, Floats, Marks
 from confide.loss import LaplaceLoss, PureLoss, compose, repeat
@@ -41,7 +41,7 @@ def ask(
     entropy: Entropy,
 ) -> tuple[Progress, Floats, Marks]:
     """Ask one query, of this mean and guess, several times over."""
-    asked = Asked(np.full(times, pair[0]), np.full(times, pair[1]), ROWS)
+    asked = QueryBatch(np.full(times, pair[0]), np.full(times, pair[1]), ROWS)
     progress, outcomes = method.answer(progress, asked, entropy)
     return progress, outcomes.values, outcomes.overfit
 
@@ -113,25 +113,27 @@ def test_many_at_once_are_one_after_the_other(entropy: SeededEntropy) -> None:
     """A batch ends with the last overfit, as single queries would, and then all is refused."""
     method = session(overfits=3, sigma=Fraction(1, 1000))
     means, guesses = np.array([0.5, 0.9, 0.5, 0.9, 0.9, 0.5, 0.9]), np.full(7, 0.5)
-    progress, outcomes = method.answer(method.start(entropy), Asked(means, guesses, ROWS), entropy)
+    progress, outcomes = method.answer(
+        method.start(entropy), QueryBatch(means, guesses, ROWS), entropy
+    )
 
     assert [False, True, False, True, True] == outcomes.overfit.tolist()
     assert (5, 3) == (progress.queries, progress.overfits)
     assert 0 == method.left(progress).overfits
     with pytest.raises(BudgetExceeded, match="no overfits left"):
-        method.answer(progress, Asked(means, guesses, ROWS), entropy)
+        method.answer(progress, QueryBatch(means, guesses, ROWS), entropy)
 
 
 def test_queries_run_out_too(entropy: SeededEntropy) -> None:
     """After the last query allowed, nothing more is answered."""
     method = session(queries=2)
     progress, outcomes = method.answer(
-        method.start(entropy), Asked(np.full(5, 0.5), np.full(5, 0.5), ROWS), entropy
+        method.start(entropy), QueryBatch(np.full(5, 0.5), np.full(5, 0.5), ROWS), entropy
     )
 
     assert 2 == len(outcomes.values)
     with pytest.raises(BudgetExceeded, match="no queries left"):
-        method.answer(progress, Asked(np.full(1, 0.5), np.full(1, 0.5), ROWS), entropy)
+        method.answer(progress, QueryBatch(np.full(1, 0.5), np.full(1, 0.5), ROWS), entropy)
 
 
 def test_the_loss_is_that_of_rounds_and_answers() -> None:

@@ -15,9 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from confide.client import connect
 from confide.errors import Fault
 from confide.loss import Share
-from confide.mcp import ConnectionAsker, make_tools
-from confide.server.agents import OfficeAsker
-from confide.server.service import Caller, Office
+from confide.mcp import HttpBackend, make_tools
+from confide.server.agents import ServiceBackend
+from confide.server.service import Caller, Service
 from mcp import Client, StdioServerParameters
 from support.service import COUNT, House, bearer, build_house, close_files, serving
 from support.tree import ROOT
@@ -70,8 +70,8 @@ def house(tmp_path: Path) -> Iterator[House]:
     close_files(built.app)
 
 
-def office_of(house: House) -> Office:
-    office: Office = house.app.state.office
+def office_of(house: House) -> Service:
+    office: Service = house.app.state.office
     return office
 
 
@@ -91,7 +91,7 @@ def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
 
 def tools_of(house: House, token: str | None = None) -> Any:
     shown = house.ana if token is None else token
-    return make_tools(lambda _: OfficeAsker(office_of(house), caller_of(house, shown)))
+    return make_tools(lambda _: ServiceBackend(office_of(house), caller_of(house, shown)))
 
 
 def said(result: Any) -> str:
@@ -368,7 +368,7 @@ def test_tools_over_http_are_behind_tokens(house: House, served: str) -> None:
 def test_tools_reach_a_server_far_away(house: House, served: str) -> None:
     """`confide mcp --url` asks over HTTP and gives the same answers and refusals."""
     with connect(served, house.ana) as connection:
-        tools = make_tools(lambda _: ConnectionAsker(connection))
+        tools = make_tools(lambda _: HttpBackend(connection))
         shown, before, answer, refused, budget, history = call(
             tools,
             ("list_tables", {}),

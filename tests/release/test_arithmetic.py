@@ -21,13 +21,13 @@ from confide.engines import Sealed, open_sealed
 from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
 from confide.query.sql import read_sql
-from confide.release import NoisyTotals, perturb
-from confide.release.combine import Mixture
+from confide.release import NoisyMeasurement, perturb
+from confide.release.combine import CombinedMeasurement
 from confide.release.estimates import Floats
 from confide.release.program.interval_arithmetic import find_core
 from confide.release.program.intervals import Intervals
 from confide.release.program.run import Statistics, evaluate
-from confide.release.reference import reference_noise
+from confide.release.reference import noise_sample
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 1_000
@@ -50,7 +50,7 @@ class Drawn:
     """An expression released many times: its exact value, what was released, the intervals."""
 
     plan: Plan
-    totals: NoisyTotals
+    totals: NoisyMeasurement
     truth: float
     own: Floats
     low: Floats
@@ -77,7 +77,7 @@ class Drawn:
 
     def mirror(self) -> tuple[Floats, Floats]:
         """Return the ends that there were before."""
-        noise = reference_noise(self.plan)[::16]
+        noise = noise_sample(self.plan)[::16]
         ends = []
         for row, own in zip(self.totals.values(self.plan), self.own, strict=True):
             moved = compute(self.plan, row + noise) - own
@@ -252,10 +252,10 @@ def test_intervals_far_out_contain_their_value(
     curator = Curator([declare(nonnegative=nonnegative)], budget=BUDGETS[accounting])
     query = read_sql(f"SELECT {text} AS s FROM t", curator._names)
     plan = curator._plan(query, Share.floor(Fraction(1, 100)))
-    noise = reference_noise(plan)
+    noise = noise_sample(plan)
     table = np.concatenate([factor * noise[:25] for factor in (1, 2, 4, 8, 16, 32)])
     groups = ((),) * len(table)
-    totals = Mixture(groups, groups, table=table, noise=noise)
+    totals = CombinedMeasurement(groups, groups, table=table, noise=noise)
     low, high = Intervals(plan, totals, 0.95).ends(query.outputs[0].expression)
     own = compute(plan, table)
     is_known = np.isfinite(own)

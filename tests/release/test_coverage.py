@@ -33,13 +33,13 @@ from confide.loss import Share
 from confide.noise import Entropy
 from confide.plan import AsinhCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
-from confide.release import Answer, Cost, NoisyTotals, perturb
+from confide.release import Answer, Cost, NoisyMeasurement, perturb
 from confide.release.estimates import Floats, estimate
 from confide.release.intervals import interval
 from confide.release.program.interval_arithmetic import find_core, map_ends
 from confide.release.program.run import evaluate
 from confide.release.quantiles import Chosen
-from confide.release.reference import draw_noise, reference_noise
+from confide.release.reference import draw_noise, noise_sample
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 10_000
@@ -124,7 +124,7 @@ def release(plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> Iterator[An
     noisy = perturb(Sealed(dict.fromkeys(groups, exact)), wide, entropy)
     names = make_names(plan, AT_ONCE)
     for start in range(0, RELEASES, AT_ONCE):
-        totals = NoisyTotals(names, noisy.steps[start : start + AT_ONCE])
+        totals = NoisyMeasurement(names, noisy.steps[start : start + AT_ONCE])
         yield Answer(plan, totals, Cost(Fraction(0), 0.0), Receipt(0, Share(0), ""), reused=False)
 
 
@@ -208,7 +208,7 @@ def cover_median(case: Case, entropy: SeededEntropy) -> float:
             Sealed({}, (dict(zip(groups, counts, strict=False)),)), wide, entropy
         ).cells
         truths += np.median(samples, axis=1).tolist() * (RELEASES // SAMPLES)
-    totals = NoisyTotals(make_names(plan, RELEASES), ((),) * RELEASES, tuple(chosen))
+    totals = NoisyMeasurement(make_names(plan, RELEASES), ((),) * RELEASES, tuple(chosen))
     cost, receipt = Cost(Fraction(0), 0.0), Receipt(0, Share(0), "")
     ends = Answer(plan, totals, cost, receipt, reused=False).interval_rows()
     held = [end["s_low"] <= truth <= end["s_high"] for end, truth in zip(ends, truths, strict=True)]
@@ -259,7 +259,7 @@ class Drawn:
         sizes = np.array([float(size) for size in plan.noise.steps])
         steps = np.rint(np.array(exact) / sizes)
         totals = (steps + draw_noise(plan.noise, DRAWN, entropy)) * sizes
-        low, high = interval(statistic, plan, totals, reference_noise(plan), 0.95)
+        low, high = interval(statistic, plan, totals, noise_sample(plan), 0.95)
         truth = float(estimate(statistic, plan, np.array(exact, dtype=np.float64)))
         return cls(plan, totals, truth, estimate(statistic, plan, totals), low, high)
 

@@ -15,7 +15,7 @@ from confide.loss import GaussianLoss, PureLoss
 from confide.plan.calibration import TotalNoise, noise_for
 from confide.plan.sensitivity import TotalSensitivity
 from confide.release.reference import draw_noise
-from confide.release.shrinkage import likely_counts
+from confide.release.shrinkage import shrink_counts
 from support.entropy import SeededEntropy
 
 COUNT: Final = TotalSensitivity(1, 1, 1)
@@ -40,7 +40,7 @@ def test_likely_counts_are_nearer_to_the_truth(name: str, entropy: SeededEntropy
     for _ in range(30):
         counts = rng.poisson(1_300.0 / np.arange(1, 1_001)).astype(np.float64)
         noisy = counts + draw_noise(noise, 1_000, entropy)[:, 0]
-        tries = (noisy, np.maximum(noisy, 0.0), likely_counts(noisy, noise, 0))
+        tries = (noisy, np.maximum(noisy, 0.0), shrink_counts(noisy, noise, 0))
         errors += [np.mean((found - counts) ** 2) for found in tries]
 
     assert errors[1] < errors[0]
@@ -51,7 +51,7 @@ def test_likely_counts_are_nearer_to_the_truth(name: str, entropy: SeededEntropy
 def test_likely_counts_are_counts(noisy: list[int], name: str) -> None:
     """None is below zero, equal counts stay equal, and larger ones do not become smaller ones."""
     counts = np.array(noisy, dtype=np.float64)
-    found = likely_counts(counts, NOISES[name], 0)
+    found = shrink_counts(counts, NOISES[name], 0)
     order = np.argsort(counts, kind="stable")
 
     assert (found >= 0).all()
@@ -63,7 +63,7 @@ def test_any_noise_will_do(epsilon: str) -> None:
     """With hardly any noise counts stay as they are; with very much they are finite still."""
     noise: TotalNoise = noise_for([COUNT], PureLoss(epsilon))
     counts = np.array([0.0, 3.0, 7.0, 10_000.0])
-    found = likely_counts(counts, noise, 0)
+    found = shrink_counts(counts, noise, 0)
 
     assert np.isfinite(found).all()
     if epsilon == "1000000":

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from confide.ledger.chain import decode_payload, encode_payload
 from confide.mechanisms.grid import saturate
-from confide.release.noise import NoisyTotals, round_each, round_to_steps
+from confide.release.noise import NoisyMeasurement, round_each, round_to_steps
 
 WHOLE = st.integers(-(2**130), 2**130) | st.integers(-(2**63), 2**63) | st.integers(-99, 99)
 SIZES = st.fractions(min_value=Fraction(1, 2**70), max_value=2**70).filter(bool)
@@ -30,15 +30,15 @@ def test_many_totals_are_rounded_as_each_alone(totals: list[int], size: Fraction
 def test_what_is_stored_comes_back() -> None:
     """Keys of every type and numbers of every size are read as they were written."""
     groups = (("a", 1, None), (None, -7, date(2026, 1, 31)), ("ä", 0, date(1, 1, 1)))
-    noisy = NoisyTotals(groups, ((1, -(2**61)), (0, 0), (2**61, 5)), (((0, -1, 9),),) * 3)
+    noisy = NoisyMeasurement(groups, ((1, -(2**61)), (0, 0), (2**61, 5)), (((0, -1, 9),),) * 3)
 
-    assert noisy == NoisyTotals.from_json(noisy.to_json())
-    assert noisy == NoisyTotals.from_json(decode_payload(encode_payload(noisy.to_json())))
+    assert noisy == NoisyMeasurement.from_json(noisy.to_json())
+    assert noisy == NoisyMeasurement.from_json(decode_payload(encode_payload(noisy.to_json())))
 
 
 def test_the_stored_text_is_that_of_lists() -> None:
     """What is written today is what was written when each group was stored as a list of its own."""
-    noisy = NoisyTotals((("a", 1), ("b", 2)), ((3,), (4,)), (((0, -1, 9),), ((1, 0, 2),)))
+    noisy = NoisyMeasurement((("a", 1), ("b", 2)), ((3,), (4,)), (((0, -1, 9),), ((1, 0, 2),)))
     lists = {
         "groups": [["a", 1], ["b", 2]],
         "steps": [[3], [4]],
@@ -46,4 +46,4 @@ def test_the_stored_text_is_that_of_lists() -> None:
     }
 
     assert json.dumps(lists) == json.dumps(noisy.to_json())
-    assert noisy == NoisyTotals.from_json(lists)
+    assert noisy == NoisyMeasurement.from_json(lists)

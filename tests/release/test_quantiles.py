@@ -23,7 +23,7 @@ from confide.plan import Cells, Plan, Quantile, Range
 from confide.plan.cells import cells_for
 from confide.plan.quantiles import plan_quantile
 from confide.query.sql import read_sql
-from confide.release import Answer, Cost, NoisyTotals, perturb, quantiles
+from confide.release import Answer, Cost, NoisyMeasurement, perturb, quantiles
 from confide.release.quantiles import Ranks, choose_each, score_ends
 from support.averages import chances_as_run, chances_as_stated, even_cells
 from support.entropy import SeededEntropy
@@ -428,7 +428,7 @@ def test_released_intervals_hold_too(keys: str, entropy: SeededEntropy) -> None:
         row for _ in range(1_000 // len(groups)) for row in perturb(sealed, plan, entropy).cells
     ]
     names = groups * (1_000 // len(groups))
-    ends = show(plan, NoisyTotals(names, ((),) * 1_000, tuple(cells_chosen))).interval_rows()
+    ends = show(plan, NoisyMeasurement(names, ((),) * 1_000, tuple(cells_chosen))).interval_rows()
     held = sum(end["s_low"] <= exact <= end["s_high"] for end in ends)
 
     assert is_within(held, 1_000, LOW, HIGH)
@@ -450,7 +450,7 @@ def plan_for(text: str, epsilon: int | Fraction = 1) -> Plan:
     return curator._plan(query, Share.floor(Fraction(epsilon) / 100))
 
 
-def show(plan: Plan, noisy: NoisyTotals) -> Answer:
+def show(plan: Plan, noisy: NoisyMeasurement) -> Answer:
     """Return an answer of these releases."""
     return Answer(plan, noisy, Cost(Fraction(0), 0.0), Receipt(0, Share(0), ""), reused=False)
 
@@ -488,9 +488,9 @@ def test_more_confidence_than_was_paid_for_gets_the_range(entropy: SeededEntropy
 def test_releases_come_back_from_json_as_they_were() -> None:
     """What a ledger keeps as text is read back equal: days, truth values, NULL, steps and cells."""
     groups = ((date(2020, 2, 29), None), ("é", True), (1.5, -3))
-    noisy = NoisyTotals(groups, ((1,), (-(2**61),), (0,)), (((1, -1, 7),),) * 3)
+    noisy = NoisyMeasurement(groups, ((1,), (-(2**61),), (0,)), (((1, -1, 7),),) * 3)
 
-    assert noisy == NoisyTotals.from_json(json.loads(json.dumps(noisy.to_json())))
+    assert noisy == NoisyMeasurement.from_json(json.loads(json.dumps(noisy.to_json())))
 
 
 def test_an_empty_group_is_chosen_for_as_any_other(entropy: SeededEntropy) -> None:

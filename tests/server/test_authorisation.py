@@ -14,7 +14,7 @@ from confide.engines import DuckDB
 from confide.ledger import Hold, Payload, Receipt, SqlLedger
 from confide.loss import Share
 from confide.server import Role
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 from support.service import COUNT, House, bearer, open_house
 
 ASK = {"sql": COUNT, "share": "1/100"}
@@ -365,7 +365,7 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
 ) -> None:
     """The charge of a call stays its token's, where a second one resumes it and is sooner."""
     _, token = house.tokens.make("ana", limit=Share.floor("1/100"))
-    office = Office(house.curator, house.tokens, ServerSettings())
+    office = Service(house.curator, house.tokens, ServerSettings())
     ask = partial(office.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)
     commit, rivals = SqlLedger.commit, [ask]
 

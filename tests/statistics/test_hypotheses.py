@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from confide.declare import Bool, Budget, Category, Column, Float
 from confide.errors import BadArgument, UnsupportedQuery
-from confide.execution.pricing import FREE, Want
+from confide.execution.pricing import FREE, Price
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
 from confide.release.reference import draw_noise
 from confide.statistics import hypothesis_tests
-from confide.statistics.estimate import Paid
+from confide.statistics.estimate import ChargedEstimate
 from support.entropy import SeededEntropy
 from support.samples import ask, curator_of, is_within
 
@@ -33,9 +33,9 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
     """Let questions be answered from ``exact``, sums by group, with the plan's own noise."""
     plans: dict[str, Plan] = {}
 
-    def release(asked: Any, kind: str, query: Any) -> Paid[Plan]:
+    def release(asked: Any, kind: str, query: Any) -> ChargedEstimate[Plan]:
         if kind not in plans:
-            share = asked.desk.prices.grant(Want.of({"epsilon": 1}))
+            share = asked.desk.prices.grant(Price.of({"epsilon": 1}))
             plans[kind] = asked.desk.plan(asked.desk.read(query), share)
         plan = plans[kind]
         sums: Floats = exact()
@@ -43,7 +43,7 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
         sizes = np.array([float(size) for size in plan.noise.steps]) * np.array(units)
         drawn = draw_noise(plan.noise, len(sums), entropy)
         steps = np.rint(sums / sizes).astype(np.int64) + drawn
-        return Paid(plan, {"steps": steps.tolist()}, FREE, RECEIPT, reused=False)
+        return ChargedEstimate(plan, {"steps": steps.tolist()}, FREE, RECEIPT, reused=False)
 
     monkeypatch.setattr(hypothesis_tests, "release_sums", release)
 

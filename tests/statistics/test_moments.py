@@ -11,7 +11,7 @@ from confide.declare import Budget, Float
 from confide.query import col
 from confide.statistics.families import Scaled
 from confide.statistics.formula import plan_sums
-from confide.statistics.moments import Mean, Variance
+from confide.statistics.moments import MeanEstimator, VarianceEstimator
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, add_rows, curator_of, is_within, noise_of
 
@@ -31,9 +31,9 @@ def test_bounds_found_privately_beat_loose_ones(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("law", ["uniform", "exponential"])
-@pytest.mark.parametrize("what", [Mean, Variance])
+@pytest.mark.parametrize("what", [MeanEstimator, VarianceEstimator])
 def test_intervals_hold_whatever_the_law(
-    what: type[Mean] | type[Variance], law: str, entropy: SeededEntropy
+    what: type[MeanEstimator] | type[VarianceEstimator], law: str, entropy: SeededEntropy
 ) -> None:
     """For 2,000 rows at epsilon 1, intervals hold at a rate of 93 to 97 %, though none is normal.
 
@@ -53,7 +53,7 @@ def test_intervals_hold_whatever_the_law(
     for drawn in noise.draws:
         sums = add_rows(terms, {"x": laws[law](2_000)}) + drawn
         low, high = np.quantile(moment.estimate(sums, noise.points)[1][:, 0], [0.025, 0.975])
-        hits += bool(low <= truth[what is Variance] <= high)
+        hits += bool(low <= truth[what is VarianceEstimator] <= high)
 
     assert is_within(hits, 400, 0.93, 0.97)
 
@@ -65,7 +65,7 @@ def test_few_rows_get_wide_intervals(entropy: SeededEntropy) -> None:
     Noise has a deviation of 26 rows: where it is far above in the sum and below in the count, the
     mean is thought to be at an end of the range.
     """
-    moment = Mean(Scaled(0.0, 100.0))
+    moment = MeanEstimator(Scaled(0.0, 100.0))
     terms = moment.terms(col("x"))
     curator = curator_of({"x": [1.0]}, {"x": Float(0, 100)}, BUDGETS["pure"])
     noise = noise_of(curator, plan_sums("people", ["x"], terms), 0.1, 400, entropy)

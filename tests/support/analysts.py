@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from confide.errors import BudgetExceeded
-from confide.holdout import Answer, Answers, Holdout
+from confide.holdout import Holdout, HoldoutAnswer, HoldoutAnswers
 from confide.holdout.intervals import Bracket, bernoulli_divergence
 
 __all__ = [
@@ -239,12 +239,12 @@ class Noisy:
     def __init__(self, holdout: Holdout, rng: Generator, sigma: float) -> None:
         self._holdout, self._rng, self._sigma = holdout, rng, sigma
 
-    def ask(self, *query: Any) -> Answer:
+    def ask(self, *query: Any) -> HoldoutAnswer:
         """Return one noisy answer."""
         answer = self._holdout.ask(*query)
         return replace(answer, value=answer.value + self._rng.normal(0, self._sigma))
 
-    def ask_many(self, *matrices: Any) -> Answers:
+    def ask_many(self, *matrices: Any) -> HoldoutAnswers:
         """Return noisy answers."""
         answers = self._holdout.ask_many(*matrices)
         noise = self._rng.normal(0, self._sigma, len(answers))

@@ -12,13 +12,13 @@ from scipy import special
 
 from confide.curator import Curator
 from confide.declare import Budget, Column, Table
-from confide.execution.executor import Manner
-from confide.execution.pricing import Want
+from confide.execution.executor import QueryOptions
+from confide.execution.pricing import Price
 from confide.expressions.terms import Applied, Constant, Named
 from confide.plan import DeclaredKeys, Plan
 from confide.query import Function, TableQuery, Term
 from confide.release.reference import draw_noise
-from confide.statistics.estimate import Asked, read_sums
+from confide.statistics.estimate import EstimateContext, read_sums
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
 
@@ -62,10 +62,10 @@ def curator_of(
     return Curator([table], budget=budget, **options)
 
 
-def ask(curator: Curator, epsilon: float) -> Asked:
+def ask(curator: Curator, epsilon: float) -> EstimateContext:
     """Return the terms under which a statistic is asked for, as the curator's methods make them."""
-    desk, want = curator._desk(), Want.of({"epsilon": epsilon})
-    return Asked(desk, curator.catalog, lambda: desk.prices.grant(want), Manner())
+    desk, want = curator._desk(), Price.of({"epsilon": epsilon})
+    return EstimateContext(desk, curator.catalog, lambda: desk.prices.grant(want), QueryOptions())
 
 
 def value_of(
@@ -140,7 +140,7 @@ def count_noise_of(
 def plan_of(curator: Curator, query: TableQuery, epsilon: float) -> Plan:
     """Return the plan of a question at this epsilon."""
     desk = curator._desk()
-    return desk.plan(desk.read(query), desk.prices.grant(Want.of({"epsilon": epsilon})))
+    return desk.plan(desk.read(query), desk.prices.grant(Price.of({"epsilon": epsilon})))
 
 
 def is_within(hits: int, trials: int, low: float, high: float) -> bool:

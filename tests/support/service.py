@@ -18,8 +18,8 @@ import confide as cf
 from confide.declare import BoardSettings, Limits, ServerSettings
 from confide.ledger import SqlLedger
 from confide.server import Role, TokenStore, make_app, middleware
-from confide.server.middleware import PatientProtocol
-from confide.server.service import Office
+from confide.server.middleware import TimeoutProtocol
+from confide.server.service import Service
 from confide.server.tokens import open_tables
 
 __all__ = ["COUNT", "House", "bearer", "build_house", "close_files", "open_house", "serving"]
@@ -93,7 +93,7 @@ def serving(app: FastAPI) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=2_048)
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=TimeoutProtocol,
         ws="none",
         log_config=None,
         access_log=False,
@@ -124,7 +124,7 @@ def close_files(app: FastAPI) -> None:
     FastAPI caches functions of every application, and with them whatever these refer to. Without
     this, each server would keep some six files open until the process ends.
     """
-    office: Office = app.state.office
+    office: Service = app.state.office
     office.tokens._database.close()
     if isinstance(office.curator.ledger, SqlLedger):
         office.curator.ledger.close()

@@ -133,7 +133,7 @@ def break_path(mode: str, tell: int) -> None:
     if mode == "answer-first":
         commit = executor.Request.commit
 
-        def shown(self: executor.Request, hold: Any, noisy: Payload) -> executor.Settled:
+        def shown(self: executor.Request, hold: Any, noisy: Payload) -> executor.Settlement:
             deliver(tell, self.manner.key, hold.entry, noisy)
             time.sleep(WIDE)
             return commit(self, hold, noisy)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from confide.declare import Column, Float, Int
 from confide.loss import Share
-from confide.statistics.estimate import Asked, Sums, split_share
+from confide.statistics.estimate import EstimateContext, NoisySums, split_share
 from confide.statistics.formula import plan_sums, read_formula
-from confide.statistics.glm import Question, Walk
+from confide.statistics.glm import GlmSolver, SumRequest
 from confide.statistics.glm_model import Model, find_link
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, Noise, add_rows, ask, curator_of, plan_noise
@@ -31,7 +31,7 @@ class Walker:
     so the place of the truth among them is even, whatever their number, if intervals are right.
     """
 
-    asked: Asked
+    asked: EstimateContext
     share: Share
     model: Model
     entropy: SeededEntropy
@@ -42,17 +42,17 @@ class Walker:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(int(self.entropy.words(1)[0]))
 
-    def walk(self, rows: Mapping[str, Floats]) -> Walk:
+    def walk(self, rows: Mapping[str, Floats]) -> GlmSolver:
         """Return a walk over the sums of these rows, with noise."""
-        walk = Walk(self.model)
+        walk = GlmSolver(self.model)
         while question := walk.ask():
             noise, draws = self._law(question)
             sums = add_rows(question.terms, rows)[0 if question.counted else 1 :] + next(draws)
             points = noise.points[self.rng.integers(len(noise.points), size=self.replicas)]
-            walk.take(Sums(((),), sums[None], points, noise.variance))
+            walk.take(NoisySums(((),), sums[None], points, noise.variance))
         return walk
 
-    def _law(self, question: Question) -> tuple[Noise, Iterator[Floats]]:
+    def _law(self, question: SumRequest) -> tuple[Noise, Iterator[Floats]]:
         """Return the noise of a question, which depends on how many terms it has, not on which."""
         key = (len(question.terms), question.part, question.counted)
         if key not in self.laws:

@@ -17,7 +17,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from confide.audit.claims import Claim
-from confide.audit.projections import Bins, Floats, Outputs, View, as_table, fit_views
+from confide.audit.projections import Floats, OutputBins, Outputs, Projection, as_table, fit_views
 from confide.errors import BadDeclaration
 from confide.exact import float_above
 
@@ -208,8 +208,8 @@ class Evidence:
 class _Event:
     """Pieces of the line of one view; ``is_forward``: the left side meets it more often."""
 
-    view: View
-    bins: Bins
+    view: Projection
+    bins: OutputBins
     pieces: NDArray[np.int64]
     is_forward: bool
     promise: float
@@ -258,7 +258,7 @@ def _propose(left: Floats, right: Floats, claim: Claim, level: float) -> Iterato
     """Yield for each view and direction the event that looks most telling."""
     for view in fit_views(left, right):
         seen = view.read(left), view.read(right)
-        bins = Bins.of(np.concatenate(seen))
+        bins = OutputBins.of(np.concatenate(seen))
         first, second = (np.bincount(bins.place(one), minlength=bins.count) for one in seen)
         for here, there, is_forward in ((first, second, True), (second, first, False)):
             pieces, promise = _grow(here, there, claim, level)

@@ -12,8 +12,8 @@ import numpy as np
 from confide.audit.evidence import Case, Finding, Verdict, sample_case
 from confide.audit.projections import Outputs
 from confide.audit.query_cases import (
+    NeighboringCurators,
     Parts,
-    Sides,
     claim_for,
     compare_texts,
     count_all,
@@ -41,7 +41,7 @@ WITHOUT_DATA: Final = frozenset({"as_analyst", "register_estimator", "table"})
 """Methods that return nothing, or nothing but a way to ask."""
 
 
-def method_cases(sides: Sides, samples: int, *, epsilon: float) -> Iterator[Case]:
+def method_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
     """Yield a case for each asking method, with so many outputs of each side."""
     table = next(iter(sides.curators[0].catalog.private.values()))
     for name, make in METHODS.items():
@@ -55,7 +55,7 @@ def method_cases(sides: Sides, samples: int, *, epsilon: float) -> Iterator[Case
 
 
 def _trying(
-    sides: Sides, subject: str, ask: Ask, samples: int, epsilon: float
+    sides: NeighboringCurators, subject: str, ask: Ask, samples: int, epsilon: float
 ) -> Callable[[float], Finding]:
     def run(false_alarms: float) -> Finding:
         first, second = (_attempt(curator, ask) for curator in sides.curators)
@@ -81,7 +81,7 @@ def _trying(
 
 
 def _comparing(
-    sides: Sides,
+    sides: NeighboringCurators,
     name: str,
     show: Callable[[Curator, str, float], str],
     table: Table,

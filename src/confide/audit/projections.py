@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bins", "Floats", "Outputs", "View", "as_table", "fit_views", "lowest_bits"]
+__all__ = ["Floats", "OutputBins", "Outputs", "Projection", "as_table", "fit_views", "lowest_bits"]
 
 Outputs = NDArray[Any]
 """One output a row; a row is a number or a vector of numbers."""
@@ -32,7 +32,7 @@ EXPONENTS: Final = 1_100
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Projection:
     """A name for people, and the number that is read off each output."""
 
     name: str
@@ -40,13 +40,13 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
+class OutputBins:
     """Cuts a line into pieces: one for each of a few values, or of about equal counts."""
 
     edges: Floats
 
     @classmethod
-    def of(cls, values: Floats) -> "Bins":
+    def of(cls, values: Floats) -> "OutputBins":
         """Return pieces that suit these values."""
         distinct = np.unique(values)
         most = max(FEWEST_BINS, min(MOST_BINS, len(values) // IN_ONE_BIN))
@@ -73,22 +73,22 @@ def as_table(outputs: Outputs) -> Floats:
     return np.clip(np.nan_to_num(table, nan=MISSING), -FAR, FAR)
 
 
-def fit_views(left: Floats, right: Floats) -> Iterator[View]:
+def fit_views(left: Floats, right: Floats) -> Iterator[Projection]:
     """Yield ways to look at outputs, learnt from samples of both sides."""
     columns = min(left.shape[1], MOST_COLUMNS)
     for place in range(columns):
-        yield View(f"number {place + 1}", partial(_take, place))
+        yield Projection(f"number {place + 1}", partial(_take, place))
     if left.shape[1] > 1:
         yield from _fit_rows(left, right)
         yield from _fit_nearness(left, right)
         yield _fit_leaning(left, right)
         for place in range(columns - 1):
             name = f"number {place + 2} less number {place + 1}"
-            yield View(name, partial(_subtract, place))
+            yield Projection(name, partial(_subtract, place))
     if (left != np.rint(left)).any() or (right != np.rint(right)).any():
         for place in range(columns):
             name = f"lowest bit of number {place + 1}"
-            yield View(name, partial(_take_bits, place))
+            yield Projection(name, partial(_take_bits, place))
 
 
 def _take(place: int, table: Floats) -> Floats:
@@ -103,7 +103,7 @@ def _take_bits(place: int, table: Floats) -> Floats:
     return lowest_bits(table[:, place])
 
 
-def _fit_rows(left: Floats, right: Floats) -> Iterator[View]:
+def _fit_rows(left: Floats, right: Floats) -> Iterator[Projection]:
     """Yield the output as a whole, where few enough different ones occur."""
     kinds = np.unique(np.concatenate([left, right]), axis=0)
     if len(kinds) > min(MOST_ROWS, len(left) / 4):
@@ -113,10 +113,10 @@ def _fit_rows(left: Floats, right: Floats) -> Iterator[View]:
     def read(table: Floats) -> Floats:
         return np.array([known.get(row.tobytes(), -1.0) for row in np.ascontiguousarray(table)])
 
-    yield View("the whole output", read)
+    yield Projection("the whole output", read)
 
 
-def _fit_nearness(left: Floats, right: Floats) -> Iterator[View]:
+def _fit_nearness(left: Floats, right: Floats) -> Iterator[Projection]:
     """Yield how much nearer an output lies to the middle of one side than to that of the other.
 
     Distances are those of the noise laws: sums of absolute differences for Laplace noise, of
@@ -132,19 +132,19 @@ def _fit_nearness(left: Floats, right: Floats) -> Iterator[View]:
             measure((table - here) / scale) - measure((table - there) / scale), -1e9, 1e9
         )
 
-    yield View("nearness by sums", between(lambda z: np.abs(z).sum(axis=1)))
-    yield View("nearness by squares", between(lambda z: np.square(z).sum(axis=1)))
-    yield View("nearness by the greatest", between(lambda z: np.abs(z).max(axis=1)))
+    yield Projection("nearness by sums", between(lambda z: np.abs(z).sum(axis=1)))
+    yield Projection("nearness by squares", between(lambda z: np.square(z).sum(axis=1)))
+    yield Projection("nearness by the greatest", between(lambda z: np.abs(z).max(axis=1)))
 
 
-def _fit_leaning(left: Floats, right: Floats) -> View:
+def _fit_leaning(left: Floats, right: Floats) -> Projection:
     """Return the sum of all numbers, each weighted by how far the means of the sides lie apart.
 
     Coarse outputs, whose middles are the same on both sides, still lean to one of them.
     """
     gap, spread = right.mean(axis=0) - left.mean(axis=0), left.var(axis=0) + right.var(axis=0)
     weights = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
-    return View("leaning", lambda table: np.clip(table @ weights, -1e9, 1e9))
+    return Projection("leaning", lambda table: np.clip(table @ weights, -1e9, 1e9))
 
 
 def lowest_bits(values: Floats) -> Floats:

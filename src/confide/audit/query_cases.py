@@ -39,12 +39,12 @@ from confide.loss import ApproximateLoss, Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import Plan, SelectedKeys
-from confide.release import Answer, NoisyTotals, perturb
+from confide.release import Answer, NoisyMeasurement, perturb
 from confide.release.formatting import plain
 
 __all__ = [
+    "NeighboringCurators",
     "Parts",
-    "Sides",
     "claim_for",
     "compare_texts",
     "count_all",
@@ -163,7 +163,7 @@ NOISE: Final = "noise drawn again"
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class NeighboringCurators:
     """Two curators whose databases are neighbours, and engines over the same rows."""
 
     pair: str
@@ -177,7 +177,7 @@ def open_sides(
     neighbours: Neighbours,
     people: tuple[Person | None, Person],
     folder: Path,
-) -> Sides:
+) -> NeighboringCurators:
     """Return curators over two invented worlds that differ in one person.
 
     Delta and accounting are the budget's; its epsilon is enlarged so that many questions fit.
@@ -191,7 +191,7 @@ def open_sides(
         open_engine(first.catalog, salt=first.ledger.salt),
         open_engine(second.catalog, salt=second.ledger.salt),
     )
-    return Sides(_name_pair(people), (first, second), engines)
+    return NeighboringCurators(_name_pair(people), (first, second), engines)
 
 
 def _name_pair(people: tuple[Person | None, Person]) -> str:
@@ -207,7 +207,7 @@ def epsilon_for(budget: Budget) -> float:
     return 9.0 if budget.delta and budget.accounting != "pure" else 3.0
 
 
-def question_cases(sides: Sides, samples: int, *, epsilon: float) -> Iterator[Case]:
+def question_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
     """Yield a case for each question that the declaration allows."""
     private = list(sides.curators[0].catalog.private.values())
     for text in make_questions(private):
@@ -215,7 +215,7 @@ def question_cases(sides: Sides, samples: int, *, epsilon: float) -> Iterator[Ca
 
 
 def _questioning(
-    sides: Sides, text: str, samples: int, epsilon: float
+    sides: NeighboringCurators, text: str, samples: int, epsilon: float
 ) -> Callable[[float], Finding]:
     def run(false_alarms: float) -> Finding:
         first, second = (_attempt(curator, text, epsilon) for curator in sides.curators)
@@ -281,7 +281,7 @@ def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Out
     return draw
 
 
-def _encode(noisy: NoisyTotals, plan: Plan) -> list[float]:
+def _encode(noisy: NoisyMeasurement, plan: Plan) -> list[float]:
     """Return all that was released as numbers in a fixed order.
 
     Of earned keys the invented texts are looked for; how many keys were named comes first.

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from confide.client import Connection
     from confide.curator import Curator
 
-__all__ = ["Want", "answer_question", "app", "explain_question", "preview_question"]
+__all__ = ["PriceOptions", "answer_question", "app", "explain_question", "preview_question"]
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class PriceOptions:
     """What an answer may cost, or how near it must be, as it was typed."""
 
     epsilon: str | None
@@ -58,7 +58,7 @@ class Want:
 
 
 def preview_question(
-    console: Console, question: str, config: Path, want: Want, *, url: str | None = None
+    console: Console, question: str, config: Path, want: PriceOptions, *, url: str | None = None
 ) -> None:
     """Print the cost of an answer and the half-width of each of its columns."""
     with _open(config, url) as asked:
@@ -83,7 +83,7 @@ def preview_question(
     say(console, f"{new} {share} of the budget (epsilon {epsilon}); noise: {kinds}")
 
 
-def explain_question(console: Console, question: str, config: Path, want: Want) -> None:
+def explain_question(console: Console, question: str, config: Path, want: PriceOptions) -> None:
     """Print what a question would do, one sentence a line; nobody need say what it may cost."""
     supposed = _suppose(console, want)
     found = _open_here(config).explain(question, **supposed.given())
@@ -91,7 +91,7 @@ def explain_question(console: Console, question: str, config: Path, want: Want) 
         say(console, f"- {name_options(plain(sentence))}", hang=2)
 
 
-def _suppose(console: Console, want: Want) -> Want:
+def _suppose(console: Console, want: PriceOptions) -> PriceOptions:
     """Return what was said of cost or error; where nothing was, say what is supposed."""
     if want.is_said:
         return want
@@ -102,7 +102,7 @@ def _suppose(console: Console, want: Want) -> Want:
 def answer_question(
     question: str,
     config: Path,
-    want: Want,
+    want: PriceOptions,
     *,
     form: str,
     plot: Path | None,

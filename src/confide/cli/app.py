@@ -200,9 +200,9 @@ def preview(
     config: Config = HERE,
 ) -> None:
     """Show what an answer would cost and how far off it would be; spends nothing."""
-    from confide.cli.analyst import Want, preview_question
+    from confide.cli.analyst import PriceOptions, preview_question
 
-    want = Want(epsilon, share, error, confidence)
+    want = PriceOptions(epsilon, share, error, confidence)
     preview_question(Console(), question, config, want, url=url)
 
 
@@ -217,9 +217,9 @@ def explain(
     config: Config = HERE,
 ) -> None:
     """Say in sentences what a question would do; reads no row and spends nothing."""
-    from confide.cli.analyst import Want, explain_question
+    from confide.cli.analyst import PriceOptions, explain_question
 
-    explain_question(Console(), question, config, Want(epsilon, share, error, confidence))
+    explain_question(Console(), question, config, PriceOptions(epsilon, share, error, confidence))
 
 
 @app.command()
@@ -244,9 +244,9 @@ def sql(
     config: Config = HERE,
 ) -> None:
     """Ask a question and pay for the answer."""
-    from confide.cli.analyst import Want, answer_question
+    from confide.cli.analyst import PriceOptions, answer_question
 
-    want = Want(epsilon, share, error, confidence)
+    want = PriceOptions(epsilon, share, error, confidence)
     answer_question(
         question, config, want, form=form.value, plot=plot, url=url, key=key, fresh=fresh
     )

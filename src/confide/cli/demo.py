@@ -27,7 +27,7 @@ from confide.release.formatting import Figures, draw_charts, figures_of
 
 __all__ = [
     "QUESTIONS",
-    "Asked",
+    "DemoQuery",
     "Outcome",
     "run_demo",
     "run_mechanisms",
@@ -47,7 +47,7 @@ DELTA: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DemoRow:
     """One question and what came of it."""
 
     mechanism: str
@@ -77,21 +77,21 @@ def run_mechanisms(console: Console) -> None:
     say(console, f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}.")
 
 
-def count_smokers() -> Line:
+def count_smokers() -> DemoRow:
     """Release one count."""
     mechanism = Laplace(sensitivity=1, epsilon=0.5)
     answer = int(mechanism.release(SMOKERS))
     interval = around(answer, mechanism.interval(0.95))
-    return Line("Laplace", "How many patients smoke?", str(answer), interval, mechanism.loss)
+    return DemoRow("Laplace", "How many patients smoke?", str(answer), interval, mechanism.loss)
 
 
-def count_wards() -> Line:
+def count_wards() -> DemoRow:
     """Release a histogram: one patient is in one ward, so all counts together move by 1."""
     mechanism = Laplace(sensitivity=1, epsilon=0.5)
     answers = [int(count) for count in mechanism.release(list(WARDS.values()))]
     intervals = [around(answer, mechanism.interval(0.95)) for answer in answers]
     named = (f"{ward} {answer}" for ward, answer in zip(WARDS, answers, strict=True))
-    return Line(
+    return DemoRow(
         "Laplace, 3 cells",
         "How many are in each ward?",
         "\n".join(named),
@@ -100,35 +100,37 @@ def count_wards() -> Line:
     )
 
 
-def sum_nights() -> Line:
+def sum_nights() -> DemoRow:
     """Release a sum of bounded values."""
     mechanism = Gaussian(sensitivity=MOST_NIGHTS, epsilon=1.0, delta=DELTA)
     answer = int(mechanism.release(NIGHTS))
     interval = around(answer, mechanism.interval(0.95))
     question = f"How many nights in all, up to {MOST_NIGHTS} each?"
-    return Line("Gaussian", question, str(answer), interval, mechanism.loss)
+    return DemoRow("Gaussian", question, str(answer), interval, mechanism.loss)
 
 
-def choose_condition() -> Line:
+def choose_condition() -> DemoRow:
     """Choose a likely maximum; one more patient raises scores only."""
     mechanism = Exponential(sensitivity=1, epsilon=0.5)
     chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
-    return Line("Exponential", "Which condition is most common?", chosen, "", mechanism.loss)
+    return DemoRow("Exponential", "Which condition is most common?", chosen, "", mechanism.loss)
 
 
-def flip_condition() -> Line:
+def flip_condition() -> DemoRow:
     """Choose a likely maximum by permute-and-flip, which errs less at the same epsilon."""
     mechanism = PermuteAndFlip(sensitivity=1, epsilon=0.5)
     chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
-    return Line("Permute-and-flip", "Which condition is most common?", chosen, "", mechanism.loss)
+    return DemoRow(
+        "Permute-and-flip", "Which condition is most common?", chosen, "", mechanism.loss
+    )
 
 
-def watch_months() -> Line:
+def watch_months() -> DemoRow:
     """Find the first month above a threshold, at a price that ignores how many were below."""
     mechanism = SparseVector(MANY, above=1, sensitivity=1, epsilon=1.0)
     found = next((month for month, calls in CALLERS.items() if mechanism.ask(calls)), "none")
     question = f"First month when more than {MANY} called?"
-    return Line("Sparse vector", question, found, "", mechanism.loss)
+    return DemoRow("Sparse vector", question, found, "", mechanism.loss)
 
 
 def around(answer: int, noise: Sequence[float]) -> str:
@@ -190,7 +192,7 @@ def sample_table() -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DemoQuery:
     """One question of the demo: what for, its text, what it may cost or how near it must be."""
 
     title: str
@@ -200,13 +202,13 @@ class Asked:
 
 
 QUESTIONS: Final = (
-    Asked(
+    DemoQuery(
         "How many are 65 or older?",
         "SELECT COUNT(*) AS people FROM people WHERE age >= 65",
         {"epsilon": 0.05},
         "One person more or less changes a count by 1, so little noise hides anybody.",
     ),
-    Asked(
+    DemoQuery(
         "Does blood pressure rise with age?",
         "SELECT CASE WHEN age < 20 THEN 'below 20' WHEN age < 40 THEN '20 to 39'\n"
         "            WHEN age < 60 THEN '40 to 59' ELSE '60 and above' END AS years,\n"
@@ -215,20 +217,20 @@ QUESTIONS: Final = (
         {"epsilon": 0.2},
         "Groups do not overlap, so four of them cost no more than one.",
     ),
-    Asked(
+    DemoQuery(
         "Who has smoked, by education?",
         "SELECT education, COUNT(*) FILTER (WHERE ever_smoked) / COUNT(ever_smoked) AS smoked\n"
         "FROM people GROUP BY education ORDER BY smoked DESC",
         {"epsilon": 0.3},
         "A ratio of two statistics: both are paid for once, the division is free.",
     ),
-    Asked(
+    DemoQuery(
         "How do people judge their health, and how long do they sleep?",
         "SELECT health, COUNT(*) AS people, AVG(sleep_hours) AS hours\nFROM people GROUP BY health",
         {"epsilon": 0.3},
         "Few people say 'Poor': their interval is wider, and says so.",
     ),
-    Asked(
+    DemoQuery(
         "Are people with diabetes heavier for their height?",
         "SELECT diabetes,\n"
         "       AVG(LEAST(weight_kg / (height_cm / 100 * (height_cm / 100)), 60)) AS bmi\n"
@@ -236,30 +238,30 @@ QUESTIONS: Final = (
         {"epsilon": 0.3},
         "LEAST keeps one extreme value from setting the scale of the noise.",
     ),
-    Asked(
+    DemoQuery(
         "How many hours do they all sleep in a working night?",
         "SELECT SUM(sleep_hours) AS hours FROM people",
         {"epsilon": 0.05},
     ),
-    Asked(
+    DemoQuery(
         "How many have no health insurance, give or take 40?",
         "SELECT COUNT(*) AS people FROM people WHERE NOT insured",
         {"error": 40},
         "Accuracy first: confide finds the least cost at which the error is small enough.",
     ),
-    Asked(
+    DemoQuery(
         "What do adults weigh, in the middle?",
         "SELECT sex, MEDIAN(weight_kg) AS middle FROM people WHERE age >= 20 GROUP BY sex",
         {"epsilon": 0.3},
         "A quantile is a choice among values by their rank, so extreme bounds hardly cost it.",
     ),
-    Asked(
+    DemoQuery(
         "How spread out is cholesterol?",
         "SELECT sex, AVG(cholesterol) AS mean, STDDEV(cholesterol) AS deviation\n"
         "FROM people GROUP BY sex",
         {"epsilon": 0.2},
     ),
-    Asked(
+    DemoQuery(
         "Which schooling and health go together most often?",
         "SELECT education, health FROM people\n"
         "GROUP BY education, health ORDER BY COUNT(*) DESC LIMIT 3",
@@ -267,19 +269,19 @@ QUESTIONS: Final = (
         "The 3 largest of 25 groups, without their counts: three choices cost the same among 25 "
         "groups as among 2,500.",
     ),
-    Asked(
+    DemoQuery(
         "What does the heaviest person weigh?",
         "SELECT MAX(weight_kg) FROM people",
         {"epsilon": 0.1},
         "A maximum is one person's value, so it is refused; a refusal costs nothing.",
     ),
-    Asked(
+    DemoQuery(
         "How many are 65 or older, asked again in other words?",
         "select count(*) as people\nfrom people\nwhere (age) >= 65",
         {"epsilon": 0.05},
         "The same question gets the same answer, free: asking often does not wear the noise away.",
     ),
-    Asked(
+    DemoQuery(
         "Everything about everybody, please?",
         "SELECT age, sex, AVG(weight_kg) AS weight FROM people GROUP BY age, sex",
         {"epsilon": 2.0},
@@ -295,7 +297,7 @@ EPSILON: Final = 2
 class Outcome:
     """A question and what came of it: figures, or the reason why there are none."""
 
-    asked: Asked
+    asked: DemoQuery
     expected: str
     figures: Figures | None
     refusal: str
@@ -347,7 +349,7 @@ def write_sample(console: Console, path: Path) -> None:
     )
 
 
-def ask(curator: Curator, asked: Asked) -> Outcome:
+def ask(curator: Curator, asked: DemoQuery) -> Outcome:
     """Return what comes of a question: an answer, or a refusal that costs nothing."""
     figures, refusal, expected, cost, is_reused = None, "", "", Fraction(0), False
     try:

@@ -18,7 +18,7 @@ from confide.declare import Text as TextColumn
 from confide.declare.tables import NAME
 from confide.engines.registry import Home, read_address, scheme_of
 from confide.errors import BadDeclaration, Fault
-from confide.execution.pricing import Prices
+from confide.execution.pricing import Pricing
 from confide.intake.check import CheckFinding, inspect_table, read_schema
 from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS, conversion_hint, guess_shapes
@@ -186,7 +186,7 @@ def print_budget(console: Console, config: Path) -> None:
     """Print total, spent and left, and what each declared analyst has."""
     declaration = read_toml(config)
     ledger = open_declared_ledger(declaration)
-    state = _state(Prices(declaration.budget, ledger), ledger)
+    state = _state(Pricing(declaration.budget, ledger), ledger)
     show_budget(console, state, declaration.budget.delta)
     if declaration.limits.analysts:
         _show_analysts(console, declaration, ledger)
@@ -286,7 +286,7 @@ def _show_analysts(console: Console, declaration: Declaration, ledger: Ledger) -
     console.print(table)
 
 
-def _state(prices: Prices, ledger: Ledger) -> BudgetState:
+def _state(prices: Pricing, ledger: Ledger) -> BudgetState:
     allowed = ledger.allowance()
     return BudgetState(
         total=prices.cost(allowed.total),

@@ -28,7 +28,7 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
     """Serve until told to stop; questions that are being answered are finished first."""
     uvicorn = import_extra("uvicorn", "server", "a server needs")
     from confide.server.app import CONFIG, WORKERS, check_declared
-    from confide.server.middleware import PatientProtocol
+    from confide.server.middleware import TimeoutProtocol
 
     check_declared(read_toml(config))
     _check_address(host, port)
@@ -42,7 +42,7 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
         host=host,
         port=port,
         workers=workers,
-        http=PatientProtocol,
+        http=TimeoutProtocol,
         ws="none",
         access_log=False,
         log_config=None,
@@ -80,21 +80,21 @@ def run_tools(config: Path, url: str | None) -> None:
     token = read_token()
     if url is not None:
         from confide.client import connect
-        from confide.mcp import ConnectionAsker
+        from confide.mcp import HttpBackend
 
-        remote = ConnectionAsker(connect(url, token))
+        remote = HttpBackend(connect(url, token))
         make_tools(lambda _: remote).run("stdio")
         return
     import_extra("confide.server", "server,mcp", "tools beside the data need")
-    from confide.server.agents import OfficeAsker
+    from confide.server.agents import ServiceBackend
     from confide.server.app import open_curator, open_tokens
-    from confide.server.service import Office
+    from confide.server.service import Service
 
     declaration = read_toml(config)
     curator, tokens = open_curator(declaration), open_tokens(declaration)
-    office = Office(curator, tokens, declaration.service, declaration.boards)
+    office = Service(curator, tokens, declaration.service, declaration.boards)
     office.sign_in(token)
-    make_tools(lambda _: OfficeAsker(office, office.sign_in(token))).run("stdio")
+    make_tools(lambda _: ServiceBackend(office, office.sign_in(token))).run("stdio")
 
 
 def make_token(

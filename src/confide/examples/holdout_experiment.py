@@ -22,7 +22,7 @@ from confide.errors import BadDeclaration
 from confide.exact import whole
 from confide.holdout.coding import GuessAndCheck
 from confide.holdout.coding_bounds import anytime_threshold, outcome_nats
-from confide.holdout.protocol import Asked, Progress
+from confide.holdout.protocol import Progress, QueryBatch
 from confide.holdout.values import Floats, Marks
 from confide.noise import SYSTEM, Entropy, RoundedGaussian
 from confide.release.display import SCHEMA, Chart, import_converter
@@ -111,7 +111,7 @@ def run_experiment(
     for has_signal in (False, True):
         found: dict[str, list[_Run]] = {method: [] for method in METHODS}
         for _ in range(times):
-            table = _Table.draw(*size, has_signal=has_signal, entropy=entropy)
+            table = _FigureTable.draw(*size, has_signal=has_signal, entropy=entropy)
             for method in METHODS:
                 found[method].append(table.analyse(method, taken, entropy))
             tick()
@@ -132,7 +132,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _FigureTable:
     """Column means of x times label, on both sets and in the population."""
 
     rows: int
@@ -141,7 +141,9 @@ class _Table:
     truth: Floats
 
     @classmethod
-    def draw(cls, rows: int, features: int, *, has_signal: bool, entropy: Entropy) -> "_Table":
+    def draw(
+        cls, rows: int, features: int, *, has_signal: bool, entropy: Entropy
+    ) -> "_FigureTable":
         """Return the means of a fresh table."""
         root = math.sqrt(rows)
         truth = np.zeros(features)
@@ -165,7 +167,7 @@ class _Table:
             shown = self._noisy(train, exact, unit, entropy)
             return _Run(train, shown, fresh, truth, exact * 0, exact * 0 + 1)
         session = GuessAndCheck(self.rows, BETA, anytime_threshold(self.rows, self.rows))
-        asked = Asked(exact, train, self.rows, is_binary=True)
+        asked = QueryBatch(exact, train, self.rows, is_binary=True)
         outcomes = session.answer(progress, asked, entropy)[1]
         ends = [outcomes.bracket(place).interval() for place in range(len(picks))]
         low, high = np.array(ends).T

@@ -6,11 +6,11 @@ was worked out, and charged, for the whole before the first reading.
 
 from confide.execution.batch import choose_among, pair_candidates
 from confide.execution.executor import Score
-from confide.execution.watch import KeptWatch, Watch
+from confide.execution.watch import DurableWatch, Watch
 from confide.execution.watch_methods import Watching
 
 __all__ = [
-    "KeptWatch",
+    "DurableWatch",
     "Score",
     "Watch",
     "Watching",

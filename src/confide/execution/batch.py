@@ -10,7 +10,7 @@ import numpy as np
 
 from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, positive
-from confide.execution.executor import Desk, Manner, Score
+from confide.execution.executor import Desk, QueryOptions, Score
 from confide.execution.pricing import FREE
 from confide.loss import PureLoss, Share
 from confide.plan import Plan
@@ -18,11 +18,11 @@ from confide.plan.allocation import allocate
 from confide.plan.plan import check_numbers
 from confide.plan.selection import plan_contest
 from confide.query import Query, canonical, is_selection
-from confide.release import Answer, NoisyTotals, perturb, predict_errors
+from confide.release import Answer, NoisyMeasurement, perturb, predict_errors
 from confide.release.estimates import estimate
-from confide.release.reference import reference_noise
+from confide.release.reference import noise_sample
 from confide.release.selection import Choice, choose_candidate
-from confide.release.sizes import check_written, write_sizes
+from confide.release.sizes import check_grid_steps, write_sizes
 
 __all__ = [
     "Batch",
@@ -127,7 +127,7 @@ def square_error(plan: Plan) -> float | None:
     """
     if None in predict_errors(plan).values():
         return None
-    noise = reference_noise(plan)
+    noise = noise_sample(plan)
     asked = [output.expression for output in plan.query.outputs]
     statistics = [one for one in plan.statistics if one.aggregate in asked]
     with np.errstate(over="ignore"):
@@ -137,7 +137,7 @@ def square_error(plan: Plan) -> float | None:
 
 
 def release_batch(
-    desk: Desk, batch: Batch, grant: Callable[[], Share], manner: Manner
+    desk: Desk, batch: Batch, grant: Callable[[], Share], manner: QueryOptions
 ) -> tuple[Answer, ...]:
     """Return the answers to all questions, in their order, from one charge.
 
@@ -159,11 +159,11 @@ def release_batch(
         noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for plan in plans]
         written = {"answers": [one.to_json() for one in noisy], "sizes": write_sizes(plans)}
         settled = request.commit(hold, written)
-    check_written(settled.noisy, plans)
+    check_grid_steps(settled.noisy, plans)
     answers = [
         Answer(
             plan,
-            NoisyTotals.from_json(stored),
+            NoisyMeasurement.from_json(stored),
             FREE if settled.reused else desk.prices.cost(part),
             settled.receipt,
             settled.reused,
@@ -208,7 +208,7 @@ def pair_candidates(
 
 
 def choose_among(
-    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], manner: Manner
+    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], manner: QueryOptions
 ) -> Choice:
     """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
 

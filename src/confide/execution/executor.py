@@ -10,7 +10,7 @@ from confide import ledger as ledgers  # those in databases are imported when fi
 from confide.declare import Budget, Catalog, Limits
 from confide.engines import Engine
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery, refusing
-from confide.execution.pricing import FREE, Prices
+from confide.execution.pricing import FREE, Pricing
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -29,7 +29,7 @@ from confide.plan.selection import check_score
 from confide.query import Query, TableQuery
 from confide.release import Cost
 
-__all__ = ["Desk", "Manner", "Request", "Score", "Settled", "find_ledger", "settle"]
+__all__ = ["Desk", "QueryOptions", "Request", "Score", "Settlement", "find_ledger", "settlement_of"]
 
 LONGEST_KEY = 200
 
@@ -38,7 +38,7 @@ Score = str | TableQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class QueryOptions:
     """How a question is asked: ``fresh`` pays for a new answer, ``key`` makes it safe to repeat."""
 
     fresh: bool = False
@@ -46,7 +46,7 @@ class Manner:
 
     @classmethod
     @refusing
-    def of(cls, *, fresh: bool = False, key: str | None = None) -> "Manner":
+    def of(cls, *, fresh: bool = False, key: str | None = None) -> "QueryOptions":
         """Return the manner that someone asked in."""
         if not isinstance(fresh, bool):
             raise BadDeclaration(f"fresh must be True or False, got {fresh!r}")
@@ -61,7 +61,7 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Settlement:
     """An answer that the ledger keeps: what was released, its receipt, and what it costs now."""
 
     noisy: Payload
@@ -78,7 +78,7 @@ class Desk:
     engine: Engine
     neighbours: Neighbours
     fingerprint: str
-    prices: Prices
+    prices: Pricing
     read: Callable[[Score], Query]
     plan: Callable[[Query, Share], Plan]
     entropy: Entropy = SYSTEM
@@ -104,7 +104,7 @@ class Desk:
     def open(
         self,
         question: QueryIdentity,
-        manner: Manner,
+        manner: QueryOptions,
         is_enough: Callable[[StoredAnswer], bool] | None = None,
     ) -> "Request":
         """Return a request: settled if the ledger has its answer, else to be charged.
@@ -113,13 +113,13 @@ class Desk:
         """
         begun = self.ledger.resume(question, manner.key) if manner.key else None
         if isinstance(begun, StoredAnswer):
-            return Request(self, question, manner, settled=settle(begun))
+            return Request(self, question, manner, settled=settlement_of(begun))
         if begun is None and not manner.fresh:
             stored = self._find(question, is_enough)
             if stored is not None:
                 if manner.key:
                     self.ledger.remember(question, manner.key, stored.receipt)
-                return Request(self, question, manner, settled=settle(stored))
+                return Request(self, question, manner, settled=settlement_of(stored))
         return Request(self, question, manner, begun=begun)
 
     def _find(
@@ -147,8 +147,8 @@ class Request:
 
     desk: Desk
     question: QueryIdentity
-    manner: Manner
-    settled: Settled | None = None
+    manner: QueryOptions
+    settled: Settlement | None = None
     begun: Hold | None = None
 
     def share(self, grant: Callable[[], Share]) -> Share:
@@ -171,7 +171,7 @@ class Request:
             )
         return self.begun
 
-    def commit(self, hold: Hold, noisy: Payload) -> Settled:
+    def commit(self, hold: Hold, noisy: Payload) -> Settlement:
         """Keep the answer; only what this returns may be shown."""
         try:
             receipt = self.desk.ledger.commit(hold, noisy)
@@ -180,10 +180,10 @@ class Request:
             if first is None:
                 raise
             if self.begun is not None:
-                return settle(first)
+                return settlement_of(first)
             # Privacy: this very call was charged, so its answer is not free, whoever was first.
             noisy, receipt = first.noisy, first.receipt
-        return Settled(noisy, receipt, self.desk.prices.cost(hold.share), reused=False)
+        return Settlement(noisy, receipt, self.desk.prices.cost(hold.share), reused=False)
 
 
 def _is_text(value: str) -> bool:
@@ -191,9 +191,9 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def settle(stored: StoredAnswer) -> Settled:
+def settlement_of(stored: StoredAnswer) -> Settlement:
     """Return an answer that was paid for before, as one that is free now."""
-    return Settled(stored.noisy, stored.receipt, FREE, reused=True)
+    return Settlement(stored.noisy, stored.receipt, FREE, reused=True)
 
 
 def find_ledger(

@@ -34,7 +34,7 @@ from confide.loss import (
 from confide.plan.calibration import loss_for_noise
 from confide.release import Cost
 
-__all__ = ["FREE", "Prices", "Want", "Widths"]
+__all__ = ["FREE", "Price", "Pricing", "Widths"]
 
 SEARCH_STEPS: Final = 10
 LEAST: Final = Share(1).fraction
@@ -45,7 +45,7 @@ Widths = Callable[[Share], Mapping[str, float | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Price:
     """What an answer may cost, or how near it must be: one of the three."""
 
     epsilon: Number | None = None
@@ -55,7 +55,7 @@ class Want:
 
     @classmethod
     @refusing
-    def of(cls, given: Mapping[str, object]) -> "Want":
+    def of(cls, given: Mapping[str, object]) -> "Price":
         """Return the want that a caller named."""
         unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
         if unknown:
@@ -86,14 +86,14 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class Pricing:
     """The terms of a budget, and what its shares are worth."""
 
     terms: Budget
     ledger: Ledger
 
     @refusing
-    def grant(self, want: Want) -> Share:
+    def grant(self, want: Price) -> Share:
         """Return the share that an answer takes whose cost was named."""
         if want.error is not None:
             raise UnsupportedQuery(
@@ -115,7 +115,7 @@ class Prices:
             raise BadArgument(f"{said} is too little to count; ask for more, such as 0.01")
         return Share.floor(part)
 
-    def share(self, want: Want, widths: Widths) -> Share:
+    def share(self, want: Price, widths: Widths) -> Share:
         """Return the share of the budget that an answer as wanted takes.
 
         ``widths`` tells the half-width of each column at a share; it is asked for ``error=`` alone.

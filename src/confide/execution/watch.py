@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 from confide.errors import BudgetExceeded, Fault, UnsupportedQuery, refusing
 from confide.exact import Number, float_above, fraction, positive
-from confide.execution.executor import Desk, Manner, Score
+from confide.execution.executor import Desk, QueryOptions, Score
 from confide.execution.pricing import FREE
 from confide.ledger import (
     AnsweredAlready,
@@ -32,7 +32,7 @@ from confide.release.selection import compare_score
 
 __all__ = [
     "FINENESS",
-    "KeptWatch",
+    "DurableWatch",
     "Threshold",
     "Watch",
     "keep_watch",
@@ -210,14 +210,16 @@ class Watch:
 
 
 def open_watch(
-    desk: Desk, threshold: Threshold, grant: Callable[[], Share], manner: Manner
+    desk: Desk, threshold: Threshold, grant: Callable[[], Share], manner: QueryOptions
 ) -> Watch:
     """Return a session that is charged as a whole, now.
 
     A key opens one session: its noise lives in this process alone, so a session that has begun
     cannot be taken up again; one of `keep_watch` can.
     """
-    request = desk.open(desk.name_question(threshold.terms), Manner(fresh=True, key=manner.key))
+    request = desk.open(
+        desk.name_question(threshold.terms), QueryOptions(fresh=True, key=manner.key)
+    )
     if request.settled is not None:
         raise _spent_key(manner.key)
     share = request.share(grant)
@@ -243,7 +245,7 @@ BLIND_WORDS: Final = 4
 UNPAID: Final = Share(0)
 
 
-class KeptWatch:
+class DurableWatch:
     """A watch that outlives its process: each answer is a record of the ledger.
 
     The session is charged as a whole when it is opened; its answers cost nothing more. Processes
@@ -291,7 +293,7 @@ class KeptWatch:
         Raises:
             BudgetExceeded: all answers "above" are given; nothing was read.
         """
-        read, manner = self._desk.read_score(query), Manner.of(key=key)
+        read, manner = self._desk.read_score(query), QueryOptions.of(key=key)
         plan = self._desk.plan(read, self.receipt.share)
         self._threshold.admit(plan)
         asked = {"asked": canonical(read), "key": manner.key}
@@ -394,14 +396,18 @@ class KeptWatch:
 
 
 def keep_watch(
-    desk: Desk, threshold: Threshold, grant: Callable[[], Share], manner: Manner, label: str = ""
-) -> KeptWatch:
+    desk: Desk,
+    threshold: Threshold,
+    grant: Callable[[], Share],
+    manner: QueryOptions,
+    label: str = "",
+) -> DurableWatch:
     """Return a session that is charged as a whole, now; the same key finds it again, for free.
 
     The ``label`` stays with the session: whose it is, where several ask under one analyst's name.
     """
     terms = {**threshold.terms, "label": label} if label else threshold.terms
-    request = desk.open(desk.name_question(terms), Manner(fresh=True, key=manner.key))
+    request = desk.open(desk.name_question(terms), QueryOptions(fresh=True, key=manner.key))
     settled = request.settled
     if settled is None:
         share = request.share(grant)
@@ -411,10 +417,10 @@ def keep_watch(
         settled = request.commit(hold, _state(desk, vector, 0))
     _check_kept(settled.noisy)
     cost, reused = settled.cost, settled.reused
-    return KeptWatch(desk, threshold, settled.receipt, cost, label=label, reused=reused)
+    return DurableWatch(desk, threshold, settled.receipt, cost, label=label, reused=reused)
 
 
-def take_up_watch(desk: Desk, entry: int) -> KeptWatch | None:
+def take_up_watch(desk: Desk, entry: int) -> DurableWatch | None:
     """Return the session that an entry paid for; None where the entry is not this analyst's watch.
 
     # Privacy: an entry of another analyst and one that is not there are not told apart.
@@ -428,7 +434,7 @@ def take_up_watch(desk: Desk, entry: int) -> KeptWatch | None:
         return None
     _check_kept(kept.noisy)
     threshold = Threshold.from_terms(terms, desk.neighbours)
-    return KeptWatch(desk, threshold, kept.receipt, label=terms.get("label", ""))
+    return DurableWatch(desk, threshold, kept.receipt, label=terms.get("label", ""))
 
 
 def _read_terms(text: str) -> dict[str, Any] | None:

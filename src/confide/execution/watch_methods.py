@@ -7,10 +7,10 @@ from confide.declare import Catalog
 from confide.declare.budget import CostArgs, show_keywords
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number
-from confide.execution.executor import Desk, Manner
-from confide.execution.pricing import Want
+from confide.execution.executor import Desk, QueryOptions
+from confide.execution.pricing import Price
 from confide.execution.watch import (
-    KeptWatch,
+    DurableWatch,
     Threshold,
     Watch,
     keep_watch,
@@ -51,8 +51,8 @@ class Watching(ABC):
         ``signed=True`` allows sums of values below zero, at more noise.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
-        desk, asked = self._desk(), Want.of(want)
-        return open_watch(desk, line, lambda: desk.prices.grant(asked), Manner.of(key=key))
+        desk, asked = self._desk(), Price.of(want)
+        return open_watch(desk, line, lambda: desk.prices.grant(asked), QueryOptions.of(key=key))
 
     def keep_watch(
         self,
@@ -64,17 +64,19 @@ class Watching(ABC):
         key: str | None = None,
         label: str = "",
         **want: Unpack[CostArgs],
-    ) -> KeptWatch:
+    ) -> DurableWatch:
         """Return a session as `watch` does, whose state lies in the ledger.
 
         It outlives the process, and other processes may go on with it: by its ``key``, or by
         `take_up_watch`. Every answer of it is a record of the ledger. A ``label`` stays with it.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
-        desk, asked = self._desk(), Want.of(want)
-        return keep_watch(desk, line, lambda: desk.prices.grant(asked), Manner.of(key=key), label)
+        desk, asked = self._desk(), Price.of(want)
+        return keep_watch(
+            desk, line, lambda: desk.prices.grant(asked), QueryOptions.of(key=key), label
+        )
 
-    def take_up_watch(self, entry: int) -> KeptWatch:
+    def take_up_watch(self, entry: int) -> DurableWatch:
         """Return the session of `keep_watch` whose receipt has this entry; costs nothing."""
         found = take_up_watch(self._desk(), entry)
         if found is None:

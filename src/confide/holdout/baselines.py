@@ -21,12 +21,12 @@ from confide.holdout.coding_bounds import (
 from confide.holdout.intervals import hoeffding_width
 from confide.holdout.noisy_bounds import best_gaussian, gaussian_width
 from confide.holdout.protocol import (
-    Asked,
     Guarantee,
     Left,
     Outcomes,
     Progress,
-    Written,
+    QueryBatch,
+    StoredTerms,
     check_left,
     check_rows,
     check_sigma,
@@ -45,7 +45,7 @@ SPLIT: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianAnswers(Written):
+class GaussianAnswers(StoredTerms):
     """Tell every mean with normal noise; no guess is needed.
 
     Law:     mean + rounded normal noise of deviation sigma, on a grid of which ``FINENESS`` steps
@@ -100,7 +100,7 @@ class GaussianAnswers(Written):
         return Left(self.queries - progress.queries, None)
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         check_rows(self.name, self.rows, asked)
         batch = asked.first(check_left(self.left(progress)))
@@ -121,7 +121,7 @@ class GaussianAnswers(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Splitting(Written):
+class Splitting(StoredTerms):
     """Answer every query from rows of its own.
 
     Law:     query i is the mean over rows (i - 1) k to i k - 1, k = rows // queries.
@@ -169,7 +169,7 @@ class Splitting(Written):
         return slice(query * self.each, (query + 1) * self.each)
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
         check_rows(self.name, self.rows, asked)
@@ -185,7 +185,7 @@ class Splitting(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Naive(Written):
+class Naive(StoredTerms):
     """Tell every mean as it is: for comparison only, since nothing is promised.
 
     Law:     the mean itself.
@@ -206,7 +206,7 @@ class Naive(Written):
         return Left(None, None)
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
         size = len(asked.means)
@@ -235,7 +235,7 @@ def _law(sigma_squared: Fraction) -> RoundedGaussian:
 PROOF: Final = "docs/proofs/holdout.md"
 
 
-class _Counted(Written, ABC):
+class _Counted(StoredTerms, ABC):
     """What both have in common: a number of queries, and of answers to each."""
 
     __slots__ = ()
@@ -303,7 +303,7 @@ class Rounding(_Counted):
         return self.cells
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
         check_rows(self.name, self.rows, asked)
@@ -363,7 +363,7 @@ class Ladder(_Counted):
         return self.levels
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
         check_rows(self.name, self.rows, asked)

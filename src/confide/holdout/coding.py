@@ -17,12 +17,12 @@ from confide.holdout.coding_bounds import (
     value_nats,
 )
 from confide.holdout.protocol import (
-    Asked,
     Guarantee,
     Left,
     Outcomes,
     Progress,
-    Written,
+    QueryBatch,
+    StoredTerms,
     check_left,
     check_rows,
     log_two_over,
@@ -38,7 +38,7 @@ PROOF: Final = "docs/proofs/holdout.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Coding(Written):
+class Coding(StoredTerms):
     """Let the guess stand while it is near; otherwise tell the cell of the mean, at most B times.
 
     Law:     the guess stands when the mean over the rows is within ``threshold`` of it; else the
@@ -107,7 +107,7 @@ class Coding(Written):
         return Left(self.queries - progress.queries, self.overfits - progress.overfits)
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
         check_rows(self.name, self.rows, asked)
@@ -137,7 +137,7 @@ class Coding(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class GuessAndCheck(Written):
+class GuessAndCheck(StoredTerms):
     """Check guess after guess, for ever; intervals widen with what was told.
 
     Law:     as `Coding`, without limits; query i after s guesses that stood and o overfits has
@@ -176,7 +176,7 @@ class GuessAndCheck(Written):
         return Left(None, None)
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
         guesses = _guesses(asked)
@@ -221,7 +221,7 @@ class GuessAndCheck(Written):
         )
 
 
-def _guesses(asked: Asked) -> Floats:
+def _guesses(asked: QueryBatch) -> Floats:
     if asked.guesses is None:
         raise BadDeclaration(
             "this method checks guesses: give the values on the training rows too, or guess="
@@ -229,7 +229,9 @@ def _guesses(asked: Asked) -> Floats:
     return asked.guesses
 
 
-def _compare(asked: Asked, over: Marks, threshold: float, cells: int, nats: Floats) -> Outcomes:
+def _compare(
+    asked: QueryBatch, over: Marks, threshold: float, cells: int, nats: Floats
+) -> Outcomes:
     """Return the answers to queries of which ``over`` tells whether they were overfit."""
     guesses = _guesses(asked)
     if not over.any():

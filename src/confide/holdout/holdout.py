@@ -14,14 +14,14 @@ from confide.holdout.baselines import Splitting
 from confide.holdout.choice import Terms, choose_method
 from confide.holdout.protocol import (
     PLAIN,
-    Answer,
-    Answers,
-    Asked,
     Guarantee,
+    HoldoutAnswer,
+    HoldoutAnswers,
     Left,
     Method,
     Outcomes,
     Progress,
+    QueryBatch,
     check_left,
     first_answer,
 )
@@ -175,7 +175,7 @@ class Holdout:
         guess: Number | None = None,
         low: Number = 0,
         high: Number = 1,
-    ) -> Answer:
+    ) -> HoldoutAnswer:
         """Return the answer to one query.
 
         ``ask(phi)`` calls phi on the training rows and on the holdout's; ``ask(train_values,
@@ -192,7 +192,7 @@ class Holdout:
         given = found if guess is None else check_guess("guess", guess)
         return self._answer(given, heldout, metric)
 
-    def ask_many(self, *matrices: Any, guesses: Any = None) -> Answers:
+    def ask_many(self, *matrices: Any, guesses: Any = None) -> HoldoutAnswers:
         """Return the answers to many queries, one for each column of the matrices.
 
         ``ask_many(train_matrix, heldout_matrix)``, or ``ask_many(heldout_matrix)`` with
@@ -213,7 +213,7 @@ class Holdout:
                 f"guesses must be {heldout.shape[1]:,}, one for each query, got {len(guesses):,}"
             )
         outcomes = self._ask(heldout, guesses, PLAIN)
-        return Answers(outcomes.values, outcomes.overfit, outcomes)
+        return HoldoutAnswers(outcomes.values, outcomes.overfit, outcomes)
 
     def score(
         self,
@@ -222,7 +222,7 @@ class Holdout:
         metric: str | Metric = "accuracy",
         *,
         high: Number | None = None,
-    ) -> Answer:
+    ) -> HoldoutAnswer:
         """Return a metric of predictions for the labels of both sets.
 
         ``train_predictions`` may be None where no guess is needed. ``high`` is the value at which
@@ -251,7 +251,7 @@ class Holdout:
         self.check_metric(found)
         return Scorer(self, found)
 
-    def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> Answer:  # noqa: N803
+    def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> HoldoutAnswer:  # noqa: N803
         """Return the metric of a fitted estimator, with its mean over (X, y) for a guess."""
         self.check_metric(metric)
         guess = _guess(
@@ -288,7 +288,7 @@ class Holdout:
             return self._ask_split(self._method, heldout, metric)
         means = _means("heldout values", heldout)
         flips = self._method.name == "ladder" and metric.is_loss
-        asked = Asked(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
+        asked = QueryBatch(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
         outcomes = self._store.change(
             lambda progress: self._method.answer(check_whole(progress), asked, self._entropy)
         )
@@ -304,12 +304,12 @@ class Holdout:
             size = min(columns.shape[1], check_left(method.left(progress)))
             parts = [columns[method.span(first + place), place] for place in range(size)]
             means = np.array([mean_of("heldout values", part) for part in parts])
-            asked = Asked(means, None, len(columns), metric.is_binary)
+            asked = QueryBatch(means, None, len(columns), metric.is_binary)
             return method.answer(progress, asked, self._entropy)
 
         return self._store.change(answer)
 
-    def _answer(self, guess: float | None, heldout: Any, metric: Metric) -> Answer:
+    def _answer(self, guess: float | None, heldout: Any, metric: Metric) -> HoldoutAnswer:
         guesses = None if guess is None else np.array([guess])
         return first_answer(self._ask(heldout, guesses, metric), metric)
 
@@ -459,7 +459,7 @@ class Leaderboard:
             BadDeclaration: the predictions do not fit the labels; nothing changed.
             BudgetExceeded: all submissions are used; nothing changed.
         """
-        answer: Answer = self._holdout.score(None, predictions, self.metric)
+        answer: HoldoutAnswer = self._holdout.score(None, predictions, self.metric)
         return BoardScore(answer.value, answer.interval, answer.overfit)
 
     @property

@@ -14,7 +14,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, least, positive, probability, whole
 from confide.holdout import coding_bounds, noisy_bounds
 
-__all__ = ["Bound", "Plan", "plan"]
+__all__ = ["Bound", "HoldoutPlan", "plan"]
 
 MOST: Final = 10**15
 MOST_QUERIES: Final = 10**12
@@ -26,7 +26,7 @@ Fits = Callable[[int, float, float, int, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Theorem:
     """One theorem that says which sessions are valid."""
 
     name: str
@@ -50,7 +50,7 @@ TRUE_OVERFITS: Final = "within tau until that many guesses were off by more than
 BEST: Final = "the best score so far within tau; other scores are not told"
 
 RULES: Final = (
-    Rule(
+    Theorem(
         "coding",
         "coding",
         coding_bounds.fits_coding,
@@ -58,7 +58,7 @@ RULES: Final = (
         "docs/proofs/holdout.md",
         needs_guess=True,
     ),
-    Rule(
+    Theorem(
         "guess-and-check",
         "guess-and-check",
         coding_bounds.fits_anytime,
@@ -66,7 +66,7 @@ RULES: Final = (
         "docs/proofs/holdout.md",
         needs_guess=True,
     ),
-    Rule(
+    Theorem(
         "coding, published claim",
         "coding",
         coding_bounds.fits_same_claim,
@@ -74,7 +74,7 @@ RULES: Final = (
         "docs/proofs/holdout.md",
         needs_guess=True,
     ),
-    Rule(
+    Theorem(
         "thresholdout, published theorem",
         "thresholdout",
         noisy_bounds.fits_theorem,
@@ -82,22 +82,26 @@ RULES: Final = (
         "DFHPRR15b",
         needs_guess=True,
     ),
-    Rule("gaussian, information", "gaussian", noisy_bounds.fits_gaussian, EVERY, "RRSSTW20"),
-    Rule("gaussian, posterior", None, noisy_bounds.fits_posterior, EVERY, "JLNRSS20"),
-    Rule("gaussian, monitor", None, noisy_bounds.fits_monitor, EVERY, "BNSSSU16"),
-    Rule("gaussian, approximate privacy", None, noisy_bounds.fits_approximate, EVERY, "DFHPRR15a"),
-    Rule("laplace, pure privacy", None, noisy_bounds.fits_pure, EVERY, "docs/proofs/holdout.md"),
-    Rule(
+    Theorem("gaussian, information", "gaussian", noisy_bounds.fits_gaussian, EVERY, "RRSSTW20"),
+    Theorem("gaussian, posterior", None, noisy_bounds.fits_posterior, EVERY, "JLNRSS20"),
+    Theorem("gaussian, monitor", None, noisy_bounds.fits_monitor, EVERY, "BNSSSU16"),
+    Theorem(
+        "gaussian, approximate privacy", None, noisy_bounds.fits_approximate, EVERY, "DFHPRR15a"
+    ),
+    Theorem("laplace, pure privacy", None, noisy_bounds.fits_pure, EVERY, "docs/proofs/holdout.md"),
+    Theorem(
         "laplace, published pure privacy",
         None,
         noisy_bounds.fits_published_pure,
         EVERY,
         "DFHPRR15a",
     ),
-    Rule("laplace, max-information", None, noisy_bounds.fits_max_information, EVERY, "DFHPRR15b"),
-    Rule("rounding", "rounding", coding_bounds.fits_rounding, EVERY, "docs/proofs/holdout.md"),
-    Rule("splitting", "splitting", coding_bounds.fits_splitting, EVERY, "Hoe63"),
-    Rule(
+    Theorem(
+        "laplace, max-information", None, noisy_bounds.fits_max_information, EVERY, "DFHPRR15b"
+    ),
+    Theorem("rounding", "rounding", coding_bounds.fits_rounding, EVERY, "docs/proofs/holdout.md"),
+    Theorem("splitting", "splitting", coding_bounds.fits_splitting, EVERY, "Hoe63"),
+    Theorem(
         "ladder",
         "ladder",
         coding_bounds.fits_ladder,
@@ -105,7 +109,7 @@ RULES: Final = (
         "docs/proofs/holdout.md",
         is_for_every_answer=False,
     ),
-    Rule(
+    Theorem(
         "ladder, published bound",
         None,
         coding_bounds.fits_published_ladder,
@@ -113,7 +117,7 @@ RULES: Final = (
         "BH15",
         is_for_every_answer=False,
     ),
-    Rule(
+    Theorem(
         "queries fixed beforehand",
         None,
         coding_bounds.fits_bonferroni,
@@ -140,7 +144,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HoldoutPlan:
     """The best bound that confide can run, and all others for comparison, best first.
 
     ``sought`` names what was worked out: n, tau, queries or overfits.
@@ -190,7 +194,7 @@ def plan(
     overfits: int | None = None,
     n: int | None = None,
     epsilon: Number | None = None,
-) -> Plan:
+) -> HoldoutPlan:
     """Return what a session needs, by every known bound, best first.
 
     Leave out what is sought: ``n`` (rows of the holdout), or ``tau`` for a given n, or, for given
@@ -216,7 +220,7 @@ def plan(
             "no method keeps this: ask for a larger tau or beta, fewer queries or overfits, or "
             "more rows"
         )
-    return Plan(
+    return HoldoutPlan(
         n=chosen.n,
         tau=chosen.tau,
         beta=wish.beta,
@@ -228,7 +232,7 @@ def plan(
     )
 
 
-def _private_rule(wish: "_Wish", epsilon: Fraction) -> Rule:
+def _private_rule(wish: "_Wish", epsilon: Fraction) -> Theorem:
     """Return the only rule whose session is epsilon-DP: Thresholdout, paid by its overfits."""
     if not (wish.has_overfits or wish.is_open):
         raise BadDeclaration(
@@ -236,7 +240,7 @@ def _private_rule(wish: "_Wish", epsilon: Fraction) -> Rule:
         )
     fits = partial(noisy_bounds.fits_private, epsilon=epsilon)
     claim = f"{LIMITED}; epsilon-DP with epsilon = {float(epsilon):.4g}"
-    return Rule("thresholdout", "thresholdout", fits, claim, "DFHPRR15b", needs_guess=True)
+    return Theorem("thresholdout", "thresholdout", fits, claim, "DFHPRR15b", needs_guess=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +289,7 @@ class _Wish:
         """Whether a number of overfits is given or sought."""
         return self.overfits is not None or self.sought == "overfits"
 
-    def tried(self, rule: Rule) -> "list[_Wish]":
+    def tried(self, rule: Theorem) -> "list[_Wish]":
         """Return what a rule is asked: nothing, where it needs a number of overfits."""
         if self.has_overfits or not rule.needs_guess:
             return [self]
@@ -296,7 +300,7 @@ class _Wish:
         value = getattr(bound, self.sought) or 0
         return (value if self.sought in ("n", "tau") else -value), bound.rule
 
-    def solve(self, rule: Rule) -> Bound | None:
+    def solve(self, rule: Theorem) -> Bound | None:
         """Return what one rule gives, or nothing where it gives nothing."""
         match self.sought:
             case "n":
@@ -320,7 +324,7 @@ class _Wish:
             rule.can_be_chosen,
         )
 
-    def holds(self, rule: Rule) -> bool:
+    def holds(self, rule: Theorem) -> bool:
         """Tell whether the rule allows exactly this."""
         overfits = min(self.overfits or 1, self.queries)
         return rule.fits(self.n, self.tau, self.beta, self.queries, overfits)
@@ -348,14 +352,14 @@ def _sought(given: dict[str, float | int | None]) -> str:
     )
 
 
-def _least_rows(wish: _Wish, rule: Rule) -> _Wish | None:
+def _least_rows(wish: _Wish, rule: Theorem) -> _Wish | None:
     if not replace(wish, n=MOST).holds(rule):
         return None
     rows = least(lambda n: replace(wish, n=n).holds(rule), start=1)
     return replace(wish, n=rows)
 
 
-def _least_tau(wish: _Wish, rule: Rule) -> _Wish | None:
+def _least_tau(wish: _Wish, rule: Theorem) -> _Wish | None:
     low, high = 0.0, 0.999
     if not replace(wish, tau=high).holds(rule):
         return None
@@ -365,7 +369,7 @@ def _least_tau(wish: _Wish, rule: Rule) -> _Wish | None:
     return replace(wish, tau=high)
 
 
-def _longest(wish: _Wish, rule: Rule) -> _Wish | None:
+def _longest(wish: _Wish, rule: Theorem) -> _Wish | None:
     """Return the longest session: the most queries, or the most overfits, that are allowed."""
     if wish.sought == "overfits" and not rule.needs_guess:
         return wish if wish.holds(rule) else None

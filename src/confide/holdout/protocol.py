@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PLAIN",
-    "Answer",
-    "Answers",
-    "Asked",
     "Guarantee",
+    "HoldoutAnswer",
+    "HoldoutAnswers",
     "Left",
     "Method",
     "Outcomes",
     "Progress",
-    "Written",
+    "QueryBatch",
+    "StoredTerms",
     "check_left",
     "check_rows",
     "check_sigma",
@@ -91,7 +91,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class QueryBatch:
     """Queries in order: the mean of each over the rows, and the guess for it."""
 
     means: Floats
@@ -99,10 +99,10 @@ class Asked:
     rows: int
     is_binary: bool = False
 
-    def first(self, count: int) -> "Asked":
+    def first(self, count: int) -> "QueryBatch":
         """Return the first ``count`` queries."""
         guesses = None if self.guesses is None else self.guesses[:count]
-        return Asked(self.means[:count], guesses, self.rows, self.is_binary)
+        return QueryBatch(self.means[:count], guesses, self.rows, self.is_binary)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +221,7 @@ class Method(Protocol):
         ...
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         """Answer as many of the queries as are allowed, in order, at least one."""
         ...
@@ -253,7 +253,7 @@ def check_left(left: Left) -> int:
     return left.queries if left.queries is not None else 2**62
 
 
-def check_rows(method: str, rows: int, asked: Asked) -> None:
+def check_rows(method: str, rows: int, asked: QueryBatch) -> None:
     """Refuse values that are not one for each row, whatever tau was asked for.
 
     Why: every claim is about a mean over ``rows`` independent values, a number known beforehand.
@@ -290,7 +290,7 @@ def log_two_over(beta: float) -> float:
     return math.log(2 / beta)
 
 
-class Written:
+class StoredTerms:
     """What all methods share: terms that can be written down, and a beginning without secrets."""
 
     __slots__ = ()
@@ -314,7 +314,7 @@ PLAIN: Final = mean_metric()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HoldoutAnswer:
     """One answer: its value, whether the guess was overfit, and what it says of the population."""
 
     value: float
@@ -338,7 +338,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class HoldoutAnswers:
     """Answers to many queries, in order; fewer than were asked where the session ended."""
 
     values: Floats
@@ -348,12 +348,12 @@ class Answers:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, place: int) -> Answer:
+    def __getitem__(self, place: int) -> HoldoutAnswer:
         bracket = self.outcomes.bracket(range(len(self))[place])
-        return Answer(float(self.values[place]), bool(self.overfit[place]), PLAIN, bracket)
+        return HoldoutAnswer(float(self.values[place]), bool(self.overfit[place]), PLAIN, bracket)
 
 
-def first_answer(outcomes: Outcomes, metric: Metric) -> Answer:
+def first_answer(outcomes: Outcomes, metric: Metric) -> HoldoutAnswer:
     """Return the answer to the only query, in the unit of its metric."""
     value = metric.show(float(outcomes.values[0]))
-    return Answer(value, bool(outcomes.overfit[0]), metric, outcomes.bracket(0))
+    return HoldoutAnswer(value, bool(outcomes.overfit[0]), metric, outcomes.bracket(0))

@@ -13,12 +13,12 @@ from confide.exact import Number, positive
 from confide.holdout.intervals import hoeffding_width
 from confide.holdout.noisy_bounds import fits_theorem, theorem_sigma, thresholdout_margins
 from confide.holdout.protocol import (
-    Asked,
     Guarantee,
     Left,
     Outcomes,
     Progress,
-    Written,
+    QueryBatch,
+    StoredTerms,
     check_left,
     check_rows,
     check_sigma,
@@ -37,7 +37,7 @@ CHUNK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholdout(Written):
+class Thresholdout(StoredTerms):
     """Let the guess stand while it is near the rows' mean, both up to noise; else tell the mean.
 
     Law:     all on a grid of which ``FINENESS`` steps are the sensitivity of a mean. A guess is
@@ -154,7 +154,7 @@ class Thresholdout(Written):
         return Left(self.queries - progress.queries, self.overfits - progress.overfits)
 
     def answer(
-        self, progress: Progress, asked: Asked, entropy: Entropy
+        self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         check_rows(self.name, self.rows, asked)
         if asked.guesses is None:
@@ -186,7 +186,7 @@ class Thresholdout(Written):
 
     def _tell(
         self,
-        asked: Asked,
+        asked: QueryBatch,
         steps: Integers,
         marks: Marks,
         entropy: Entropy,

@@ -19,13 +19,13 @@ from confide.mcp import arguments as given
 from confide.mcp import descriptions
 from confide.mcp.arguments import say, show_percents
 
-__all__ = ["Asked", "Asker", "ConnectionAsker", "Tools", "make_tools"]
+__all__ = ["HttpBackend", "RequestBody", "ToolBackend", "Tools", "make_tools"]
 
-Asked = dict[str, Any]
+RequestBody = dict[str, Any]
 """A request in the words of the server's routes; so is every answer."""
 
 
-class Asker(Protocol):
+class ToolBackend(Protocol):
     """One caller's way to a curator; everything it returns can be written as JSON."""
 
     def tables(self) -> dict[str, Any]:
@@ -40,31 +40,31 @@ class Asker(Protocol):
         """Return what was asked, newest first."""
         ...
 
-    def preview(self, asked: Asked) -> dict[str, Any]:
+    def preview(self, asked: RequestBody) -> dict[str, Any]:
         """Return what an answer would cost; spends nothing."""
         ...
 
-    def ask(self, asked: Asked) -> dict[str, Any]:
+    def ask(self, asked: RequestBody) -> dict[str, Any]:
         """Return an answer, paid for."""
         ...
 
-    def choose(self, asked: Asked) -> dict[str, Any]:
+    def choose(self, asked: RequestBody) -> dict[str, Any]:
         """Return one of several candidates, paid for."""
         ...
 
-    def release(self, asked: Asked) -> dict[str, Any]:
+    def release(self, asked: RequestBody) -> dict[str, Any]:
         """Return the answers to several questions, paid for together."""
         ...
 
-    def watch(self, asked: Asked) -> dict[str, Any]:
+    def watch(self, asked: RequestBody) -> dict[str, Any]:
         """Return a session over a threshold, paid for as a whole."""
         ...
 
-    def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
+    def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
         ...
 
-    def estimate(self, asked: Asked) -> dict[str, Any]:
+    def estimate(self, asked: RequestBody) -> dict[str, Any]:
         """Return an estimate, paid for."""
         ...
 
@@ -73,7 +73,7 @@ class Asker(Protocol):
         ...
 
 
-class ConnectionAsker:
+class HttpBackend:
     """Asks a server over HTTP, with the token that the agent was given."""
 
     def __init__(self, connection: Connection) -> None:
@@ -91,31 +91,31 @@ class ConnectionAsker:
         """Return what was asked, newest first."""
         return [entry for entry, _ in zip(self._connection.answers(), range(limit), strict=False)]
 
-    def preview(self, asked: Asked) -> dict[str, Any]:
+    def preview(self, asked: RequestBody) -> dict[str, Any]:
         """Return what an answer would cost."""
         return self._connection.send("POST", "/v1/preview", asked)
 
-    def ask(self, asked: Asked) -> dict[str, Any]:
+    def ask(self, asked: RequestBody) -> dict[str, Any]:
         """Return an answer, paid for."""
         return self._pay("/v1/query", asked)
 
-    def choose(self, asked: Asked) -> dict[str, Any]:
+    def choose(self, asked: RequestBody) -> dict[str, Any]:
         """Return one of several candidates."""
         return self._pay("/v1/choose", asked)
 
-    def release(self, asked: Asked) -> dict[str, Any]:
+    def release(self, asked: RequestBody) -> dict[str, Any]:
         """Return the answers to several questions."""
         return self._pay("/v1/release", asked)
 
-    def watch(self, asked: Asked) -> dict[str, Any]:
+    def watch(self, asked: RequestBody) -> dict[str, Any]:
         """Return a session over a threshold."""
         return self._pay("/v1/watches", asked)
 
-    def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
+    def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
         return self._pay(f"/v1/watches/{watch}/ask", asked)
 
-    def estimate(self, asked: Asked) -> dict[str, Any]:
+    def estimate(self, asked: RequestBody) -> dict[str, Any]:
         """Return an estimate."""
         return self._pay("/v1/statistics", asked)
 
@@ -123,7 +123,7 @@ class ConnectionAsker:
         """Return the score of predictions."""
         return self._connection.holdout_ask(name, predictions)
 
-    def _pay(self, path: str, asked: Asked) -> dict[str, Any]:
+    def _pay(self, path: str, asked: RequestBody) -> dict[str, Any]:
         """Return what a route answers; a key keeps a second try from paying again."""
         return self._connection.send("POST", path, {"key": secrets.token_hex(16), **asked})
 
@@ -182,7 +182,7 @@ LOG: Final = logging.getLogger("confide.mcp")
 OURS: Final = "fault: something on our side failed; the owner's log has where"
 
 
-def make_tools(asker_of: Callable[[Calling], Asker]) -> MCPServer[Any]:
+def make_tools(asker_of: Callable[[Calling], ToolBackend]) -> MCPServer[Any]:
     """Return a server of tools; ``asker_of`` tells for each call on whose behalf it is."""
     server, guard = _make_quietly(), _Guard(asker_of)
     _add_free(server, guard)
@@ -211,12 +211,12 @@ def _make_quietly() -> MCPServer[Any]:
 class _Guard:
     """Runs the work of a tool in a thread; errors become texts that a model may read."""
 
-    asker_of: Callable[[Calling], Asker]
+    asker_of: Callable[[Calling], ToolBackend]
 
-    async def run(self, context: Calling, work: Callable[[Asker], T]) -> T:
+    async def run(self, context: Calling, work: Callable[[ToolBackend], T]) -> T:
         return await anyio.to_thread.run_sync(self._try, context, work)
 
-    def _try(self, context: Calling, work: Callable[[Asker], T]) -> T:
+    def _try(self, context: Calling, work: Callable[[ToolBackend], T]) -> T:
         """Return what some work gives."""
         try:
             found: T = show_percents(work(self.asker_of(context)))

@@ -16,7 +16,7 @@ from confide.expressions.tree import AggregateCall, Expression, Key
 from confide.ledger import Receipt
 from confide.plan import Plan
 from confide.query.tree import Output
-from confide.release.combine import Mixture, combine
+from confide.release.combine import CombinedMeasurement, combine
 from confide.release.display import (
     Chart,
     draw_chart,
@@ -27,12 +27,12 @@ from confide.release.display import (
     write_text,
 )
 from confide.release.intervals import half_width
-from confide.release.noise import NoisyTotals
+from confide.release.noise import NoisyMeasurement
 from confide.release.notes import notes_of
 from confide.release.program.intervals import Intervals
 from confide.release.program.run import COUNTS, Statistics, evaluate
-from confide.release.reference import read_confidence, reference_noise
-from confide.release.shrinkage import likely_counts
+from confide.release.reference import noise_sample, read_confidence
+from confide.release.shrinkage import shrink_counts
 
 __all__ = ["Answer", "Cost", "predict_errors"]
 
@@ -53,7 +53,7 @@ class Answer:
     """Noisy values, one row a group, with their intervals, cost and receipt."""
 
     plan: Plan
-    totals: NoisyTotals
+    totals: NoisyMeasurement
     cost: Cost
     receipt: Receipt
     reused: bool
@@ -88,7 +88,7 @@ class Answer:
         add them up. Columns that are not plain counts, and intervals, stay as they were released.
         """
         found = self.rows
-        if isinstance(self.totals, Mixture):
+        if isinstance(self.totals, CombinedMeasurement):
             raise UnsupportedQuery(
                 "combined answers have no likely counts; ask one answer for them"
             )
@@ -97,7 +97,7 @@ class Answer:
             place = _count_place(output.expression, self.plan)
             if place is None:
                 continue
-            counts = likely_counts(noisy[:, place], self.plan.noise, place)
+            counts = shrink_counts(noisy[:, place], self.plan.noise, place)
             for row, position in zip(found, order, strict=True):
                 row[output.name] = float(counts[position])
         return found
@@ -218,7 +218,7 @@ def _is_number(output: Output) -> bool:
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
     """Return the half-width of each numeric column, None where it depends on the data."""
-    level, noise = read_confidence(confidence), reference_noise(plan)
+    level, noise = read_confidence(confidence), noise_sample(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:
         if not _is_number(output):

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
-from confide.release.noise import NoisyTotals
-from confide.release.reference import reference_noise
+from confide.release.noise import NoisyMeasurement
+from confide.release.reference import noise_sample
 
-__all__ = ["Mixture", "combine", "noise_of"]
+__all__ = ["CombinedMeasurement", "combine", "noise_of"]
 
 Floats = NDArray[np.float64]
 LEAST: Final = 1e-12
@@ -20,7 +20,7 @@ LEAST: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mixture(NoisyTotals):
+class CombinedMeasurement(NoisyMeasurement):
     """Totals that are weighted means of several noisy ones, with a sample of their noise."""
 
     table: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -31,12 +31,12 @@ class Mixture(NoisyTotals):
         return self.table
 
 
-def noise_of(totals: NoisyTotals, plan: Plan) -> Floats:
+def noise_of(totals: NoisyMeasurement, plan: Plan) -> Floats:
     """Return a sample of the noise that these totals carry."""
-    return totals.noise if isinstance(totals, Mixture) else reference_noise(plan)
+    return totals.noise if isinstance(totals, CombinedMeasurement) else noise_sample(plan)
 
 
-def combine(parts: Sequence[tuple[Plan, NoisyTotals]]) -> Mixture:
+def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasurement:
     """Return the means of several answers to one question, weighted by inverse variance.
 
     Groups that not every answer names are left out.
@@ -59,11 +59,11 @@ def combine(parts: Sequence[tuple[Plan, NoisyTotals]]) -> Mixture:
         )
     named = [set(totals.groups) for _, totals in parts]
     groups = tuple(group for group in parts[-1][1].groups if all(group in some for some in named))
-    noises = [_shuffle(reference_noise(plan), place) for place, plan in enumerate(plans)]
+    noises = [_shuffle(noise_sample(plan), place) for place, plan in enumerate(plans)]
     precisions = np.array([1.0 / np.maximum(noise.var(axis=0), LEAST) for noise in noises])
     weights = precisions / precisions.sum(axis=0)
     tables = np.array([_rows(plan, totals, groups) for plan, totals in parts])
-    return Mixture(
+    return CombinedMeasurement(
         groups,
         ((),) * len(groups),
         table=np.einsum("it,igt->gt", weights, tables),
@@ -71,7 +71,7 @@ def combine(parts: Sequence[tuple[Plan, NoisyTotals]]) -> Mixture:
     )
 
 
-def _rows(plan: Plan, totals: NoisyTotals, groups: tuple[object, ...]) -> Floats:
+def _rows(plan: Plan, totals: NoisyMeasurement, groups: tuple[object, ...]) -> Floats:
     places = {group: place for place, group in enumerate(totals.groups)}
     rows: Floats = totals.values(plan)[[places[group] for group in groups]]  # type: ignore[index]
     return rows

@@ -18,13 +18,13 @@ from confide.plan import DeclaredKeys, Plan, SelectedKeys
 from confide.release.quantiles import Chosen, choose_each, read_cells
 from confide.release.reference import draw_noise
 
-__all__ = ["NoisyTotals", "perturb", "round_each", "round_to_steps"]
+__all__ = ["NoisyMeasurement", "perturb", "round_each", "round_to_steps"]
 
 SAFE: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyTotals:
+class NoisyMeasurement:
     """What was released, group by group: safe to show and to store.
 
     ``steps`` holds for each total a whole number of noise steps, ``cells`` for each quantile the
@@ -53,7 +53,7 @@ class NoisyTotals:
         return {"groups": groups, "steps": self.steps, "cells": self.cells}
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "NoisyTotals":
+    def from_json(cls, stored: Mapping[str, Any]) -> "NoisyMeasurement":
         """Return what was stored."""
         groups = tuple(map(tuple, stored["groups"]))
         if dict in _kinds(groups):
@@ -81,7 +81,7 @@ def _read_cells(stored: Any) -> Chosen:
     return value, low, high
 
 
-def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
+def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     """Return the totals of every group that is answered, plus the plan's noise.
 
     # Privacy: noise is drawn for every declared group, found or not, in the order of the plan;
@@ -100,7 +100,7 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyTotals:
         noisy = np.clip(steps + noise[:, place], -LARGEST_VALUE, LARGEST_VALUE)
         columns.append(noisy.tolist())
     noisy = tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
-    return NoisyTotals(groups, noisy, _choose(sealed, plan, groups, entropy))
+    return NoisyMeasurement(groups, noisy, _choose(sealed, plan, groups, entropy))
 
 
 def _choose(

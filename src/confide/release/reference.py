@@ -19,7 +19,7 @@ from confide.noise import BoxNoise, DiscreteLaplace, Entropy, Integers, RoundedG
 from confide.plan import Plan
 from confide.plan.calibration import TotalNoise
 
-__all__ = ["list_primes", "read_confidence", "reference_levels", "reference_noise", "sample_noise"]
+__all__ = ["list_primes", "noise_sample", "read_confidence", "sample_levels", "sample_noise"]
 
 Floats = NDArray[np.float64]
 POINTS: Final = 2**14
@@ -43,7 +43,7 @@ def read_confidence(confidence: Number) -> float:
     return level
 
 
-def reference_noise(plan: Plan) -> Floats:
+def noise_sample(plan: Plan) -> Floats:
     """Return noise of one group in the totals' own units: a row a point, a column a total."""
     return sample_noise(plan.noise)
 
@@ -74,8 +74,8 @@ def sample_noise(noise: TotalNoise) -> Floats:
     return scaled
 
 
-def reference_levels(plan: Plan) -> Floats:
-    """Return levels in (0, 1) for each quantile, beside the points of `reference_noise`."""
+def sample_levels(plan: Plan) -> Floats:
+    """Return levels in (0, 1) for each quantile, beside the points of `noise_sample`."""
     law = plan.noise.law
     used = 2 * len(plan.totals) + 1 if isinstance(law, BoxNoise) else len(plan.totals)
     return _points(used + len(plan.quantiles))[:, used:]

@@ -18,7 +18,7 @@ from confide.plan.selection import CandidatePlan, TopKeysPlan, WidthChoice, only
 from confide.plan.sensitivity import score_unit
 from confide.plan.totals import ValueGrid
 from confide.release.answer import Cost
-from confide.release.noise import NoisyTotals, round_to_steps
+from confide.release.noise import NoisyMeasurement, round_to_steps
 from confide.release.reference import draw_noise
 
 __all__ = [
@@ -49,7 +49,7 @@ class Choice:
         return f"{self.value!r}, within {self.regret:.4g} of the best (95 %); cost {self.cost}"
 
 
-def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> NoisyTotals:
+def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> NoisyMeasurement:
     """Return the chosen keys in the order of their choice, without any number.
 
     # Privacy: every declared key takes part, found or not; what was counted for other keys is
@@ -63,7 +63,7 @@ def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> Noi
         place = selection.selector.choose(scores, entropy=entropy)
         chosen.append(groups.pop(place))
         scores = np.delete(scores, place)
-    return NoisyTotals(tuple(chosen), ((),) * len(chosen))
+    return NoisyMeasurement(tuple(chosen), ((),) * len(chosen))
 
 
 def choose_candidate(sealed: Sequence[Sealed], contest: CandidatePlan, entropy: Entropy) -> int:

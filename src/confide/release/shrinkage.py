@@ -9,7 +9,7 @@ from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.calibration import TotalNoise
 from confide.release.estimates import Floats
 
-__all__ = ["likely_counts"]
+__all__ = ["shrink_counts"]
 
 ROUNDS: Final = 50
 REACH: Final = 12
@@ -18,7 +18,7 @@ FINENESS: Final = 8
 TINY: Final = 1e-300
 
 
-def likely_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
+def shrink_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
     """Return for each noisy count of a column its mean, given what all of them show.
 
     ``place`` is that of the count among the totals which share the noise.

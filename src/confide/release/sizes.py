@@ -7,15 +7,15 @@ from typing import Any, Final
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 
-__all__ = ["OTHER_SIZES", "check_written", "find_plans", "sizes_of", "write_sizes"]
+__all__ = ["GRID_STEPS_CHANGED", "check_grid_steps", "find_plans", "grid_steps", "write_sizes"]
 
 
-OTHER_SIZES: Final = (
+GRID_STEPS_CHANGED: Final = (
     "this was answered by a confide that rounded in other steps; ask with fresh=True"
 )
 
 
-def sizes_of(plan: Plan) -> list[str]:
+def grid_steps(plan: Plan) -> list[str]:
     """Return the steps of a plan's noise and the rates of its quantiles, as text.
 
     Why: a later planner may divide the same cost otherwise, and steps can be the same nevertheless.
@@ -26,10 +26,10 @@ def sizes_of(plan: Plan) -> list[str]:
 
 def write_sizes(plans: Iterable[Plan]) -> list[list[str]]:
     """Return the steps of each plan's noise."""
-    return [sizes_of(plan) for plan in plans]
+    return [grid_steps(plan) for plan in plans]
 
 
-def check_written(noisy: Mapping[str, Any], plans: Iterable[Plan]) -> None:
+def check_grid_steps(noisy: Mapping[str, Any], plans: Iterable[Plan]) -> None:
     """Refuse stored numbers that were written in other steps than those of today's plans.
 
     A later planner may choose other steps for the same question at the same cost; the numbers that
@@ -39,7 +39,7 @@ def check_written(noisy: Mapping[str, Any], plans: Iterable[Plan]) -> None:
         UnsupportedQuery: the steps are not the same.
     """
     if noisy.get("sizes") != write_sizes(plans):
-        raise UnsupportedQuery(OTHER_SIZES)
+        raise UnsupportedQuery(GRID_STEPS_CHANGED)
 
 
 def find_plans(prepared: object) -> list[Plan]:

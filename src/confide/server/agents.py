@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from confide.client.http import NotSignedIn
 from confide.errors import Fault
-from confide.mcp import Asked, Asker, make_tools
+from confide.mcp import RequestBody, ToolBackend, make_tools
 from confide.server import requests, responses, service
 from confide.server.auth import LONGEST, read_shape
 from confide.server.routes import answer_question, want_of
@@ -21,9 +21,9 @@ from confide.server.serialization import (
     show_preview,
     show_tables,
 )
-from confide.server.service import Caller, Office, estimate
+from confide.server.service import Caller, Service, estimate
 
-__all__ = ["AgentDoor", "OfficeAsker"]
+__all__ = ["AgentDoor", "ServiceBackend"]
 
 PREVIEW: Final = TypeAdapter(responses.Question)
 ASK: Final = TypeAdapter(responses.Ask)
@@ -34,10 +34,10 @@ WATCHED: Final = TypeAdapter(requests.Watched)
 STATISTIC: Final[TypeAdapter[requests.Statistic]] = TypeAdapter(requests.Statistic)
 
 
-class OfficeAsker:
+class ServiceBackend:
     """Asks on behalf of one caller, in the server's own process, through what the routes use."""
 
-    def __init__(self, office: Office, caller: Caller) -> None:
+    def __init__(self, office: Service, caller: Caller) -> None:
         self._office, self._caller = office, caller
 
     def tables(self) -> dict[str, Any]:
@@ -53,38 +53,38 @@ class OfficeAsker:
         found = self._office.entries(self._caller.analyst, limit, None)
         return [show_entry(entry).model_dump() for entry in found]
 
-    def preview(self, asked: Asked) -> dict[str, Any]:
+    def preview(self, asked: RequestBody) -> dict[str, Any]:
         """Return what an answer would cost."""
         said = read_shape(PREVIEW, asked)
         office, caller = self._office, self._caller
         return self._run(lambda: show_preview(office.preview(caller, said.sql, want_of(said))))
 
-    def ask(self, asked: Asked) -> dict[str, Any]:
+    def ask(self, asked: RequestBody) -> dict[str, Any]:
         """Return an answer, paid for."""
         said = read_shape(ASK, asked)
         return self._run(lambda: answer_question(self._office, self._caller, said))
 
-    def choose(self, asked: Asked) -> dict[str, Any]:
+    def choose(self, asked: RequestBody) -> dict[str, Any]:
         """Return one of several candidates."""
         said = read_shape(CONTEST, asked)
         return self._run(lambda: service.choose(self._office, self._caller, said))
 
-    def release(self, asked: Asked) -> dict[str, Any]:
+    def release(self, asked: RequestBody) -> dict[str, Any]:
         """Return the answers to several questions."""
         said = read_shape(BATCH, asked)
         return self._run(lambda: service.release(self._office, self._caller, said))
 
-    def watch(self, asked: Asked) -> dict[str, Any]:
+    def watch(self, asked: RequestBody) -> dict[str, Any]:
         """Return a session over a threshold."""
         said = read_shape(WATCH, asked)
         return self._run(lambda: service.open_watch(self._office, self._caller, said))
 
-    def watch_ask(self, watch: int, asked: Asked) -> dict[str, Any]:
+    def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
         said = read_shape(WATCHED, asked)
         return self._run(lambda: service.ask_watch(self._office, self._caller, watch, said))
 
-    def estimate(self, asked: Asked) -> dict[str, Any]:
+    def estimate(self, asked: RequestBody) -> dict[str, Any]:
         """Return an estimate."""
         said = read_shape(STATISTIC, asked)
         return self._run(lambda: estimate(self._office, self._caller, said))
@@ -106,7 +106,7 @@ class AgentDoor:
     Calls share nothing: no session is kept, so none can be taken over, and any worker can answer.
     """
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Service) -> None:
         self._office = office
         self._tools: MCPServer[Any] | None = None
 
@@ -138,8 +138,8 @@ class AgentDoor:
             raise Fault("the door for agents is used before the application runs")
         await self._tools.session_manager.handle_request(scope, receive, send)
 
-    def _asker(self, context: Any) -> Asker:
+    def _asker(self, context: Any) -> ToolBackend:
         request = context.request_context.request
         if not isinstance(request, Request):
             raise NotSignedIn("this call came without a request; send it over HTTP")
-        return OfficeAsker(self._office, request.scope["state"]["agent"])
+        return ServiceBackend(self._office, request.scope["state"]["agent"])

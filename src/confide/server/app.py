@@ -33,9 +33,9 @@ from confide.server import (
 )
 from confide.server.agents import AgentDoor
 from confide.server.auth import write_complaints
-from confide.server.middleware import RETRY_SECONDS, Gate, note, refusal_body
+from confide.server.middleware import RETRY_SECONDS, RequestMiddleware, note, refusal_body
 from confide.server.rendering import HOME, render
-from confide.server.service import Office
+from confide.server.service import Service
 from confide.server.tokens import TokenStore, open_tables
 
 __all__ = [
@@ -61,7 +61,7 @@ def make_app(
     boards: Sequence[BoardSettings] = (),
 ) -> FastAPI:
     """Return the application in front of a curator, with the leaderboards that were declared."""
-    office = Office(curator, tokens, service or ServerSettings(), boards)
+    office = Service(curator, tokens, service or ServerSettings(), boards)
     agents = AgentDoor(office)
 
     @asynccontextmanager
@@ -99,7 +99,7 @@ def make_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(
-        Gate,
+        RequestMiddleware,
         counts=office.counts,
         largest=office.service.largest_body,
         answer_after=office.service.answer_after,
@@ -107,7 +107,7 @@ def make_app(
     return app
 
 
-def _add_health(app: FastAPI, office: Office) -> None:
+def _add_health(app: FastAPI, office: Service) -> None:
     @app.get("/healthz", tags=["operators"])
     async def healthz() -> dict[str, str]:
         """Tell that the server is there; no token needed."""

@@ -11,12 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from confide.client.http import MalformedRequest, NotSignedIn, NotYours
 from confide.server.responses import WRITTEN
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 
 __all__ = [
     "COOKIE",
     "LONGEST",
-    "Asking",
+    "CurrentCaller",
     "Owning",
     "StrictRoute",
     "Working",
@@ -86,13 +86,13 @@ LONGEST: Final = 200
 BEARER: Final = HTTPBearer(auto_error=False, description="made by `confide token NAME`")
 
 
-def office_of(request: Request) -> Office:
+def office_of(request: Request) -> Service:
     """Return the office that this application stands in front of."""
-    office: Office = request.app.state.office
+    office: Service = request.app.state.office
     return office
 
 
-async def _working(request: Request) -> Office:
+async def _working(request: Request) -> Service:
     """Return the office without a thread, in which a plain function would run."""
     return office_of(request)
 
@@ -129,9 +129,9 @@ async def owner_of_header(caller: Annotated[Caller, Depends(caller_of_header)]) 
     return caller
 
 
-Asking = Annotated[Caller, Depends(caller_of_header)]
+CurrentCaller = Annotated[Caller, Depends(caller_of_header)]
 Owning = Annotated[Caller, Depends(owner_of_header)]
-Working = Annotated[Office, Depends(_working)]
+Working = Annotated[Service, Depends(_working)]
 
 
 class StrictRequest(Request):

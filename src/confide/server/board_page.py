@@ -13,7 +13,7 @@ from confide.server.boards import read_predictions
 from confide.server.middleware import note
 from confide.server.pages import check_origin
 from confide.server.rendering import render
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 
 __all__ = ["router"]
 
@@ -50,7 +50,7 @@ async def submit(
     return await office.run_question(caller, work)
 
 
-def _page(request: Request, caller: Caller, office: Office, **values: Any) -> HTMLResponse:
+def _page(request: Request, caller: Caller, office: Service, **values: Any) -> HTMLResponse:
     found = [office.boards.describe(name) for name in office.boards.names]
     given = {"boards": found, "score": None, "scored": "", **values}
     return render(request, "boards.html", caller, **given)

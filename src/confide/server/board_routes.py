@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path
 
 from confide.server import responses
-from confide.server.auth import Asking, StrictRoute, Working
+from confide.server.auth import CurrentCaller, StrictRoute, Working
 from confide.server.routes import REFUSALS
 
 __all__ = ["Name", "router"]
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses={**REFUSALS,
 
 
 @router.get("/holdouts")
-async def holdouts(_: Asking, office: Working) -> responses.Holdouts:
+async def holdouts(_: CurrentCaller, office: Working) -> responses.Holdouts:
     """List the holdouts that predictions can be scored against."""
 
     def work() -> responses.Holdouts:
@@ -31,7 +31,7 @@ async def holdouts(_: Asking, office: Working) -> responses.Holdouts:
 
 @router.post("/holdouts/{name}/ask")
 async def ask(
-    caller: Asking, office: Working, name: Name, asked: responses.Predictions
+    caller: CurrentCaller, office: Working, name: Name, asked: responses.Predictions
 ) -> responses.Scored:
     """Score predictions, one for each row of the holdout, and show the best score so far."""
 

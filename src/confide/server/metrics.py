@@ -5,7 +5,7 @@ import threading
 from collections import Counter
 from typing import Final
 
-__all__ = ["Counts"]
+__all__ = ["Metrics"]
 
 HELP: Final = {
     "confide_requests_total": "requests by route and status",
@@ -14,7 +14,7 @@ HELP: Final = {
 }
 
 
-class Counts:
+class Metrics:
     """Counters of one worker.
 
     # Privacy: a label is a route, a status, a code or yes/no; how long answers take is not here,

@@ -14,9 +14,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from confide.client.http import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
 from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, place_of
-from confide.server.metrics import Counts
+from confide.server.metrics import Metrics
 
-__all__ = ["RETRY_SECONDS", "Gate", "PatientProtocol", "next_multiple", "note", "refusal_body"]
+__all__ = [
+    "RETRY_SECONDS",
+    "RequestMiddleware",
+    "TimeoutProtocol",
+    "next_multiple",
+    "note",
+    "refusal_body",
+]
 
 LOG: Final = logging.getLogger("confide.server")
 BODY_SECONDS: Final = 10
@@ -73,7 +80,7 @@ def next_multiple(passed: float, period: Fraction) -> float:
     return max(1, math.ceil(passed / step)) * step - passed
 
 
-class Gate:
+class RequestMiddleware:
     """Takes the whole body in, lets one answer out.
 
     A body that is too large or too slow is refused before anything else runs, so a slow client
@@ -85,7 +92,7 @@ class Gate:
     """
 
     def __init__(
-        self, app: ASGIApp, *, counts: Counts, largest: int, answer_after: Fraction
+        self, app: ASGIApp, *, counts: Metrics, largest: int, answer_after: Fraction
     ) -> None:
         self._app, self._counts = app, counts
         self._largest, self._after = largest, answer_after
@@ -193,7 +200,7 @@ class _Visit:
         await self.send(start)
         await self.send({"type": "http.response.body", "body": body})
 
-    def log(self, counts: Counts) -> None:
+    def log(self, counts: Metrics) -> None:
         """Write one line, and count."""
         state, route = self._scope["state"], self._scope.get("route")
         path = "/static" if self._is_static else getattr(route, "path", None) or "unknown"
@@ -215,7 +222,7 @@ class _Visit:
 HEADER_SECONDS: Final = 10.0
 
 
-class PatientProtocol(H11Protocol):
+class TimeoutProtocol(H11Protocol):
     """Waits so long for the head of a request and no longer; bodies are the gate's business.
 
     Claim: a client that opens a connection, or begins a request and does not finish its head, holds

@@ -14,7 +14,7 @@ from confide.server.owner_routes import TokenId, make_token
 from confide.server.pages import check_origin
 from confide.server.rendering import render
 from confide.server.routes import Before
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 from confide.server.tokens import spent_by_analyst
 
 __all__ = ["router"]
@@ -88,7 +88,7 @@ async def revoke(request: Request, caller: Owner, office: Working, token: TokenI
 def _page(
     request: Request,
     caller: Caller,
-    office: Office,
+    office: Service,
     *,
     before: int | None = None,
     is_verified: bool = False,

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Path
 from confide.client.http import NotYours
 from confide.loss import Share
 from confide.server import responses
-from confide.server.auth import Asking, Owning, StrictRoute, Working
+from confide.server.auth import CurrentCaller, Owning, StrictRoute, Working
 from confide.server.routes import REFUSALS, Before, Limit
 from confide.server.serialization import show_entry, show_token
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 from confide.server.tokens import Role, Token
 
 __all__ = ["make_token", "router", "show_ledger"]
@@ -34,7 +34,7 @@ async def ledger(
 
 
 def show_ledger(
-    caller: Caller, office: Office, limit: int, before: int | None, *, is_verified: bool
+    caller: Caller, office: Service, limit: int, before: int | None, *, is_verified: bool
 ) -> responses.LedgerShown:
     """Return a page of the ledger, what each analyst spent, and whether it all adds up."""
     found = office.entries(None, limit, before)
@@ -52,7 +52,7 @@ def show_ledger(
 
 
 @router.get("/tokens")
-async def tokens(caller: Asking, office: Working) -> responses.TokensShown:
+async def tokens(caller: CurrentCaller, office: Working) -> responses.TokensShown:
     """List tokens: all for the owner, for an analyst one's own and those handed out by them.
 
     An agent sees its own token alone, and not what else its analyst has.
@@ -67,7 +67,7 @@ async def tokens(caller: Asking, office: Working) -> responses.TokensShown:
 
 @router.post("/tokens", status_code=201)
 async def new_token(
-    caller: Asking, office: Working, asked: responses.NewToken
+    caller: CurrentCaller, office: Working, asked: responses.NewToken
 ) -> responses.TokenMade:
     """Make a token, whose text is shown this once.
 
@@ -82,7 +82,7 @@ async def new_token(
     return await office.run(work)
 
 
-def make_token(office: Office, caller: Caller, asked: responses.NewToken) -> tuple[str, Token]:
+def make_token(office: Service, caller: Caller, asked: responses.NewToken) -> tuple[str, Token]:
     """Return a new token within the caller's rights."""
     limit = None if asked.share is None else Share.floor(asked.share)
     if caller.is_owner:
@@ -104,7 +104,7 @@ def make_token(office: Office, caller: Caller, asked: responses.NewToken) -> tup
 
 
 @router.delete("/tokens/{token}", status_code=204)
-async def revoke(caller: Asking, office: Working, token: TokenId) -> None:
+async def revoke(caller: CurrentCaller, office: Working, token: TokenId) -> None:
     """Shut a token for good, with those it handed out; analysts shut what they handed out."""
 
     def work() -> None:

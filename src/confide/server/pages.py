@@ -17,7 +17,7 @@ from confide.server.rendering import draw_answer, draw_burn_down, draw_spending,
 from confide.server.responses import LONGEST_SQL
 from confide.server.routes import Before, Entry
 from confide.server.serialization import show_tables
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 
 __all__ = ["router"]
 
@@ -122,12 +122,12 @@ async def ask(
     return await office.run(lambda: _page(request, caller, office, form, **outcome))
 
 
-def _ask(caller: Caller, office: Office, form: dict[str, str], key: str, step: str) -> Answer:
+def _ask(caller: Caller, office: Service, form: dict[str, str], key: str, step: str) -> Answer:
     want = {form["by"]: form["amount"]}
     return office.ask(caller, form["sql"], want, key=key, fresh=step == ANEW)
 
 
-def _preview(caller: Caller, office: Office, form: dict[str, str]) -> dict[str, Any]:
+def _preview(caller: Caller, office: Service, form: dict[str, str]) -> dict[str, Any]:
     found: Preview = office.preview(caller, form["sql"], {form["by"]: form["amount"]})
     left = office.budget(caller).left.share - found.cost.share
     return {
@@ -138,7 +138,7 @@ def _preview(caller: Caller, office: Office, form: dict[str, str]) -> dict[str, 
 
 
 def _page(
-    request: Request, caller: Caller, office: Office, form: dict[str, str], **outcome: Any
+    request: Request, caller: Caller, office: Service, form: dict[str, str], **outcome: Any
 ) -> HTMLResponse:
     declared, budget = show_tables(office.curator), office.budget(caller)
     given = {"form": form, "declared": declared, "budget": budget, **outcome}

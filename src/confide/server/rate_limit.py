@@ -12,10 +12,10 @@ from limits.strategies import MovingWindowRateLimiter
 from confide.client.http import TooManyRequests
 from confide.declare import ServerSettings
 
-__all__ = ["Turnstile"]
+__all__ = ["RateLimiter"]
 
 
-class Turnstile:
+class RateLimiter:
     """Counts requests of each caller over the last minute, and questions that are being answered.
 
     Several workers count apart, so each lets through its part of the rate, rounded up: together

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Path, Query
 
 from confide.server import responses
-from confide.server.auth import Asking, StrictRoute, Working, caller_of_header
+from confide.server.auth import CurrentCaller, StrictRoute, Working, caller_of_header
 from confide.server.serialization import (
     show_answer,
     show_budget,
@@ -13,7 +13,7 @@ from confide.server.serialization import (
     show_preview,
     show_tables,
 )
-from confide.server.service import Caller, Office
+from confide.server.service import Caller, Service
 
 __all__ = ["REFUSALS", "Entry", "answer_question", "router", "want_of"]
 
@@ -44,7 +44,7 @@ def want_of(asked: responses.Question) -> dict[str, Any]:
     return {**named, "confidence": asked.confidence}
 
 
-def answer_question(office: Office, caller: Caller, asked: responses.Ask) -> responses.Answered:
+def answer_question(office: Service, caller: Caller, asked: responses.Ask) -> responses.Answered:
     """Return the answer to a question, paid for."""
     found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
     return show_answer(found, asked.confidence)
@@ -57,14 +57,14 @@ async def tables(office: Working) -> responses.TablesShown:
 
 
 @router.get("/budget")
-async def budget(caller: Asking, office: Working) -> responses.BudgetShown:
+async def budget(caller: CurrentCaller, office: Working) -> responses.BudgetShown:
     """Show the caller's budget: total, spent and left."""
     return await office.run(lambda: show_budget(office.budget(caller)))
 
 
 @router.post("/explain")
 async def explain(
-    caller: Asking, office: Working, asked: responses.Question
+    caller: CurrentCaller, office: Working, asked: responses.Question
 ) -> responses.ExplanationShown:
     """Explain in sentences what a query would do. Reads no row, spends nothing."""
 
@@ -77,7 +77,7 @@ async def explain(
 
 @router.post("/preview")
 async def preview(
-    caller: Asking, office: Working, asked: responses.Question
+    caller: CurrentCaller, office: Working, asked: responses.Question
 ) -> responses.PreviewShown:
     """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
 
@@ -88,14 +88,14 @@ async def preview(
 
 
 @router.post("/query")
-async def query(caller: Asking, office: Working, asked: responses.Ask) -> responses.Answered:
+async def query(caller: CurrentCaller, office: Working, asked: responses.Ask) -> responses.Answered:
     """Answer a question with noise, and charge for it once."""
     return await office.run_question(caller, lambda: answer_question(office, caller, asked))
 
 
 @router.get("/answers")
 async def answers(
-    caller: Asking, office: Working, limit: Limit = 100, before: Before = None
+    caller: CurrentCaller, office: Working, limit: Limit = 100, before: Before = None
 ) -> responses.Answers:
     """List the caller's own charges, newest first."""
 
@@ -111,7 +111,7 @@ async def answers(
 
 @router.get("/answers/{entry}")
 async def answer(
-    caller: Asking, office: Working, entry: Entry, confidence: Level = 0.95
+    caller: CurrentCaller, office: Working, entry: Entry, confidence: Level = 0.95
 ) -> responses.Answered:
     """Show one of the caller's own answers again, for free."""
     return await office.run(lambda: show_answer(office.recall(caller, entry), confidence))

@@ -16,8 +16,8 @@ from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
 from confide.declare import BoardSettings, ServerSettings
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
-from confide.execution import KeptWatch
-from confide.execution.pricing import Prices, Want
+from confide.execution import DurableWatch
+from confide.execution.pricing import Price, Pricing
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.release import Answer
@@ -25,14 +25,14 @@ from confide.release.explain import Explanation
 from confide.release.selection import Choice
 from confide.server import requests
 from confide.server.boards import Boards
-from confide.server.metrics import Counts
-from confide.server.rate_limit import Turnstile
+from confide.server.metrics import Metrics
+from confide.server.rate_limit import RateLimiter
 from confide.server.serialization import show_answer, show_cost, show_number, show_receipt
 from confide.server.tokens import Role, Token, TokenStore
 
 __all__ = [
     "Caller",
-    "Office",
+    "Service",
     "ask_watch",
     "choose",
     "close_watch",
@@ -87,7 +87,7 @@ class Caller:
         return self.is_owner or token.name == self.name
 
 
-class Office:
+class Service:
     """Answers callers within their rights; everything that reads runs in threads of its own."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Office:
         boards: Sequence[BoardSettings] = (),
     ) -> None:
         self.curator, self.tokens, self.service = curator, tokens, service
-        self.turnstile, self.counts, self.boards = Turnstile(service), Counts(), Boards(boards)
+        self.turnstile, self.counts, self.boards = RateLimiter(service), Metrics(), Boards(boards)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
 
     def close(self) -> None:
@@ -178,8 +178,8 @@ class Office:
 
         ``price`` tells the share that the work takes, where the want alone does not.
         """
-        curator, wanted = self.curator_of(caller), Want.of(want)
-        grant = price or (lambda asked: Prices(asked.terms, asked.ledger).grant(wanted))
+        curator, wanted = self.curator_of(caller), Price.of(want)
+        grant = price or (lambda asked: Pricing(asked.terms, asked.ledger).grant(wanted))
         if caller.token.limit is None:
             found = work(curator, want)
         else:
@@ -285,7 +285,7 @@ def _is_reused(found: Any) -> bool:
     return bool(getattr(one, "reused", False))
 
 
-def estimate(office: Office, caller: Caller, asked: requests.Statistic) -> requests.Estimated:
+def estimate(office: Service, caller: Caller, asked: requests.Statistic) -> requests.Estimated:
     """Return an estimate: what the curator's method of that name gives."""
 
     def ask(curator: Curator, want: dict[str, Any]) -> Any:
@@ -357,7 +357,7 @@ def _flatten(found: Any, confidence: float) -> Any:
 PriceFields = dict[str, Any]
 
 
-def choose(office: Office, caller: Caller, asked: requests.Contest) -> requests.Chosen:
+def choose(office: Service, caller: Caller, asked: requests.Contest) -> requests.Chosen:
     """Return the candidate with about the greatest score, and no number."""
 
     def ask(curator: Curator, want: PriceFields) -> Choice:
@@ -374,7 +374,7 @@ def choose(office: Office, caller: Caller, asked: requests.Contest) -> requests.
     )
 
 
-def release(office: Office, caller: Caller, asked: requests.Batch) -> requests.Released:
+def release(office: Service, caller: Caller, asked: requests.Batch) -> requests.Released:
     """Return the answers to a whole set of questions, planned together and charged once."""
 
     def ask(curator: Curator, want: PriceFields) -> tuple[Answer, ...]:
@@ -385,10 +385,10 @@ def release(office: Office, caller: Caller, asked: requests.Batch) -> requests.R
     return requests.Released(answers=[show_answer(one, asked.confidence) for one in found])
 
 
-def open_watch(office: Office, caller: Caller, asked: requests.WatchAsked) -> requests.WatchOpened:
+def open_watch(office: Service, caller: Caller, asked: requests.WatchAsked) -> requests.WatchOpened:
     """Open a session that any worker goes on with; the same key finds it again, for free."""
 
-    def ask(curator: Curator, want: PriceFields) -> KeptWatch:
+    def ask(curator: Curator, want: PriceFields) -> DurableWatch:
         said: PriceFields = {
             **want,
             "signed": asked.signed,
@@ -401,23 +401,25 @@ def open_watch(office: Office, caller: Caller, asked: requests.WatchAsked) -> re
     return _show_watch(office.pay(caller, asked.cost(), ask))
 
 
-def look_at_watch(office: Office, caller: Caller, entry: int) -> requests.WatchOpened:
+def look_at_watch(office: Service, caller: Caller, entry: int) -> requests.WatchOpened:
     """Tell where a session stands; costs nothing."""
     return _show_watch(_find(office, caller, entry))
 
 
-def ask_watch(office: Office, caller: Caller, entry: int, asked: requests.Watched) -> requests.Told:
+def ask_watch(
+    office: Service, caller: Caller, entry: int, asked: requests.Watched
+) -> requests.Told:
     """Tell whether an answer is above, and how many times more that may be told."""
     watch = _find(office, caller, entry)
     return requests.Told(above=watch.ask(asked.sql, key=asked.key), left=watch.left)
 
 
-def close_watch(office: Office, caller: Caller, entry: int) -> None:
+def close_watch(office: Service, caller: Caller, entry: int) -> None:
     """End a session; what it cost stays."""
     _find(office, caller, entry).close()
 
 
-def _show_watch(watch: KeptWatch) -> requests.WatchOpened:
+def _show_watch(watch: DurableWatch) -> requests.WatchOpened:
     return requests.WatchOpened(
         watch=watch.receipt.entry,
         left=watch.left,
@@ -428,7 +430,7 @@ def _show_watch(watch: KeptWatch) -> requests.WatchOpened:
     )
 
 
-def _find(office: Office, caller: Caller, entry: int) -> KeptWatch:
+def _find(office: Service, caller: Caller, entry: int) -> DurableWatch:
     """Return a session of the caller's: not there and not yours sound alike.
 
     # Privacy: answers "above" were paid for, so an agent uses up those of its own sessions alone.

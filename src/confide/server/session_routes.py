@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from confide.server import requests, service
-from confide.server.auth import Asking, StrictRoute, Working
+from confide.server.auth import CurrentCaller, StrictRoute, Working
 from confide.server.routes import REFUSALS, Entry
 
 __all__ = ["router"]
@@ -12,34 +12,40 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 
 @router.post("/choose")
-async def choose(caller: Asking, office: Working, asked: requests.Contest) -> requests.Chosen:
+async def choose(
+    caller: CurrentCaller, office: Working, asked: requests.Contest
+) -> requests.Chosen:
     """Choose the candidate with about the greatest score, and tell no number."""
     return await office.run_question(caller, lambda: service.choose(office, caller, asked))
 
 
 @router.post("/release")
-async def release(caller: Asking, office: Working, asked: requests.Batch) -> requests.Released:
+async def release(
+    caller: CurrentCaller, office: Working, asked: requests.Batch
+) -> requests.Released:
     """Answer a whole set of questions, planned together and charged once."""
     return await office.run_question(caller, lambda: service.release(office, caller, asked))
 
 
 @router.post("/watches")
 async def open_watch(
-    caller: Asking, office: Working, asked: requests.WatchAsked
+    caller: CurrentCaller, office: Working, asked: requests.WatchAsked
 ) -> requests.WatchOpened:
     """Open a session that tells of each question whether its answer passes a threshold."""
     return await office.run_question(caller, lambda: service.open_watch(office, caller, asked))
 
 
 @router.get("/watches/{watch}")
-async def look_at_watch(caller: Asking, office: Working, watch: Entry) -> requests.WatchOpened:
+async def look_at_watch(
+    caller: CurrentCaller, office: Working, watch: Entry
+) -> requests.WatchOpened:
     """Show where a session stands; costs nothing."""
     return await office.run(lambda: service.look_at_watch(office, caller, watch))
 
 
 @router.post("/watches/{watch}/ask")
 async def ask_watch(
-    caller: Asking, office: Working, watch: Entry, asked: requests.Watched
+    caller: CurrentCaller, office: Working, watch: Entry, asked: requests.Watched
 ) -> requests.Told:
     """Tell whether the answer to one COUNT or SUM is above the threshold; "below" is free."""
     return await office.run_question(
@@ -48,7 +54,7 @@ async def ask_watch(
 
 
 @router.delete("/watches/{watch}")
-async def close_watch(caller: Asking, office: Working, watch: Entry) -> dict[str, str]:
+async def close_watch(caller: CurrentCaller, office: Working, watch: Entry) -> dict[str, str]:
     """Close a session; what it cost stays."""
     await office.run(lambda: service.close_watch(office, caller, watch))
     return {"status": "closed"}

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 
 from confide.server import requests
-from confide.server.auth import Asking, StrictRoute, Working
+from confide.server.auth import CurrentCaller, StrictRoute, Working
 from confide.server.routes import REFUSALS
 from confide.server.service import estimate
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 @router.post("/statistics")
 async def statistics(
-    caller: Asking, office: Working, asked: Annotated[requests.Statistic, Body()]
+    caller: CurrentCaller, office: Working, asked: Annotated[requests.Statistic, Body()]
 ) -> requests.Estimated:
     """Estimate something of the population, with intervals that count sampling and noise."""
     return await office.run_question(caller, lambda: estimate(office, caller, asked))

@@ -21,9 +21,9 @@ from confide.release import Cost
 from confide.release.display import SCHEMA, Chart
 from confide.release.selection import choose_width
 from confide.statistics.estimate import (
-    Asked,
+    EstimateContext,
     Floats,
-    pay,
+    charge_and_release,
     read_sums,
     release_totals,
     split_share,
@@ -72,7 +72,7 @@ USUAL_BINS: Final = 2.4
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
+class HistogramBins:
     """``count`` bins of one width from ``low`` on."""
 
     low: float
@@ -107,7 +107,7 @@ class Density:
     """
 
     name: str
-    bins: Bins
+    bins: HistogramBins
     parts: Floats
     smoothed: Floats
     size: float
@@ -211,7 +211,7 @@ def project(parts: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class BinLevels:
     """Which bins can be asked for: those of the fewest rows each, and twice as wide ones."""
 
     table: str
@@ -222,11 +222,11 @@ class Histogram:
     high: float
     is_whole: bool = False
 
-    def bins(self, halvings: int) -> Bins:
+    def bins(self, halvings: int) -> HistogramBins:
         """Return the bins after so many halvings of the whole range."""
         width = self.finest * 2 ** (self.levels - halvings)
         needed = math.ceil((self.high - self.low) / width) if self.is_whole else 2**halvings
-        return Bins(self.low, width, max(1, needed))
+        return HistogramBins(self.low, width, max(1, needed))
 
     def usual(self, rows: float) -> float:
         """Return after how many halvings there are as many bins as suit most laws."""
@@ -234,7 +234,7 @@ class Histogram:
         whole_range = self.finest * 2**self.levels
         return math.log2(max(1.0, bins * whole_range / (self.high - self.low)))
 
-    def query(self, bins: Bins, clip: tuple[float, float]) -> TableQuery:
+    def query(self, bins: HistogramBins, clip: tuple[float, float]) -> TableQuery:
         """Return the question for the count of each bin."""
         value = col(self.name).clip(*clip)
         place = least(((value - bins.low) / bins.width).floor(), bins.count - 1)
@@ -243,24 +243,24 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedDensity:
     """The choice of a number of bins, with the plans before it and those it may lead to."""
 
-    asked: Asked
-    shape: Histogram
+    asked: EstimateContext
+    shape: BinLevels
     clip: tuple[float, float]
     share: Share
     choice: WidthChoice
     size: Plan
     finest: Plan
 
-    def plan(self, bins: Bins) -> Plan:
+    def plan(self, bins: HistogramBins) -> Plan:
         query = self.asked.desk.read(self.shape.query(bins, self.clip))
         return self.asked.plan(query, self.share)
 
 
 def estimate_density(
-    asked: Asked, table: str, column: str, bins: int | None, within: Within
+    asked: EstimateContext, table: str, column: str, bins: int | None, within: Within
 ) -> Density:
     """Return a histogram density of a column on its bounds.
 
@@ -284,8 +284,8 @@ def estimate_density(
     if bins is not None:
         number = _read_bins(bins)
         width = (numbers.high - numbers.low) / number
-        shape = Histogram(table, numbers.name, numbers.low, width, 0, numbers.high)
-        return _fixed(asked, shape, Bins(numbers.low, width, number), clip)
+        shape = BinLevels(table, numbers.name, numbers.low, width, 0, numbers.high)
+        return _fixed(asked, shape, HistogramBins(numbers.low, width, number), clip)
     shape = _bin_levels(table, numbers.name, clip, is_whole=isinstance(declared, Int))
     return _chosen(asked, shape, clip)
 
@@ -299,20 +299,22 @@ def _read_bins(bins: object) -> int:
         ) from None
 
 
-def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> Histogram:
+def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> BinLevels:
     """Return the widths to choose among; those of whole numbers are whole."""
     low, high = clip
     if not is_whole:
-        return Histogram(table, name, low, (high - low) / 2**LEVELS, LEVELS, high)
+        return BinLevels(table, name, low, (high - low) / 2**LEVELS, LEVELS, high)
     values = high - low + 1.0
     finest = math.ceil(values / 2**LEVELS)
     levels = math.ceil(math.log2(values / finest)) if values > finest else 0
-    return Histogram(table, name, low, float(finest), levels, low + values, is_whole=True)
+    return BinLevels(table, name, low, float(finest), levels, low + values, is_whole=True)
 
 
-def _fixed(asked: Asked, shape: Histogram, bins: Bins, clip: tuple[float, float]) -> Density:
+def _fixed(
+    asked: EstimateContext, shape: BinLevels, bins: HistogramBins, clip: tuple[float, float]
+) -> Density:
     read: Query = asked.desk.read(shape.query(bins, clip))
-    paid = pay(
+    paid = charge_and_release(
         asked,
         {"estimate": "density", "query": canonical(read)},
         lambda share: asked.plan(read, share),
@@ -322,13 +324,15 @@ def _fixed(asked: Asked, shape: Histogram, bins: Bins, clip: tuple[float, float]
     return Density(*found, paid.cost, paid.receipt, paid.reused)
 
 
-def _chosen(asked: Asked, shape: Histogram, clip: tuple[float, float]) -> Density:
-    finest = asked.desk.read(shape.query(Bins(shape.low, shape.finest, 2**shape.levels), clip))
+def _chosen(asked: EstimateContext, shape: BinLevels, clip: tuple[float, float]) -> Density:
+    finest = asked.desk.read(
+        shape.query(HistogramBins(shape.low, shape.finest, 2**shape.levels), clip)
+    )
 
     present = TableQuery(shape.table).where(col(shape.name).not_null()).agg(n=count())
     size = asked.desk.read(present)
 
-    def prepare(share: Share) -> _Prepared:
+    def prepare(share: Share) -> _PreparedDensity:
         first, part, rest = split_share(share, (COUNT_PART, CHOICE_PART, COUNTS_PART))
         plan = asked.plan(finest, part)
         variance = Fraction(float(total_variances(asked.plan(finest, rest))[0])) * NOISE_LEFT
@@ -336,9 +340,9 @@ def _chosen(asked: Asked, shape: Histogram, clip: tuple[float, float]) -> Densit
         choice = plan_width(
             shape.levels, variance, plan.contribution, asked.desk.neighbours, granted
         )
-        return _Prepared(asked, shape, clip, rest, choice, asked.plan(size, first), plan)
+        return _PreparedDensity(asked, shape, clip, rest, choice, asked.plan(size, first), plan)
 
-    def release(prepared: _Prepared, hold: Hold) -> dict[str, Any]:
+    def release(prepared: _PreparedDensity, hold: Hold) -> dict[str, Any]:
         counted = release_totals(asked.desk, prepared.size, hold)
         usual = shape.usual(float(read_sums(prepared.size, counted).values[0, 0]))
         sealed = asked.desk.engine.run(prepared.finest, hold)
@@ -348,15 +352,15 @@ def _chosen(asked: Asked, shape: Histogram, clip: tuple[float, float]) -> Densit
         return {"rows": counted, "halvings": halvings, "steps": steps}
 
     terms = {"estimate": "density", "query": canonical(finest), "bins": "chosen near a cube root"}
-    paid = pay(asked, terms, prepare, release, readings=3)
+    paid = charge_and_release(asked, terms, prepare, release, readings=3)
     bins = shape.bins(paid.noisy["halvings"])
     found = _read(shape.name, bins, paid.prepared.plan(bins), paid.noisy)
     return Density(*found, paid.cost, paid.receipt, paid.reused)
 
 
 def _read(
-    name: str, bins: Bins, plan: Plan, noisy: dict[str, Any]
-) -> tuple[str, Bins, Floats, Floats, float, Floats]:
+    name: str, bins: HistogramBins, plan: Plan, noisy: dict[str, Any]
+) -> tuple[str, HistogramBins, Floats, Floats, float, Floats]:
     sums = read_sums(plan, noisy["steps"])
     counts = sums.values[:, 0]
     size = max(float(counts.sum()), 1.0)

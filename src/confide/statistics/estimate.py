@@ -20,7 +20,7 @@ from scipy import special
 from confide.declare import Catalog
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
-from confide.execution.executor import Desk, Manner
+from confide.execution.executor import Desk, QueryOptions
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
 from confide.ledger import Hold, Receipt
@@ -28,22 +28,22 @@ from confide.loss import Share
 from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan import DeclaredKeys, Plan
 from confide.query.tree import Query
-from confide.release import Cost, NoisyTotals, perturb
+from confide.release import Cost, NoisyMeasurement, perturb
 from confide.release.display import NUMBERS, Chart, draw_chart, import_frames, write_table
-from confide.release.reference import list_primes, reference_noise
-from confide.release.sizes import check_written, find_plans, write_sizes
+from confide.release.reference import list_primes, noise_sample
+from confide.release.sizes import check_grid_steps, find_plans, write_sizes
 
 __all__ = [
     "POINTS",
-    "Asked",
+    "ChargedEstimate",
     "Estimate",
+    "EstimateContext",
     "Floats",
     "Form",
-    "Paid",
-    "Sums",
+    "NoisySums",
+    "charge_and_release",
     "make_estimate",
     "move_sums",
-    "pay",
     "read_sums",
     "release_totals",
     "root_of",
@@ -63,13 +63,13 @@ HIGHEST_RATE: Final = 700.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EstimateContext:
     """Who answers, what is declared, what an estimate may cost, and how it was called."""
 
     desk: Desk
     catalog: Catalog
     grant: Callable[[], Share]
-    manner: Manner
+    manner: QueryOptions
 
     def plan(self, query: Query, share: Share) -> Plan:
         """Return the plan of sums, or refuse groups that nobody declared: before any charge.
@@ -86,7 +86,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Paid(Generic[T]):
+class ChargedEstimate(Generic[T]):
     """Released numbers with the plan that they were made by, and what they cost."""
 
     prepared: T
@@ -96,14 +96,14 @@ class Paid(Generic[T]):
     reused: bool
 
 
-def pay(
-    asked: Asked,
+def charge_and_release(
+    asked: EstimateContext,
     terms: Mapping[str, object],
     prepare: Callable[[Share], T],
     release: Callable[[T, Hold], dict[str, Any]],
     *,
     readings: int = 1,
-) -> Paid[T]:
+) -> ChargedEstimate[T]:
     """Return what ``release`` gives for one charge, or what it gave when asked the same before.
 
     ``prepare`` plans, and refuses, from the declaration alone; it runs before the charge.
@@ -124,8 +124,8 @@ def pay(
         hold = request.reserve(share, readings=readings)
         written = {**release(prepared, hold), "sizes": write_sizes(plans)}
         settled = request.commit(hold, written)
-    check_written(settled.noisy, plans)
-    return Paid(prepared, settled.noisy, settled.cost, settled.receipt, settled.reused)
+    check_grid_steps(settled.noisy, plans)
+    return ChargedEstimate(prepared, settled.noisy, settled.cost, settled.receipt, settled.reused)
 
 
 def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
@@ -143,7 +143,7 @@ def release_totals(desk: Desk, plan: Plan, hold: Hold) -> list[list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class NoisySums:
     """Noisy sums, one row a group and one column an output, with what their noise looks like.
 
     ``noise`` is a fixed sample of the noise of one group, ``variance`` its exact variances; the
@@ -188,7 +188,7 @@ def _log_primes(number: int) -> Floats:
     return np.log(np.array(list_primes(number), dtype=np.float64))
 
 
-def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:
+def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
     """Return the released sums of a planned question whose outputs are counts and plain sums.
 
     A declared NULL is a group of its own, and empty: estimates leave out rows without a value.
@@ -196,16 +196,16 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> Sums:
     """
     if not isinstance(plan.keys, DeclaredKeys):
         raise TypeError("statistics are asked of declared groups")
-    table = NoisyTotals(plan.keys.groups, tuple(map(tuple, steps))).values(plan)
+    table = NoisyMeasurement(plan.keys.groups, tuple(map(tuple, steps))).values(plan)
     kept = [place for place, group in enumerate(plan.keys.groups) if None not in group]
     groups = tuple(plan.keys.groups[place] for place in kept)
     wanted = [output.expression for output in plan.query.outputs]
     aggregates = [part for part in wanted if isinstance(part, AggregateCall)]
     places, scales = zip(*(_place(plan, part) for part in aggregates), strict=True)
     columns, factors = list(places), np.array(scales)
-    noise = reference_noise(plan)[:, columns] * factors
+    noise = noise_sample(plan)[:, columns] * factors
     values = table[np.ix_(kept, columns)] * factors
-    return Sums(groups, values, noise, total_variances(plan)[columns] * factors**2)
+    return NoisySums(groups, values, noise, total_variances(plan)[columns] * factors**2)
 
 
 def _place(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
@@ -367,7 +367,7 @@ def make_estimate(
     names: tuple[str, ...],
     numbers: Floats,
     replicas: Floats,
-    paid: Paid[Any],
+    paid: ChargedEstimate[Any],
     *,
     form: Form | None = None,
 ) -> Estimate:

@@ -16,7 +16,16 @@ from confide.errors import UnsupportedQuery
 from confide.query import Term, greatest
 from confide.statistics.estimate import Floats
 
-__all__ = ["FAMILIES", "FAMILY_LIST", "Family", "Law", "Scaled", "divide", "make_family", "pad"]
+__all__ = [
+    "FAMILIES",
+    "FAMILY_LIST",
+    "Family",
+    "LikelihoodModel",
+    "Scaled",
+    "divide",
+    "make_family",
+    "pad",
+]
 
 TINY: Final = 1e-6
 LEAST_GAP: Final = 1e-3
@@ -53,7 +62,7 @@ class Scaled:
         return self.centre + self.half * np.clip(mean, -1.0, 1.0)
 
 
-class Law(Protocol):
+class LikelihoodModel(Protocol):
     """A family of laws: its parameters, and how they follow from sums."""
 
     @property
@@ -71,7 +80,7 @@ class Law(Protocol):
         ...
 
 
-class Family(Law, Protocol):
+class Family(LikelihoodModel, Protocol):
     """A family of laws of one number."""
 
     def terms(self, value: Term) -> list[Term]:
@@ -132,7 +141,7 @@ class Poisson:
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class ExponentialDistribution:
     """Exponential: the rate, one over the mean."""
 
     x: Scaled
@@ -265,7 +274,9 @@ def _beta(low: float, high: float) -> Beta:
     return Beta()
 
 
-def _positive(kind: type[Poisson] | type[Exponential], low: float, high: float) -> Family:
+def _positive(
+    kind: type[Poisson] | type[ExponentialDistribution], low: float, high: float
+) -> Family:
     if high <= 0.0:
         raise UnsupportedQuery("this law needs values above 0; this column's bounds have none")
     return kind(Scaled(max(low, 0.0), high))
@@ -279,7 +290,7 @@ def make_family(name: str, low: float, high: float) -> Family:
         case "poisson":
             return _positive(Poisson, low, high)
         case "exponential":
-            return _positive(Exponential, low, high)
+            return _positive(ExponentialDistribution, low, high)
         case "gamma":
             return _gamma(low, high)
         case "beta":

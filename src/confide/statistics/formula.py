@@ -13,7 +13,7 @@ from confide.exact import fraction
 from confide.query import TableQuery, Term, case, col, count
 from confide.query import sum as total
 from confide.query.scope import match_name, suggest_name
-from confide.statistics.estimate import Asked
+from confide.statistics.estimate import EstimateContext
 from confide.statistics.families import Scaled
 
 __all__ = [
@@ -50,7 +50,7 @@ class Numbers:
         return Scaled(self.low, self.high)
 
 
-def declared_column(asked: Asked, table: str, name: str) -> tuple[str, str, Column]:
+def declared_column(asked: EstimateContext, table: str, name: str) -> tuple[str, str, Column]:
     """Return the declared names of table and column, and what was declared of the column."""
     tables = asked.catalog.private
     found = match_name(table, tables) if isinstance(table, str) else None
@@ -83,7 +83,7 @@ def count_values(declared: Column) -> int | None:
             assert_never(declared)
 
 
-def number_column(asked: Asked, table: str, name: str, within: Within = None) -> Numbers:
+def number_column(asked: EstimateContext, table: str, name: str, within: Within = None) -> Numbers:
     """Return a column of numbers with the bounds declared, or tighter ones that were asked for."""
     _, found, declared = declared_column(asked, table, name)
     match declared:
@@ -162,7 +162,7 @@ class Design:
         return (*front, *(column.name for column in self.columns))
 
 
-def read_formula(asked: Asked, table: str, formula: str) -> Design:
+def read_formula(asked: EstimateContext, table: str, formula: str) -> Design:
     """Return what a formula means over declared columns.
 
     ``y ~ a + b`` explains y by a and b and a constant; ``a:b`` is their product, ``a*b`` both and
@@ -246,14 +246,14 @@ def _read_name(text: str) -> str:
     return name
 
 
-def _expand(asked: Asked, table: str, term: tuple[str, ...]) -> list[Numbers]:
+def _expand(asked: EstimateContext, table: str, term: tuple[str, ...]) -> list[Numbers]:
     """Return the columns that a term stands for: products of one column of each factor."""
     factors = [_factor(asked, table, name) for name in term]
     _check_columns(max(1, math.prod(map(len, factors))))  # before so many are made
     return [_multiply(parts) for parts in product(*factors)]
 
 
-def _factor(asked: Asked, table: str, name: str) -> list[Numbers]:
+def _factor(asked: EstimateContext, table: str, name: str) -> list[Numbers]:
     _, found, declared = declared_column(asked, table, name)
     if isinstance(declared, Category):
         values = [value for value in declared.values if value is not None]

@@ -16,12 +16,12 @@ from confide.loss import Share
 from confide.plan import Plan
 from confide.query import Query, Term, canonical
 from confide.statistics.estimate import (
-    Asked,
     Estimate,
+    EstimateContext,
     Floats,
-    Sums,
+    NoisySums,
+    charge_and_release,
     make_estimate,
-    pay,
     read_sums,
     release_totals,
     root_of,
@@ -30,10 +30,17 @@ from confide.statistics.estimate import (
     thin,
 )
 from confide.statistics.formula import Design, plan_sums
-from confide.statistics.glm_model import LARGEST, Model, StandIn, find_link, make_stand_in, shorten
+from confide.statistics.glm_model import (
+    LARGEST,
+    Model,
+    NormalSurrogate,
+    find_link,
+    make_stand_in,
+    shorten,
+)
 from confide.statistics.likelihood import fill_matrix, lift_matrix
 
-__all__ = ["MOST_ROUNDS", "Question", "Walk", "fit_generalised", "foresee"]
+__all__ = ["MOST_ROUNDS", "GlmSolver", "SumRequest", "fit_generalised", "forecast"]
 
 RESPONSE_PART: Final = Fraction(20, 100)
 PRODUCT_PART: Final = Fraction(10, 100)
@@ -51,7 +58,7 @@ DOUBT: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SumRequest:
     """Sums to release next, each of terms within [-1, 1], and their part of the cost."""
 
     terms: list[Term]
@@ -82,7 +89,7 @@ class Curvature:
         return lift_matrix(self.released + self.noise, DOUBT * self.floor)
 
 
-class Walk:
+class GlmSolver:
     """A walk that `ask` tells the next release of, and that `take` moves on by it.
 
     It is the same whenever it is walked over the same sums, so a stored answer is walked anew.
@@ -95,28 +102,28 @@ class Walk:
         self.coefficients: Floats = np.zeros(size)
         self.responses: Floats = np.zeros(size)
         self.deviation = 0.0
-        self.stand_in = StandIn(model.link, 1.0, np.zeros(size), np.eye(size))
+        self.stand_in = NormalSurrogate(model.link, 1.0, np.zeros(size), np.eye(size))
         self.curvature = Curvature(np.eye(size), np.zeros((1, size, size)), 0.0, np.eye(size))
         self.before: Floats = self.coefficients
         self.slope: Floats = np.zeros(size)
         self.noise: Floats = np.zeros((1, size))
 
-    def ask(self) -> Question | None:
+    def ask(self) -> SumRequest | None:
         """Return the question of the next release, or None at the end."""
         match self.taken:
             case 0:
-                return Question(self.model.response_terms(), RESPONSE_PART)
+                return SumRequest(self.model.response_terms(), RESPONSE_PART)
             case 1:
-                return Question(self.model.product_terms(), PRODUCT_PART, counted=True)
+                return SumRequest(self.model.product_terms(), PRODUCT_PART, counted=True)
             case number if number < 2 + self.rounds:
                 terms = self.model.curved_terms(self.coefficients)
-                return Question(terms, CURVED_PART / self.rounds)
+                return SumRequest(terms, CURVED_PART / self.rounds)
             case number if number == 2 + self.rounds:
-                return Question(self.model.residual_terms(self.coefficients), LAST_PART)
+                return SumRequest(self.model.residual_terms(self.coefficients), LAST_PART)
             case _:
                 return None
 
-    def take(self, sums: Sums) -> None:
+    def take(self, sums: NoisySums) -> None:
         """Move on by what was released."""
         match self.taken:
             case 0:
@@ -131,7 +138,7 @@ class Walk:
                 self._end(sums)
         self.taken += 1
 
-    def _begin(self, sums: Sums) -> None:
+    def _begin(self, sums: NoisySums) -> None:
         """Start where normal columns would have the responses that were released."""
         constant, link = self.model.design.has_intercept, self.model.link
         deviation = float(np.sqrt(sums.variance.max()))
@@ -144,7 +151,7 @@ class Walk:
             start[0] = link.start(self.responses[0] / self.stand_in.rows + link.middle)
         self.coefficients = self.stand_in.solve(self.responses, start, CAUTION * self.deviation)
 
-    def _bend(self, sums: Sums) -> None:
+    def _bend(self, sums: NoisySums) -> None:
         """Learn the curvature here, and move to where the means would add up to the responses."""
         size, reach = self.model.size, self.model.reach(self.coefficients)
         count = size * (size + 1) // 2
@@ -161,7 +168,7 @@ class Walk:
         missing, self.before = self.responses - means, self.coefficients
         self.coefficients = self._move(self.curvature.lifted, missing, CAUTION * deviation)
 
-    def _end(self, sums: Sums) -> None:
+    def _end(self, sums: NoisySums) -> None:
         """Take the last step."""
         reach = self.model.reach(self.coefficients).residual
         self.before, self.slope = self.coefficients, sums.values[0] * reach
@@ -200,17 +207,17 @@ class Walk:
         return self.stand_in.solve(sums, start)
 
 
-def foresee(model: Model) -> list[Question]:
+def forecast(model: Model) -> list[SumRequest]:
     """Return the questions of a walk before it is known: the same terms with other numbers.
 
     The curvature has its least part, so that a plan too dear is refused before the charge.
     """
     ones = np.ones(model.size)
     return [
-        Question(model.response_terms(), RESPONSE_PART),
-        Question(model.product_terms(), PRODUCT_PART, counted=True),
-        Question(model.curved_terms(ones), CURVED_PART / MOST_ROUNDS),
-        Question(model.residual_terms(ones), LAST_PART),
+        SumRequest(model.response_terms(), RESPONSE_PART),
+        SumRequest(model.product_terms(), PRODUCT_PART, counted=True),
+        SumRequest(model.curved_terms(ones), CURVED_PART / MOST_ROUNDS),
+        SumRequest(model.residual_terms(ones), LAST_PART),
     ]
 
 
@@ -218,7 +225,7 @@ Steps = list[list[int]]
 MOST_READINGS: Final = MOST_ROUNDS + 3
 
 
-def fit_generalised(asked: Asked, table: str, design: Design, family: str) -> Estimate:
+def fit_generalised(asked: EstimateContext, table: str, design: Design, family: str) -> Estimate:
     """Return the coefficients of a logistic or Poisson regression, with standard errors.
 
     Law:     four releases of sums within [-1, 1], each plus the plan's noise, and more where there
@@ -234,25 +241,25 @@ def fit_generalised(asked: Asked, table: str, design: Design, family: str) -> Es
     """
     model = Model(design, find_link(design.response, family))
 
-    def read(question: Question) -> Query:
+    def read(question: SumRequest) -> Query:
         query = plan_sums(table, design.names, question.terms, counted=question.counted)
         return asked.desk.read(query)
 
-    def plan(question: Question, share: Share) -> Plan:
+    def plan(question: SumRequest, share: Share) -> Plan:
         return asked.plan(read(question), split_share(share, [question.part])[0])
 
     def prepare(share: Share) -> tuple[Share, Plan]:
-        plans = [plan(question, share) for question in foresee(model)]  # refused before the charge
+        plans = [plan(question, share) for question in forecast(model)]  # refused before the charge
         return share, plans[0]
 
-    def walk_over(share: Share, run: Callable[[Plan], Steps]) -> Walk:
-        walk = Walk(model)
+    def walk_over(share: Share, run: Callable[[Plan], Steps]) -> GlmSolver:
+        walk = GlmSolver(model)
         while question := walk.ask():
             planned = plan(question, share)
             walk.take(read_sums(planned, run(planned)))
         return walk
 
-    walks: list[Walk] = []
+    walks: list[GlmSolver] = []
 
     def release(prepared: tuple[Share, Plan], hold: Hold) -> dict[str, Any]:
         rounds: list[Steps] = []
@@ -264,9 +271,9 @@ def fit_generalised(asked: Asked, table: str, design: Design, family: str) -> Es
         walks.append(walk_over(prepared[0], run))
         return {"rounds": rounds}
 
-    start = canonical(read(foresee(model)[0]))
+    start = canonical(read(forecast(model)[0]))
     terms = {"estimate": family, "formula": design.text, "query": start}
-    paid = pay(asked, terms, prepare, release, readings=MOST_READINGS)
+    paid = charge_and_release(asked, terms, prepare, release, readings=MOST_READINGS)
     stored = iter(paid.noisy["rounds"])
     is_new = bool(walks) and not paid.reused
     walk = walks[-1] if is_new else walk_over(paid.prepared[0], lambda _: next(stored))

@@ -19,14 +19,23 @@ from confide.statistics.formula import Design, Numbers
 from confide.statistics.likelihood import lift_matrix
 from confide.statistics.linear import Moments
 
-__all__ = ["LARGEST", "Link", "Model", "Reach", "StandIn", "find_link", "make_stand_in", "shorten"]
+__all__ = [
+    "LARGEST",
+    "Link",
+    "LinkBounds",
+    "Model",
+    "NormalSurrogate",
+    "find_link",
+    "make_stand_in",
+    "shorten",
+]
 
 Derivatives = tuple[Floats, Floats, Floats, Floats]
 SMALLEST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class LinkBounds:
     """The largest that mean, weight and residual of a row can be, given its linear part's range."""
 
     mean: float
@@ -58,14 +67,14 @@ class Link:
         """The largest that a response can differ from ``middle``."""
         return max(self.middle, self.largest - self.middle)
 
-    def reach(self, low: float, high: float) -> Reach:
+    def reach(self, low: float, high: float) -> LinkBounds:
         """Return how large the parts of a row can be where the linear part is within bounds."""
         means = self.derive(np.array([low, high]))[0]
         weight = self.derive(np.clip(np.array(self.peak), low, high))[1]
         top = float(means[1]) + self.middle
         left = max(self.largest - float(means[0]) - self.middle, top)
         sizes = (float(np.abs(means).max()), float(weight), left)
-        return Reach(*(max(size, SMALLEST * self.largest) for size in sizes))
+        return LinkBounds(*(max(size, SMALLEST * self.largest) for size in sizes))
 
 
 def find_link(response: Numbers, family: str) -> Link:
@@ -139,7 +148,7 @@ class Model:
         """Whether the sums of weights times the constant are those of means."""
         return self.link.is_own_weight and self.design.has_intercept
 
-    def reach(self, coefficients: Floats) -> Reach:
+    def reach(self, coefficients: Floats) -> LinkBounds:
         """Return the largest that parts of a row can be, whatever its columns are."""
         free = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
         fixed = coefficients[0] if self.design.has_intercept else 0.0
@@ -233,7 +242,7 @@ WEIGHTS: Final = _WEIGHTS / _WEIGHTS.sum()
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class NormalSurrogate:
     """Rows of normal columns: how many, their means, their covariances; a constant varies not."""
 
     link: Link
@@ -298,7 +307,9 @@ def shorten(step: Floats) -> Floats:
     return shorter
 
 
-def make_stand_in(link: Link, products: Floats, deviation: float, *, constant: bool) -> StandIn:
+def make_stand_in(
+    link: Link, products: Floats, deviation: float, *, constant: bool
+) -> NormalSurrogate:
     """Return the stand-in for columns with these noisy sums of products; a constant comes first.
 
     ``deviation`` is that of the noise; variances that it may have made up are lifted to it. With
@@ -310,7 +321,7 @@ def make_stand_in(link: Link, products: Floats, deviation: float, *, constant: b
     floor = max(deviation / rows, FLATTEST)
     inner = lift_matrix(lifted[1:, 1:] / rows - _outer(means, means), floor)
     if not constant:
-        return StandIn(link, rows, means, inner)
+        return NormalSurrogate(link, rows, means, inner)
     covariance = np.zeros_like(products)
     covariance[1:, 1:] = inner
-    return StandIn(link, rows, np.concatenate([[1.0], means]), covariance)
+    return NormalSurrogate(link, rows, np.concatenate([[1.0], means]), covariance)

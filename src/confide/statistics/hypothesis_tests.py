@@ -16,7 +16,15 @@ from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
 from confide.query import sum as total
 from confide.release import Cost
-from confide.statistics.estimate import Asked, Floats, Paid, Sums, read_sums, sample_counts, thin
+from confide.statistics.estimate import (
+    ChargedEstimate,
+    EstimateContext,
+    Floats,
+    NoisySums,
+    read_sums,
+    sample_counts,
+    thin,
+)
 from confide.statistics.families import Normal
 from confide.statistics.formula import (
     ROWS,
@@ -155,7 +163,7 @@ class Independence:
         return f"<{self}>"
 
 
-def compare_means(asked: Asked, table: str, column: str, by: str) -> Comparison:
+def compare_means(asked: EstimateContext, table: str, column: str, by: str) -> Comparison:
     """Return how the means of a column differ between two groups."""
     numbers, group = _read_sides(asked, table, column, by)
     law = Normal(numbers.scaled)
@@ -172,7 +180,7 @@ def compare_means(asked: Asked, table: str, column: str, by: str) -> Comparison:
     return _compare(f"mean of {numbers.name}", found, solved[:, 0], (spread, spread), paid)
 
 
-def compare_proportions(asked: Asked, table: str, column: str, by: str) -> Comparison:
+def compare_proportions(asked: EstimateContext, table: str, column: str, by: str) -> Comparison:
     """Return how the part of rows in which a column is true differs between two groups."""
     numbers, group = _read_sides(asked, table, column, by)
     if not numbers.is_binary:
@@ -203,7 +211,7 @@ def _add_spreads(variances: Floats, moved: Floats) -> Spread:
     return Spread(float(np.sqrt(variances.sum())), moved[:, 0] - moved[:, 1])
 
 
-def _read_sides(asked: Asked, table: str, column: str, by: str) -> tuple[Numbers, str]:
+def _read_sides(asked: EstimateContext, table: str, column: str, by: str) -> tuple[Numbers, str]:
     """Return the column that is compared, and the name of the one that makes two groups."""
     numbers = number_column(asked, table, column)
     _, name, declared = declared_column(asked, table, by)
@@ -218,7 +226,11 @@ def _read_sides(asked: Asked, table: str, column: str, by: str) -> tuple[Numbers
 
 
 def _compare(
-    title: str, found: Sums, values: Floats, spreads: tuple[Spread, Spread], paid: Paid[Any]
+    title: str,
+    found: NoisySums,
+    values: Floats,
+    spreads: tuple[Spread, Spread],
+    paid: ChargedEstimate[Any],
 ) -> Comparison:
     names = list(dict.fromkeys(str(group[0]) for group in found.groups))
     return Comparison(
@@ -232,7 +244,7 @@ def _compare(
     )
 
 
-def check_independence(asked: Asked, table: str, first: str, second: str) -> Independence:
+def check_independence(asked: EstimateContext, table: str, first: str, second: str) -> Independence:
     """Return whether two columns of few values are independent of each other."""
     read = [_read_values(asked, table, column) for column in (first, second)]
     names, shape = [name for name, _ in read], (read[0][1], read[1][1])
@@ -251,7 +263,7 @@ def check_independence(asked: Asked, table: str, first: str, second: str) -> Ind
     return Independence(title, statistic, beyond, counts, paid.cost, paid.receipt, paid.reused)
 
 
-def _read_values(asked: Asked, table: str, column: str) -> tuple[str, int]:
+def _read_values(asked: EstimateContext, table: str, column: str) -> tuple[str, int]:
     """Return a column of few values, and how many they are."""
     _, name, declared = declared_column(asked, table, column)
     values = count_values(declared)

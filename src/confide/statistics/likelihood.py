@@ -17,19 +17,26 @@ from confide.plan import Plan
 from confide.query import Query, TableQuery, Term, canonical, col, count
 from confide.statistics.density import project
 from confide.statistics.estimate import (
-    Asked,
+    ChargedEstimate,
     Estimate,
+    EstimateContext,
     Floats,
-    Paid,
+    charge_and_release,
     make_estimate,
     move_sums,
-    pay,
     read_sums,
     release_totals,
     sample_parts,
     thin,
 )
-from confide.statistics.families import FAMILIES, FAMILY_LIST, Law, divide, make_family, pad
+from confide.statistics.families import (
+    FAMILIES,
+    FAMILY_LIST,
+    LikelihoodModel,
+    divide,
+    make_family,
+    pad,
+)
 from confide.statistics.formula import (
     ROWS,
     Numbers,
@@ -150,7 +157,7 @@ MOST_VALUES: Final = 1_000
 
 
 def estimate_family(
-    asked: Asked, table: str, columns: Sequence[str], family: str, within: Within
+    asked: EstimateContext, table: str, columns: Sequence[str], family: str, within: Within
 ) -> Estimate:
     """Return the parameters under which the rows are likeliest, with standard errors.
 
@@ -180,10 +187,10 @@ def estimate_family(
     return make_estimate(title, law.parameters, solved, replicas, paid, form="named")
 
 
-def release_sums(asked: Asked, kind: str, query: TableQuery) -> Paid[Plan]:
+def release_sums(asked: EstimateContext, kind: str, query: TableQuery) -> ChargedEstimate[Plan]:
     """Return the noisy totals of one question, paid for."""
     read: Query = asked.desk.read(query)
-    return pay(
+    return charge_and_release(
         asked,
         {"estimate": kind, "query": canonical(read)},
         lambda share: asked.plan(read, share),
@@ -191,14 +198,16 @@ def release_sums(asked: Asked, kind: str, query: TableQuery) -> Paid[Plan]:
     )
 
 
-def solve_sums(law: Law, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
+def solve_sums(law: LikelihoodModel, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Return the likeliest parameters, and what they could as well have been."""
     solved = law.solve(sums)
     covariance = law.covariance(solved) * max(float(sums[0]), 1.0)
     return solved, law.solve(move_sums(sums, noise, covariance))
 
 
-def _estimate_joint(asked: Asked, table: str, columns: Sequence[str], within: Within) -> Estimate:
+def _estimate_joint(
+    asked: EstimateContext, table: str, columns: Sequence[str], within: Within
+) -> Estimate:
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery("a multivariate normal law is of two or more different columns")
     numbers = [number_column(asked, table, name, within) for name in columns]
@@ -211,7 +220,9 @@ def _estimate_joint(asked: Asked, table: str, columns: Sequence[str], within: Wi
     return make_estimate(title, law.parameters, solved, replicas, paid, form="named")
 
 
-def _estimate_counts(asked: Asked, table: str, columns: Sequence[str], family: str) -> Estimate:
+def _estimate_counts(
+    asked: EstimateContext, table: str, columns: Sequence[str], family: str
+) -> Estimate:
     """Return the probability of each value, from a noisy count for each."""
     if len(columns) != 1:
         raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")

@@ -13,10 +13,10 @@ from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 from confide.query import Term
 from confide.statistics.estimate import (
-    Asked,
+    ChargedEstimate,
     Estimate,
+    EstimateContext,
     Floats,
-    Paid,
     make_estimate,
     read_sums,
     root_of,
@@ -101,7 +101,7 @@ class Moments:
         return np.concatenate([start[..., None], slopes], axis=-1)
 
 
-def fit_linear(asked: Asked, table: str, design: Design, ridge: float) -> Estimate:
+def fit_linear(asked: EstimateContext, table: str, design: Design, ridge: float) -> Estimate:
     """Return the coefficients of least squares with a ridge, with standard errors.
 
     Law:     coefficients solved from sums of products within [-1, 1], plus the plan's noise.
@@ -116,7 +116,7 @@ def fit_linear(asked: Asked, table: str, design: Design, ridge: float) -> Estima
         raise UnsupportedQuery(f"{design.response.name!r} has one value only; nothing explains it")
     moments = Moments(design)
     query = plan_sums(table, design.names, moments.terms())
-    paid: Paid[Plan] = release_sums(asked, "linear", query)
+    paid: ChargedEstimate[Plan] = release_sums(asked, "linear", query)
     sums = read_sums(paid.prepared, paid.noisy["steps"])
     found, penalty = sums.values[0], moments.penalty(ridge)
     floor = noise_level(moments, sums.variance)

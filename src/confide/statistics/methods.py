@@ -14,9 +14,9 @@ from confide.errors import (
     refusing,
 )
 from confide.exact import Number, non_negative
-from confide.execution.executor import Manner
-from confide.execution.pricing import Want
-from confide.statistics.estimate import Asked
+from confide.execution.executor import QueryOptions
+from confide.execution.pricing import Price
+from confide.statistics.estimate import EstimateContext
 
 if TYPE_CHECKING:
     from confide.declare import Catalog
@@ -47,16 +47,16 @@ class Estimators(ABC):
     @abstractmethod
     def _desk(self) -> "Desk": ...
 
-    def _asked(self, want: CostArgs, *, fresh: bool, key: str | None) -> Asked:
+    def _asked(self, want: CostArgs, *, fresh: bool, key: str | None) -> EstimateContext:
         """Return the terms of an estimate, from what a caller typed."""
-        wanted = Want.of(want)
+        wanted = Price.of(want)
         if wanted.error is not None:
             raise UnsupportedQuery(
                 "how near an estimate is depends on the data; say epsilon= or share="
             )
         desk = self._desk()
-        manner = Manner.of(fresh=fresh, key=key)
-        return Asked(desk, self.catalog, lambda: desk.prices.grant(wanted), manner)
+        manner = QueryOptions.of(fresh=fresh, key=key)
+        return EstimateContext(desk, self.catalog, lambda: desk.prices.grant(wanted), manner)
 
     @refusing
     def density(

@@ -16,13 +16,13 @@ from confide.plan.quantiles import plan_quantile_tree
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
 from confide.release.quantiles import choose_quantiles
 from confide.statistics.estimate import (
-    Asked,
+    ChargedEstimate,
     Estimate,
+    EstimateContext,
     Floats,
-    Paid,
+    charge_and_release,
     make_estimate,
     move_sums,
-    pay,
     read_sums,
     release_totals,
     split_share,
@@ -31,7 +31,7 @@ from confide.statistics.families import Normal, Scaled, divide, pad
 from confide.statistics.formula import Numbers, Within, number_column, plan_sums, read_within
 from confide.statistics.likelihood import MultivariateNormal, solve_sums
 
-__all__ = ["Mean", "Variance", "estimate_covariance", "estimate_moment"]
+__all__ = ["MeanEstimator", "VarianceEstimator", "estimate_covariance", "estimate_moment"]
 
 PRIVATE: Final = "private"
 BOUNDS_PART: Final = Fraction(1, 3)
@@ -44,7 +44,7 @@ Bounds = Sequence[Number] | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class MeanEstimator:
     """The mean of any law, from the sums of z and 2 z^2 - 1.
 
     A mean varies from sample to sample by the variance of the rows, whatever their law: that of a
@@ -63,7 +63,7 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class Variance:
+class VarianceEstimator:
     """The variance of any law, from the sums of z, 2 z^2 - 1, z^3 and 2 z^4 - 1.
 
     Third and fourth powers say how much a variance varies from sample to sample.
@@ -102,7 +102,9 @@ class Variance:
         return pad(np.pad(spread, ((0, 2), (0, 2))))
 
 
-def estimate_moment(asked: Asked, table: str, column: str, what: str, bounds: Bounds) -> Estimate:
+def estimate_moment(
+    asked: EstimateContext, table: str, column: str, what: str, bounds: Bounds
+) -> Estimate:
     """Return the mean or the variance of a column, with its standard error.
 
     Law:     a count and sums of powers within [-1, 1] plus the plan's noise; bounds that are found
@@ -114,7 +116,7 @@ def estimate_moment(asked: Asked, table: str, column: str, what: str, bounds: Bo
     Source:  [Smi11], [KV18]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_moments.py.
     """
-    law = Mean if what == "mean" else Variance
+    law = MeanEstimator if what == "mean" else VarianceEstimator
 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
         return law(numbers[0].scaled).terms(numbers[0].term)
@@ -129,7 +131,7 @@ def estimate_moment(asked: Asked, table: str, column: str, what: str, bounds: Bo
 
 
 def estimate_covariance(
-    asked: Asked, table: str, columns: Sequence[str], bounds: Bounds
+    asked: EstimateContext, table: str, columns: Sequence[str], bounds: Bounds
 ) -> Estimate:
     """Return variances and covariances of columns, as of a normal law; see `estimate_moment`."""
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
@@ -161,7 +163,7 @@ def _read_bounds(bounds: Bounds) -> Within:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedMoments:
     """What each reading costs, that of the sums last, and their plan within the widest bounds."""
 
     shares: tuple[Share, ...]
@@ -173,7 +175,7 @@ class _Finder:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: EstimateContext,
         table: str,
         columns: tuple[str, ...],
         terms: Callable[[tuple[Numbers, ...]], list[Term]],
@@ -184,11 +186,13 @@ class _Finder:
         self.columns = [number_column(asked, table, name, within) for name in columns]
         self.terms = terms
 
-    def pay(self, what: str) -> Paid[_Prepared]:
+    def pay(self, what: str) -> ChargedEstimate[_PreparedMoments]:
         """Return the released sums, and the windows within which they were made."""
         whole = [(one.low, one.high) for one in self.columns]
         named = {"estimate": what, "query": canonical(self._query(whole)), "private": self.private}
-        return pay(self.asked, named, self._prepare, self._release, readings=1 + 2 * len(whole))
+        return charge_and_release(
+            self.asked, named, self._prepare, self._release, readings=1 + 2 * len(whole)
+        )
 
     def numbers(self, windows: Sequence[Sequence[float]]) -> tuple[Numbers, ...]:
         """Return the columns within their windows."""
@@ -205,7 +209,7 @@ class _Finder:
         names = [one.name for one in self.columns]
         return self.asked.desk.read(plan_sums(self.table, names, self.terms(self.numbers(windows))))
 
-    def _prepare(self, share: Share) -> _Prepared:
+    def _prepare(self, share: Share) -> _PreparedMoments:
         whole = [(one.low, one.high) for one in self.columns]
         shares: tuple[Share, ...] = (share,)
         if self.private:
@@ -213,9 +217,9 @@ class _Finder:
             shares = split_share(share, (*each, 1 - BOUNDS_PART))
             for one, part in zip(self.columns, shares, strict=False):
                 self._cells(one, part)  # refused before the charge
-        return _Prepared(shares, self.plan(shares[-1], whole))
+        return _PreparedMoments(shares, self.plan(shares[-1], whole))
 
-    def _release(self, prepared: _Prepared, hold: Hold) -> dict[str, Any]:
+    def _release(self, prepared: _PreparedMoments, hold: Hold) -> dict[str, Any]:
         windows = [[one.low, one.high] for one in self.columns]
         if self.private:
             parts = zip(self.columns, prepared.shares, strict=False)

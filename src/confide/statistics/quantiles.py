@@ -18,12 +18,12 @@ from confide.plan.quantiles import QuantileTree, plan_quantile_tree
 from confide.query import TableQuery, canonical, col, count, quantile
 from confide.release.quantiles import choose_quantiles
 from confide.statistics.estimate import (
-    Asked,
     Estimate,
+    EstimateContext,
     Floats,
     Form,
+    charge_and_release,
     make_estimate,
-    pay,
     read_sums,
     release_totals,
     split_share,
@@ -55,7 +55,7 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedQuantiles:
     """The plans of the count and of the cells, and the tree that the rest pays for."""
 
     count: Plan
@@ -64,7 +64,7 @@ class _Prepared:
 
 
 def estimate_quantiles(
-    asked: Asked,
+    asked: EstimateContext,
     table: str,
     column: str,
     levels: Sequence[Fraction],
@@ -89,14 +89,14 @@ def estimate_quantiles(
     counted = desk.read(rows.agg(n=count()))
     celled = desk.read(rows.agg(q=quantile(_inside(numbers, within), Fraction(1, 2))))
 
-    def prepare(share: Share) -> _Prepared:
+    def prepare(share: Share) -> _PreparedQuantiles:
         few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
         plan = desk.plan(celled, rest)
         unit, granted = plan.contribution.rows, desk.prices.loss(rest)
         tree = plan_quantile_tree(3 * len(wanted), unit, desk.neighbours, granted)
-        return _Prepared(desk.plan(counted, few), plan, tree)
+        return _PreparedQuantiles(desk.plan(counted, few), plan, tree)
 
-    def release(prepared: _Prepared, hold: Hold) -> dict[str, Any]:
+    def release(prepared: _PreparedQuantiles, hold: Hold) -> dict[str, Any]:
         steps = release_totals(desk, prepared.count, hold)
         size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
         spread, places = _spread_levels(wanted, size, prepared.tree)
@@ -110,7 +110,7 @@ def estimate_quantiles(
         "query": canonical(celled),
         "levels": [str(q) for q in wanted],
     }
-    paid = pay(asked, terms, prepare, release, readings=2)
+    paid = charge_and_release(asked, terms, prepare, release, readings=2)
     middle, low, high = _read_values(paid.prepared.cells, paid.noisy["cells"])
     places = [wanted.index(level) for level in levels]
     names = tuple(f"q{float(level):g}" for level in levels)

@@ -21,16 +21,16 @@ from confide.plan.selection import BlockReading
 from confide.query import TableQuery, col, count_units
 from confide.release.reference import sample_noise
 from confide.release.selection import add_blocks
-from confide.release.sizes import OTHER_SIZES
+from confide.release.sizes import GRID_STEPS_CHANGED
 from confide.statistics.block_pooling import METHODS, Bounds, Pooling
 from confide.statistics.estimate import (
     POINTS,
-    Asked,
     Estimate,
+    EstimateContext,
     Floats,
     Form,
+    charge_and_release,
     make_estimate,
-    pay,
     release_totals,
     split_share,
 )
@@ -79,7 +79,7 @@ class Sampling:
     @classmethod
     def of(
         cls,
-        asked: Asked,
+        asked: EstimateContext,
         name: str,
         estimator: Estimator,
         table: str,
@@ -132,7 +132,7 @@ def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
     return tuple(_read_pair(pair) for pair in listed)
 
 
-def _bounds_of(asked: Asked, table: str, column: str) -> tuple[Fraction, Fraction]:
+def _bounds_of(asked: EstimateContext, table: str, column: str) -> tuple[Fraction, Fraction]:
     """Return the declared bounds of a column of numbers."""
     numbers = number_column(asked, table, column)
     return _read_pair((numbers.low, numbers.high))
@@ -168,7 +168,7 @@ def correct_bias(estimator: Estimator) -> Estimator:
     return corrected
 
 
-def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Estimate:
+def estimate_blocks(asked: EstimateContext, sampling: Sampling, *, corrected: bool) -> Estimate:
     """Return an estimate by any function of rows, with standard errors.
 
     Law:     "mean": the mean over blocks of results cut to their bounds, plus noise. "median": a
@@ -197,7 +197,7 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
         "method": sampling.method,
         "corrected": corrected,
     }
-    paid = pay(asked, terms, release.prepare, release.run, readings=2)
+    paid = charge_and_release(asked, terms, release.prepare, release.run, readings=2)
     numbers, replicas = release.read(paid.prepared, paid.noisy)
     names = tuple(f"{sampling.name}[{place}]" for place in range(sampling.outputs))
     form: Form = "one" if sampling.outputs == 1 else "list"
@@ -208,7 +208,7 @@ def estimate_blocks(asked: Asked, sampling: Sampling, *, corrected: bool) -> Est
 class BlockRelease:
     """The way of one estimate: how many blocks, and what is released of their results."""
 
-    asked: Asked
+    asked: EstimateContext
     sampling: Sampling
     function: Estimator
 
@@ -282,9 +282,9 @@ class BlockRelease:
         parts, outputs = self._pooling(shares[1], noisy["blocks"]), self.sampling.outputs
         quartiles = noisy["quartiles"]
         if any(bool(pair) != bool(parts.part) for pair in quartiles):
-            raise UnsupportedQuery(OTHER_SIZES)
+            raise UnsupportedQuery(GRID_STEPS_CHANGED)
         if noisy.get("steps") != parts.write_steps(parts.grids, quartiles):
-            raise UnsupportedQuery(OTHER_SIZES)
+            raise UnsupportedQuery(GRID_STEPS_CHANGED)
         numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
         for place in range(outputs):
             numbers[place], replicas[:, place] = parts.read(place, noisy)

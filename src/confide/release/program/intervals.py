@@ -17,7 +17,7 @@ from confide.plan import Plan
 from confide.release.combine import noise_of
 from confide.release.estimates import Floats, is_clipped
 from confide.release.intervals import floor_ends, interval
-from confide.release.noise import NoisyTotals
+from confide.release.noise import NoisyMeasurement
 from confide.release.program.interval_arithmetic import (
     Ends,
     Marks,
@@ -31,7 +31,7 @@ from confide.release.program.interval_arithmetic import (
 from confide.release.program.run import COUNTS, Statistics, evaluate, is_floored
 from confide.release.program.simulation import simulate
 from confide.release.quantiles import read_ends, spread_ends
-from confide.release.reference import reference_levels
+from confide.release.reference import sample_levels
 
 __all__ = ["Intervals"]
 
@@ -46,7 +46,7 @@ class Intervals:
     """The intervals of an answer, at one confidence."""
 
     plan: Plan
-    totals: NoisyTotals
+    totals: NoisyMeasurement
     level: float
 
     def ends(self, expression: Expression) -> Ends:
@@ -130,7 +130,7 @@ class Intervals:
         """Return the ends of an expression from simulated totals; NaN where these do not tell."""
         totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
         every = min(max(len(noise) * len(totals) // WORK, FINEST), COARSEST)
-        thinned, levels = noise[::every], reference_levels(self.plan)[::every]
+        thinned, levels = noise[::every], sample_levels(self.plan)[::every]
         spreads = [
             spread_ends(self.plan, self.totals.cells, place, self.level)
             for place in range(len(self.plan.quantiles))

@@ -18,7 +18,7 @@ from confide.expressions.functions import Aggregation, Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal, Value
 from confide.plan import Plan
 from confide.release.estimates import Floats, estimate
-from confide.release.noise import NoisyTotals
+from confide.release.noise import NoisyMeasurement
 
 __all__ = ["COUNTS", "Columns", "Statistics", "evaluate", "is_floored", "is_true", "supports"]
 
@@ -212,7 +212,7 @@ class Statistics:
     totals: Floats
 
     @classmethod
-    def of(cls, totals: NoisyTotals, plan: Plan) -> "Statistics":
+    def of(cls, totals: NoisyMeasurement, plan: Plan) -> "Statistics":
         """Return those that were released."""
         return cls(plan, totals.groups, totals.values(plan))
 
