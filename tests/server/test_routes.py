@@ -9,7 +9,7 @@ import pytest
 
 import confide as cf
 from confide.client.http import STATUS
-from confide.server.responses import Answered, Refused
+from confide.server.responses import AnswerResponse, ErrorResponse
 from support.service import COUNT, House, bearer
 from support.tree import ROOT
 
@@ -20,7 +20,7 @@ def test_an_answer_has_the_promised_fields(house: House) -> None:
     """POST /v1/query gives columns, rows, intervals around the values, cost, receipt, reused."""
     found = house.post("/v1/query", {**ASK, "confidence": 0.9}).json()
 
-    assert set(Answered.model_fields) == set(found)
+    assert set(AnswerResponse.model_fields) == set(found)
     assert ["ward", "n"] == found["columns"]
     assert {"share": "1/100"}.items() <= found["cost"].items()
     assert 0.9 == found["confidence"]
@@ -160,7 +160,7 @@ def test_refusals_have_one_shape(house: House, status: int, code: str, body: Any
     answer = house.post("/v1/query", body)
 
     assert (status, code) == (answer.status_code, answer.json()["error"]["code"])
-    Refused.model_validate(answer.json())
+    ErrorResponse.model_validate(answer.json())
     assert 0 == house.curator.budget.spent.share
 
 

@@ -10,7 +10,7 @@ import pytest
 import confide as cf
 from confide.client import Connection, connect
 from confide.client.http import NotYours
-from confide.server.requests import Chosen, Estimated
+from confide.server.responses import ChooseResponse, EstimateResponse
 from support.clocks import stop_rate_clock
 from support.service import House, bearer, build_house, open_house, serving
 
@@ -58,7 +58,7 @@ def test_a_choice_names_one_candidate(house: House) -> None:
     asked = {"candidates": {"all": TOTAL, "old": OLD}, **SHARE}
     first, again = house.post("/v1/choose", asked).json(), house.post("/v1/choose", asked).json()
 
-    assert set(Chosen.model_fields) == set(first)
+    assert set(ChooseResponse.model_fields) == set(first)
     assert first["value"] in ("all", "old")
     assert (first["value"], True) == (again["value"], again["reused"])
     assert Fraction(1, 100) == spent(house)
@@ -154,7 +154,7 @@ def test_an_estimate_has_the_promised_fields(
     with connect(address, house.ana) as connection:
         found = connection.send("POST", "/v1/statistics", {"table": "visits", **asked, **SHARE})
 
-    assert set(Estimated.model_fields) == set(found)
+    assert set(EstimateResponse.model_fields) == set(found)
     rows = zip(found["lows"], found["values"], found["highs"], strict=True)
     assert all(low <= value <= high for low, value, high in rows)
     assert len(found["names"]) == len(found["values"]) == len(found["standard_errors"])

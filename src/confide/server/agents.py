@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from confide.client.http import NotSignedIn
 from confide.errors import Fault
 from confide.mcp import RequestBody, ToolBackend, make_tools
-from confide.server import requests, responses, service
+from confide.server import requests, service
 from confide.server.auth import LONGEST, read_shape
 from confide.server.routes import answer_question, want_of
 from confide.server.serialization import (
@@ -25,12 +25,12 @@ from confide.server.service import Caller, Service, estimate
 
 __all__ = ["AgentDoor", "ServiceBackend"]
 
-PREVIEW: Final = TypeAdapter(responses.Question)
-ASK: Final = TypeAdapter(responses.Ask)
-CONTEST: Final = TypeAdapter(requests.Contest)
-BATCH: Final = TypeAdapter(requests.Batch)
-WATCH: Final = TypeAdapter(requests.WatchAsked)
-WATCHED: Final = TypeAdapter(requests.Watched)
+PREVIEW: Final = TypeAdapter(requests.QueryRequest)
+ASK: Final = TypeAdapter(requests.AnswerRequest)
+CONTEST: Final = TypeAdapter(requests.ChooseRequest)
+BATCH: Final = TypeAdapter(requests.ReleaseRequest)
+WATCH: Final = TypeAdapter(requests.WatchRequest)
+WATCHED: Final = TypeAdapter(requests.WatchQueryRequest)
 STATISTIC: Final[TypeAdapter[requests.Statistic]] = TypeAdapter(requests.Statistic)
 
 

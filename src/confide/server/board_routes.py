@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path
 
-from confide.server import responses
+from confide.server import requests, responses
 from confide.server.auth import CurrentCaller, StrictRoute, Working
 from confide.server.routes import REFUSALS
 
@@ -12,30 +12,32 @@ __all__ = ["Name", "router"]
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 MISSING: Final[dict[int | str, dict[str, Any]]] = {
-    404: {"model": responses.Refused, "description": "no such holdout"}
+    404: {"model": responses.ErrorResponse, "description": "no such holdout"}
 }
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses={**REFUSALS, **MISSING})
 
 
 @router.get("/holdouts")
-async def holdouts(_: CurrentCaller, office: Working) -> responses.Holdouts:
+async def holdouts(_: CurrentCaller, office: Working) -> responses.HoldoutsResponse:
     """List the holdouts that predictions can be scored against."""
 
-    def work() -> responses.Holdouts:
+    def work() -> responses.HoldoutsResponse:
         found = [office.boards.describe(name) for name in office.boards.names]
-        return responses.Holdouts(holdouts=[responses.HoldoutShown(**one) for one in found])
+        return responses.HoldoutsResponse(
+            holdouts=[responses.HoldoutResponse(**one) for one in found]
+        )
 
     return await office.run(work)
 
 
 @router.post("/holdouts/{name}/ask")
 async def ask(
-    caller: CurrentCaller, office: Working, name: Name, asked: responses.Predictions
-) -> responses.Scored:
+    caller: CurrentCaller, office: Working, name: Name, asked: requests.PredictionsRequest
+) -> responses.ScoreResponse:
     """Score predictions, one for each row of the holdout, and show the best score so far."""
 
-    def work() -> responses.Scored:
-        return responses.Scored(**office.boards.submit(name, asked.predictions))
+    def work() -> responses.ScoreResponse:
+        return responses.ScoreResponse(**office.boards.submit(name, asked.predictions))
 
     return await office.run_question(caller, work)

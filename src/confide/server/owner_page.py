@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse
 
 from confide.client.http import MalformedRequest, NotYours
 from confide.errors import ConfideError
-from confide.server import responses
+from confide.server import requests
 from confide.server.auth import Working, caller_of_cookie
 from confide.server.middleware import note
 from confide.server.owner_routes import TokenId, make_token
@@ -63,7 +63,7 @@ async def new_token(
     def work() -> HTMLResponse:
         try:
             given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
-            text, made = make_token(office, caller, responses.NewToken.model_validate(given))
+            text, made = make_token(office, caller, requests.TokenRequest.model_validate(given))
         except ValueError:
             told = note(request.scope, MalformedRequest(WRONG))
             return _page(request, caller, office, refusal=told)

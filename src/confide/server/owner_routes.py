@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path
 
 from confide.client.http import NotYours
 from confide.loss import Share
-from confide.server import responses
+from confide.server import requests, responses
 from confide.server.auth import CurrentCaller, Owning, StrictRoute, Working
 from confide.server.routes import REFUSALS, Before, Limit
 from confide.server.serialization import show_entry, show_token
@@ -28,22 +28,22 @@ async def ledger(
     limit: Limit = 100,
     before: Before = None,
     verify: bool = False,
-) -> responses.LedgerShown:
+) -> responses.LedgerResponse:
     """List everybody's charges, newest first; with ``verify``, recompute balance and chain."""
     return await office.run(lambda: show_ledger(caller, office, limit, before, is_verified=verify))
 
 
 def show_ledger(
     caller: Caller, office: Service, limit: int, before: int | None, *, is_verified: bool
-) -> responses.LedgerShown:
+) -> responses.LedgerResponse:
     """Return a page of the ledger, what each analyst spent, and whether it all adds up."""
     found = office.entries(None, limit, before)
-    return responses.LedgerShown(
+    return responses.LedgerResponse(
         entries=[show_entry(entry) for entry in found],
         before=found[-1].number if len(found) == limit else None,
         verified=office.is_sound() if is_verified else None,
         analysts=[
-            responses.AnalystBudget(
+            responses.AnalystBudgetResponse(
                 name=name, limit=None if most is None else str(most), spent=str(spent)
             )
             for name, most, spent in office.accounts(caller)
@@ -52,37 +52,37 @@ def show_ledger(
 
 
 @router.get("/tokens")
-async def tokens(caller: CurrentCaller, office: Working) -> responses.TokensShown:
+async def tokens(caller: CurrentCaller, office: Working) -> responses.TokensResponse:
     """List tokens: all for the owner, for an analyst one's own and those handed out by them.
 
     An agent sees its own token alone, and not what else its analyst has.
     """
 
-    def work() -> responses.TokensShown:
+    def work() -> responses.TokensResponse:
         mine = [one for one in office.tokens.listed() if caller.may_see(one)]
-        return responses.TokensShown(tokens=[show_token(token) for token in mine])
+        return responses.TokensResponse(tokens=[show_token(token) for token in mine])
 
     return await office.run(work)
 
 
 @router.post("/tokens", status_code=201)
 async def new_token(
-    caller: CurrentCaller, office: Working, asked: responses.NewToken
-) -> responses.TokenMade:
+    caller: CurrentCaller, office: Working, asked: requests.TokenRequest
+) -> responses.NewTokenResponse:
     """Make a token, whose text is shown this once.
 
     An owner makes one for an analyst. An analyst hands a part of their own budget to an agent, who
     is called ``name``, and must say how large a ``share``.
     """
 
-    def work() -> responses.TokenMade:
+    def work() -> responses.NewTokenResponse:
         text, token = make_token(office, caller, asked)
-        return responses.TokenMade(text=text, token=show_token(token))
+        return responses.NewTokenResponse(text=text, token=show_token(token))
 
     return await office.run(work)
 
 
-def make_token(office: Service, caller: Caller, asked: responses.NewToken) -> tuple[str, Token]:
+def make_token(office: Service, caller: Caller, asked: requests.TokenRequest) -> tuple[str, Token]:
     """Return a new token within the caller's rights."""
     limit = None if asked.share is None else Share.floor(asked.share)
     if caller.is_owner:

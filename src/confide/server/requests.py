@@ -7,23 +7,19 @@ from pydantic import Field
 from confide.server.responses import (
     LONGEST_SQL,
     Amount,
-    Answered,
-    CostShown,
-    ReceiptShown,
-    _Shape,
+    Schema,
 )
 
 __all__ = [
-    "Batch",
-    "Chosen",
-    "Contest",
-    "Estimated",
-    "Released",
+    "AnswerRequest",
+    "ChooseRequest",
+    "PredictionsRequest",
+    "QueryRequest",
+    "ReleaseRequest",
     "Statistic",
-    "Told",
-    "WatchAsked",
-    "WatchOpened",
-    "Watched",
+    "TokenRequest",
+    "WatchQueryRequest",
+    "WatchRequest",
 ]
 
 Sql = Annotated[str, Field(max_length=LONGEST_SQL)]
@@ -36,7 +32,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Ends = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
-class _Priced(_Shape):
+class _PricedRequest(Schema):
     """What may be spent, by epsilon or by share; the same key is charged once."""
 
     epsilon: Amount | None = None
@@ -49,29 +45,19 @@ class _Priced(_Shape):
         return {name: value for name, value in given.items() if value is not None}
 
 
-class _Paid(_Priced):
+class _ChargedRequest(_PricedRequest):
     """What may be spent, and how the call may be repeated."""
 
     fresh: bool = False
 
 
-class Contest(_Paid):
+class ChooseRequest(_ChargedRequest):
     """Candidates with a question each, one COUNT or SUM; the one with the greatest is wanted."""
 
     candidates: Annotated[dict[Name, Sql], Field(min_length=1, max_length=1_000)]
 
 
-class Chosen(_Shape):
-    """The candidate that was chosen; its score falls short of the best by at most ``regret``."""
-
-    value: str
-    regret: float | None
-    cost: CostShown
-    receipt: ReceiptShown
-    reused: bool
-
-
-class Batch(_Paid):
+class ReleaseRequest(_ChargedRequest):
     """Questions to be planned together and charged once; a weight says how much one matters."""
 
     queries: Annotated[list[Sql], Field(min_length=1, max_length=1_000)]
@@ -79,13 +65,7 @@ class Batch(_Paid):
     confidence: Level = 0.95
 
 
-class Released(_Shape):
-    """The answers to a batch, in the order of its questions."""
-
-    answers: list[Answered]
-
-
-class WatchAsked(_Priced):
+class WatchRequest(_PricedRequest):
     """A session to be opened: what to compare with, and how many answers "above" it may give."""
 
     threshold: Finite
@@ -94,39 +74,21 @@ class WatchAsked(_Priced):
     signed: bool = False
 
 
-class WatchOpened(_Shape):
-    """A session, paid for as a whole; answers further than ``half_width`` off are told rightly."""
-
-    watch: int
-    left: int
-    half_width: float | None
-    cost: CostShown
-    receipt: ReceiptShown
-    reused: bool
-
-
-class Watched(_Shape):
+class WatchQueryRequest(Schema):
     """One question of a session; the same key is told the same, however often it is sent."""
 
     sql: Sql
     key: Key | None = None
 
 
-class Told(_Shape):
-    """Whether the answer is above the threshold, and how many times more that may be told."""
-
-    above: bool
-    left: int
-
-
-class _Statistic(_Paid):
+class _StatisticRequest(_ChargedRequest):
     """What every estimate says: the table, the cost, and the level of its intervals."""
 
     table: Name
     confidence: Level = 0.95
 
 
-class Moment(_Statistic):
+class MomentRequest(_StatisticRequest):
     """The mean or variance of a column; ``bounds`` are tighter than declared, or "private"."""
 
     statistic: Literal["mean", "variance"]
@@ -138,7 +100,7 @@ class Moment(_Statistic):
         return (self.column,), {"bounds": self.bounds}
 
 
-class Covariance(_Statistic):
+class CovarianceRequest(_StatisticRequest):
     """Variances and covariances of columns."""
 
     statistic: Literal["covariance"]
@@ -150,7 +112,7 @@ class Covariance(_Statistic):
         return (self.columns,), {"bounds": self.bounds}
 
 
-class Quantiles(_Statistic):
+class QuantilesRequest(_StatisticRequest):
     """Quantiles of a column, which never cross."""
 
     statistic: Literal["quantiles"]
@@ -163,7 +125,7 @@ class Quantiles(_Statistic):
         return (self.column, self.levels), {"within": self.within}
 
 
-class Histogram(_Statistic):
+class HistogramRequest(_StatisticRequest):
     """A histogram density; without ``bins`` their width is chosen privately."""
 
     statistic: Literal["density"]
@@ -176,7 +138,7 @@ class Histogram(_Statistic):
         return (self.column,), {"bins": self.bins, "within": self.within}
 
 
-class Family(_Statistic):
+class FitRequest(_StatisticRequest):
     """The likeliest law of a family, such as "normal" or "poisson"."""
 
     statistic: Literal["exponential_family"]
@@ -190,7 +152,7 @@ class Family(_Statistic):
         return (columns,), {"family": self.family, "within": self.within}
 
 
-class Regression(_Statistic):
+class RegressionRequest(_StatisticRequest):
     """A regression such as "cost ~ age + smoker"."""
 
     statistic: Literal["fit"]
@@ -203,7 +165,7 @@ class Regression(_Statistic):
         return (self.formula,), {"family": self.family, "ridge": self.ridge}
 
 
-class Comparison(_Statistic):
+class CompareRequest(_StatisticRequest):
     """The difference of means, or of proportions, between the two groups of ``by``."""
 
     statistic: Literal["compare_means", "compare_proportions"]
@@ -215,7 +177,7 @@ class Comparison(_Statistic):
         return (self.column,), {"by": self.by}
 
 
-class Independence(_Statistic):
+class IndependenceRequest(_StatisticRequest):
     """Whether two columns have to do with each other."""
 
     statistic: Literal["independence"]
@@ -226,7 +188,7 @@ class Independence(_Statistic):
         return tuple(self.columns), {}
 
 
-class Registered(_Statistic):
+class AggregateRequest(_StatisticRequest):
     """An estimator that the owner registered, by its name; no other function ever runs."""
 
     statistic: Literal["sample_and_aggregate"]
@@ -239,37 +201,51 @@ class Registered(_Statistic):
 
 
 Statistic = Annotated[
-    Moment
-    | Covariance
-    | Quantiles
-    | Histogram
-    | Family
-    | Regression
-    | Comparison
-    | Independence
-    | Registered,
+    MomentRequest
+    | CovarianceRequest
+    | QuantilesRequest
+    | HistogramRequest
+    | FitRequest
+    | RegressionRequest
+    | CompareRequest
+    | IndependenceRequest
+    | AggregateRequest,
     Field(discriminator="statistic"),
 ]
 """One of the estimates that can be asked for."""
 
 
-class Estimated(_Shape):
-    """Numbers with names, standard errors and intervals; null where one is infinite.
+class QueryRequest(Schema):
+    """A question and what its answer may cost: exactly one of epsilon, share and error."""
 
-    ``form`` says how they belong together: one number, a list, numbers by name, or the heights of
-    bins, whose ends are then in ``edges``. A test has a ``p_value``.
-    """
+    sql: str = Field(
+        max_length=LONGEST_SQL, examples=["SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"]
+    )
+    epsilon: Amount | None = None
+    share: Amount | None = None
+    error: Amount | None = None
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
 
-    statistic: str
-    form: Literal["one", "list", "named", "bins"]
-    names: list[str]
-    values: list[float | None]
-    standard_errors: list[float | None]
-    lows: list[float | None]
-    highs: list[float | None]
-    edges: list[float] | None = None
-    p_value: float | None = None
-    confidence: float
-    cost: CostShown
-    receipt: ReceiptShown
-    reused: bool
+
+class AnswerRequest(QueryRequest):
+    """A question to be answered and paid."""
+
+    key: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="the same key is answered once, however often it is sent"
+    )
+    fresh: bool = Field(default=False, description="pay for a new answer to an old question")
+
+
+class PredictionsRequest(Schema):
+    """One prediction for each row of a holdout, in its order."""
+
+    predictions: Annotated[list[float], Field(min_length=1, max_length=10_000_000)]
+
+
+class TokenRequest(Schema):
+    """A token to be made: an owner's for anybody, an analyst's for an agent of their own."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$")]
+    role: Literal["owner", "analyst"] = "analyst"
+    days: Annotated[int, Field(ge=1, le=3660)] = 90
+    share: Amount | None = Field(default=None, description="the most that this token may spend")

@@ -5,38 +5,39 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
-    "AnalystBudget",
-    "Answered",
-    "Answers",
-    "Ask",
-    "BudgetShown",
-    "ColumnShown",
-    "CostShown",
-    "EntryShown",
-    "Error",
-    "ExplanationShown",
-    "HoldoutShown",
-    "Holdouts",
-    "LedgerShown",
-    "NewToken",
-    "Predictions",
-    "PreviewShown",
-    "Question",
-    "ReceiptShown",
-    "Refused",
-    "Scored",
-    "TableShown",
-    "TablesShown",
-    "TokenMade",
-    "TokenShown",
-    "TokensShown",
+    "AnalystBudgetResponse",
+    "AnswerResponse",
+    "AnswersResponse",
+    "BudgetResponse",
+    "ChooseResponse",
+    "ColumnResponse",
+    "CostResponse",
+    "EntryResponse",
+    "ErrorDetail",
+    "ErrorResponse",
+    "EstimateResponse",
+    "ExplanationResponse",
+    "HoldoutResponse",
+    "HoldoutsResponse",
+    "LedgerResponse",
+    "NewTokenResponse",
+    "PreviewResponse",
+    "ReceiptResponse",
+    "ReleaseResponse",
+    "ScoreResponse",
+    "TableResponse",
+    "TablesResponse",
+    "TokenResponse",
+    "TokensResponse",
+    "WatchQueryResponse",
+    "WatchResponse",
 ]
 
 LONGEST_SQL = 100_000
 WRITTEN = r"^[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?(/[0-9]{1,40})?%?$"
 
 
-class _Shape(BaseModel):
+class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True, frozen=True)
 
 
@@ -49,62 +50,41 @@ Amount = (
 Cell = str | int | float | bool | None
 
 
-class Question(_Shape):
-    """A question and what its answer may cost: exactly one of epsilon, share and error."""
-
-    sql: str = Field(
-        max_length=LONGEST_SQL, examples=["SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"]
-    )
-    epsilon: Amount | None = None
-    share: Amount | None = None
-    error: Amount | None = None
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-
-
-class Ask(Question):
-    """A question to be answered and paid."""
-
-    key: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="the same key is answered once, however often it is sent"
-    )
-    fresh: bool = Field(default=False, description="pay for a new answer to an old question")
-
-
-class CostShown(_Shape):
+class CostResponse(Schema):
     """A part of the budget, exact, and its epsilon at the budget's delta."""
 
     share: str
     epsilon: float
 
 
-class ReceiptShown(_Shape):
+class ReceiptResponse(Schema):
     """The ledger's entry, and its link in the chain."""
 
     entry: int
     digest: str
 
 
-class Answered(_Shape):
+class AnswerResponse(Schema):
     """Noisy values, one row a group, with both ends of each number's interval."""
 
     columns: list[str]
     rows: list[dict[str, Cell]]
     intervals: list[dict[str, float | None]]
     confidence: float
-    cost: CostShown
-    receipt: ReceiptShown
+    cost: CostResponse
+    receipt: ReceiptResponse
     reused: bool
     notes: list[str]
 
 
-class PreviewShown(_Shape):
+class PreviewResponse(Schema):
     """What an answer would cost and how far off it would be; null where the data decide.
 
     ``errors`` are half-widths, and ``regret`` holds, at ``confidence``. ``reused`` tells that there
     is an answer already which asking gives the caller for free.
     """
 
-    cost: CostShown
+    cost: CostResponse
     errors: dict[str, float | None]
     mechanisms: list[str]
     regret: float | None
@@ -113,13 +93,13 @@ class PreviewShown(_Shape):
     notes: list[str]
 
 
-class ExplanationShown(_Shape):
+class ExplanationResponse(Schema):
     """What a query would do, in sentences."""
 
     sentences: list[str]
 
 
-class ColumnShown(_Shape):
+class ColumnResponse(Schema):
     """One declared column."""
 
     name: str
@@ -129,7 +109,7 @@ class ColumnShown(_Shape):
     values: list[int | str | None] | None = None
 
 
-class TableShown(_Shape):
+class TableResponse(Schema):
     """One declared table; a public one tells its columns only.
 
     ``unit`` is the column that tells whom a row is about, null where every row is another person.
@@ -140,27 +120,27 @@ class TableShown(_Shape):
     unit: str | None
     max_rows_per_unit: int | None
     max_groups_per_unit: int | None
-    columns: list[ColumnShown]
+    columns: list[ColumnResponse]
 
 
-class TablesShown(_Shape):
+class TablesResponse(Schema):
     """Everything that may be asked about, and under which promise."""
 
-    tables: list[TableShown]
+    tables: list[TableResponse]
     neighbours: str
     epsilon: float
     delta: float
 
 
-class BudgetShown(_Shape):
+class BudgetResponse(Schema):
     """The budget of the caller: total is theirs, and left is what can still be granted."""
 
-    total: CostShown
-    spent: CostShown
-    left: CostShown
+    total: CostResponse
+    spent: CostResponse
+    left: CostResponse
 
 
-class AnalystBudget(_Shape):
+class AnalystBudgetResponse(Schema):
     """What one analyst may spend, and has spent."""
 
     name: str
@@ -168,7 +148,7 @@ class AnalystBudget(_Shape):
     spent: str
 
 
-class EntryShown(_Shape):
+class EntryResponse(Schema):
     """One charge of the ledger."""
 
     entry: int
@@ -180,29 +160,23 @@ class EntryShown(_Shape):
     at: str | None = None
 
 
-class Answers(_Shape):
+class AnswersResponse(Schema):
     """Charges of the caller, newest first; ``before`` continues the list."""
 
-    answers: list[EntryShown]
+    answers: list[EntryResponse]
     before: int | None
 
 
-class LedgerShown(_Shape):
+class LedgerResponse(Schema):
     """Charges of everybody, newest first, and whether the whole ledger adds up."""
 
-    entries: list[EntryShown]
+    entries: list[EntryResponse]
     before: int | None
     verified: bool | None
-    analysts: list[AnalystBudget]
+    analysts: list[AnalystBudgetResponse]
 
 
-class Predictions(_Shape):
-    """One prediction for each row of a holdout, in its order."""
-
-    predictions: Annotated[list[float], Field(min_length=1, max_length=10_000_000)]
-
-
-class Scored(_Shape):
+class ScoreResponse(Schema):
     """The best score so far, with its interval; whether this submission moved it; what is left."""
 
     value: float
@@ -211,7 +185,7 @@ class Scored(_Shape):
     left: int | None
 
 
-class HoldoutShown(_Shape):
+class HoldoutResponse(Schema):
     """A holdout: what it scores, what it promises, and how many submissions are left."""
 
     name: str
@@ -220,22 +194,13 @@ class HoldoutShown(_Shape):
     guarantee: str
 
 
-class Holdouts(_Shape):
+class HoldoutsResponse(Schema):
     """Every holdout of the server."""
 
-    holdouts: list[HoldoutShown]
+    holdouts: list[HoldoutResponse]
 
 
-class NewToken(_Shape):
-    """A token to be made: an owner's for anybody, an analyst's for an agent of their own."""
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$")]
-    role: Literal["owner", "analyst"] = "analyst"
-    days: Annotated[int, Field(ge=1, le=3660)] = 90
-    share: Amount | None = Field(default=None, description="the most that this token may spend")
-
-
-class TokenShown(_Shape):
+class TokenResponse(Schema):
     """What is kept of a token; times are seconds since 1970."""
 
     id: str
@@ -250,20 +215,20 @@ class TokenShown(_Shape):
     parent: str | None
 
 
-class TokensShown(_Shape):
+class TokensResponse(Schema):
     """Every token, newest first."""
 
-    tokens: list[TokenShown]
+    tokens: list[TokenResponse]
 
 
-class TokenMade(_Shape):
+class NewTokenResponse(Schema):
     """A new token; its text is shown this once."""
 
     text: str
-    token: TokenShown
+    token: TokenResponse
 
 
-class Error(_Shape):
+class ErrorDetail(Schema):
     """Why a request was refused; with ``cost`` and ``left`` where the budget was too small."""
 
     code: str
@@ -272,7 +237,63 @@ class Error(_Shape):
     left: str | None = None
 
 
-class Refused(_Shape):
+class ErrorResponse(Schema):
     """The one shape of every refusal."""
 
-    error: Error
+    error: ErrorDetail
+
+
+class ChooseResponse(Schema):
+    """The candidate that was chosen; its score falls short of the best by at most ``regret``."""
+
+    value: str
+    regret: float | None
+    cost: CostResponse
+    receipt: ReceiptResponse
+    reused: bool
+
+
+class ReleaseResponse(Schema):
+    """The answers to a batch, in the order of its questions."""
+
+    answers: list[AnswerResponse]
+
+
+class WatchResponse(Schema):
+    """A session, paid for as a whole; answers further than ``half_width`` off are told rightly."""
+
+    watch: int
+    left: int
+    half_width: float | None
+    cost: CostResponse
+    receipt: ReceiptResponse
+    reused: bool
+
+
+class WatchQueryResponse(Schema):
+    """Whether the answer is above the threshold, and how many times more that may be told."""
+
+    above: bool
+    left: int
+
+
+class EstimateResponse(Schema):
+    """Numbers with names, standard errors and intervals; null where one is infinite.
+
+    ``form`` says how they belong together: one number, a list, numbers by name, or the heights of
+    bins, whose ends are then in ``edges``. A test has a ``p_value``.
+    """
+
+    statistic: str
+    form: Literal["one", "list", "named", "bins"]
+    names: list[str]
+    values: list[float | None]
+    standard_errors: list[float | None]
+    lows: list[float | None]
+    highs: list[float | None]
+    edges: list[float] | None = None
+    p_value: float | None = None
+    confidence: float
+    cost: CostResponse
+    receipt: ReceiptResponse
+    reused: bool

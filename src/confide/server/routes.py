@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from confide.server import responses
+from confide.server import requests, responses
 from confide.server.auth import CurrentCaller, StrictRoute, Working, caller_of_header
 from confide.server.serialization import (
     show_answer,
@@ -18,14 +18,14 @@ from confide.server.service import Caller, Service
 __all__ = ["REFUSALS", "Entry", "answer_question", "router", "want_of"]
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    401: {"model": responses.Refused, "description": "no live token"},
-    403: {"model": responses.Refused, "description": "not yours"},
-    408: {"model": responses.Refused, "description": "the request came too slowly"},
-    409: {"model": responses.Refused, "description": "the key was used for another question"},
-    413: {"model": responses.Refused, "description": "too large"},
-    422: {"model": responses.Refused, "description": "cannot be asked"},
-    429: {"model": responses.Refused, "description": "budget or rate"},
-    503: {"model": responses.Refused, "description": "not ready yet; ask again"},
+    401: {"model": responses.ErrorResponse, "description": "no live token"},
+    403: {"model": responses.ErrorResponse, "description": "not yours"},
+    408: {"model": responses.ErrorResponse, "description": "the request came too slowly"},
+    409: {"model": responses.ErrorResponse, "description": "the key was used for another question"},
+    413: {"model": responses.ErrorResponse, "description": "too large"},
+    422: {"model": responses.ErrorResponse, "description": "cannot be asked"},
+    429: {"model": responses.ErrorResponse, "description": "budget or rate"},
+    503: {"model": responses.ErrorResponse, "description": "not ready yet; ask again"},
 }
 LARGEST: Final = 2**62
 
@@ -37,58 +37,62 @@ Level = Annotated[float, Query(gt=0, lt=1)]
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 
-def want_of(asked: responses.Question) -> dict[str, Any]:
+def want_of(asked: requests.QueryRequest) -> dict[str, Any]:
     """Return what a question says about its cost, for the curator to read."""
     given = {"epsilon": asked.epsilon, "share": asked.share, "error": asked.error}
     named = {name: value for name, value in given.items() if value is not None}
     return {**named, "confidence": asked.confidence}
 
 
-def answer_question(office: Service, caller: Caller, asked: responses.Ask) -> responses.Answered:
+def answer_question(
+    office: Service, caller: Caller, asked: requests.AnswerRequest
+) -> responses.AnswerResponse:
     """Return the answer to a question, paid for."""
     found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
     return show_answer(found, asked.confidence)
 
 
 @router.get("/tables", dependencies=[Depends(caller_of_header)])
-async def tables(office: Working) -> responses.TablesShown:
+async def tables(office: Working) -> responses.TablesResponse:
     """List the declared tables, their columns and bounds; costs nothing."""
     return await office.run(lambda: show_tables(office.curator))
 
 
 @router.get("/budget")
-async def budget(caller: CurrentCaller, office: Working) -> responses.BudgetShown:
+async def budget(caller: CurrentCaller, office: Working) -> responses.BudgetResponse:
     """Show the caller's budget: total, spent and left."""
     return await office.run(lambda: show_budget(office.budget(caller)))
 
 
 @router.post("/explain")
 async def explain(
-    caller: CurrentCaller, office: Working, asked: responses.Question
-) -> responses.ExplanationShown:
+    caller: CurrentCaller, office: Working, asked: requests.QueryRequest
+) -> responses.ExplanationResponse:
     """Explain in sentences what a query would do. Reads no row, spends nothing."""
 
-    def work() -> responses.ExplanationShown:
+    def work() -> responses.ExplanationResponse:
         found = office.explain(caller, asked.sql, want_of(asked))
-        return responses.ExplanationShown(sentences=list(found.sentences))
+        return responses.ExplanationResponse(sentences=list(found.sentences))
 
     return await office.run_question(caller, work)
 
 
 @router.post("/preview")
 async def preview(
-    caller: CurrentCaller, office: Working, asked: responses.Question
-) -> responses.PreviewShown:
+    caller: CurrentCaller, office: Working, asked: requests.QueryRequest
+) -> responses.PreviewResponse:
     """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
 
-    def work() -> responses.PreviewShown:
+    def work() -> responses.PreviewResponse:
         return show_preview(office.preview(caller, asked.sql, want_of(asked)))
 
     return await office.run_question(caller, work)
 
 
 @router.post("/query")
-async def query(caller: CurrentCaller, office: Working, asked: responses.Ask) -> responses.Answered:
+async def query(
+    caller: CurrentCaller, office: Working, asked: requests.AnswerRequest
+) -> responses.AnswerResponse:
     """Answer a question with noise, and charge for it once."""
     return await office.run_question(caller, lambda: answer_question(office, caller, asked))
 
@@ -96,12 +100,12 @@ async def query(caller: CurrentCaller, office: Working, asked: responses.Ask) ->
 @router.get("/answers")
 async def answers(
     caller: CurrentCaller, office: Working, limit: Limit = 100, before: Before = None
-) -> responses.Answers:
+) -> responses.AnswersResponse:
     """List the caller's own charges, newest first."""
 
-    def work() -> responses.Answers:
+    def work() -> responses.AnswersResponse:
         found = office.entries(caller.analyst, limit, before)
-        return responses.Answers(
+        return responses.AnswersResponse(
             answers=[show_entry(entry) for entry in found],
             before=found[-1].number if len(found) == limit else None,
         )
@@ -112,6 +116,6 @@ async def answers(
 @router.get("/answers/{entry}")
 async def answer(
     caller: CurrentCaller, office: Working, entry: Entry, confidence: Level = 0.95
-) -> responses.Answered:
+) -> responses.AnswerResponse:
     """Show one of the caller's own answers again, for free."""
     return await office.run(lambda: show_answer(office.recall(caller, entry), confidence))

@@ -41,20 +41,20 @@ def show_number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def show_cost(cost: Cost) -> responses.CostShown:
+def show_cost(cost: Cost) -> responses.CostResponse:
     """Return a cost: the share as an exact fraction in text."""
-    return responses.CostShown(share=str(cost.share), epsilon=cost.epsilon)
+    return responses.CostResponse(share=str(cost.share), epsilon=cost.epsilon)
 
 
-def show_receipt(receipt: Receipt) -> responses.ReceiptShown:
+def show_receipt(receipt: Receipt) -> responses.ReceiptResponse:
     """Return a receipt."""
-    return responses.ReceiptShown(entry=receipt.entry, digest=receipt.digest)
+    return responses.ReceiptResponse(entry=receipt.entry, digest=receipt.digest)
 
 
-def show_answer(answer: Answer, confidence: float) -> responses.Answered:
+def show_answer(answer: Answer, confidence: float) -> responses.AnswerResponse:
     """Return an answer with its intervals at one level."""
     ends = answer.interval_rows(confidence)
-    return responses.Answered(
+    return responses.AnswerResponse(
         columns=list(answer.columns),
         rows=[{name: write_value(value) for name, value in row.items()} for row in answer.rows],
         intervals=[{name: show_number(value) for name, value in row.items()} for row in ends],
@@ -66,9 +66,9 @@ def show_answer(answer: Answer, confidence: float) -> responses.Answered:
     )
 
 
-def show_preview(found: Preview) -> responses.PreviewShown:
+def show_preview(found: Preview) -> responses.PreviewResponse:
     """Return a preview."""
-    return responses.PreviewShown(
+    return responses.PreviewResponse(
         cost=show_cost(found.cost),
         errors={
             name: None if width is None else show_number(width)
@@ -82,16 +82,16 @@ def show_preview(found: Preview) -> responses.PreviewShown:
     )
 
 
-def show_budget(state: BudgetState) -> responses.BudgetShown:
+def show_budget(state: BudgetState) -> responses.BudgetResponse:
     """Return total, spent and left."""
-    return responses.BudgetShown(
+    return responses.BudgetResponse(
         total=show_cost(state.total), spent=show_cost(state.spent), left=show_cost(state.left)
     )
 
 
-def show_tables(curator: Curator) -> responses.TablesShown:
+def show_tables(curator: Curator) -> responses.TablesResponse:
     """Return everything declared, but where it is kept."""
-    return responses.TablesShown(
+    return responses.TablesResponse(
         tables=[_table(table, curator) for table in curator.catalog.tables],
         neighbours=str(curator.neighbours),
         epsilon=float(curator.terms.epsilon),
@@ -99,9 +99,9 @@ def show_tables(curator: Curator) -> responses.TablesShown:
     )
 
 
-def show_entry(entry: Entry) -> responses.EntryShown:
+def show_entry(entry: Entry) -> responses.EntryResponse:
     """Return one charge."""
-    return responses.EntryShown(
+    return responses.EntryResponse(
         entry=entry.number,
         analyst=entry.question.analyst,
         question=entry.question.text,
@@ -112,9 +112,9 @@ def show_entry(entry: Entry) -> responses.EntryShown:
     )
 
 
-def show_token(token: Token) -> responses.TokenShown:
+def show_token(token: Token) -> responses.TokenResponse:
     """Return what is kept of a token."""
-    return responses.TokenShown(
+    return responses.TokenResponse(
         id=token.id,
         name=token.name,
         label=token.label,
@@ -128,20 +128,20 @@ def show_token(token: Token) -> responses.TokenShown:
     )
 
 
-def _table(table: Table | PublicTable, curator: Curator) -> responses.TableShown:
+def _table(table: Table | PublicTable, curator: Curator) -> responses.TableResponse:
     if isinstance(table, PublicTable):
         kinds = curator.names.table(table.name).columns
-        return responses.TableShown(
+        return responses.TableResponse(
             name=table.name,
             is_public=True,
             unit=None,
             max_rows_per_unit=None,
             max_groups_per_unit=None,
             columns=[
-                responses.ColumnShown(name=name, type=kind.value) for name, kind in kinds.items()
+                responses.ColumnResponse(name=name, type=kind.value) for name, kind in kinds.items()
             ],
         )
-    return responses.TableShown(
+    return responses.TableResponse(
         name=table.name,
         is_public=False,
         unit=None if isinstance(table.unit, Row) else table.unit,
@@ -151,19 +151,21 @@ def _table(table: Table | PublicTable, curator: Curator) -> responses.TableShown
     )
 
 
-def _column(name: str, column: Column) -> responses.ColumnShown:
+def _column(name: str, column: Column) -> responses.ColumnResponse:
     match column:
         case Int(low=low, high=high):
-            return responses.ColumnShown(name=name, type="int", low=low, high=high)
+            return responses.ColumnResponse(name=name, type="int", low=low, high=high)
         case Float(low=low, high=high):
-            return responses.ColumnShown(name=name, type="float", low=float(low), high=float(high))
+            return responses.ColumnResponse(
+                name=name, type="float", low=float(low), high=float(high)
+            )
         case Date(low=low, high=high):
             first, last = low.isoformat(), high.isoformat()
-            return responses.ColumnShown(name=name, type="date", low=first, high=last)
+            return responses.ColumnResponse(name=name, type="date", low=first, high=last)
         case Category(values=values):
-            return responses.ColumnShown(name=name, type="category", values=list(values))
+            return responses.ColumnResponse(name=name, type="category", values=list(values))
         case Text() | Bool():
-            return responses.ColumnShown(name=name, type=str(Kind(column.kind)))
+            return responses.ColumnResponse(name=name, type=str(Kind(column.kind)))
 
 
 def _when(microseconds: int) -> str | None:

@@ -23,7 +23,7 @@ from confide.loss import Share
 from confide.release import Answer
 from confide.release.explain import Explanation
 from confide.release.selection import Choice
-from confide.server import requests
+from confide.server import requests, responses
 from confide.server.boards import Boards
 from confide.server.metrics import Metrics
 from confide.server.rate_limit import RateLimiter
@@ -285,7 +285,9 @@ def _is_reused(found: Any) -> bool:
     return bool(getattr(one, "reused", False))
 
 
-def estimate(office: Service, caller: Caller, asked: requests.Statistic) -> requests.Estimated:
+def estimate(
+    office: Service, caller: Caller, asked: requests.Statistic
+) -> responses.EstimateResponse:
     """Return an estimate: what the curator's method of that name gives."""
 
     def ask(curator: Curator, want: dict[str, Any]) -> Any:
@@ -297,10 +299,10 @@ def estimate(office: Service, caller: Caller, asked: requests.Statistic) -> requ
     return _show_estimate(asked.statistic, found, asked.confidence)
 
 
-def _show_estimate(statistic: str, found: Any, confidence: float) -> requests.Estimated:
+def _show_estimate(statistic: str, found: Any, confidence: float) -> responses.EstimateResponse:
     """Return an estimate as numbers in a row."""
     form, names, values, errors, ends, more = _flatten(found, confidence)
-    return requests.Estimated(
+    return responses.EstimateResponse(
         statistic=statistic,
         form=form,
         names=names,
@@ -357,7 +359,9 @@ def _flatten(found: Any, confidence: float) -> Any:
 PriceFields = dict[str, Any]
 
 
-def choose(office: Service, caller: Caller, asked: requests.Contest) -> requests.Chosen:
+def choose(
+    office: Service, caller: Caller, asked: requests.ChooseRequest
+) -> responses.ChooseResponse:
     """Return the candidate with about the greatest score, and no number."""
 
     def ask(curator: Curator, want: PriceFields) -> Choice:
@@ -365,7 +369,7 @@ def choose(office: Service, caller: Caller, asked: requests.Contest) -> requests
         return curator.choose(list(scores), scores, fresh=asked.fresh, key=asked.key, **want)
 
     found = office.pay(caller, asked.cost(), ask)
-    return requests.Chosen(
+    return responses.ChooseResponse(
         value=found.value,
         regret=show_number(found.regret),
         cost=show_cost(found.cost),
@@ -374,7 +378,9 @@ def choose(office: Service, caller: Caller, asked: requests.Contest) -> requests
     )
 
 
-def release(office: Service, caller: Caller, asked: requests.Batch) -> requests.Released:
+def release(
+    office: Service, caller: Caller, asked: requests.ReleaseRequest
+) -> responses.ReleaseResponse:
     """Return the answers to a whole set of questions, planned together and charged once."""
 
     def ask(curator: Curator, want: PriceFields) -> tuple[Answer, ...]:
@@ -382,10 +388,12 @@ def release(office: Service, caller: Caller, asked: requests.Batch) -> requests.
         return curator.release(asked.queries, weights=asked.weights, **said)
 
     found = office.pay(caller, asked.cost(), ask)
-    return requests.Released(answers=[show_answer(one, asked.confidence) for one in found])
+    return responses.ReleaseResponse(answers=[show_answer(one, asked.confidence) for one in found])
 
 
-def open_watch(office: Service, caller: Caller, asked: requests.WatchAsked) -> requests.WatchOpened:
+def open_watch(
+    office: Service, caller: Caller, asked: requests.WatchRequest
+) -> responses.WatchResponse:
     """Open a session that any worker goes on with; the same key finds it again, for free."""
 
     def ask(curator: Curator, want: PriceFields) -> DurableWatch:
@@ -401,17 +409,17 @@ def open_watch(office: Service, caller: Caller, asked: requests.WatchAsked) -> r
     return _show_watch(office.pay(caller, asked.cost(), ask))
 
 
-def look_at_watch(office: Service, caller: Caller, entry: int) -> requests.WatchOpened:
+def look_at_watch(office: Service, caller: Caller, entry: int) -> responses.WatchResponse:
     """Tell where a session stands; costs nothing."""
     return _show_watch(_find(office, caller, entry))
 
 
 def ask_watch(
-    office: Service, caller: Caller, entry: int, asked: requests.Watched
-) -> requests.Told:
+    office: Service, caller: Caller, entry: int, asked: requests.WatchQueryRequest
+) -> responses.WatchQueryResponse:
     """Tell whether an answer is above, and how many times more that may be told."""
     watch = _find(office, caller, entry)
-    return requests.Told(above=watch.ask(asked.sql, key=asked.key), left=watch.left)
+    return responses.WatchQueryResponse(above=watch.ask(asked.sql, key=asked.key), left=watch.left)
 
 
 def close_watch(office: Service, caller: Caller, entry: int) -> None:
@@ -419,8 +427,8 @@ def close_watch(office: Service, caller: Caller, entry: int) -> None:
     _find(office, caller, entry).close()
 
 
-def _show_watch(watch: DurableWatch) -> requests.WatchOpened:
-    return requests.WatchOpened(
+def _show_watch(watch: DurableWatch) -> responses.WatchResponse:
+    return responses.WatchResponse(
         watch=watch.receipt.entry,
         left=watch.left,
         half_width=show_number(watch.half_width()),

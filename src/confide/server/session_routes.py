@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from confide.server import requests, service
+from confide.server import requests, responses, service
 from confide.server.auth import CurrentCaller, StrictRoute, Working
 from confide.server.routes import REFUSALS, Entry
 
@@ -13,24 +13,24 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 @router.post("/choose")
 async def choose(
-    caller: CurrentCaller, office: Working, asked: requests.Contest
-) -> requests.Chosen:
+    caller: CurrentCaller, office: Working, asked: requests.ChooseRequest
+) -> responses.ChooseResponse:
     """Choose the candidate with about the greatest score, and tell no number."""
     return await office.run_question(caller, lambda: service.choose(office, caller, asked))
 
 
 @router.post("/release")
 async def release(
-    caller: CurrentCaller, office: Working, asked: requests.Batch
-) -> requests.Released:
+    caller: CurrentCaller, office: Working, asked: requests.ReleaseRequest
+) -> responses.ReleaseResponse:
     """Answer a whole set of questions, planned together and charged once."""
     return await office.run_question(caller, lambda: service.release(office, caller, asked))
 
 
 @router.post("/watches")
 async def open_watch(
-    caller: CurrentCaller, office: Working, asked: requests.WatchAsked
-) -> requests.WatchOpened:
+    caller: CurrentCaller, office: Working, asked: requests.WatchRequest
+) -> responses.WatchResponse:
     """Open a session that tells of each question whether its answer passes a threshold."""
     return await office.run_question(caller, lambda: service.open_watch(office, caller, asked))
 
@@ -38,15 +38,15 @@ async def open_watch(
 @router.get("/watches/{watch}")
 async def look_at_watch(
     caller: CurrentCaller, office: Working, watch: Entry
-) -> requests.WatchOpened:
+) -> responses.WatchResponse:
     """Show where a session stands; costs nothing."""
     return await office.run(lambda: service.look_at_watch(office, caller, watch))
 
 
 @router.post("/watches/{watch}/ask")
 async def ask_watch(
-    caller: CurrentCaller, office: Working, watch: Entry, asked: requests.Watched
-) -> requests.Told:
+    caller: CurrentCaller, office: Working, watch: Entry, asked: requests.WatchQueryRequest
+) -> responses.WatchQueryResponse:
     """Tell whether the answer to one COUNT or SUM is above the threshold; "below" is free."""
     return await office.run_question(
         caller, lambda: service.ask_watch(office, caller, watch, asked)

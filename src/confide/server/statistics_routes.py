@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from confide.server import requests
+from confide.server import requests, responses
 from confide.server.auth import CurrentCaller, StrictRoute, Working
 from confide.server.routes import REFUSALS
 from confide.server.service import estimate
@@ -17,6 +17,6 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 @router.post("/statistics")
 async def statistics(
     caller: CurrentCaller, office: Working, asked: Annotated[requests.Statistic, Body()]
-) -> requests.Estimated:
+) -> responses.EstimateResponse:
     """Estimate something of the population, with intervals that count sampling and noise."""
     return await office.run_question(caller, lambda: estimate(office, caller, asked))
