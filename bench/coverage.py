@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from confide.declare import Category, Column, Float
-from confide.engines.sql.blocks import SealedBlocks
+from confide.engines.protocol import SealedBlocks
 from confide.query import TableQuery, Term, col, count
 from confide.statistics.families import LikelihoodModel, make_family
 from confide.statistics.formula import Numbers, plan_sums, read_formula

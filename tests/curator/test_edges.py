@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import confide as cf
-from confide.engines import open_sealed
 from confide.ledger import QueryIdentity
 from confide.loss import Share
 from confide.query.sql import read_sql
+from confide.release.unseal import unseal
 
 MUCH = cf.Budget(10**9, 1e-9)
 
@@ -29,7 +29,7 @@ def totals(curator: cf.Curator, text: str) -> dict[Any, tuple[int, ...]]:
     share = Share.floor("1%")
     plan = curator._plan(query, share)
     hold = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
-    return open_sealed(curator._engine.run(plan, hold))
+    return unseal(curator._engine.run(plan, hold)).groups
 
 
 def test_a_tiny_share_is_refused_before_noise_outgrows_its_range() -> None:

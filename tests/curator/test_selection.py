@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Catalog, Category, Column, Float, Int, Table, Text
-from confide.engines import DuckDB, Sealed, open_sealed
+from confide.engines import DuckDB, Sealed
 from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal
 from confide.execution import Score
 from confide.ledger import Hold
@@ -31,6 +31,7 @@ from confide.query import count, count_units
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.selection import choose_candidate, select_keys
+from confide.release.unseal import unseal
 from support.auditor import audit, largest_ratio
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p, chi_square_p
@@ -494,7 +495,7 @@ def test_no_unit_moves_a_score_further_than_planned(
         plan = plan_of(
             curator, f"SELECT world, ward, {statistic} AS n FROM visits GROUP BY world, ward"
         )
-        one, other = (open_sealed(engine.run(plan, Hold(0, SHARE))) for engine in engines)
+        one, other = (unseal(engine.run(plan, Hold(0, SHARE))).groups for engine in engines)
         groups = one.keys() | other.keys()
         moved = [one.get(group, (0,))[0] - other.get(group, (0,))[0] for group in groups]
         moves = score_change(only_total(plan), plan.contribution, neighbours)
@@ -521,7 +522,7 @@ def test_some_unit_moves_a_score_as_far_as_planned(statistic: str, low: int, hig
     text = f"SELECT ward, {statistic} AS n FROM visits GROUP BY ward"
     curator = Curator([old], budget=Budget(100))
     plan = plan_of(curator, text)
-    moved = open_sealed(read(curator, plan))[("A",)][0]  # without this person the table is empty
+    moved = unseal(read(curator, plan)).groups[("A",)][0]  # without this person the table is empty
     moves = score_change(only_total(plan), plan.contribution, Neighbours.ADD_REMOVE)
     replaced = score_change(only_total(plan), plan.contribution, Neighbours.REPLACE)
 

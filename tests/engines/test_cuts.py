@@ -10,10 +10,11 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Catalog
-from confide.engines import DuckDB, open_sealed
+from confide.engines import DuckDB
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.query.sql import read_sql
+from confide.release.unseal import unseal
 from support.entropy import SeededEntropy
 from support.people import Limits, Person, declare_worlds, draw_worlds
 
@@ -35,7 +36,7 @@ def kept_tags(people: Sequence[Person], limits: Limits, rng: np.random.Generator
     table = declare_worlds(people, limits, rng)
     curator = Curator([table], budget=Budget(1))
     plan = curator._plan(read_sql(QUESTION, curator._names), SHARE)
-    found = open_sealed(DuckDB(Catalog([table]), salt="grain").run(plan, Hold(0, SHARE)))
+    found = unseal(DuckDB(Catalog([table]), salt="grain").run(plan, Hold(0, SHARE))).groups
     assert {1} == {count for (count,) in found.values()}
     return {int(str(tag)) for (tag,) in found}
 
@@ -82,7 +83,7 @@ def test_the_choice_depends_on_the_salt(rng: np.random.Generator) -> None:
     curator = Curator([table], budget=Budget(1))
     plan = curator._plan(read_sql(QUESTION, curator._names), SHARE)
     kept = [
-        set(open_sealed(DuckDB(Catalog([table]), salt=salt).run(plan, Hold(0, SHARE))))
+        set(unseal(DuckDB(Catalog([table]), salt=salt).run(plan, Hold(0, SHARE))).groups)
         for salt in ("one", "two")
     ]
 

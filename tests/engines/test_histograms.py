@@ -12,10 +12,11 @@ import pytest
 
 import confide as cf
 from confide.curator import Curator
-from confide.engines import Counts, open_counts
+from confide.engines import Counts
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
+from confide.release.unseal import unseal
 
 SHARE: Final = Share.floor("1/100")
 NOTHING: Final = np.empty(0, dtype=np.int64)
@@ -37,7 +38,7 @@ def open_curator(values: list[Any], keys: list[Any], **columns: Any) -> Curator:
 def count(curator: Curator, text: str) -> tuple[Plan, Counts]:
     """Return the plan of a question and the counts of its first histogram."""
     plan = curator._plan(curator._read(text), SHARE)
-    return plan, open_counts(curator._engine.run(plan, Hold(0, SHARE)))[0]
+    return plan, unseal(curator._engine.run(plan, Hold(0, SHARE))).counts[0]
 
 
 @pytest.mark.parametrize("low", [-1_000.0, 0.0, 3.5, 1e15])

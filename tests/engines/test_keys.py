@@ -9,13 +9,14 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Category, Int, Kind, Table
-from confide.engines import DuckDB, open_counts, open_sealed
+from confide.engines import DuckDB
 from confide.engines.sql.expressions import UNIT
 from confide.engines.sql.statements import MOST_PLACES, write_statement
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query.sql import read_sql
+from confide.release.unseal import unseal
 from support.entropy import SeededEntropy
 from support.marks import keep_rows
 
@@ -104,7 +105,7 @@ def test_rows_are_cut_by_places_and_named_by_texts(
     """The rows of listed texts that stay are those of the rule, whatever else is stored."""
     table = draw_table(rng)
     plan = plan_question(table, "COUNT(*)", keys)
-    found = open_sealed(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE)))
+    found = unseal(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE))).groups
 
     assert keep_all(table, keys, []) == {group: rows for group, (rows,) in found.items()}
 
@@ -114,7 +115,7 @@ def test_rows_of_quantiles_are_cut_alike(keys: list[str], rng: np.random.Generat
     """The rows that a median of listed groups is chosen from are those of the rule as well."""
     table = draw_table(rng)
     plan = plan_question(table, "MEDIAN(n)", keys)
-    (counts,) = open_counts(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE)))
+    (counts,) = unseal(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE))).counts
     found = {
         (*group, int(cell)): rows
         for group, pair in counts.items()

@@ -17,11 +17,12 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Column, Float, Int, PublicTable, Table
-from confide.engines import SqlEngine, open_counts, open_sealed
+from confide.engines import SqlEngine
 from confide.engines.duckdb.engine import DuckDB
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.query.sql import read_sql
+from confide.release.unseal import unseal
 
 SHARE: Final = Share.floor("1/1000")
 NAN: Final = [math.nan] * 500
@@ -87,9 +88,9 @@ def read_totals(curator: Curator, text: str) -> tuple[Any, Any]:
     sealed = engine.run(plan, Hold(0, SHARE))
     counts = [
         {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in one.items()}
-        for one in open_counts(sealed)
+        for one in unseal(sealed).counts
     ]
-    return open_sealed(sealed), counts
+    return unseal(sealed).groups, counts
 
 
 @pytest.mark.parametrize("write", [write_pyarrow, write_polars])

@@ -9,7 +9,6 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
-from confide.engines import open_sealed
 from confide.engines.sql import summands
 from confide.engines.sql.statements import write_statement
 from confide.engines.sql.summands import Layers
@@ -18,6 +17,7 @@ from confide.loss import Share
 from confide.plan import Plan
 from confide.query import TableQuery, Term, col
 from confide.query import sum as total
+from confide.release.unseal import unseal
 from support.entropy import SeededEntropy
 
 SHARE: Final = Share.floor("1/100")
@@ -98,7 +98,7 @@ def test_sums_are_those_of_terms_written_out(
     def read() -> tuple[str, dict[Any, tuple[int, ...]]]:
         curator._engine.__dict__.pop("_written", None)
         text = write_statement(plan, "salt").sql("duckdb")
-        return text, dict(open_sealed(curator._engine.run(plan, Hold(0, SHARE))))
+        return text, dict(unseal(curator._engine.run(plan, Hold(0, SHARE))).groups)
 
     short, shared = read()
     monkeypatch.setattr(summands, "LEAST_SAVED", math.inf)

@@ -17,7 +17,7 @@ from scipy import stats
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Table
-from confide.engines import Sealed, open_sealed
+from confide.engines import Sealed
 from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
 from confide.query.sql import read_sql
@@ -28,6 +28,7 @@ from confide.release.program.interval_arithmetic import find_core
 from confide.release.program.intervals import Intervals
 from confide.release.program.run import Statistics, evaluate
 from confide.release.reference import noise_sample
+from confide.release.unseal import unseal
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 1_000
@@ -65,7 +66,7 @@ class Drawn:
         query = read_sql(f"SELECT {text} AS s FROM t", curator._names)
         plan = curator._plan(query, Share.floor(Fraction(epsilon) / 100))
         sealed: Sealed = curator._engine.run(plan, FreeHold())  # type: ignore[arg-type]  # a fake
-        exact = np.array([open_sealed(sealed)[()]], dtype=np.float64)
+        exact = np.array([unseal(sealed).groups[()]], dtype=np.float64)
         many = replace(plan, keys=DeclaredKeys(((),) * RELEASES))
         totals = perturb(sealed, many, entropy)
         low, high = Intervals(many, totals, 0.95).ends(query.outputs[0].expression)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from confide.curator import Curator
 from confide.declare import ROW, Bool, Budget, Category, Float, Int, Table
-from confide.engines.sql.blocks import Block, SealedBlocks, compute_blocks, open_blocks
+from confide.engines.protocol import Block, SealedBlocks
+from confide.engines.sql.blocks import compute_blocks
 from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
@@ -21,6 +22,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan.selection import BlockReading, choose_rank, grid_of_bounds, sum_noise
 from confide.release.selection import add_blocks, choose_block_rank
+from confide.release.unseal import unseal
 from confide.statistics.sample_and_aggregate import correct_bias
 from support.auditor import audit
 from support.entropy import SeededEntropy
@@ -221,7 +223,7 @@ def test_sealed_results_cannot_be_looked_at() -> None:
         _ = sealed == SealedBlocks(np.array([[1.0]]))
     with pytest.raises(TypeError):
         sealed.__reduce__()
-    assert 1.0 == open_blocks(sealed)[0, 0]
+    assert 1.0 == unseal(sealed)[0, 0]
 
 
 def test_analysts_name_registered_estimators() -> None:
@@ -371,7 +373,7 @@ def test_a_unit_changes_its_own_block_alone() -> None:
     def results(order: Any) -> Any:
         found = {"x": values[order], "the block": places[order]}
         every_other = lambda block: float(np.asarray(block)[::2].sum())  # noqa: E731
-        return open_blocks(compute_blocks(found, reading, every_other, 1, SYSTEM))[:, 0]
+        return unseal(compute_blocks(found, reading, every_other, 1, SYSTEM))[:, 0]
 
     whole = results(np.arange(2_000))
     turned = results(np.arange(2_000)[::-1])
@@ -389,7 +391,7 @@ def test_a_long_text_changes_its_own_block_alone() -> None:
     def results(first: str) -> Any:
         found = {"x": np.array([first, *texts[1:]]), "the block": np.arange(400) % 20}
         leading = lambda block: int(str(np.asarray(block)[0])[1:])  # noqa: E731
-        return open_blocks(compute_blocks(found, reading, leading, 1, SYSTEM))[1:, 0]
+        return unseal(compute_blocks(found, reading, leading, 1, SYSTEM))[1:, 0]
 
     assert results("t0").tolist() == results("t" + "9" * 12).tolist()
 
@@ -405,7 +407,7 @@ def test_halves_of_blocks_are_halved_at_random() -> None:
     reading = BlockReading(declare([1], [1.0]), ("x",), count)
     found = {"x": rows, "the block": np.arange(count * size) % count}
     estimator = correct_bias(lambda block: np.var(block["x"]))
-    results = open_blocks(compute_blocks(found, reading, estimator, 1, SYSTEM))[:, 0]
+    results = unseal(compute_blocks(found, reading, estimator, 1, SYSTEM))[:, 0]
 
     assert abs(results.mean() - 1) <= 6.5 * results.std() / math.sqrt(count)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from confide.declare import Budget, Float
-from confide.engines.sql.blocks import SealedBlocks
+from confide.engines.protocol import SealedBlocks
 from confide.errors import UnsupportedQuery
 from confide.loss import GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Neighbours

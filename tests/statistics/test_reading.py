@@ -11,13 +11,13 @@ from scipy import special
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.engines import Sealed
-from confide.engines.protocol import open_sealed
 from confide.errors import BadArgument, BudgetExceeded, Refusal, UnsupportedQuery
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query import TableQuery, col, count
 from confide.release.reference import draw_noise
+from confide.release.unseal import unseal
 from confide.statistics.estimate import read_sums
 from confide.statistics.formula import plan_sums
 from support.auditor import audit
@@ -293,8 +293,8 @@ def read_neighbours(name: str, people: dict[str, Any], person: int) -> list[Read
 
     def watched(plan: Plan, hold: Hold) -> Sealed:
         sealed = run(plan, hold)
-        other = open_sealed(without._engine.run(plan, Hold(0, Share.floor("1/2"))))
-        seen.append((plan, dict(open_sealed(sealed)), dict(other)))
+        other = unseal(without._engine.run(plan, Hold(0, Share.floor("1/2")))).groups
+        seen.append((plan, dict(unseal(sealed).groups), dict(other)))
         return sealed
 
     curator._engine.run = watched  # type: ignore[method-assign]

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from confide.curator import Curator
 from confide.declare import Budget, Column, PublicTable, Table
-from confide.engines import open_sealed
 from confide.errors import ConfideError
 from confide.ledger import QueryIdentity
 from confide.loss import Share
 from confide.query.sql import read_sql
+from confide.release.unseal import unseal
 
 __all__ = ["MUCH", "open_one", "outcome", "totals_of"]
 
@@ -50,4 +50,4 @@ def totals_of(curator: Curator, text: str) -> dict[Any, tuple[int, ...]]:
     share = Share.floor("1%")
     plan = curator._plan(read_sql(text, curator._names), share)
     paid = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
-    return open_sealed(curator._engine.run(plan, paid))
+    return unseal(curator._engine.run(plan, paid)).groups

@@ -9,12 +9,13 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Catalog, PublicTable, Table
-from confide.engines import Engine, SqlEngine, open_counts, open_engine, open_sealed
+from confide.engines import Engine, SqlEngine, open_engine
 from confide.expressions.functions import Function
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query.sql import read_sql
+from confide.release.unseal import unseal
 from support.noiseless import BUDGETS, World
 from support.warehouses import Warehouse
 
@@ -87,9 +88,9 @@ def read_exactly(engine: Engine, plan: Plan) -> Exact:
     sealed = engine.run(plan, Hold(0, SHARE))
     counts = [
         {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in found.items()}
-        for found in open_counts(sealed)
+        for found in unseal(sealed).counts
     ]
-    return open_sealed(sealed), counts
+    return unseal(sealed).groups, counts
 
 
 @dataclass(frozen=True, slots=True)

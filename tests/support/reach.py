@@ -7,7 +7,7 @@ from operator import sub, truediv
 from typing import Final
 
 from confide.curator import Curator
-from confide.engines import SqlEngine, open_sealed
+from confide.engines import SqlEngine
 from confide.expressions.tree import Value
 from confide.ledger import Hold
 from confide.loss import Share
@@ -16,6 +16,7 @@ from confide.plan.calibration import noise_for
 from confide.plan.sensitivity import sensitivity_of
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
+from confide.release.unseal import unseal
 
 __all__ = ["WORLDS", "Moved", "Pair", "measure", "passes"]
 
@@ -110,5 +111,5 @@ class Pair:
 
 def _read(engine: SqlEngine, plan: Plan) -> Groups:
     """Return the totals of each group; where keys are earned, units were counted beside them."""
-    found = open_sealed(engine.run(plan, Hold(0, SHARE)))
+    found = unseal(engine.run(plan, Hold(0, SHARE))).groups
     return {group: totals[: len(plan.totals)] for group, totals in found.items()}

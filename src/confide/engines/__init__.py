@@ -1,9 +1,9 @@
 """The only code that reads rows."""
 
 from confide.engines.duckdb.engine import DuckDB
-from confide.engines.protocol import Counts, Groups, Sealed, open_counts, open_sealed
+from confide.engines.protocol import Counts, Engine, Groups, Sealed
 from confide.engines.registry import open_engine
-from confide.engines.sql.engine import Engine, SqlEngine
+from confide.engines.sql.engine import SqlEngine
 
 __all__ = [
     "Counts",
@@ -12,7 +12,5 @@ __all__ = [
     "Groups",
     "Sealed",
     "SqlEngine",
-    "open_counts",
     "open_engine",
-    "open_sealed",
 ]

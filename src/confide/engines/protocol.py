@@ -1,39 +1,60 @@
-"""Exact values on their way from the engine to the noise, closed to everything else."""
+"""What an engine is, and the sealed values that it gives: closed until noise is added."""
 
-from typing import Final, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.declare import Kind
 from confide.errors import BadDeclaration
 from confide.expressions.tree import Value
+from confide.ledger import Hold
+from confide.noise import Entropy
+from confide.plan import Plan, PublicFacts
+from confide.plan.selection import BlockReading
 
 __all__ = [
     "HOUR",
     "LONGEST",
+    "Block",
     "Counts",
+    "Engine",
+    "Estimator",
+    "ExactResult",
+    "Facts",
+    "Floats",
     "Groups",
     "Integers",
     "Pair",
     "Sealed",
     "SealedBase",
-    "open_counts",
-    "open_sealed",
+    "SealedBlocks",
+    "TableAltered",
     "read_seconds",
 ]
 
+T = TypeVar("T")
 Groups = dict[tuple[Value, ...], tuple[int, ...]]
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Pair = tuple[Integers, Integers]
 """Cells that hold rows, in order, and how many rows each holds."""
 
 Counts = dict[tuple[Value, ...], Pair]
 
 
-class SealedBase:
-    """What shows nothing, compares with nothing, and cannot be copied out or written down."""
+class SealedBase(Generic[T]):
+    """What shows nothing, compares with nothing, and cannot be copied out or written down.
 
-    __slots__ = ()
+    # Privacy: only `confide.release.unseal` reads the content, and only release/ may import that.
+    """
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: T) -> None:
+        self._content = content
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -47,26 +68,108 @@ class SealedBase:
         raise TypeError("sealed values cannot be copied or stored")
 
 
-class Sealed(SealedBase):
-    """Exact totals of each group that the engine found, and rows by cell for each histogram.
+class ExactResult(NamedTuple):
+    """Exact totals of each group that the engine found, and rows by cell for each histogram."""
 
-    # Privacy: only `open_sealed` and `open_counts` read it, and only release/ calls them.
-    """
+    groups: Groups
+    counts: tuple[Counts, ...]
 
-    __slots__ = ("_counts", "_groups")
+
+class Sealed(SealedBase[ExactResult]):
+    """The exact result of a plan."""
+
+    __slots__ = ()
 
     def __init__(self, groups: Groups, counts: tuple[Counts, ...] = ()) -> None:
-        self._groups, self._counts = groups, counts
+        super().__init__(ExactResult(groups, counts))
 
 
-def open_sealed(sealed: Sealed) -> Groups:
-    """Return the exact totals, for the noise to be added."""
-    return sealed._groups  # noqa: SLF001  # the one place
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """The rows of one block: columns by name, or as one array with a column for each."""
+
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        del copy
+        arrays = list(self.columns.values())
+        whole = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
+        return np.asarray(whole, dtype=dtype)
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(self.columns))
+
+    def take(self, places: Any) -> "Block":
+        """Return some of the rows."""
+        return Block({name: values[places] for name, values in self.columns.items()})
 
 
-def open_counts(sealed: Sealed) -> tuple[Counts, ...]:
-    """Return the rows by cell of each histogram, for a choice to be made among cells."""
-    return sealed._counts  # noqa: SLF001  # the other place
+Estimator = Callable[[Block], Any]
+"""A function of the owner's: from the rows of a block to one number, or to several."""
+
+
+class SealedBlocks(SealedBase[Floats]):
+    """The results of all blocks, one row a block; NaN where there is none."""
+
+    __slots__ = ()
+
+
+class TableAltered(Exception):
+    """A table, which is named, has other columns than when the engine was opened."""
+
+
+class Facts(PublicFacts, Protocol):
+    """What an engine knows of public tables: facts for plans, and the types of their columns."""
+
+    @property
+    def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
+        """The columns of each public table that questions can use, with their types."""
+        ...
+
+
+class Engine(Protocol):
+    """Reads rows, which nothing else does, and gives exact numbers that are sealed.
+
+    An engine is opened on a catalog and a salt. While it opens, what it finds wrong is the owner's
+    to hear, as a `BadDeclaration`; afterwards whatever goes wrong is a `Fault` that says nothing,
+    and the owner's log has the reason. One salt gives the same integers on every engine.
+    """
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of public tables, which are about no one."""
+        ...
+
+    def run(self, plan: Plan, hold: Hold) -> Sealed:
+        """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
+        ...
+
+    def run_blocks(
+        self,
+        reading: BlockReading,
+        hold: Hold,
+        estimator: Estimator,
+        outputs: int,
+        entropy: Entropy,
+    ) -> SealedBlocks:
+        """Return what an estimator of the owner's gives for each block of units, sealed."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the engine holds open."""
+        ...
 
 
 HOUR: Final = 3_600

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.declare import Catalog, Kind
-from confide.engines.sql.engine import Engine
+from confide.engines.protocol import Engine
 from confide.errors import BadDeclaration
 
 __all__ = ["Home", "open_engine", "read_address", "scheme_of"]

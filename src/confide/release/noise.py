@@ -10,13 +10,14 @@ from typing import Any, Final, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.engines import Groups, Sealed, open_counts, open_sealed
+from confide.engines import Groups, Sealed
 from confide.expressions.tree import Value
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import Entropy, Integers
 from confide.plan import DeclaredKeys, Plan, SelectedKeys
 from confide.release.quantiles import Chosen, choose_each, read_cells
 from confide.release.reference import draw_noise
+from confide.release.unseal import unseal
 
 __all__ = ["NoisyMeasurement", "perturb", "round_each", "round_to_steps"]
 
@@ -89,7 +90,7 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     # with the noise are saturated, so that the result is a function of total + noise alone, with
     # the noise as it is drawn, unbounded.
     """
-    exact = open_sealed(sealed)
+    exact = unseal(sealed).groups
     groups = _answered(exact, plan.keys, entropy)
     nothing = (0,) * len(plan.totals)
     rows = [exact.get(group, nothing) for group in groups]
@@ -112,7 +113,7 @@ def _choose(
     """
     if not plan.quantiles:
         return ()
-    counts, nothing = open_counts(sealed), (np.empty(0, np.int64), np.empty(0, np.int64))
+    counts, nothing = unseal(sealed).counts, (np.empty(0, np.int64), np.empty(0, np.int64))
     chosen = [
         choose_each(
             [counts[quantile.histogram].get(group, nothing) for group in groups],

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from confide.engines.protocol import Integers, Pair, Sealed, open_counts
+from confide.engines.protocol import Integers, Pair, Sealed
 from confide.mechanisms import Exponential
 from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import Entropy, uniform_below_each
@@ -18,6 +18,7 @@ from confide.plan.quantiles import QuantileTree
 from confide.release.estimates import Floats
 from confide.release.rank_averages import average_rows, count_columns
 from confide.release.reference import draw_noise
+from confide.release.unseal import unseal
 
 __all__ = [
     "Chosen",
@@ -284,7 +285,7 @@ def choose_quantiles(
     # Privacy: of the counts nothing leaves but the chosen cells. What is wanted of a split follows
     # from earlier choices and noisy counts alone.
     """
-    (counts,) = open_counts(sealed)
+    (counts,) = unseal(sealed).counts
     filled, rows = counts.get((), (NOTHING, NOTHING))
     order = np.argsort(filled)
     exact = filled[order], rows[order]

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from confide.engines import Sealed, open_sealed
-from confide.engines.sql.blocks import Floats, SealedBlocks, open_blocks
+from confide.engines import Sealed
+from confide.engines.protocol import Floats, SealedBlocks
 from confide.ledger import Receipt
 from confide.mechanisms import Exponential, SparseVector
 from confide.mechanisms.grid import saturate
@@ -20,6 +20,7 @@ from confide.plan.totals import ValueGrid
 from confide.release.answer import Cost
 from confide.release.noise import NoisyMeasurement, round_to_steps
 from confide.release.reference import draw_noise
+from confide.release.unseal import unseal
 
 __all__ = [
     "Choice",
@@ -55,7 +56,7 @@ def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> Noi
     # Privacy: every declared key takes part, found or not; what was counted for other keys is
     # dropped unseen. Cutting a count off at 2^61 never widens its move.
     """
-    exact = open_sealed(sealed)
+    exact = unseal(sealed).groups
     groups = list(selection.groups)
     scores = np.array([saturate(exact.get(group, (0,))[0]) for group in groups], dtype=np.int64)
     chosen = []
@@ -84,7 +85,7 @@ def _score(sealed: Sealed, plan: Plan, step: Fraction) -> int:
 
     # Privacy: a total beyond 2^61 steps is cut off, not refused, so that no message tells of it.
     """
-    (total,) = open_sealed(sealed).get((), (0,))
+    (total,) = unseal(sealed).groups.get((), (0,))
     return saturate(round_to_steps(total * score_unit(only_total(plan)), step))
 
 
@@ -110,7 +111,7 @@ def choose_block_rank(
     level: Fraction,
 ) -> int:
     """Return the step at about this level among one output's results."""
-    results = open_blocks(sealed)[:, output]
+    results = unseal(sealed)[:, output]
     filled, blocks = np.unique(np.array(_steps(results, grid), dtype=np.int64), return_counts=True)
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
     breaks[0], breaks[-1] = grid.low, grid.high + 1
@@ -139,7 +140,7 @@ def add_blocks(
     # Privacy: every result is cut to its window before it is added, so one block adds from 0 to
     # the width of the window, for which the noise was made.
     """
-    results = open_blocks(sealed)
+    results = unseal(sealed)
     drawn = draw_noise(noise, 1, entropy)[0]
     released = []
     for output, (grid, (low, high)) in enumerate(zip(grids, windows, strict=True)):
@@ -158,7 +159,7 @@ def choose_width(sealed: Sealed, choice: WidthChoice, entropy: Entropy) -> int:
     # Privacy: counts of bins outside the range are dropped unseen; nothing but the place of the
     # chosen candidate leaves.
     """
-    exact = open_sealed(sealed)
+    exact = unseal(sealed).groups
     counts = [exact.get((place,), (0,))[0] for place in range(2**choice.levels)]
     scores = np.array([saturate(score) for score in choice.scores(counts)], dtype=np.int64)
     return choice.selector.choose(scores, entropy=entropy)

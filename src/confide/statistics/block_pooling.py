@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import special
 
-from confide.engines.sql.blocks import SealedBlocks
+from confide.engines.protocol import SealedBlocks
 from confide.loss import Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import Entropy

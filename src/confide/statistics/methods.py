@@ -20,7 +20,7 @@ from confide.statistics.estimate import EstimateContext
 
 if TYPE_CHECKING:
     from confide.declare import Catalog
-    from confide.engines.sql.blocks import Estimator
+    from confide.engines.protocol import Estimator
     from confide.execution.executor import Desk
     from confide.statistics.density import Density
     from confide.statistics.estimate import Estimate

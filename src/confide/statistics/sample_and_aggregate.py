@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from confide.engines.sql.blocks import Block, Estimator, SealedBlocks
+from confide.engines.protocol import Block, Estimator, SealedBlocks
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import fraction, whole
 from confide.ledger import Hold

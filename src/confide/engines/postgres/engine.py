@@ -23,6 +23,7 @@ from confide.engines.postgres.types import (
     shape,
     shape_unit,
 )
+from confide.engines.protocol import TableAltered
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
 from confide.engines.sql.expressions import column, label
 from confide.engines.sql.sources import raw_name, write_views
@@ -173,10 +174,6 @@ class Source:
         return cls(urlunsplit(parts._replace(query=rest)), named[0])
 
 
-class TableAltered(psycopg.Error):
-    """A column of a table, which is named, has another type than when the engine was opened."""
-
-
 ADVICE: Final = (
     (TableAltered, "a table was altered since it was opened; open the declaration again"),
     (psycopg.errors.QueryCanceled, "stopped, or slower than statement_timeout allows"),
@@ -216,7 +213,7 @@ class PostgreSQL(SqlEngine):
     # the types they had when the engine was opened is seen in the same transaction, before any row.
     """
 
-    failures = (psycopg.Error,)
+    failures = (psycopg.Error, TableAltered)
     advice = ADVICE
     facts: TableFacts
 
@@ -237,7 +234,7 @@ class PostgreSQL(SqlEngine):
                 }
                 kinds, raw = self._shape_all(catalog, found)
                 self._check_types(connection)  # which the role must be allowed to read
-        except psycopg.Error as error:
+        except (psycopg.Error, TableAltered) as error:
             raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
         views, self._unit_kind = write_views(catalog, kinds)
         self._views = raw | {name: POSTGRESQL.spell(view) for name, view in views.items()}
@@ -446,7 +443,7 @@ def _wanted(
     return wanted
 
 
-def _say(error: psycopg.Error) -> str:
+def _say(error: Exception) -> str:
     """Return the first line of what the server says; later ones may quote rows."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__

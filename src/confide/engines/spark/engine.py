@@ -15,6 +15,7 @@ from typing import Any, Final
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Column, Int, Kind, PublicTable, Table
+from confide.engines.protocol import TableAltered
 from confide.engines.spark.dialect import SPARK, spark_cast
 from confide.engines.spark.session import (
     SHORT,
@@ -82,10 +83,6 @@ ADVICE: Final = (
 )
 """What to tell the owner, by the first word that stands in the name of a failure."""
 Raw = dict[str, tuple[Kind, Sql]]
-
-
-class TableAltered(Exception):
-    """A table, which is named, has other columns than when the engine was opened."""
 
 
 class Spark(SqlEngine):

@@ -6,9 +6,8 @@ row is another person, it is drawn row by row.
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 from typing import Any, Final
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import expressions as sql
 
 from confide.declare import Kind, Row
-from confide.engines.protocol import SealedBase
+from confide.engines.protocol import Block, Estimator, SealedBlocks
 from confide.engines.sql.contribution_bounding import cut_rows
 from confide.engines.sql.expressions import (
     UNIT,
@@ -36,64 +35,8 @@ from confide.noise import Entropy
 from confide.plan import ContributionBounds
 from confide.plan.selection import BlockReading
 
-__all__ = ["Block", "Estimator", "SealedBlocks", "compute_blocks", "open_blocks", "write_blocks"]
-
-Floats = NDArray[np.float64]
 BLOCK: Final = "the block"  # no declared name has a space
 WORKERS: Final = 4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """The rows of one block: columns by name, or as one array with a column for each."""
-
-    columns: Mapping[str, NDArray[Any]]
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.columns[name]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
-        del copy
-        arrays = list(self.columns.values())
-        whole = arrays[0] if len(arrays) == 1 else np.stack(arrays, axis=1)
-        return np.asarray(whole, dtype=dtype)
-
-    def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame."""
-        import pandas as pd
-
-        return pd.DataFrame(dict(self.columns))
-
-    def take(self, places: Any) -> "Block":
-        """Return some of the rows."""
-        return Block({name: values[places] for name, values in self.columns.items()})
-
-
-Estimator = Callable[[Block], Any]
-"""A function of the owner's: from the rows of a block to one number, or to several."""
-
-
-class SealedBlocks(SealedBase):
-    """The results of all blocks, one row a block; NaN where there is none.
-
-    # Privacy: only `open_blocks` reads it, and only release/ calls that.
-    """
-
-    __slots__ = ("_results",)
-
-    def __init__(self, results: Floats) -> None:
-        self._results = results
-
-
-def open_blocks(sealed: SealedBlocks) -> Floats:
-    """Return the results, for a release to be made of them."""
-    return sealed._results  # noqa: SLF001  # the one place
 
 
 def write_blocks(

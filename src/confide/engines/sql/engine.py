@@ -7,27 +7,25 @@ from contextlib import contextmanager
 from functools import cached_property
 from operator import add
 from threading import Lock
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.protocol import Groups, Sealed
-from confide.engines.sql.blocks import Estimator, SealedBlocks, compute_blocks, write_blocks
+from confide.engines.protocol import Estimator, Facts, Groups, Sealed, SealedBlocks
+from confide.engines.sql.blocks import compute_blocks, write_blocks
 from confide.engines.sql.histograms import read_counts, write_histogram
 from confide.engines.sql.statements import centre_totals, decode_keys, write_statement
 from confide.errors import Fault
 from confide.ledger import Hold
 from confide.noise import Entropy
-from confide.plan import DeclaredKeys, HistogramCount, Plan, PublicFacts
+from confide.plan import DeclaredKeys, HistogramCount, Plan
 from confide.plan.selection import BlockReading
 
 __all__ = [
     "Columns",
-    "Engine",
-    "Facts",
     "Rows",
     "SqlEngine",
     "StatementCache",
@@ -81,48 +79,6 @@ T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 Columns = Mapping[str, NDArray[Any]]
 OWNER_LOG: Final = logging.getLogger("confide.owner")
-
-
-class Facts(PublicFacts, Protocol):
-    """What an engine knows of public tables: facts for plans, and the types of their columns."""
-
-    @property
-    def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
-        """The columns of each public table that questions can use, with their types."""
-        ...
-
-
-class Engine(Protocol):
-    """Reads rows, which nothing else does, and gives exact numbers that are sealed.
-
-    An engine is opened on a catalog and a salt. While it opens, what it finds wrong is the owner's
-    to hear, as a `BadDeclaration`; afterwards whatever goes wrong is a `Fault` that says nothing,
-    and the owner's log has the reason. One salt gives the same integers on every engine.
-    """
-
-    @property
-    def facts(self) -> Facts:
-        """What is known of public tables, which are about no one."""
-        ...
-
-    def run(self, plan: Plan, hold: Hold) -> Sealed:
-        """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
-        ...
-
-    def run_blocks(
-        self,
-        reading: BlockReading,
-        hold: Hold,
-        estimator: Estimator,
-        outputs: int,
-        entropy: Entropy,
-    ) -> SealedBlocks:
-        """Return what an estimator of the owner's gives for each block of units, sealed."""
-        ...
-
-    def close(self) -> None:
-        """Give back what the engine holds open."""
-        ...
 
 
 class SqlEngine(ABC):
