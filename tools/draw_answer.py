@@ -7,10 +7,10 @@ from html import escape
 
 from tools.draw_pictures import PICTURES
 
-from confide.cli.demo import sample_table
 from confide.cli.output import percent
 from confide.curator import Curator
 from confide.declare import Budget
+from confide.examples import sample_table
 from confide.release.formatting import WIDTH, draw_chart, figures_of
 
 QUESTION = (

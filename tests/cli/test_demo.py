@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from confide.cli.app import app
-from confide.cli.demo import QUESTIONS, Outcome, ask, sample_table, write_report
+from confide.cli.demo import QUESTIONS, Outcome, ask, write_report
 from confide.curator import Curator
 from confide.declare import Budget
+from confide.examples import sample_table
 from confide.intake.check import inspect_table
 from support.tree import run_python
 

@@ -59,7 +59,7 @@ print("left", curator.budget.left.share)
 
 
 def people() -> Table:
-    rows = Path(__file__).parents[2] / "src/confide/cli/samples/nhanes.parquet"
+    rows = Path(__file__).parents[2] / "src/confide/examples/nhanes.parquet"
     sex = Category(["Female", "Male"])
     return Table("people", rows, unit="person", columns={"sex": sex, "age": Int(0, 120)})
 

@@ -41,7 +41,7 @@ def test_every_file_of_the_package_is_in_it(wheel: zipfile.ZipFile) -> None:
     }
     packed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("confide/")}
 
-    assert {"confide/py.typed", "confide/cli/samples/nhanes.parquet"} < set(files)
+    assert {"confide/py.typed", "confide/examples/nhanes.parquet"} < set(files)
     assert files == packed
 
 

@@ -42,7 +42,7 @@ def project() -> dict[str, Any]:
 
 def layers() -> list[set[str]]:
     """Return the names on each layer, ground first."""
-    [contract] = project()["tool"]["importlinter"]["contracts"]
+    contract, *_ = project()["tool"]["importlinter"]["contracts"]
     return [set(re.findall(r"\w+", layer)) for layer in reversed(contract["layers"])]
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +18,10 @@ from rich.console import Console
 from confide.cli.context import check_writable
 from confide.cli.output import budget_line, make_table, percent, say, show_figures
 from confide.curator import Curator, Preview
-from confide.declare import Bool, Budget, Category, Float, Int, Table
+from confide.declare import Budget
 from confide.errors import BadDeclaration, Refusal
+from confide.examples.sample import sample_table
+from confide.intake.convert import copy_parquet
 from confide.loss import Loss, compose
 from confide.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, SparseVector
 from confide.release.formatting import Figures, draw_charts, figures_of
@@ -31,7 +32,6 @@ __all__ = [
     "Outcome",
     "run_demo",
     "run_mechanisms",
-    "sample_table",
     "write_report",
     "write_sample",
 ]
@@ -155,42 +155,6 @@ def text_above(value: float | Fraction) -> str:
     return f"{Decimal(math.ceil(Fraction(value) * 10_000)) / 10_000:f}"
 
 
-EDUCATION: Final = (
-    "Less than 9th grade",
-    "9-11th grade",
-    "High school",
-    "Some college",
-    "College graduate",
-)
-
-
-def sample_table() -> Table:
-    """Return the declaration of 8,366 people of a health survey, one row each.
-
-    The bounds are what a physician would call possible; none was read from the rows.
-    """
-    return Table(
-        "people",
-        Path(str(files("confide.cli") / "samples" / "nhanes.parquet")),
-        unit="person",
-        unique=True,
-        columns={
-            "sex": Category(["Female", "Male"]),
-            "age": Int(0, 80),
-            "education": Category(EDUCATION),
-            "health": Category(["Excellent", "Very good", "Good", "Fair", "Poor"]),
-            "insured": Bool(),
-            "ever_smoked": Bool(),
-            "diabetes": Category(["No", "Borderline", "Yes"]),
-            "sleep_hours": Float(0, 16, step=0.5),
-            "weight_kg": Float(0, 250),
-            "height_cm": Float(50, 220),
-            "systolic": Int(60, 240),
-            "cholesterol": Int(50, 450),
-        },
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class DemoQuery:
     """One question of the demo: what for, its text, what it may cost or how near it must be."""
@@ -308,8 +272,6 @@ class Outcome:
 
 def run_demo(console: Console, report: Path) -> None:
     """Ask every question, print what came of it and write the report."""
-    from confide.cli.demo import write_report
-
     check_writable(report)
     with console.status("opening 8,366 people"):
         curator = Curator([sample_table()], budget=Budget(EPSILON))
@@ -330,18 +292,12 @@ def run_demo(console: Console, report: Path) -> None:
 
 def write_sample(console: Console, path: Path) -> None:
     """Write the survey's rows into a file, for own trials; they are in the public domain."""
-    import duckdb
-
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise BadDeclaration(f"--data must be a .csv or .parquet file, got {path.name!r}")
     check_writable(path)
     if path.exists():
         raise BadDeclaration(f"{path} is there already; remove it, or name another file")
-    rows = duckdb.read_parquet(str(sample_table().source))
-    if path.suffix.lower() == ".csv":
-        rows.write_csv(str(path))
-    else:
-        rows.write_parquet(str(path))
+    copy_parquet(Path(str(sample_table().source)), path)
     say(
         console,
         f"{path} holds 8,366 people of a US health survey; `confide init {path}` drafts a "

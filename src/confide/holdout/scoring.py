@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 from confide.errors import BadDeclaration
 from confide.exact import Number, fraction
 from confide.holdout.values import check_range, describe
-
-if TYPE_CHECKING:
-    from confide.holdout.holdout import Holdout
 
 __all__ = [
     "METRICS",
@@ -370,6 +367,23 @@ def _find_class(estimator: Any, metric: Metric) -> int:
     return found[0]
 
 
+class ScoredFold(Protocol):
+    """The holdout's answer for one fold."""
+
+    @property
+    def value(self) -> float:
+        """The metric, with noise."""
+        ...
+
+
+class ScoresFolds(Protocol):
+    """A holdout, as the scorer sees it."""
+
+    def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> ScoredFold:  # noqa: N803
+        """Return the metric of a fitted estimator, with its mean over (X, y) for a guess."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
     """Called by scikit-learn with an estimator and a fold; returns the holdout's answer.
@@ -380,7 +394,7 @@ class Scorer:
     ``n_jobs`` > 1 open the holdout with ``ledger=`` a file: all processes then share one state.
     """
 
-    holdout: "Holdout"
+    holdout: ScoresFolds
     metric: Metric
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803

@@ -30,7 +30,14 @@ from confide.declare import (
     Text,
 )
 from confide.engines.duckdb.engine import FITTING, STATISTICS, check_unit, connect
-from confide.engines.duckdb.files import CSV_RULES, check_file, check_frame, csv_options, read_cells
+from confide.engines.duckdb.files import (
+    CSV_RULES,
+    check_file,
+    check_frame,
+    csv_options,
+    plain_type,
+    read_cells,
+)
 from confide.engines.duckdb.resources import make_folder, remove_folder
 from confide.engines.registry import Home, open_engine, scheme_of
 from confide.engines.sql.expressions import (
@@ -47,7 +54,7 @@ from confide.engines.sql.expressions import (
     without_nan,
 )
 from confide.engines.sql.stored_values import as_narrow, as_truth
-from confide.engines.sql.table_facts import check_fit, plain_type
+from confide.engines.sql.table_facts import check_fit
 from confide.errors import BadDeclaration
 from confide.intake.csv_types import conversion_hint
 

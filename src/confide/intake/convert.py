@@ -29,7 +29,7 @@ from confide.intake.csv_types import (
 )
 from confide.intake.draft import name_table
 
-__all__ = ["Converted", "Copy", "convert_csv", "plain_names"]
+__all__ = ["Converted", "Copy", "convert_csv", "copy_parquet", "plain_names"]
 
 MARKS: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 HELD: Final = f'LOWER(TRIM("{{}}")) NOT IN {("", *MISSING)}'
@@ -82,6 +82,15 @@ def convert_csv(path: Path, target: Path) -> Copy:
                 writer.writerows(sample)
                 writer.writerows(sheet.fit(rows))
             return Copy(tuple(_write(plain, target, titles, shapes)), sheet.long_rows)
+
+
+def copy_parquet(path: Path, target: Path) -> None:
+    """Write the rows of a Parquet file into a new file, as CSV or Parquet by its name."""
+    rows = duckdb.read_parquet(str(path))
+    if target.suffix.lower() == ".csv":
+        rows.write_csv(str(target))
+    else:
+        rows.write_parquet(str(target))
 
 
 def plain_names(titles: Sequence[str]) -> list[str]:

@@ -20,9 +20,12 @@ from confide.engines.duckdb.files import (
     csv_options,
     describe,
     everything,
+    kinds_of,
     list_files,
+    plain_type,
     read_cells,
     read_parquet,
+    types_of,
 )
 from confide.engines.duckdb.resources import TIMEOUT, WATCHER, Memory, read_timeout
 from confide.engines.sql.engine import Columns, Rows, SqlEngine
@@ -39,12 +42,9 @@ from confide.engines.sql.table_facts import (
     TableFacts,
     check_fit,
     count_units,
-    kinds_of,
     list_unique,
     not_unique_error,
-    plain_type,
     several_texts_error,
-    types_of,
 )
 from confide.errors import BadDeclaration
 

@@ -4,7 +4,8 @@ Some types hold values that DuckDB cannot read: moments outside its years, texts
 broken JSON. Whoever asked about a column with such a cell would get a fault instead of an answer.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,6 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.sql.expressions import TYPES, Sql, call, column, select, table, try_cast
-from confide.engines.sql.table_facts import plain_type
 from confide.errors import BadDeclaration
 
 __all__ = [
@@ -25,9 +25,12 @@ __all__ = [
     "csv_options",
     "describe",
     "everything",
+    "kinds_of",
     "list_files",
+    "plain_type",
     "read_cells",
     "read_parquet",
+    "types_of",
 ]
 
 FILES: Final = (".parquet", ".csv")
@@ -194,3 +197,64 @@ def _read(cell: Sql, kind: Kind) -> Sql:
     """Return what is read of a cell. Of a frame, texts are taken as they are: these are decoded."""
     value = try_cast(cell, TYPES[kind])
     return call("DECODE", call("ENCODE", value)) if kind is Kind.TEXT else value
+
+
+KINDS: Final = (
+    (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
+    (Kind.FLOAT, ("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "UBIGINT")),
+    (Kind.TEXT, ("VARCHAR", "ENUM")),
+    (Kind.BOOL, ("BOOLEAN",)),
+    (Kind.DATE, ("DATE",)),
+)
+
+
+SEPARATORS: Final = ";\t|"
+
+
+SHOWN: Final = 10
+
+
+def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]:
+    """Return the columns of a table that questions can use, with their types."""
+    rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
+    found = {}
+    for name, engine_type, *_ in rows:
+        plain = plain_type(str(engine_type))
+        found.update({str(name): kind for kind, names in KINDS if plain in names})
+    return found
+
+
+def plain_type(said: str) -> str:
+    """Return a type of the engine without its parameters; a list stays one.
+
+    >>> plain_type("DECIMAL(10,2)"), plain_type("DECIMAL(10,2)[]")
+    ('DECIMAL', 'DECIMAL(10,2)[]')
+    """
+    return said if said.endswith("]") else said.split("(", maxsplit=1)[0]
+
+
+def types_of(
+    connection: duckdb.DuckDBPyConnection, raw: str, names: Collection[str]
+) -> dict[str, str]:
+    """Return the engine's types of columns, which it finds in upper or lower case."""
+    rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
+    found = {str(name).lower(): str(kind) for name, kind, *_ in rows}
+    for name in names:
+        if name.lower() not in found:
+            source = raw.removeprefix("raw ")
+            raise BadDeclaration(_say_missing(source, name, [str(row[0]) for row in rows]))
+    return {name: found[name.lower()] for name in names}
+
+
+def _say_missing(source: str, name: str, found: Sequence[str]) -> str:
+    """Return what is wrong and what to write instead; the names of columns are no data."""
+    said = f"the source of table {source!r} has no column {name!r}"
+    if len(found) == 1 and any(mark in found[0] for mark in SEPARATORS):
+        return (
+            f"{said}, but a single one called {found[0]!r}; a CSV file must have commas between "
+            "columns: write it so, or as Parquet"
+        )
+    lower = {one.lower(): one for one in found}
+    near = get_close_matches(name.lower(), lower, 1)
+    shown = [lower[one] for one in near] or [*found[:SHOWN], *["..."] * (len(found) > SHOWN)]
+    return f"{said}; declare one that it has, such as {', '.join(shown)}"

@@ -5,14 +5,12 @@ declared, whatever their values are; then every value would be NULL and no answe
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
-import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Column, Kind, Row, Table
@@ -24,71 +22,13 @@ __all__ = [
     "TableFacts",
     "check_fit",
     "count_units",
-    "kinds_of",
     "list_unique",
     "not_unique_error",
-    "plain_type",
     "several_texts_error",
-    "types_of",
 ]
 
-KINDS: Final = (
-    (Kind.INT, ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")),
-    (Kind.FLOAT, ("FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "UBIGINT")),
-    (Kind.TEXT, ("VARCHAR", "ENUM")),
-    (Kind.BOOL, ("BOOLEAN",)),
-    (Kind.DATE, ("DATE",)),
-)
 MOST_VALUES: Final = 10_000
-SEPARATORS: Final = ";\t|"
-SHOWN: Final = 10
 Ask = Callable[[sql.Select], list[tuple[Any, ...]]]
-
-
-def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]:
-    """Return the columns of a table that questions can use, with their types."""
-    rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
-    found = {}
-    for name, engine_type, *_ in rows:
-        plain = plain_type(str(engine_type))
-        found.update({str(name): kind for kind, names in KINDS if plain in names})
-    return found
-
-
-def plain_type(said: str) -> str:
-    """Return a type of the engine without its parameters; a list stays one.
-
-    >>> plain_type("DECIMAL(10,2)"), plain_type("DECIMAL(10,2)[]")
-    ('DECIMAL', 'DECIMAL(10,2)[]')
-    """
-    return said if said.endswith("]") else said.split("(", maxsplit=1)[0]
-
-
-def types_of(
-    connection: duckdb.DuckDBPyConnection, raw: str, names: Collection[str]
-) -> dict[str, str]:
-    """Return the engine's types of columns, which it finds in upper or lower case."""
-    rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
-    found = {str(name).lower(): str(kind) for name, kind, *_ in rows}
-    for name in names:
-        if name.lower() not in found:
-            source = raw.removeprefix("raw ")
-            raise BadDeclaration(_say_missing(source, name, [str(row[0]) for row in rows]))
-    return {name: found[name.lower()] for name in names}
-
-
-def _say_missing(source: str, name: str, found: Sequence[str]) -> str:
-    """Return what is wrong and what to write instead; the names of columns are no data."""
-    said = f"the source of table {source!r} has no column {name!r}"
-    if len(found) == 1 and any(mark in found[0] for mark in SEPARATORS):
-        return (
-            f"{said}, but a single one called {found[0]!r}; a CSV file must have commas between "
-            "columns: write it so, or as Parquet"
-        )
-    lower = {one.lower(): one for one in found}
-    near = get_close_matches(name.lower(), lower, 1)
-    shown = [lower[one] for one in near] or [*found[:SHOWN], *["..."] * (len(found) > SHOWN)]
-    return f"{said}; declare one that it has, such as {', '.join(shown)}"
 
 
 class TableFacts:
