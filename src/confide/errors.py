@@ -8,8 +8,7 @@ import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps
-from importlib import import_module
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import ClassVar, Final, ParamSpec, TypeVar
 
 __all__ = [
     "BadArgument",
@@ -22,7 +21,6 @@ __all__ = [
     "UnknownName",
     "UnsupportedQuery",
     "as_refusal",
-    "import_package",
     "place_of",
     "refusing",
 ]
@@ -122,18 +120,6 @@ def as_refusal(error: ConfideError) -> ConfideError:
     """Return an error as whoever sent a request is told it: what they gave is theirs to change."""
     is_theirs = isinstance(error, BadDeclaration) and not isinstance(error, MissingPackage)
     return BadArgument(str(error)) if is_theirs else error
-
-
-def import_package(module: str, need: str, install: str) -> Any:
-    """Return a module that the core does without; where it is missing, say what to type.
-
-    Raises:
-        MissingPackage: it, or something that it needs, is not installed.
-    """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError:
-        raise MissingPackage(f"{need}; type pip install {install}") from None
 
 
 def place_of(error: Exception) -> str:

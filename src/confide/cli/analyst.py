@@ -3,16 +3,14 @@
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from confide.cli.context import check_writable, open_connection, open_curator, warn_forgetful
 from confide.cli.output import make_table, name_options, percent, say, show_figures, show_paid
-from confide.errors import BadArgument, BadDeclaration
+from confide.errors import BadArgument
 from confide.release.display import import_converter
 from confide.release.formatting import (
     NO_GROUP,
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from confide.client import Connection
     from confide.curator import Curator
 
-__all__ = ["PriceOptions", "answer_question", "app", "explain_question", "preview_question"]
+__all__ = ["PriceOptions", "answer_question", "explain_question", "preview_question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,71 +159,3 @@ def _write_plot(remarks: Console, path: Path, figures: Figures) -> None:
         path.write_text(drawn, encoding="utf-8")
     else:
         path.write_bytes(import_converter().svg_to_png(drawn, scale=2))
-
-
-app = typer.Typer(
-    help="A holdout set that can be asked again and again: plan one, or see it at work.",
-    no_args_is_help=True,
-)
-
-Tau = Annotated[str | None, typer.Option(help="How near answers must be to the population.")]
-Beta = Annotated[str, typer.Option(help="How probable it may be that any answer is farther off.")]
-Queries = Annotated[int | None, typer.Option(help="How many queries may be asked.")]
-Overfits = Annotated[int | None, typer.Option(help="How many guesses may turn out wrong.")]
-Rows = Annotated[int | None, typer.Option("--n", help="How many rows the holdout has.")]
-Epsilon = Annotated[str | None, typer.Option(help="The session shall also be epsilon-DP.")]
-
-
-@app.command()
-def plan(
-    *,
-    tau: Tau = None,
-    beta: Beta = "0.05",
-    queries: Queries = None,
-    overfits: Overfits = None,
-    n: Rows = None,
-    epsilon: Epsilon = None,
-) -> None:
-    """Show what a session needs by every known bound; leave out what is sought."""
-    from confide.cli.output import say
-    from confide.holdout import plan as make_plan
-
-    found = make_plan(tau=tau, beta=beta, queries=queries, overfits=overfits, n=n, epsilon=epsilon)
-    written = str(found)
-    claims = max(line.find("claim [source]") for line in written.splitlines())
-    say(Console(), written, hang=max(claims, 0))
-
-
-@app.command()
-def experiment(
-    *,
-    out: Annotated[Path, typer.Option(help="A .png, .svg or .html file.")] = Path("holdout.png"),
-    rows: Annotated[int, typer.Option("--n", help="Rows of each set.")] = 10_000,
-    features: Annotated[int, typer.Option(help="Features to choose from.")] = 10_000,
-    runs: Annotated[int, typer.Option(help="How often each variant is run.")] = 50,
-) -> None:
-    """Choose features with a holdout asked many times, as published, and draw what happens."""
-    from confide.cli.context import check_writable
-    from confide.cli.output import say
-    from confide.examples.holdout_experiment import METHODS, run_experiment, save_result
-    from confide.release.display import import_converter
-
-    if out.suffix.lower() not in (".png", ".svg", ".html"):
-        raise BadDeclaration(f"--out must be a .png, .svg or .html file, got {out.name!r}")
-    check_writable(out)
-    import_converter()
-    console = Console()
-    with Progress(console=console) as bar:
-        task = bar.add_task("experiment", total=2 * runs)
-        result = run_experiment(rows, features, runs, tick=lambda: bar.advance(task))
-    save_result(result, out)
-    last = max(k for k in result.curves[0].picks)
-    for method in METHODS:
-        curve = result.curve(method, has_signal=False)
-        say(
-            console,
-            f"{method}, no signal, {last} features: "
-            f"holdout says {curve.holdout[:, -1].mean():.3f}, "
-            f"fresh rows {curve.fresh[:, -1].mean():.3f}",
-        )
-    say(console, f"figures in {out}")

@@ -1,18 +1,37 @@
 """The commands and their exit codes.
 
-A command imports what it runs inside its body, so that ``confide --help`` stays quick.
+What a command runs is imported when it runs, so that ``confide --help`` stays quick.
 """
 
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from confide.cli.analyst import app as holdout
+from confide.cli.holdout import app as holdout
 from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
+from confide.lazy import lazy_module, require_extra
+
+if TYPE_CHECKING:
+    from confide.cli import analyst as analysts
+    from confide.cli import audit as audits
+    from confide.cli import demo as demos
+    from confide.cli import output
+    from confide.cli import owner as owners
+    from confide.cli import serve as servers
+    from confide.release import formatting
+else:
+    analysts = lazy_module("confide.cli.analyst")
+    audits = lazy_module("confide.cli.audit")
+    demos = lazy_module("confide.cli.demo")
+    output = lazy_module("confide.cli.output")
+    owners = lazy_module("confide.cli.owner")
+    servers = lazy_module("confide.cli.serve")
+    formatting = lazy_module("confide.release.formatting")
 
 __all__ = ["app", "main"]
 
@@ -43,12 +62,9 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ConfideError as error:
-            from confide.cli.output import name_options, say
-            from confide.release.formatting import plain
-
-            said, *quoted = map(plain, str(error).splitlines() or [""])
-            lines = "\n".join([f"{error.code}: {name_options(said)}", *quoted])
-            say(Console(stderr=True), lines, style="red", hang=2)
+            said, *quoted = map(formatting.plain, str(error).splitlines() or [""])
+            lines = "\n".join([f"{error.code}: {output.name_options(said)}", *quoted])
+            output.say(Console(stderr=True), lines, style="red", hang=2)
             raise typer.Exit(exit_code(error)) from None
 
 
@@ -65,9 +81,7 @@ app.add_typer(holdout, name="holdout")
 
 def _show_version(*, is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
-
-        typer.echo(f"confide {version('confide')}")
+        typer.echo(f"confide {metadata.version('confide')}")
         raise typer.Exit
 
 
@@ -123,18 +137,12 @@ def demo(
 ) -> None:
     """Ask a health survey a few questions, within a budget; write a page with charts."""
     if data is not None:
-        from confide.cli.demo import write_sample
-
-        write_sample(Console(), data)
+        demos.write_sample(Console(), data)
         return
     if mechanisms:
-        from confide.cli.demo import run_mechanisms
-
-        run_mechanisms(Console())
+        demos.run_mechanisms(Console())
         return
-    from confide.cli.demo import run_demo
-
-    run_demo(Console(), report)
+    demos.run_demo(Console(), report)
 
 
 @app.command()
@@ -145,9 +153,7 @@ def init(
     config: Config = HERE,
 ) -> None:
     """Draft a declaration from the names and types of columns; bounds are left to the owner."""
-    from confide.cli.owner import draft_declaration
-
-    draft_declaration(Console(), data, config)
+    owners.draft_declaration(Console(), data, config)
 
 
 @app.command()
@@ -158,17 +164,13 @@ def convert(
     ] = None,
 ) -> None:
     """Copy a CSV file with odd separators, numbers, dates or names into one that confide reads."""
-    from confide.cli.owner import convert_file
-
-    convert_file(Console(), data, copy)
+    owners.convert_file(Console(), data, copy)
 
 
 @app.command()
 def check(config: Config = HERE) -> None:
     """Compare the declaration with the data, for the owner's eyes."""
-    from confide.cli.owner import check_declaration
-
-    if not check_declaration(Console(), config):
+    if not owners.check_declaration(Console(), config):
         raise typer.Exit(WRONG)
 
 
@@ -182,9 +184,7 @@ def audit(
     config: Config = HERE,
 ) -> None:
     """Try to disprove the privacy of the declaration's answers, on invented rows."""
-    from confide.cli.audit import run_audit
-
-    if not run_audit(Console(), config, report, is_quick=quick):
+    if not audits.run_audit(Console(), config, report, is_quick=quick):
         raise typer.Exit(REFUSED)
 
 
@@ -200,10 +200,8 @@ def preview(
     config: Config = HERE,
 ) -> None:
     """Show what an answer would cost and how far off it would be; spends nothing."""
-    from confide.cli.analyst import PriceOptions, preview_question
-
-    want = PriceOptions(epsilon, share, error, confidence)
-    preview_question(Console(), question, config, want, url=url)
+    want = analysts.PriceOptions(epsilon, share, error, confidence)
+    analysts.preview_question(Console(), question, config, want, url=url)
 
 
 @app.command()
@@ -217,9 +215,9 @@ def explain(
     config: Config = HERE,
 ) -> None:
     """Say in sentences what a question would do; reads no row and spends nothing."""
-    from confide.cli.analyst import PriceOptions, explain_question
-
-    explain_question(Console(), question, config, PriceOptions(epsilon, share, error, confidence))
+    analysts.explain_question(
+        Console(), question, config, analysts.PriceOptions(epsilon, share, error, confidence)
+    )
 
 
 @app.command()
@@ -244,10 +242,8 @@ def sql(
     config: Config = HERE,
 ) -> None:
     """Ask a question and pay for the answer."""
-    from confide.cli.analyst import PriceOptions, answer_question
-
-    want = PriceOptions(epsilon, share, error, confidence)
-    answer_question(
+    want = analysts.PriceOptions(epsilon, share, error, confidence)
+    analysts.answer_question(
         question, config, want, form=form.value, plot=plot, url=url, key=key, fresh=fresh
     )
 
@@ -255,9 +251,7 @@ def sql(
 @app.command()
 def budget(config: Config = HERE) -> None:
     """Show what of the budget is spent and what is left."""
-    from confide.cli.owner import print_budget
-
-    print_budget(Console(), config)
+    owners.print_budget(Console(), config)
 
 
 @app.command()
@@ -273,14 +267,12 @@ def ledger(
     config: Config = HERE,
 ) -> None:
     """Show every charge; with --verify, recompute them all."""
-    from confide.cli import owner
-
     if again is not None:
-        owner.print_recount(Console(), again)
+        owners.print_recount(Console(), again)
     elif export is not None:
-        owner.export_ledger(Console(), config, export)
+        owners.export_ledger(Console(), config, export)
     else:
-        owner.print_ledger(Console(), config, is_verified=verify)
+        owners.print_ledger(Console(), config, is_verified=verify)
 
 
 @app.command()
@@ -292,9 +284,7 @@ def serve(
     config: Config = HERE,
 ) -> None:
     """Serve the curator over HTTP, with a page for people; callers need tokens."""
-    from confide.cli.serve import run_server
-
-    run_server(Console(), config, host, port, workers)
+    servers.run_server(Console(), config, host, port, workers)
 
 
 @app.command()
@@ -309,27 +299,21 @@ def token(
     config: Config = HERE,
 ) -> None:
     """Make a token for the server, and print it once."""
-    from confide.cli.extras import import_extra
-
-    import_extra("confide.server", "server", "tokens need")
-    from confide.cli.serve import list_tokens, make_token, revoke_tokens
-
+    require_extra("confide.server", "server", "tokens need")
     if listed:
-        list_tokens(Console(), config)
+        servers.list_tokens(Console(), config)
     elif name is None:
         raise BadDeclaration("say whose token: confide token NAME")
     elif revoke:
-        revoke_tokens(Console(), config, name)
+        servers.revoke_tokens(Console(), config, name)
     else:
-        make_token(Console(), config, name, role=role.value, days=days, share=share)
+        servers.make_token(Console(), config, name, role=role.value, days=days, share=share)
 
 
 @app.command()
 def mcp(url: Url = None, config: Config = HERE) -> None:
     """Serve tools for a language model on the standard streams, within a token's limits."""
-    from confide.cli.serve import run_tools
-
-    run_tools(config, url)
+    servers.run_tools(config, url)
 
 
 def main() -> NoReturn:

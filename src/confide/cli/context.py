@@ -12,10 +12,14 @@ from confide.curator import Curator, open_declared
 from confide.declare import Catalog, Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.execution.executor import find_ledger
+from confide.lazy import lazy_module
 from confide.ledger import Ledger, MemoryLedger
 
 if TYPE_CHECKING:
+    from confide import client
     from confide.client import Connection
+else:
+    client = lazy_module("confide.client")
 
 __all__ = [
     "TOKEN",
@@ -78,6 +82,4 @@ def read_token() -> str:
 
 def open_connection(url: str) -> "Connection":
     """Return a connection to the server at an address."""
-    from confide.client import connect
-
-    return connect(url, read_token())
+    return client.connect(url, read_token())

@@ -4,19 +4,30 @@ import os
 import socket
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.context import open_declared_ledger, read_token
-from confide.cli.extras import import_extra
+from confide.cli.context import open_connection, open_declared_ledger, read_token
 from confide.cli.output import make_table, percent, say
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
+from confide.lazy import lazy_module, require_extra
 from confide.loss import Share
-from confide.server.app import open_tokens
-from confide.server.tokens import Role, TokenStore, spent_by_analyst
+
+if TYPE_CHECKING:
+    from confide.mcp import tools as mcp_tools
+    from confide.server import agents, middleware, service
+    from confide.server import app as server_app
+    from confide.server import tokens as token_store
+else:
+    mcp_tools = lazy_module("confide.mcp.tools")
+    agents = lazy_module("confide.server.agents")
+    middleware = lazy_module("confide.server.middleware")
+    service = lazy_module("confide.server.service")
+    server_app = lazy_module("confide.server.app")
+    token_store = lazy_module("confide.server.tokens")
 
 __all__ = ["list_tokens", "make_token", "revoke_tokens", "run_server", "run_tools"]
 
@@ -26,13 +37,11 @@ GRACE_SECONDS: Final = 120
 
 def run_server(console: Console, config: Path, host: str, port: int, workers: int) -> None:
     """Serve until told to stop; questions that are being answered are finished first."""
-    uvicorn = import_extra("uvicorn", "server", "a server needs")
-    from confide.server.app import CONFIG, WORKERS, check_declared
-    from confide.server.middleware import TimeoutProtocol
-
-    check_declared(read_toml(config))
+    uvicorn = require_extra("uvicorn", "server", "a server needs")
+    server_app.check_declared(read_toml(config))
     _check_address(host, port)
-    os.environ[CONFIG], os.environ[WORKERS] = str(config.resolve()), str(workers)
+    os.environ[server_app.CONFIG] = str(config.resolve())
+    os.environ[server_app.WORKERS] = str(workers)
     said = f"confide listens on http://{host}:{port} once the data is open; Ctrl-C ends it"
     say(console, said)
     console.file.flush()  # a log that is a file shows it at once
@@ -42,7 +51,7 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
         host=host,
         port=port,
         workers=workers,
-        http=TimeoutProtocol,
+        http=middleware.TimeoutProtocol,
         ws="none",
         access_log=False,
         log_config=None,
@@ -76,25 +85,20 @@ def run_tools(config: Path, url: str | None) -> None:
     With a ``url`` everything is asked there; without, of the declaration's own curator, within the
     limits of the token.
     """
-    make_tools = import_extra("confide.mcp", "mcp", "tools for agents need").make_tools
+    require_extra("confide.mcp", "mcp", "tools for agents need")
     token = read_token()
     if url is not None:
-        from confide.client import connect
-        from confide.mcp import HttpBackend
-
-        remote = HttpBackend(connect(url, token))
-        make_tools(lambda _: remote).run("stdio")
+        remote = mcp_tools.HttpBackend(open_connection(url))
+        mcp_tools.make_tools(lambda _: remote).run("stdio")
         return
-    import_extra("confide.server", "server,mcp", "tools beside the data need")
-    from confide.server.agents import ServiceBackend
-    from confide.server.app import open_curator, open_tokens
-    from confide.server.service import Service
-
+    require_extra("confide.server", "server,mcp", "tools beside the data need")
     declaration = read_toml(config)
-    curator, tokens = open_curator(declaration), open_tokens(declaration)
-    office = Service(curator, tokens, declaration.service, declaration.boards)
+    curator, tokens = server_app.open_curator(declaration), server_app.open_tokens(declaration)
+    office = service.Service(curator, tokens, declaration.service, declaration.boards)
     office.sign_in(token)
-    make_tools(lambda _: ServiceBackend(office, office.sign_in(token))).run("stdio")
+    mcp_tools.make_tools(lambda _: agents.ServiceBackend(office, office.sign_in(token))).run(
+        "stdio"
+    )
 
 
 def make_token(
@@ -102,10 +106,10 @@ def make_token(
 ) -> None:
     """Make a token and print it: the standard output has its text and nothing else."""
     declaration, tokens = _open(config)
-    if role == Role.ANALYST:
+    if role == token_store.Role.ANALYST:
         declaration.limits.admit(name, "")
     limit = None if share is None else Share.floor(share)
-    text, token = tokens.make(name, Role(role), days=days, limit=limit)
+    text, token = tokens.make(name, token_store.Role(role), days=days, limit=limit)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     most = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
     say(
@@ -130,7 +134,7 @@ def list_tokens(console: Console, config: Path) -> None:
     """Print every token, newest first, without its secret."""
     declaration, store = _open(config)
     tokens = store.listed()
-    by_analyst = spent_by_analyst(tokens, open_declared_ledger(declaration))
+    by_analyst = token_store.spent_by_analyst(tokens, open_declared_ledger(declaration))
     shares = ("may spend", "has spent")
     headings = ("id", "name", "role", "until", *shares, "state")
     table = make_table(*headings, title="Tokens", right=shares, is_light=True)
@@ -147,9 +151,9 @@ def list_tokens(console: Console, config: Path) -> None:
     console.print(table)
 
 
-def _open(config: Path) -> tuple[Declaration, TokenStore]:
+def _open(config: Path) -> "tuple[Declaration, token_store.TokenStore]":
     declaration = read_toml(config)
-    return declaration, open_tokens(declaration)
+    return declaration, server_app.open_tokens(declaration)
 
 
 def _day(seconds: int) -> str:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import SplitResult, quote, urlsplit
 
 from confide.client.http import NotReady, TooManyRequests, Unreachable, write_want
@@ -38,12 +38,17 @@ from confide.errors import (
     ConfideError,
     Fault,
     Refusal,
-    import_package,
 )
 from confide.exact import Number
 from confide.execution import Score, pair_candidates
+from confide.lazy import lazy_module, require_package
 from confide.query import Names, TableQuery, canonical
 from confide.release.explain import Explanation
+
+if TYPE_CHECKING:
+    import httpx2
+else:
+    httpx2 = lazy_module("httpx2")
 
 __all__ = ["Connection", "connect", "read_names"]
 
@@ -321,8 +326,6 @@ class Connection(RemoteEstimators):
         return ends
 
     def _send_once(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        import httpx2
-
         try:
             response = self._http.request(method, path, json=body)
         except httpx2.HTTPError as error:
@@ -365,7 +368,7 @@ def _advise(body: dict[str, Any] | None) -> str:
 
 
 def _import_http() -> Any:
-    return import_package("httpx2", "a connection needs httpx2", '"confide[server]"')
+    return require_package("httpx2", "a connection needs httpx2", '"confide[server]"')
 
 
 def _amount(given: Number) -> float | str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 from confide.declare import Kind
 from confide.errors import BadDeclaration
 from confide.expressions.tree import Value
+from confide.lazy import lazy_module
 from confide.ledger import Hold
 from confide.noise import Entropy
 from confide.plan import Plan, PublicFacts
 from confide.plan.selection import BlockReading
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = lazy_module("pandas")
 
 __all__ = [
     "HOUR",
@@ -107,8 +113,6 @@ class Block:
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas frame."""
-        import pandas as pd
-
         return pd.DataFrame(dict(self.columns))
 
     def take(self, places: Any) -> "Block":

@@ -3,11 +3,21 @@
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confide.declare import Catalog, Kind
 from confide.engines.protocol import Engine
 from confide.errors import BadDeclaration
+from confide.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from confide.engines.duckdb import engine as duckdb
+    from confide.engines.postgres import engine as postgres
+    from confide.engines.spark import engine as spark
+else:
+    duckdb = lazy_module("confide.engines.duckdb.engine")
+    postgres = lazy_module("confide.engines.postgres.engine")
+    spark = lazy_module("confide.engines.spark.engine")
 
 __all__ = ["Home", "open_engine", "read_address", "scheme_of"]
 
@@ -52,18 +62,12 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
     match next(iter(homes.values()), Home.FILES):
         case Home.POSTGRESQL:
             _need("psycopg", "postgres")
-            from confide.engines.postgres.engine import PostgreSQL
-
-            return PostgreSQL(catalog, salt=salt)
+            return postgres.PostgreSQL(catalog, salt=salt)
         case Home.SPARK:
             _need("pyspark", "spark")
-            from confide.engines.spark.engine import Spark
-
-            return Spark(catalog, salt=salt)
+            return spark.Spark(catalog, salt=salt)
         case _:
-            from confide.engines.duckdb.engine import DuckDB
-
-            return DuckDB(catalog, salt=salt)
+            return duckdb.DuckDB(catalog, salt=salt)
 
 
 def read_address(source: str) -> dict[str, Kind | None]:
@@ -78,9 +82,7 @@ def read_address(source: str) -> dict[str, Kind | None]:
             f"'postgresql://user@host/database?table=visits'; got {source!r}"
         )
     _need("psycopg", "postgres")
-    from confide.engines.postgres.engine import read_columns
-
-    return read_columns(source)
+    return postgres.read_columns(source)
 
 
 def scheme_of(source: Any) -> Home:

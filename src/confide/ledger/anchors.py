@@ -137,8 +137,6 @@ def open_anchor(address: str | Path) -> Anchor:
     """
     text = str(address)
     if "://" in text:
-        from confide.ledger.anchors import DatabaseAnchor
-
         return DatabaseAnchor(text)
     if not text.strip():
         raise BadDeclaration(

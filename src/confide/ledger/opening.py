@@ -4,12 +4,13 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, insert, inspect, select, text
 
 from confide.declare import Limits
 from confide.errors import BadDeclaration
+from confide.lazy import lazy_module
 from confide.ledger.anchors import Anchor, open_anchor
 from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
 from confide.ledger.database import Database, look_at_file, read_address
@@ -24,6 +25,17 @@ from confide.ledger.rows import read_digest, read_head, write_relation
 from confide.ledger.schema import HEAD, META
 from confide.ledger.sql import Identity, SqlLedger
 from confide.loss import Filter
+
+if TYPE_CHECKING:
+    from alembic import config as alembic_config
+    from alembic import script as script_directory
+    from alembic import util as alembic_util
+    from alembic.runtime import environment as environments
+else:
+    alembic_config = lazy_module("alembic.config")
+    script_directory = lazy_module("alembic.script")
+    alembic_util = lazy_module("alembic.util")
+    environments = lazy_module("alembic.runtime.environment")
 
 __all__ = ["check_ledger", "open_ledger", "refuse_foreign", "refuse_tables"]
 
@@ -153,25 +165,20 @@ def _bring_up_to_date(connection: Connection) -> None:
         return
     if version is None:
         refuse_tables(connection)
-    from alembic.config import Config
-    from alembic.runtime.environment import EnvironmentContext
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-
-    config = Config()
+    config = alembic_config.Config()
     config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
     config.set_main_option("version_locations", str(STEPS).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
-    script = ScriptDirectory.from_config(config)
+    script = script_directory.ScriptDirectory.from_config(config)
 
     def take_steps(revision: Any, _: object) -> Any:
         return script._upgrade_revs(NEWEST, revision)  # noqa: SLF001  # as its own command does
 
     try:
-        with EnvironmentContext(config, script, fn=take_steps) as environment:
+        with environments.EnvironmentContext(config, script, fn=take_steps) as environment:
             environment.configure(connection=connection, version_table=VERSIONS)
             environment.run_migrations()
-    except CommandError as error:
+    except alembic_util.CommandError as error:
         raise LedgerNewer(
             f"the ledger has version {version}, and this confide knows versions up to {NEWEST}; "
             "use the newer confide that wrote it"

@@ -10,7 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from confide.errors import BadArgument, import_package
+from confide.errors import BadArgument
+from confide.lazy import require_package
 
 __all__ = [
     "NO_GROUP",
@@ -74,12 +75,14 @@ class Chart:
 def import_converter() -> Any:
     """Return the package that makes pictures of charts; without it, say what to type."""
     need = "this picture is made by another package"
-    return import_package("vl_convert", need, "vl-convert-python")
+    return require_package("vl_convert", need, "vl-convert-python")
 
 
 def import_frames(package: str, instead: str = CELLS) -> Any:
     """Return a package of frames by its name; without it, say what to type or take instead."""
-    return import_package(package, f"a frame like this needs {package}", f"{package}, or {instead}")
+    return require_package(
+        package, f"a frame like this needs {package}", f"{package}, or {instead}"
+    )
 
 
 def write_arrow(columns: Sequence[str], rows: Rows) -> Any:

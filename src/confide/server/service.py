@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
@@ -18,6 +18,7 @@ from confide.declare import BoardSettings, ServerSettings
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.execution import DurableWatch
 from confide.execution.pricing import Price, Pricing
+from confide.lazy import lazy_module
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.release import Answer
@@ -29,6 +30,15 @@ from confide.server.metrics import Metrics
 from confide.server.rate_limit import RateLimiter
 from confide.server.serialization import show_answer, show_cost, show_number, show_receipt
 from confide.server.tokens import Role, Token, TokenStore
+
+if TYPE_CHECKING:
+    from confide.statistics import density as densities
+    from confide.statistics import estimate as estimates
+    from confide.statistics import hypothesis_tests
+else:
+    densities = lazy_module("confide.statistics.density")
+    estimates = lazy_module("confide.statistics.estimate")
+    hypothesis_tests = lazy_module("confide.statistics.hypothesis_tests")
 
 __all__ = [
     "Caller",
@@ -320,29 +330,25 @@ def _show_estimate(statistic: str, found: Any, confidence: float) -> responses.E
 
 def _flatten(found: Any, confidence: float) -> Any:
     """Return form, names, values, standard errors, intervals, and what only some estimates have."""
-    from confide.statistics.density import Density
-    from confide.statistics.estimate import Estimate
-    from confide.statistics.hypothesis_tests import Comparison, Independence
-
     match found:
-        case Estimate():
+        case estimates.Estimate():
             spread, ends = found.standard_error, found.interval(confidence)
             if found.form == "one":
                 spread, ends = [spread], [ends]
             elif found.form == "named":
                 spread, ends = spread.values(), ends.values()
             return found.form, list(found.names), found.numbers, spread, ends, {}
-        case Density():
+        case densities.Density():
             names = [str(place) for place in range(found.bins.count)]
             ends = list(zip(*found.interval(confidence), strict=True))
             edges = [float(edge) for edge in found.edges]
             return "bins", names, found.value, found.standard_error, ends, {"edges": edges}
-        case Comparison():
+        case hypothesis_tests.Comparison():
             ends = [found.interval(confidence)]
             told = {"p_value": show_number(found.p_value)}
             name = " - ".join(found.groups)
             return "one", [name], [found.value], [found.standard_error], ends, told
-        case Independence():
+        case hypothesis_tests.Independence():
             told = {"p_value": show_number(found.p_value)}
             return (
                 "one",

@@ -10,21 +10,42 @@ from confide.errors import (
     BadDeclaration,
     UnknownName,
     UnsupportedQuery,
-    import_package,
     refusing,
 )
 from confide.exact import Number, non_negative
 from confide.execution.executor import QueryOptions
 from confide.execution.pricing import Price
+from confide.lazy import lazy_module, require_package
 from confide.statistics.estimate import EstimateContext
 
 if TYPE_CHECKING:
     from confide.declare import Catalog
     from confide.engines.protocol import Estimator
     from confide.execution.executor import Desk
+    from confide.statistics import (
+        density,
+        glm,
+        hypothesis_tests,
+        likelihood,
+        linear,
+        moments,
+        quantiles,
+        sample_and_aggregate,
+    )
+    from confide.statistics import formula as formulas
     from confide.statistics.density import Density
     from confide.statistics.estimate import Estimate
     from confide.statistics.hypothesis_tests import Comparison, Independence
+else:
+    formulas = lazy_module("confide.statistics.formula")
+    density = lazy_module("confide.statistics.density")
+    glm = lazy_module("confide.statistics.glm")
+    hypothesis_tests = lazy_module("confide.statistics.hypothesis_tests")
+    likelihood = lazy_module("confide.statistics.likelihood")
+    linear = lazy_module("confide.statistics.linear")
+    moments = lazy_module("confide.statistics.moments")
+    quantiles = lazy_module("confide.statistics.quantiles")
+    sample_and_aggregate = lazy_module("confide.statistics.sample_and_aggregate")
 
 __all__ = ["Estimators"]
 
@@ -76,11 +97,8 @@ class Estimators(ABC):
         clips tighter than declared.
         """
         _need_scipy()
-        from confide.statistics.density import estimate_density
-        from confide.statistics.formula import read_within
-
         asked = self._asked(want, fresh=fresh, key=key)
-        return estimate_density(asked, table, column, bins, read_within(within))
+        return density.estimate_density(asked, table, column, bins, formulas.read_within(within))
 
     @refusing
     def quantiles(
@@ -99,13 +117,10 @@ class Estimators(ABC):
         Many at once cost less than one by one. ``value`` is a list, or a number for one level.
         """
         _need_scipy()
-        from confide.statistics.formula import read_within
-        from confide.statistics.quantiles import estimate_quantiles, read_levels
-
         asked = self._asked(want, fresh=fresh, key=key)
-        wanted, single = read_levels(levels)
-        bounds = read_within(within)
-        return estimate_quantiles(asked, table, column, wanted, bounds, single=single)
+        wanted, single = quantiles.read_levels(levels)
+        bounds = formulas.read_within(within)
+        return quantiles.estimate_quantiles(asked, table, column, wanted, bounds, single=single)
 
     @refusing
     def mean(
@@ -124,10 +139,8 @@ class Estimators(ABC):
         cost, which pays where the declared bounds are loose.
         """
         _need_scipy()
-        from confide.statistics.moments import estimate_moment
-
         asked = self._asked(want, fresh=fresh, key=key)
-        return estimate_moment(asked, table, column, "mean", bounds)
+        return moments.estimate_moment(asked, table, column, "mean", bounds)
 
     @refusing
     def variance(
@@ -142,10 +155,8 @@ class Estimators(ABC):
     ) -> "Estimate":
         """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
         _need_scipy()
-        from confide.statistics.moments import estimate_moment
-
         asked = self._asked(want, fresh=fresh, key=key)
-        return estimate_moment(asked, table, column, "variance", bounds)
+        return moments.estimate_moment(asked, table, column, "variance", bounds)
 
     @refusing
     def covariance(
@@ -163,10 +174,8 @@ class Estimators(ABC):
         ``bounds`` as for `mean`, the same for all columns. Intervals take the columns for normal.
         """
         _need_scipy()
-        from confide.statistics.moments import estimate_covariance
-
         asked = self._asked(want, fresh=fresh, key=key)
-        return estimate_covariance(asked, table, list(columns), bounds)
+        return moments.estimate_covariance(asked, table, list(columns), bounds)
 
     @refusing
     def exponential_family(
@@ -186,12 +195,11 @@ class Estimators(ABC):
         list of columns, multivariate-normal.
         """
         _need_scipy()
-        from confide.statistics.formula import read_within
-        from confide.statistics.likelihood import estimate_family
-
         columns = [column] if isinstance(column, str) else list(column)
         asked = self._asked(want, fresh=fresh, key=key)
-        return estimate_family(asked, table, columns, family, read_within(within))
+        return likelihood.estimate_family(
+            asked, table, columns, family, formulas.read_within(within)
+        )
 
     @refusing
     def fit(
@@ -211,22 +219,18 @@ class Estimators(ABC):
         ``ridge`` shrinks the slopes of a linear one.
         """
         _need_scipy()
-        from confide.statistics.formula import read_formula
-        from confide.statistics.glm import fit_generalised
-        from confide.statistics.linear import fit_linear
-
         asked = self._asked(want, fresh=fresh, key=key)
-        design = read_formula(asked, table, formula)
+        design = formulas.read_formula(asked, table, formula)
         shrinking = float(non_negative("ridge", ridge))
         match family:
             case "linear":
-                return fit_linear(asked, table, design, shrinking)
+                return linear.fit_linear(asked, table, design, shrinking)
             case "logistic" | "poisson" if shrinking:
                 raise UnsupportedQuery(
                     f"ridge= shrinks linear regressions, and this one is {family}; leave it out"
                 )
             case "logistic" | "poisson":
-                return fit_generalised(asked, table, design, family)
+                return glm.fit_generalised(asked, table, design, family)
             case _:
                 raise UnsupportedQuery(
                     f"there is no regression {family!r}; families are linear, logistic and poisson"
@@ -245,9 +249,9 @@ class Estimators(ABC):
     ) -> "Comparison":
         """Return the difference of a column's means in two groups, with a p-value."""
         _need_scipy()
-        from confide.statistics.hypothesis_tests import compare_means
-
-        return compare_means(self._asked(want, fresh=fresh, key=key), table, column, by)
+        return hypothesis_tests.compare_means(
+            self._asked(want, fresh=fresh, key=key), table, column, by
+        )
 
     @refusing
     def compare_proportions(
@@ -262,9 +266,9 @@ class Estimators(ABC):
     ) -> "Comparison":
         """Return the difference of the parts in which a column is true, with a p-value."""
         _need_scipy()
-        from confide.statistics.hypothesis_tests import compare_proportions
-
-        return compare_proportions(self._asked(want, fresh=fresh, key=key), table, column, by)
+        return hypothesis_tests.compare_proportions(
+            self._asked(want, fresh=fresh, key=key), table, column, by
+        )
 
     @refusing
     def independence(
@@ -279,9 +283,9 @@ class Estimators(ABC):
     ) -> "Independence":
         """Return a chi-square test of whether two columns have to do with each other."""
         _need_scipy()
-        from confide.statistics.hypothesis_tests import check_independence
-
-        return check_independence(self._asked(want, fresh=fresh, key=key), table, first, second)
+        return hypothesis_tests.check_independence(
+            self._asked(want, fresh=fresh, key=key), table, first, second
+        )
 
     def register_estimator(
         self,
@@ -306,9 +310,7 @@ class Estimators(ABC):
         if name in self.estimators:
             raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
         _need_scipy()
-        from confide.statistics.sample_and_aggregate import read_bounds
-
-        read_bounds(bounds)
+        sample_and_aggregate.read_bounds(bounds)
         self.estimators[name] = (estimator, tuple(columns), bounds)
 
     @refusing
@@ -338,8 +340,6 @@ class Estimators(ABC):
         bounds are "column".
         """
         _need_scipy()
-        from confide.statistics.sample_and_aggregate import COLUMN, Sampling, estimate_blocks
-
         # A function given by hand is not known again: another may have the same name.
         is_fresh = fresh or not isinstance(estimator, str)
         asked = self._asked(want, fresh=is_fresh, key=key)
@@ -359,7 +359,7 @@ class Estimators(ABC):
             if self.analyst:
                 raise UnsupportedQuery("only the owner's functions run on rows; name one of theirs")
             function, name = estimator, _name_function(estimator)
-        sampling = Sampling.of(
+        sampling = sample_and_aggregate.Sampling.of(
             asked,
             name,
             function,
@@ -369,14 +369,14 @@ class Estimators(ABC):
             blocks=blocks,
             method=method,
         )
-        by_default = isinstance(bounds, str) and bounds == COLUMN
+        by_default = isinstance(bounds, str) and bounds == sample_and_aggregate.COLUMN
         is_corrected = by_default if corrected is None else corrected
-        return estimate_blocks(asked, sampling, corrected=is_corrected)
+        return sample_and_aggregate.estimate_blocks(asked, sampling, corrected=is_corrected)
 
 
 def _need_scipy() -> None:
     """Refuse at once, and not after a charge, where SciPy is not installed."""
-    import_package("scipy", "statistics need SciPy", '"confide[statistics]"')
+    require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
 
 
 def _name_function(function: object) -> str:

@@ -10,12 +10,18 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from secrets import token_hex
 from threading import Thread
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs
 
 from confide.declare import PublicTable, Table
 from confide.engines.protocol import HOUR, read_seconds
 from confide.errors import BadDeclaration
+from confide.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pyspark import sql as pyspark_sql
+else:
+    pyspark_sql = lazy_module("pyspark.sql")
 
 __all__ = [
     "SHORT",
@@ -87,8 +93,6 @@ def open_session(places: Mapping[str, Place]) -> Any:
     Raises:
         BadDeclaration: they are not all of one session.
     """
-    from pyspark.sql import SparkSession
-
     clusters = {place.cluster for place in places.values() if place.frame is None}
     sessions = [place.frame.sparkSession for place in places.values() if place.frame is not None]
     if any(session is not sessions[0] for session in sessions) or len(clusters) > 1:
@@ -104,7 +108,7 @@ def open_session(places: Mapping[str, Place]) -> Any:
             f"got both for {', '.join(map(repr, places))}"
         )
     (cluster,) = clusters
-    builder: Any = SparkSession.builder
+    builder: Any = pyspark_sql.SparkSession.builder
     if cluster.startswith("sc://"):
         # A session that is open already may be another server's, and would be taken instead.
         return builder.remote(cluster).create()
@@ -116,7 +120,7 @@ def open_session(places: Mapping[str, Place]) -> Any:
                 f"{cluster!r} beside it; stop that session first, or name its tables 'spark:NAME'"
             )
         return session
-    return SparkSession.getActiveSession() or builder.getOrCreate()
+    return pyspark_sql.SparkSession.getActiveSession() or builder.getOrCreate()
 
 
 def can_read_twice(frame: Any) -> bool:

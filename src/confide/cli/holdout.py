@@ -1,0 +1,88 @@
+"""Commands about a reusable holdout: how many rows it needs, and an experiment with it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from confide.errors import BadDeclaration
+from confide.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from confide.cli import context, output
+    from confide.examples import holdout_experiment
+    from confide.holdout import planning
+    from confide.release import display
+else:
+    context = lazy_module("confide.cli.context")
+    output = lazy_module("confide.cli.output")
+    holdout_experiment = lazy_module("confide.examples.holdout_experiment")
+    planning = lazy_module("confide.holdout.planning")
+    display = lazy_module("confide.release.display")
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="A holdout set that can be asked again and again: plan one, or see it at work.",
+    no_args_is_help=True,
+)
+
+Tau = Annotated[str | None, typer.Option(help="How near answers must be to the population.")]
+Beta = Annotated[str, typer.Option(help="How probable it may be that any answer is farther off.")]
+Queries = Annotated[int | None, typer.Option(help="How many queries may be asked.")]
+Overfits = Annotated[int | None, typer.Option(help="How many guesses may turn out wrong.")]
+Rows = Annotated[int | None, typer.Option("--n", help="How many rows the holdout has.")]
+Epsilon = Annotated[str | None, typer.Option(help="The session shall also be epsilon-DP.")]
+
+
+@app.command()
+def plan(
+    *,
+    tau: Tau = None,
+    beta: Beta = "0.05",
+    queries: Queries = None,
+    overfits: Overfits = None,
+    n: Rows = None,
+    epsilon: Epsilon = None,
+) -> None:
+    """Show what a session needs by every known bound; leave out what is sought."""
+    found = planning.plan(
+        tau=tau, beta=beta, queries=queries, overfits=overfits, n=n, epsilon=epsilon
+    )
+    written = str(found)
+    claims = max(line.find("claim [source]") for line in written.splitlines())
+    output.say(Console(), written, hang=max(claims, 0))
+
+
+@app.command()
+def experiment(
+    *,
+    out: Annotated[Path, typer.Option(help="A .png, .svg or .html file.")] = Path("holdout.png"),
+    rows: Annotated[int, typer.Option("--n", help="Rows of each set.")] = 10_000,
+    features: Annotated[int, typer.Option(help="Features to choose from.")] = 10_000,
+    runs: Annotated[int, typer.Option(help="How often each variant is run.")] = 50,
+) -> None:
+    """Choose features with a holdout asked many times, as published, and draw what happens."""
+    if out.suffix.lower() not in (".png", ".svg", ".html"):
+        raise BadDeclaration(f"--out must be a .png, .svg or .html file, got {out.name!r}")
+    context.check_writable(out)
+    display.import_converter()
+    console = Console()
+    with Progress(console=console) as bar:
+        task = bar.add_task("experiment", total=2 * runs)
+        result = holdout_experiment.run_experiment(
+            rows, features, runs, tick=lambda: bar.advance(task)
+        )
+    holdout_experiment.save_result(result, out)
+    last = max(k for k in result.curves[0].picks)
+    for method in holdout_experiment.METHODS:
+        curve = result.curve(method, has_signal=False)
+        output.say(
+            console,
+            f"{method}, no signal, {last} features: "
+            f"holdout says {curve.holdout[:, -1].mean():.3f}, "
+            f"fresh rows {curve.fresh[:, -1].mean():.3f}",
+        )
+    output.say(console, f"figures in {out}")
