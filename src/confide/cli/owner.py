@@ -16,7 +16,7 @@ from confide.curator import BudgetState
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
 from confide.declare.tables import NAME
-from confide.engines.registry import Home, read_address, scheme_of
+from confide.engines.registry import FILE, read_address, scheme_of
 from confide.errors import BadDeclaration, Fault
 from confide.execution.pricing import Pricing
 from confide.intake.check import CheckFinding, inspect_table, read_schema
@@ -107,7 +107,7 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
 
 def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
     """Return what is known of a file, or of a table by its address."""
-    if scheme_of(source) is not Home.FILES:
+    if scheme_of(source) != FILE:
         columns = read_address(source)
         named = parse_qs(urlsplit(source).query)["table"][0]
         return DraftTable(name_table(named.rpartition(".")[2], taken), source, columns)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Pro
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.declare import Kind
+from confide.declare import Catalog, Kind
 from confide.errors import BadDeclaration
 from confide.expressions.tree import Value
 from confide.lazy import lazy_module
@@ -27,6 +27,7 @@ __all__ = [
     "Block",
     "Counts",
     "Engine",
+    "EngineFactory",
     "Estimator",
     "ExactResult",
     "Facts",
@@ -173,6 +174,18 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back what the engine holds open."""
+        ...
+
+
+class EngineFactory(Protocol):
+    """Opens an engine: usually its class.
+
+    A factory may have ``read_columns(source)`` too: the columns of a table and their kinds, from
+    its types alone, for `confide init`.
+    """
+
+    def __call__(self, catalog: Catalog, *, salt: str) -> Engine:
+        """Return the engine of all tables of a catalog."""
         ...
 
 

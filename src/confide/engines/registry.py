@@ -1,41 +1,48 @@
-"""Which engine reads a catalog: the one where its sources live."""
+"""Scheme to engine, built in or by entry point: which engine reads a source."""
 
-from enum import StrEnum
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from confide.declare import Catalog, Kind
-from confide.engines.protocol import Engine
+from confide.engines.protocol import Engine, EngineFactory
 from confide.errors import BadDeclaration
-from confide.lazy import lazy_module
 
-if TYPE_CHECKING:
-    from confide.engines.duckdb import engine as duckdb
-    from confide.engines.postgres import engine as postgres
-    from confide.engines.spark import engine as spark
-else:
-    duckdb = lazy_module("confide.engines.duckdb.engine")
-    postgres = lazy_module("confide.engines.postgres.engine")
-    spark = lazy_module("confide.engines.spark.engine")
+__all__ = ["FILE", "GROUP", "find_engine", "open_engine", "read_address", "scheme_of"]
 
-__all__ = ["Home", "open_engine", "read_address", "scheme_of"]
+GROUP: Final = "confide.engines"
+FILE: Final = "file"
+"""The scheme of paths and frames, which are written without one."""
+
+BUILT_IN: Final = {
+    FILE: EntryPoint(FILE, "confide.engines.duckdb.engine:DuckDB", GROUP),
+    "postgresql": EntryPoint("postgresql", "confide.engines.postgres.engine:PostgreSQL", GROUP),
+    "spark": EntryPoint("spark", "confide.engines.spark.engine:Spark", GROUP),
+}
+"""Also in pyproject.toml; listed here since those are invisible until confide is installed."""
+
+ALIASES: Final = {"postgres": "postgresql", "sc": "spark"}
+EXTRAS: Final = {"postgresql": ("psycopg", "postgres"), "spark": ("pyspark", "spark")}
+"""Which package an engine needs, and the extra of confide that installs it."""
 
 
-class Home(StrEnum):
-    """Where a source lives, and so which engine reads it."""
-
-    FILES = "DuckDB"
-    POSTGRESQL = "PostgreSQL"
-    SPARK = "Spark"
+@cache
+def find_engine(scheme: str) -> EntryPoint | None:
+    """Return the engine of a scheme; an installed package may add one, but replace none."""
+    if scheme in BUILT_IN:
+        return BUILT_IN[scheme]
+    return next(iter(entry_points(group=GROUP, name=scheme)), None)
 
 
 def open_engine(catalog: Catalog, *, salt: str) -> Engine:
     """Return the engine that reads all tables of a catalog, where they live.
 
     Files and frames are read by DuckDB, ``postgresql://host/db?table=visits`` by PostgreSQL, and
-    Spark's DataFrames and ``spark:`` addresses by Spark. A source of another kind brings its
-    engine: its class has ``confide_engine``, which opens one (docs/new-engine.md).
+    Spark's DataFrames and ``spark:`` addresses by Spark. Other schemes belong to packages with an
+    entry point, and a source whose class has ``confide_engine`` brings its own engine
+    (docs/new-engine.md).
 
     Raises:
         BadDeclaration: the tables live in several places, or a package is missing.
@@ -52,60 +59,75 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
         (opened,) = brought
         engine: Engine = opened(catalog, salt=salt)
         return engine
-    homes = {table.name: scheme_of(table.source) for table in catalog.tables}
-    if len(set(homes.values())) > 1:
-        listed = ", ".join(f"{name!r} is read by {home}" for name, home in homes.items())
+    schemes = {table.name: scheme_of(table.source) for table in catalog.tables}
+    if len(set(schemes.values())) > 1:
+        listed = ", ".join(
+            f"{name!r} is read by {_name(scheme)}" for name, scheme in schemes.items()
+        )
         raise BadDeclaration(
             f"all tables of one declaration must be read by one engine, but {listed}; "
             "bring public tables to where the private ones are"
         )
-    match next(iter(homes.values()), Home.FILES):
-        case Home.POSTGRESQL:
-            _need("psycopg", "postgres")
-            return postgres.PostgreSQL(catalog, salt=salt)
-        case Home.SPARK:
-            _need("pyspark", "spark")
-            return spark.Spark(catalog, salt=salt)
-        case _:
-            return duckdb.DuckDB(catalog, salt=salt)
+    return _factory(next(iter(schemes.values()), FILE))(catalog, salt=salt)
 
 
 def read_address(source: str) -> dict[str, Kind | None]:
     """Return the columns of a table that an address names and their kinds, without reading a row.
 
     Raises:
-        BadDeclaration: it is not one of PostgreSQL, or cannot be reached.
+        BadDeclaration: its engine has no such addresses, or it cannot be reached.
     """
-    if scheme_of(source) is not Home.POSTGRESQL:
+    scheme = scheme_of(source)
+    read = None if scheme == FILE else getattr(_factory(scheme), "read_columns", None)
+    if read is None:
         raise BadDeclaration(
             "a draft is made from a Parquet or CSV file, or from a table of PostgreSQL, as in "
             f"'postgresql://user@host/database?table=visits'; got {source!r}"
         )
-    _need("psycopg", "postgres")
-    return postgres.read_columns(source)
+    columns: dict[str, Kind | None] = read(source)
+    return columns
 
 
-def scheme_of(source: Any) -> Home:
-    """Return where a source lives.
+def scheme_of(source: Any) -> str:
+    """Return the scheme of a source, in which its engine is known.
 
-    >>> str(home_of("visits.parquet")), str(home_of("postgresql://me@host/db?table=visits"))
-    ('DuckDB', 'PostgreSQL')
+    >>> scheme_of("visits.parquet"), scheme_of("postgres://me@host/db?table=visits")
+    ('file', 'postgresql')
     """
     if isinstance(source, str):
-        if source.startswith(("postgresql://", "postgres://")):
-            return Home.POSTGRESQL
-        if source.startswith(("spark:", "sc://")):
-            return Home.SPARK
+        written, colon, rest = source.partition(":")
+        scheme = ALIASES.get(written, written)
+        if colon and scheme != FILE and _suits(written, rest) and find_engine(scheme):
+            return scheme
         if "://" in source:
             known = "a path, 'postgresql://…/db?table=visits' or 'spark:visits'"
             raise BadDeclaration(f"source must be {known}, got {source.split('://')[0]!r}://…")
     elif not isinstance(source, Path) and type(source).__module__.startswith("pyspark."):
-        return Home.SPARK
-    return Home.FILES
+        return "spark"
+    return FILE
 
 
-def _need(package: str, extra: str) -> None:
-    if find_spec(package) is None:
+def _suits(written: str, rest: str) -> bool:
+    """Tell whether a scheme stands before what may follow it: only some do without slashes."""
+    return rest.startswith("//") or written not in ("postgresql", "postgres", "sc")
+
+
+def _entry(scheme: str) -> EntryPoint:
+    found = find_engine(scheme)
+    assert found is not None  # noqa: S101  # `scheme_of` gives no other
+    return found
+
+
+def _factory(scheme: str) -> EngineFactory:
+    package, extra = EXTRAS.get(scheme, ("", ""))
+    if package and find_spec(package) is None:
         raise BadDeclaration(
             f"a source like this needs {package}: type pip install 'confide[{extra}]'"
         )
+    factory: EngineFactory = _entry(scheme).load()
+    return factory
+
+
+def _name(scheme: str) -> str:
+    """Return what an engine is called in messages: the name of its class."""
+    return _entry(scheme).attr

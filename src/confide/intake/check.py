@@ -39,7 +39,7 @@ from confide.engines.duckdb.files import (
     read_cells,
 )
 from confide.engines.duckdb.resources import make_folder, remove_folder
-from confide.engines.registry import Home, open_engine, scheme_of
+from confide.engines.registry import FILE, open_engine, scheme_of
 from confide.engines.sql.expressions import (
     Sql,
     call,
@@ -93,7 +93,7 @@ def inspect_table(declared: Table | PublicTable) -> list[CheckFinding]:
 
     Where a table is not read by DuckDB, whether it can be opened is all that is looked at.
     """
-    if scheme_of(declared.source) is not Home.FILES:
+    if scheme_of(declared.source) != FILE:
         return _inspect_elsewhere(declared)
     with _connect() as connection:
         try:

@@ -44,7 +44,6 @@ __all__ = [
     "connect",
     "fix_settings",
     "look_around",
-    "read_columns",
     "watched",
 ]
 
@@ -216,6 +215,21 @@ class PostgreSQL(SqlEngine):
     failures = (psycopg.Error, TableAltered)
     advice = ADVICE
     facts: TableFacts
+
+    @staticmethod
+    def read_columns(source: str) -> dict[str, Kind | None]:
+        """Return the columns of a table or view and their kinds, from its types alone.
+
+        Raises:
+            BadDeclaration: it cannot be reached or found.
+        """
+        found = Source.of("visits", source)
+        try:
+            with look_around(found.address) as connection:
+                relation = find_relation(connection, found.table, found.table)
+        except psycopg.Error as error:
+            raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+        return {stored.name: stored.kind for stored in relation.columns}
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt, self._lock, self._depth = salt, threading.RLock(), 0
@@ -400,21 +414,6 @@ class PostgreSQL(SqlEngine):
             ) from None
         if not is_unique:
             raise not_unique_error(table)
-
-
-def read_columns(source: str) -> dict[str, Kind | None]:
-    """Return the columns of a table or view and their kinds, from its types alone.
-
-    Raises:
-        BadDeclaration: it cannot be reached or found.
-    """
-    found = Source.of("visits", source)
-    try:
-        with look_around(found.address) as connection:
-            relation = find_relation(connection, found.table, found.table)
-    except psycopg.Error as error:
-        raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
-    return {stored.name: stored.kind for stored in relation.columns}
 
 
 def _only_address(sources: Mapping[str, Source]) -> str:
