@@ -10,7 +10,7 @@ import pytest
 
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
-from confide.noise import BoxNoise, DiscreteLaplace
+from confide.noise import BoxNoise, DiscreteLaplace, IndependentNoise, RoundedGaussian
 from confide.plan import ContributionBounds, Measure, Total, ValueGrid
 from confide.plan.calibration import noise_for
 from confide.plan.sensitivity import TotalSensitivity, sensitivity_of
@@ -155,9 +155,9 @@ def test_noise_fits_the_reach_of_each_total(epsilon: Fraction) -> None:
     assert BoxNoise(tuple(c * r.boxes / epsilon for c, r in zip(cuts, REACHES, strict=True))) == (
         joint.law
     )
-    assert DiscreteLaplace(1 / epsilon) == alone.law
-    assert isinstance(bells.law, tuple)
+    assert IndependentNoise((DiscreteLaplace(1 / epsilon),)) == alone.law
+    assert isinstance(bells.law, IndependentNoise)
     assert [c**2 * 3 * r.squares / epsilon for c, r in zip(bell_cuts, REACHES, strict=True)] == [
-        one.sigma_squared for one in bells.law
+        one.sigma_squared for one in bells.law.laws if isinstance(one, RoundedGaussian)
     ]
     assert all(cut.denominator == 1 for cut in (*cuts, *bell_cuts))

@@ -24,10 +24,10 @@ from confide.query.sql import read_sql
 from confide.release import NoisyMeasurement, perturb
 from confide.release.combine import CombinedMeasurement
 from confide.release.estimates import Floats
+from confide.release.noise_sample import noise_sample
 from confide.release.program.interval_arithmetic import find_core
 from confide.release.program.intervals import Intervals
 from confide.release.program.run import Statistics, evaluate
-from confide.release.reference import noise_sample
 from confide.release.unseal import unseal
 from support.entropy import SeededEntropy
 

@@ -36,10 +36,10 @@ from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyMeasurement, perturb
 from confide.release.estimates import Floats, estimate
 from confide.release.intervals import interval
+from confide.release.noise_sample import noise_sample
 from confide.release.program.interval_arithmetic import find_core, map_ends
 from confide.release.program.run import evaluate
 from confide.release.quantiles import Chosen
-from confide.release.reference import draw_noise, noise_sample
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 10_000
@@ -258,7 +258,7 @@ class Drawn:
         statistic = plan.statistics[0]
         sizes = np.array([float(size) for size in plan.noise.steps])
         steps = np.rint(np.array(exact) / sizes)
-        totals = (steps + draw_noise(plan.noise, DRAWN, entropy)) * sizes
+        totals = (steps + plan.noise.law.draw(DRAWN, entropy)) * sizes
         low, high = interval(statistic, plan, totals, noise_sample(plan), 0.95)
         truth = float(estimate(statistic, plan, np.array(exact, dtype=np.float64)))
         return cls(plan, totals, truth, estimate(statistic, plan, totals), low, high)

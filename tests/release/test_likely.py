@@ -14,7 +14,6 @@ from confide.declare import ROW, Budget, Int, Table
 from confide.loss import GaussianLoss, PureLoss
 from confide.plan.calibration import TotalNoise, noise_for
 from confide.plan.sensitivity import TotalSensitivity
-from confide.release.reference import draw_noise
 from confide.release.shrinkage import shrink_counts
 from support.entropy import SeededEntropy
 
@@ -39,7 +38,7 @@ def test_likely_counts_are_nearer_to_the_truth(name: str, entropy: SeededEntropy
     errors = np.zeros(3)
     for _ in range(30):
         counts = rng.poisson(1_300.0 / np.arange(1, 1_001)).astype(np.float64)
-        noisy = counts + draw_noise(noise, 1_000, entropy)[:, 0]
+        noisy = counts + noise.law.draw(1_000, entropy)[:, 0]
         tries = (noisy, np.maximum(noisy, 0.0), shrink_counts(noisy, noise, 0))
         errors += [np.mean((found - counts) ** 2) for found in tries]
 

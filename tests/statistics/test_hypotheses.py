@@ -12,7 +12,6 @@ from confide.execution.pricing import FREE, Price
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
-from confide.release.reference import draw_noise
 from confide.statistics import hypothesis_tests
 from confide.statistics.estimate import ChargedEstimate
 from support.entropy import SeededEntropy
@@ -41,7 +40,7 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
         sums: Floats = exact()
         units = [float(t.grid.step) if t.grid else 1.0 for t in plan.totals]
         sizes = np.array([float(size) for size in plan.noise.steps]) * np.array(units)
-        drawn = draw_noise(plan.noise, len(sums), entropy)
+        drawn = plan.noise.law.draw(len(sums), entropy)
         steps = np.rint(sums / sizes).astype(np.int64) + drawn
         return ChargedEstimate(plan, {"steps": steps.tolist()}, FREE, RECEIPT, reused=False)
 

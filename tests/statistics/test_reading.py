@@ -16,7 +16,6 @@ from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.query import TableQuery, col, count
-from confide.release.reference import draw_noise
 from confide.release.unseal import unseal
 from confide.statistics.estimate import read_sums
 from confide.statistics.formula import plan_sums
@@ -343,7 +342,7 @@ def test_an_auditor_finds_no_more_than_was_paid(name: str, entropy: SeededEntrop
         if not move.any():
             continue
         sizes = np.array([float(size) for size in plan.noise.steps]) / sides
-        drawn = draw_noise(plan.noise, 16_000, entropy) * sizes @ np.sign(move)
+        drawn = plan.noise.law.draw(16_000, entropy) * sizes @ np.sign(move)
         left, right = drawn[:8_000] + np.abs(move).sum(), drawn[8_000:]
         cut = len(move) / 2.0
 

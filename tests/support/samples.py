@@ -17,7 +17,6 @@ from confide.execution.pricing import Price
 from confide.expressions.terms import Applied, Constant, Named
 from confide.plan import DeclaredKeys, Plan
 from confide.query import Function, TableQuery, Term
-from confide.release.reference import draw_noise
 from confide.statistics.estimate import EstimateContext, read_sums
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
@@ -120,7 +119,7 @@ def plan_noise(plan: Plan, count: int, entropy: SeededEntropy) -> Noise:
     sums = read_sums(plan, [[0] * len(plan.totals)])
     sizes = [float(size) for size in plan.noise.steps]
     units = [float(total.grid.step if total.grid else Fraction(1)) for total in plan.totals]
-    drawn = draw_noise(plan.noise, count, entropy) * np.array(sizes) * np.array(units)
+    drawn = plan.noise.law.draw(count, entropy) * np.array(sizes) * np.array(units)
     return Noise(sums.noise, sums.variance, drawn)
 
 
@@ -132,7 +131,7 @@ def count_noise_of(
     assert isinstance(plan.keys, DeclaredKeys)
     groups = len(plan.keys.groups)
     sums = read_sums(plan, [[0]] * groups)
-    steps = draw_noise(plan.noise, count * groups, entropy).astype(np.float64)
+    steps = plan.noise.law.draw(count * groups, entropy).astype(np.float64)
     drawn: Floats = steps * float(plan.noise.steps[0])
     return Noise(sums.group_noise()[:, :, 0], sums.variance, drawn.reshape(count, groups))
 

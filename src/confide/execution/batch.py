@@ -20,7 +20,7 @@ from confide.plan.selection import plan_contest
 from confide.query import Query, canonical, is_selection
 from confide.release import Answer, NoisyMeasurement, perturb, predict_errors
 from confide.release.estimates import estimate
-from confide.release.reference import noise_sample
+from confide.release.noise_sample import noise_sample
 from confide.release.selection import Choice, choose_candidate
 from confide.release.sizes import check_grid_steps, write_sizes
 

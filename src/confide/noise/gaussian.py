@@ -19,6 +19,7 @@ from confide.noise.sampler import (
     check_scale,
     draw,
     draw_one,
+    rounded_variance,
 )
 
 __all__ = ["RoundedGaussian"]
@@ -84,6 +85,20 @@ class RoundedGaussian:
         if magnitude <= 0:
             return arb(1)
         return (arb(2 * magnitude - 1) / (8 * ball(self.sigma_squared)).sqrt()).erfc()
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation before rounding."""
+        return self.scale
+
+    @property
+    def variance(self) -> float:
+        """The variance after rounding."""
+        return rounded_variance(float(self.sigma_squared))
+
+    def density(self, distance: Floats) -> Floats:
+        """Return how likely noise is, so many deviations away from 0, up to a factor."""
+        return np.exp(-(distance**2) / 2.0)
 
     def draw(self, count: int, entropy: Entropy) -> Integers:
         """Return ``count`` independent draws."""

@@ -2,11 +2,12 @@
 
 The real noise has density proportional to exp(-|z|_K / scale), where |z|_K tells by how much the
 body K must be blown up to reach z. It is a product or a sum of a few exponential and uniform
-numbers, whose digits are revealed lazily as in quantile.py: doubles enclose every coordinate,
+numbers, whose digits are revealed lazily as in sampler.py: doubles enclose every coordinate,
 and coordinates whose rounding they leave in doubt are settled in ball arithmetic, from more
 digits of the same numbers.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from confide.exact import ball
 from confide.noise.entropy import Entropy
-from confide.noise.sampler import LARGEST_NOISE, Floats, Integers, check_scale
+from confide.noise.sampler import LARGEST_NOISE, Floats, Integers, check_scale, rounded_variance
 from confide.noise.uniform import Uniform, categorical
 
 __all__ = ["BoxNoise", "ConeNoise"]
@@ -52,6 +53,60 @@ class BoxNoise:
     def __post_init__(self) -> None:
         for width in self.half_widths:
             check_scale("half_widths", width)
+
+    @property
+    def dimension(self) -> int:
+        """How many integers a draw has."""
+        return len(self.half_widths)
+
+    @property
+    def uniforms(self) -> int:
+        """How many numbers in (0, 1) a point takes: one for each exponential and each place."""
+        return 2 * len(self.half_widths) + 1
+
+    def scale(self, index: int) -> float:
+        """Return the half-width of the box along one integer."""
+        return float(self.half_widths[index])
+
+    def deviation(self, index: int) -> float:
+        """Return the standard deviation of one integer before it is rounded."""
+        return math.sqrt(self._spread()) * self.scale(index)
+
+    def variance(self) -> Floats:
+        """Return the variance of each integer after it is rounded."""
+        spread = self._spread()
+        widths = map(float, self.half_widths)
+        return np.array([rounded_variance(spread * width**2) for width in widths])
+
+    def _spread(self) -> float:
+        """Return the mean square of one place, in half-widths.
+
+        Why: the radius is a Gamma(d + 1) number, with mean square (d + 1)(d + 2); the place within
+             the box is even, with mean square h^2 / 3.
+        """
+        return (self.dimension + 1) * (self.dimension + 2) / 3.0
+
+    def density(self, index: int, distance: Floats) -> Floats:
+        """Return how likely one integer is, so many half-widths away from 0, up to a factor.
+
+        Why: one place is a gamma number of order d + 1 times an even one, whose density is
+             e^-x (1 + x + ... + x^(d-1) / (d-1)!) / 2d.
+        """
+        del index  # in half-widths, all have the same law
+        x = np.abs(distance)
+        term, total = np.ones_like(x), np.zeros_like(x)
+        for order in range(self.dimension):
+            total += term
+            term = term * x / (order + 1)
+        return np.exp(-x) * total
+
+    def sample(self, points: Floats) -> Floats:
+        """Return the draw for each point of the unit cube, one a row."""
+        size = self.dimension
+        radius = -np.log(points[:, : size + 1]).sum(axis=1, keepdims=True)
+        places = 2.0 * points[:, size + 1 :] - 1.0
+        drawn: Floats = np.rint(radius * places * _floats(self.half_widths))
+        return drawn
 
     def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
         """Return ``count`` independent vectors, one a row."""

@@ -1,5 +1,6 @@
 """The discrete Laplace law: two-sided geometric noise with any positive scale."""
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -9,11 +10,12 @@ from flint import arb, ctx
 
 from confide.exact import ball, positive
 from confide.noise.entropy import Entropy
-from confide.noise.sampler import Integers, Reals, Whole, check_scale, draw, draw_one
+from confide.noise.sampler import Floats, Integers, Reals, Whole, check_scale, draw, draw_one
 
 __all__ = ["DiscreteLaplace"]
 
 SLACK: Final = 2.0**-42
+HIGHEST_RATE: Final = 700.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,20 @@ class DiscreteLaplace:
             return arb(1)
         rate = 1 / ball(self.exact_scale)
         return 2 * (-rate * magnitude).exp() / (1 + (-rate).exp())
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation before rounding, where the law is the Laplace law."""
+        return math.sqrt(2.0) * self.scale
+
+    @property
+    def variance(self) -> float:
+        """The variance: 1 / (cosh(1 / b) - 1)."""
+        return float(1.0 / (np.cosh(min(1.0 / self.scale, HIGHEST_RATE)) - 1.0))
+
+    def density(self, distance: Floats) -> Floats:
+        """Return how likely noise is, so many scales away from 0, up to a factor."""
+        return np.exp(-np.abs(distance))
 
     def draw(self, count: int, entropy: Entropy) -> Integers:
         """Return ``count`` independent draws."""

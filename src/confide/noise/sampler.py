@@ -33,6 +33,7 @@ __all__ = [
     "draw_one",
     "enclose",
     "half_width",
+    "rounded_variance",
 ]
 
 Floats = NDArray[np.float64]
@@ -180,6 +181,14 @@ def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
 def _settle(law: Law, number: Uniform, guess: int) -> int:
     """Return the greatest k with U < P(|Z| >= k)."""
     return _greatest(lambda k: number.is_below(lambda: law.tail(k)), guess)
+
+
+def rounded_variance(variance: float) -> float:
+    """Return the variance after rounding to integers; noise far below one is rounded away.
+
+    Why: rounding adds that of an even number between -1/2 and 1/2, which is 1 / 12.
+    """
+    return variance + min(variance, 1.0 / 12.0)
 
 
 def half_width(law: Law, miss: Fraction) -> int:

@@ -10,10 +10,16 @@ from typing import Final
 from confide.errors import BadDeclaration
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss
 from confide.loss.enclosure import last_dyadic, shorten_down
-from confide.noise import BoxNoise, DiscreteLaplace, RoundedGaussian
+from confide.noise import (
+    BoxNoise,
+    DiscreteLaplace,
+    IndependentNoise,
+    NoiseLaw,
+    RoundedGaussian,
+)
 from confide.plan.sensitivity import TotalSensitivity
 
-__all__ = ["TotalNoise", "fraction_of", "loss_for_noise", "max_epsilon", "noise_for"]
+__all__ = ["NO_NOISE", "TotalNoise", "fraction_of", "loss_for_noise", "max_epsilon", "noise_for"]
 
 NEAR: Final = Fraction(1, 2**40)
 HALVINGS: Final = 22
@@ -106,12 +112,19 @@ STEPS_PER_DEVIATION: Final = 1_000
 class TotalNoise:
     """The noise for one group's totals: a law on whole noise steps, and the steps themselves.
 
+    ``mechanism`` is its name in previews: "Laplace", "KNorm" or "Gaussian".
+
     ``steps[i]`` is the size of a noise step of total i, in its own whole units; it divides the side
     of its reach, so rounding to it leaves the reach as it was.
     """
 
+    mechanism: str
     steps: tuple[Fraction, ...]
-    law: DiscreteLaplace | BoxNoise | tuple[RoundedGaussian, ...]
+    law: NoiseLaw
+
+
+NO_NOISE: Final = TotalNoise("", (), IndependentNoise(()))
+"""The noise of an answer without totals."""
 
 
 def noise_for(reaches: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss) -> TotalNoise:
@@ -126,14 +139,16 @@ def noise_for(reaches: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss
              distance of at most d * (mu^2 / d).
     """
     if not reaches:
-        return TotalNoise((), ())
+        return NO_NOISE
     match loss:
         case PureLoss(epsilon=epsilon):
             deviations = [reach.boxes / epsilon for reach in reaches]
             cuts = [_cuts(reach.side, one) for reach, one in zip(reaches, deviations, strict=True)]
             scales = tuple(cut * one for cut, one in zip(cuts, deviations, strict=True))
-            law = DiscreteLaplace(scales[0]) if len(scales) == 1 else BoxNoise(scales)
-            return TotalNoise(_steps(reaches, cuts), law)
+            steps = _steps(reaches, cuts)
+            if len(scales) > 1:
+                return TotalNoise("KNorm", steps, BoxNoise(scales))
+            return TotalNoise("Laplace", steps, IndependentNoise((DiscreteLaplace(scales[0]),)))
         case GaussianLoss(mu_squared=mu_squared):
             variances = [len(reaches) * reach.squares / mu_squared for reach in reaches]
             cuts = [
@@ -141,7 +156,7 @@ def noise_for(reaches: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss
                 for reach, one in zip(reaches, variances, strict=True)
             ]
             laws = (RoundedGaussian(cut**2 * one) for cut, one in zip(cuts, variances, strict=True))
-            return TotalNoise(_steps(reaches, cuts), tuple(laws))
+            return TotalNoise("Gaussian", _steps(reaches, cuts), IndependentNoise(tuple(laws)))
 
 
 def _steps(reaches: Sequence[TotalSensitivity], cuts: Sequence[int]) -> tuple[Fraction, ...]:
@@ -151,6 +166,6 @@ def _steps(reaches: Sequence[TotalSensitivity], cuts: Sequence[int]) -> tuple[Fr
 def _cuts(side: int, deviation: Fraction) -> int:
     """Return into how many noise steps to cut a side.
 
-    About FINENESS steps make one standard deviation; a step is never below one whole unit.
+    About STEPS_PER_DEVIATION of them make one deviation; a step is never below one whole unit.
     """
     return max(1, min(side, round(STEPS_PER_DEVIATION / deviation)))

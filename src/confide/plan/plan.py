@@ -12,7 +12,6 @@ from confide.expressions.functions import Aggregation, Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Literal, walk
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
-from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.allocation import split_loss
 from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, noise_for
 from confide.plan.cells import cells_for
@@ -92,7 +91,7 @@ class Plan:
         """The names of what makes the answer private."""
         named: tuple[str, ...] = ("KeySelection",) if isinstance(self.keys, SelectedKeys) else ()
         if self.totals:
-            named += (LAWS.get(type(self.noise.law), "Gaussian"),)
+            named += (self.noise.mechanism,)
         return named + (("Exponential",) if self.quantiles else ())
 
     @property
@@ -365,7 +364,6 @@ class _Totals:
 
 MOST_NUMBERS: Final = 10**7
 LARGEST_CHOSEN: Final = 1e300
-LAWS: Final[dict[type, str]] = {DiscreteLaplace: "Laplace", BoxNoise: "KNorm"}
 CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 
 

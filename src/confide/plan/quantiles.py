@@ -24,7 +24,6 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.expressions.tree import Expression
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
-from confide.noise import DiscreteLaplace, RoundedGaussian
 from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, max_epsilon, noise_for
 from confide.plan.cells import Cells
 from confide.plan.sensitivity import TotalSensitivity
@@ -441,13 +440,7 @@ class QuantileTree:
     @property
     def slack(self) -> int:
         """How many rows noise may well feign: three deviations."""
-        match self.noise.law:
-            case DiscreteLaplace(scale=scale):
-                return math.ceil(3.0 * math.sqrt(2.0) * scale)
-            case (RoundedGaussian(sigma_squared=variance),):
-                return math.ceil(3.0 * math.sqrt(variance))
-            case _:
-                raise TypeError("a count has noise of its own")
+        return math.ceil(3.0 * self.noise.law.deviation(0))
 
     def choose(self, level: Fraction) -> Exponential:
         """Return the choice of a split that wants this part of its rows."""

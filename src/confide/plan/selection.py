@@ -23,7 +23,14 @@ from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
-from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, max_epsilon, noise_for
+from confide.plan.calibration import (
+    NO_NOISE,
+    TotalNoise,
+    fraction_of,
+    loss_for_noise,
+    max_epsilon,
+    noise_for,
+)
 from confide.plan.contribution import ContributionBounds, PublicFacts, optional_tables, ranges_of
 from confide.plan.keys import MOST_GROUPS, DeclaredKeys, domain_of
 from confide.plan.plan import Plan
@@ -106,9 +113,7 @@ class TopKeysPlan:
     def shown(self) -> Plan:
         """The plan of the answer: keys in the order in which they were chosen, and no numbers."""
         keys_only = replace(self.plan.query, order=(), limit=None)
-        return replace(
-            self.plan, query=keys_only, totals=(), statistics=(), noise=TotalNoise((), ())
-        )
+        return replace(self.plan, query=keys_only, totals=(), statistics=(), noise=NO_NOISE)
 
     def regret(self, confidence: Number = 0.95) -> float:
         """Return by how much a chosen count may fall short of the best count left, rounded up.

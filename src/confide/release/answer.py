@@ -28,10 +28,10 @@ from confide.release.display import (
 )
 from confide.release.intervals import half_width
 from confide.release.noise import NoisyMeasurement
+from confide.release.noise_sample import noise_sample, read_confidence
 from confide.release.notes import notes_of
 from confide.release.program.intervals import Intervals
 from confide.release.program.run import COUNTS, Statistics, evaluate
-from confide.release.reference import noise_sample, read_confidence
 from confide.release.shrinkage import shrink_counts
 
 __all__ = ["Answer", "Cost", "predict_errors"]

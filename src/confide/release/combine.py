@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 from confide.release.noise import NoisyMeasurement
-from confide.release.reference import noise_sample
+from confide.release.noise_sample import noise_sample
 
 __all__ = ["CombinedMeasurement", "combine", "noise_of"]
 

@@ -19,10 +19,10 @@ from confide.release.notes import notes_of
 
 __all__ = ["Explanation", "explain_plan", "explain_selection"]
 
-LAWS: Final = {
-    "DiscreteLaplace": "Laplace noise",
-    "BoxNoise": "joint noise shaped like what one row can change (K-norm)",
-    "tuple": "Gaussian noise",
+MECHANISMS: Final = {
+    "Laplace": "Laplace noise",
+    "KNorm": "joint noise shaped like what one row can change (K-norm)",
+    "Gaussian": "Gaussian noise",
 }
 
 
@@ -164,7 +164,7 @@ def _explain_range(argument: Expression | None, plan: Plan) -> str:
 def _explain_noise(plan: Plan) -> Iterator[str]:
     if not plan.totals:
         return
-    law = LAWS[type(plan.noise.law).__name__]
+    law = MECHANISMS[plan.noise.mechanism]
     count = len(plan.totals)
     totals = "one total" if count == 1 else f"{count} totals together"
     each = " of each group" if plan.query.keys else ""

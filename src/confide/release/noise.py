@@ -16,7 +16,6 @@ from confide.mechanisms.grid import LARGEST_VALUE, saturate
 from confide.noise import Entropy, Integers
 from confide.plan import DeclaredKeys, Plan, SelectedKeys
 from confide.release.quantiles import Chosen, choose_each, read_cells
-from confide.release.reference import draw_noise
 from confide.release.unseal import unseal
 
 __all__ = ["NoisyMeasurement", "perturb", "round_each", "round_to_steps"]
@@ -94,7 +93,7 @@ def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     groups = _answered(exact, plan.keys, entropy)
     nothing = (0,) * len(plan.totals)
     rows = [exact.get(group, nothing) for group in groups]
-    noise = draw_noise(plan.noise, len(groups), entropy)
+    noise = plan.noise.law.draw(len(groups), entropy)
     columns = []
     for place, size in enumerate(plan.noise.steps):
         steps = round_each([row[place] for row in rows], size)

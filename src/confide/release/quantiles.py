@@ -17,7 +17,6 @@ from confide.plan import Cells, Plan, Quantile
 from confide.plan.quantiles import QuantileTree
 from confide.release.estimates import Floats
 from confide.release.rank_averages import average_rows, count_columns
-from confide.release.reference import draw_noise
 from confide.release.unseal import unseal
 
 __all__ = [
@@ -325,7 +324,7 @@ def _land(
     left, own = (
         saturate(count + int(noise))
         for count, noise in zip(
-            (int(rows[:place].sum()), held), draw_noise(tree.noise, 2, entropy)[:, 0], strict=True
+            (int(rows[:place].sum()), held), tree.noise.law.draw(2, entropy)[:, 0], strict=True
         )
     )
     if own <= tree.slack:

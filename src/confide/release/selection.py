@@ -19,7 +19,6 @@ from confide.plan.sensitivity import score_unit
 from confide.plan.totals import ValueGrid
 from confide.release.answer import Cost
 from confide.release.noise import NoisyMeasurement, round_to_steps
-from confide.release.reference import draw_noise
 from confide.release.unseal import unseal
 
 __all__ = [
@@ -141,7 +140,7 @@ def add_blocks(
     # the width of the window, for which the noise was made.
     """
     results = unseal(sealed)
-    drawn = draw_noise(noise, 1, entropy)[0]
+    drawn = noise.law.draw(1, entropy)[0]
     released = []
     for output, (grid, (low, high)) in enumerate(zip(grids, windows, strict=True)):
         width = max(1, high - low)

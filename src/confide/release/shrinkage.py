@@ -5,7 +5,6 @@ from typing import Final
 
 import numpy as np
 
-from confide.noise import BoxNoise, DiscreteLaplace
 from confide.plan.calibration import TotalNoise
 from confide.release.estimates import Floats
 
@@ -36,7 +35,7 @@ def shrink_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
     Source:  [Rob56] for empirical Bayes, [DR14] Proposition 2.1 for post-processing.
     Checked: tests/release/test_likely.py.
     """
-    scale = _scale(noise, place)
+    scale = noise.law.scale(place)  # in rows: a noise step of a count is one row
     means: Floats = np.maximum(noisy, 0.0)
     is_low = noisy <= LARGE * scale
     if not is_low.any():
@@ -44,7 +43,7 @@ def shrink_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
     seen, places, times = np.unique(noisy[is_low], return_inverse=True, return_counts=True)
     step = max(1.0, math.floor(scale / FINENESS))
     true = np.arange(0.0, (LARGE + REACH) * scale + step, step)
-    chances = _density((seen[:, None] - true) / scale, noise) + TINY
+    chances = noise.law.density(place, (seen[:, None] - true) / scale) + TINY
     law = np.full(len(true), 1.0 / len(true))
     for _ in range(ROUNDS):
         law = times @ _normalise(chances * law) / times.sum()
@@ -55,31 +54,3 @@ def shrink_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
 def _normalise(table: Floats) -> Floats:
     rows: Floats = table / table.sum(axis=1, keepdims=True)
     return rows
-
-
-def _scale(noise: TotalNoise, place: int) -> float:
-    """Return the scale of a count's noise in rows; a noise step of a count is one row."""
-    match noise.law:
-        case DiscreteLaplace(scale=scale):
-            return float(scale)
-        case BoxNoise(half_widths=widths):
-            return float(widths[place])
-        case laws:
-            return math.sqrt(float(laws[place].sigma_squared))
-
-
-def _density(away: Floats, noise: TotalNoise) -> Floats:
-    """Return how likely noise is, so many scales away from 0, up to a factor.
-
-    Why: noise of a box of d sides is a gamma number of order d + 1 times an even one, whose density
-         is e^-x (1 + x + ... + x^(d-1) / (d-1)!) / 2d; with d = 1 this is Laplace noise.
-    """
-    x = np.abs(away)
-    if not isinstance(noise.law, DiscreteLaplace | BoxNoise):
-        return np.exp(-(x**2) / 2.0)
-    sides = len(noise.law.half_widths) if isinstance(noise.law, BoxNoise) else 1
-    term, total = np.ones_like(x), np.zeros_like(x)
-    for order in range(sides):
-        total += term
-        term = term * x / (order + 1)
-    return np.exp(-x) * total

@@ -17,7 +17,7 @@ from confide.noise import Entropy
 from confide.plan.calibration import TotalNoise, fraction_of
 from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bounds, sum_noise
 from confide.plan.totals import ValueGrid
-from confide.release.reference import sample_noise
+from confide.release.noise_sample import sample_noise
 from confide.release.selection import choose_block_rank
 from confide.statistics.estimate import Floats, spread_normals, thin
 

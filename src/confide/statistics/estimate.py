@@ -25,12 +25,12 @@ from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
-from confide.noise import BoxNoise, DiscreteLaplace
+from confide.noise.law import list_primes
 from confide.plan import DeclaredKeys, Plan
 from confide.query.tree import Query
 from confide.release import Cost, NoisyMeasurement, perturb
 from confide.release.display import NUMBERS, Chart, draw_chart, import_frames, write_table
-from confide.release.reference import list_primes, noise_sample
+from confide.release.noise_sample import noise_sample
 from confide.release.sizes import check_grid_steps, find_plans, write_sizes
 
 __all__ = [
@@ -58,7 +58,6 @@ __all__ = [
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
-HIGHEST_RATE: Final = 700.0
 """Beyond this exp leaves the doubles, and the noise is 0 as good as always."""
 
 
@@ -222,29 +221,10 @@ def _place(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
 
 
 def total_variances(plan: Plan) -> Floats:
-    """Return the variance of each total's noise, in the total's own units.
-
-    Why: that of the two-sided geometric law is 1 / (cosh(1 / b) - 1); a box of d sides has a
-         Gamma(d + 1) radius with mean square (d + 1)(d + 2), times a uniform place of mean square
-         h^2 / 3; rounding to whole steps adds 1 / 12.
-    """
-    law = plan.noise.law
-    match law:
-        case DiscreteLaplace():
-            steps = [1.0 / (np.cosh(min(1.0 / law.scale, HIGHEST_RATE)) - 1.0)]
-        case BoxNoise(half_widths=widths):
-            spread = (len(widths) + 1) * (len(widths) + 2) / 3.0
-            steps = [_rounded(spread * float(width) ** 2) for width in widths]
-        case laws:
-            steps = [_rounded(float(one.sigma_squared)) for one in laws]
+    """Return the variance of each total's noise, in the total's own units."""
     sizes = np.array([float(size) for size in plan.noise.steps])
-    variances: Floats = np.array(steps, dtype=np.float64) * sizes**2
+    variances: Floats = plan.noise.law.variance() * sizes**2
     return variances
-
-
-def _rounded(variance: float) -> float:
-    """Return the variance after rounding to whole steps; noise far below a step is rounded away."""
-    return variance + min(variance, 1.0 / 12.0)
 
 
 Form = Literal["one", "named", "list"]

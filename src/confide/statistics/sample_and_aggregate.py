@@ -19,7 +19,7 @@ from confide.loss import Loss, PureLoss, Share
 from confide.plan.calibration import loss_for_noise
 from confide.plan.selection import BlockReading
 from confide.query import TableQuery, col, count_units
-from confide.release.reference import sample_noise
+from confide.release.noise_sample import sample_noise
 from confide.release.selection import add_blocks
 from confide.release.sizes import GRID_STEPS_CHANGED
 from confide.statistics.block_pooling import METHODS, Bounds, Pooling

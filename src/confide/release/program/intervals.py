@@ -18,6 +18,7 @@ from confide.release.combine import noise_of
 from confide.release.estimates import Floats, is_clipped
 from confide.release.intervals import floor_ends, interval
 from confide.release.noise import NoisyMeasurement
+from confide.release.noise_sample import sample_levels
 from confide.release.program.interval_arithmetic import (
     Ends,
     Marks,
@@ -31,7 +32,6 @@ from confide.release.program.interval_arithmetic import (
 from confide.release.program.run import COUNTS, Statistics, evaluate, is_floored
 from confide.release.program.simulation import simulate
 from confide.release.quantiles import read_ends, spread_ends
-from confide.release.reference import sample_levels
 
 __all__ = ["Intervals"]
 
