@@ -64,19 +64,19 @@ ward = { type = "category", values = ["A", "B"] }
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    """A house whose application is not running: tools reach its office directly."""
+    """A house whose application is not running: tools reach its service directly."""
     built = build_house(tmp_path)
     yield built
     close_files(built.app)
 
 
-def office_of(house: House) -> Service:
-    office: Service = house.app.state.office
-    return office
+def service_of(house: House) -> Service:
+    service: Service = house.app.state.service
+    return service
 
 
 def caller_of(house: House, token: str) -> Caller:
-    return office_of(house).sign_in(token)
+    return service_of(house).sign_in(token)
 
 
 def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
@@ -91,7 +91,7 @@ def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
 
 def tools_of(house: House, token: str | None = None) -> Any:
     shown = house.ana if token is None else token
-    return make_tools(lambda _: ServiceBackend(office_of(house), caller_of(house, shown)))
+    return make_tools(lambda _: ServiceBackend(service_of(house), caller_of(house, shown)))
 
 
 def said(result: Any) -> str:

@@ -14,7 +14,7 @@ def unlisted(package: ModuleType) -> set[str]:
     }
     bound -= {"TYPE_CHECKING", "Any", "Final", "import_module"}  # how a package looks names up
     bound |= set(getattr(package, "_HOMES", ()))  # names that are imported when first used
-    listed = {name for name in package.__all__ if not name.startswith("_")}
+    listed = {name for name in getattr(package, "__all__", ()) if not name.startswith("_")}
     listed -= {name for name in listed if isinstance(getattr(package, name), ModuleType)}
     return listed ^ bound
 

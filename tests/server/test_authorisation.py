@@ -365,8 +365,8 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
 ) -> None:
     """The charge of a call stays its token's, where a second one resumes it and is sooner."""
     _, token = house.tokens.make("ana", limit=Share.floor("1/100"))
-    office = Service(house.curator, house.tokens, ServerSettings())
-    ask = partial(office.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)
+    service = Service(house.curator, house.tokens, ServerSettings())
+    ask = partial(service.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)
     commit, rivals = SqlLedger.commit, [ask]
 
     def commit_second(ledger: SqlLedger, hold: Hold, noisy: Payload) -> Receipt:

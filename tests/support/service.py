@@ -124,10 +124,10 @@ def close_files(app: FastAPI) -> None:
     FastAPI caches functions of every application, and with them whatever these refer to. Without
     this, each server would keep some six files open until the process ends.
     """
-    office: Service = app.state.office
-    office.tokens._database.close()
-    if isinstance(office.curator.ledger, SqlLedger):
-        office.curator.ledger.close()
+    service: Service = app.state.service
+    service.tokens._database.close()
+    if isinstance(service.curator.ledger, SqlLedger):
+        service.curator.ledger.close()
 
 
 def build_house(

@@ -17,15 +17,16 @@ from confide.lazy import lazy_module, require_extra
 from confide.loss import Share
 
 if TYPE_CHECKING:
-    from confide.mcp import tools as mcp_tools
-    from confide.server import agents, middleware, service
+    from confide import mcp
+    from confide.server import agents, middleware
     from confide.server import app as server_app
+    from confide.server import service as services
     from confide.server import tokens as token_store
 else:
-    mcp_tools = lazy_module("confide.mcp.tools")
+    mcp = lazy_module("confide.mcp")
     agents = lazy_module("confide.server.agents")
     middleware = lazy_module("confide.server.middleware")
-    service = lazy_module("confide.server.service")
+    services = lazy_module("confide.server.service")
     server_app = lazy_module("confide.server.app")
     token_store = lazy_module("confide.server.tokens")
 
@@ -88,17 +89,15 @@ def run_tools(config: Path, url: str | None) -> None:
     require_extra("confide.mcp", "mcp", "tools for agents need")
     token = read_token()
     if url is not None:
-        remote = mcp_tools.HttpBackend(open_connection(url))
-        mcp_tools.make_tools(lambda _: remote).run("stdio")
+        remote = mcp.HttpBackend(open_connection(url))
+        mcp.make_tools(lambda _: remote).run("stdio")
         return
     require_extra("confide.server", "server,mcp", "tools beside the data need")
     declaration = read_toml(config)
     curator, tokens = server_app.open_curator(declaration), server_app.open_tokens(declaration)
-    office = service.Service(curator, tokens, declaration.service, declaration.boards)
-    office.sign_in(token)
-    mcp_tools.make_tools(lambda _: agents.ServiceBackend(office, office.sign_in(token))).run(
-        "stdio"
-    )
+    service = services.Service(curator, tokens, declaration.server, declaration.boards)
+    service.sign_in(token)
+    mcp.make_tools(lambda _: agents.ServiceBackend(service, service.sign_in(token))).run("stdio")
 
 
 def make_token(

@@ -54,7 +54,7 @@ class Declaration:
     ledger: str | None
     limits: Limits = field(default_factory=Limits)
     anchor: str | None = None
-    service: ServerSettings = field(default_factory=ServerSettings)
+    server: ServerSettings = field(default_factory=ServerSettings)
     boards: tuple[BoardSettings, ...] = ()
 
 
@@ -215,7 +215,7 @@ class _Reader:
         budget, neighbours = self._budget(parts.get("budget"))
         kept = self._ledger(parts.get("ledger"))
         limits = self._limits(parts, kept)
-        service = self._service(parts.get("server", {}))
+        server = self._server(parts.get("server", {}))
         boards = [self._board(key, part) for key, part in parts.get("holdouts", {}).items()]
         tables = [self._table(key, part) for key, part in parts.get("tables", {}).items()]
         public = [self._public(key, part) for key, part in parts.get("public_tables", {}).items()]
@@ -233,7 +233,7 @@ class _Reader:
             kept.get("url"),
             limits,
             kept.get("anchor"),
-            service,
+            server,
             tuple(_without_none(boards)),
         )
 
@@ -263,7 +263,7 @@ class _Reader:
             read[key] = str(self.folder / read[key])
         return self.problems.attempt(path, lambda: BoardSettings(name, **read))
 
-    def _service(self, values: dict[str, Any]) -> ServerSettings:
+    def _server(self, values: dict[str, Any]) -> ServerSettings:
         path = ("server",)
         read = self._read(path, values, SERVER) or {}
         return self.problems.attempt(path, lambda: ServerSettings(**read)) or ServerSettings()

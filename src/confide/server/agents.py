@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 from confide.client.http import NotSignedIn
 from confide.errors import Fault
 from confide.mcp import RequestBody, ToolBackend, make_tools
-from confide.server import requests, service
+from confide.server import requests
+from confide.server import service as operations
 from confide.server.auth import LONGEST, read_shape
 from confide.server.routes import answer_question, want_of
 from confide.server.serialization import (
@@ -37,66 +38,66 @@ STATISTIC: Final[TypeAdapter[requests.Statistic]] = TypeAdapter(requests.Statist
 class ServiceBackend:
     """Asks on behalf of one caller, in the server's own process, through what the routes use."""
 
-    def __init__(self, office: Service, caller: Caller) -> None:
-        self._office, self._caller = office, caller
+    def __init__(self, service: Service, caller: Caller) -> None:
+        self._service, self._caller = service, caller
 
     def tables(self) -> dict[str, Any]:
         """Return what may be asked about."""
-        return show_tables(self._office.curator).model_dump()
+        return show_tables(self._service.curator).model_dump()
 
     def budget(self) -> dict[str, Any]:
         """Return total, spent and left."""
-        return show_budget(self._office.budget(self._caller)).model_dump()
+        return show_budget(self._service.budget(self._caller)).model_dump()
 
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return what was asked, newest first."""
-        found = self._office.entries(self._caller.analyst, limit, None)
+        found = self._service.entries(self._caller.analyst, limit, None)
         return [show_entry(entry).model_dump() for entry in found]
 
     def preview(self, asked: RequestBody) -> dict[str, Any]:
         """Return what an answer would cost."""
         said = read_shape(PREVIEW, asked)
-        office, caller = self._office, self._caller
-        return self._run(lambda: show_preview(office.preview(caller, said.sql, want_of(said))))
+        service, caller = self._service, self._caller
+        return self._run(lambda: show_preview(service.preview(caller, said.sql, want_of(said))))
 
     def ask(self, asked: RequestBody) -> dict[str, Any]:
         """Return an answer, paid for."""
         said = read_shape(ASK, asked)
-        return self._run(lambda: answer_question(self._office, self._caller, said))
+        return self._run(lambda: answer_question(self._service, self._caller, said))
 
     def choose(self, asked: RequestBody) -> dict[str, Any]:
         """Return one of several candidates."""
         said = read_shape(CONTEST, asked)
-        return self._run(lambda: service.choose(self._office, self._caller, said))
+        return self._run(lambda: operations.choose(self._service, self._caller, said))
 
     def release(self, asked: RequestBody) -> dict[str, Any]:
         """Return the answers to several questions."""
         said = read_shape(BATCH, asked)
-        return self._run(lambda: service.release(self._office, self._caller, said))
+        return self._run(lambda: operations.release(self._service, self._caller, said))
 
     def watch(self, asked: RequestBody) -> dict[str, Any]:
         """Return a session over a threshold."""
         said = read_shape(WATCH, asked)
-        return self._run(lambda: service.open_watch(self._office, self._caller, said))
+        return self._run(lambda: operations.open_watch(self._service, self._caller, said))
 
     def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
         said = read_shape(WATCHED, asked)
-        return self._run(lambda: service.ask_watch(self._office, self._caller, watch, said))
+        return self._run(lambda: operations.ask_watch(self._service, self._caller, watch, said))
 
     def estimate(self, asked: RequestBody) -> dict[str, Any]:
         """Return an estimate."""
         said = read_shape(STATISTIC, asked)
-        return self._run(lambda: estimate(self._office, self._caller, said))
+        return self._run(lambda: estimate(self._service, self._caller, said))
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
         """Return the score of predictions."""
-        with self._office.turnstile.asking(self._caller.account):
-            return self._office.boards.submit(name, predictions)
+        with self._service.rate_limiter.asking(self._caller.account):
+            return self._service.boards.submit(name, predictions)
 
     def _run(self, work: Callable[[], BaseModel]) -> dict[str, Any]:
         """Return what some work gives, as one of the caller's questions at once."""
-        with self._office.turnstile.asking(self._caller.account):
+        with self._service.rate_limiter.asking(self._caller.account):
             return work().model_dump()
 
 
@@ -106,8 +107,8 @@ class AgentDoor:
     Calls share nothing: no session is kept, so none can be taken over, and any worker can answer.
     """
 
-    def __init__(self, office: Service) -> None:
-        self._office = office
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._tools: MCPServer[Any] | None = None
 
     @asynccontextmanager
@@ -131,7 +132,7 @@ class AgentDoor:
         kind, _, text = given.partition(" ")
         if kind.lower() != "bearer" or not 0 < len(text) <= LONGEST:
             raise NotSignedIn("say who you are: send one header `Authorization: Bearer TOKEN`")
-        caller = await self._office.run(lambda: self._office.sign_in(text.strip()))
+        caller = await self._service.run(lambda: self._service.sign_in(text.strip()))
         scope["state"]["caller"] = caller.name
         scope["state"]["agent"] = caller
         if self._tools is None:
@@ -142,4 +143,4 @@ class AgentDoor:
         request = context.request_context.request
         if not isinstance(request, Request):
             raise NotSignedIn("this call came without a request; send it over HTTP")
-        return ServiceBackend(self._office, request.scope["state"]["agent"])
+        return ServiceBackend(self._service, request.scope["state"]["agent"])

@@ -57,18 +57,18 @@ ABOUT: Final = (
 def make_app(
     curator: Curator,
     tokens: TokenStore,
-    service: ServerSettings | None = None,
+    settings: ServerSettings | None = None,
     boards: Sequence[BoardSettings] = (),
 ) -> FastAPI:
     """Return the application in front of a curator, with the leaderboards that were declared."""
-    office = Service(curator, tokens, service or ServerSettings(), boards)
-    agents = AgentDoor(office)
+    service = Service(curator, tokens, settings or ServerSettings(), boards)
+    agents = AgentDoor(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with agents.open():
             yield
-        office.close()
+        service.close()
 
     app = FastAPI(
         title="confide",
@@ -78,7 +78,7 @@ def make_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.office = office
+    app.state.service = service
     app.include_router(routes.router, tags=["analysts"])
     app.include_router(owner_routes.router, tags=["owners"])
     app.include_router(session_routes.router, tags=["analysts"])
@@ -89,25 +89,25 @@ def make_app(
     app.include_router(owner_page.router)
     app.router.routes.append(Route("/mcp", agents, name="agents", include_in_schema=False))
     app.mount("/static", StaticFiles(directory=HOME / "static"))
-    _add_health(app, office)
+    _add_health(app, service)
     _add_refusals(app)
-    if office.service.allowed_origins:
+    if service.settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(office.service.allowed_origins),
+            allow_origins=list(service.settings.allowed_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
     app.add_middleware(
         RequestMiddleware,
-        counts=office.counts,
-        largest=office.service.largest_body,
-        answer_after=office.service.answer_after,
+        counts=service.metrics,
+        largest=service.settings.largest_body,
+        answer_after=service.settings.answer_after,
     )
     return app
 
 
-def _add_health(app: FastAPI, office: Service) -> None:
+def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", tags=["operators"])
     async def healthz() -> dict[str, str]:
         """Tell that the server is there; no token needed."""
@@ -116,7 +116,7 @@ def _add_health(app: FastAPI, office: Service) -> None:
     @app.get("/metrics", tags=["operators"], response_class=PlainTextResponse)
     async def metrics() -> str:
         """Count requests, refusals and answers, for Prometheus; no token needed."""
-        return office.counts.text(office.turnstile.busy)
+        return service.metrics.text(service.rate_limiter.busy)
 
 
 def _add_refusals(app: FastAPI) -> None:
@@ -168,8 +168,8 @@ def open_app() -> FastAPI:
     declaration = read_toml(Path(os.environ.get(CONFIG, "confide.toml")))
     _log_lines()
     curator, tokens = open_curator(declaration), open_tokens(declaration)
-    service = replace(declaration.service, workers=int(os.environ.get(WORKERS, "1")))
-    return make_app(curator, tokens, service, declaration.boards)
+    settings = replace(declaration.server, workers=int(os.environ.get(WORKERS, "1")))
+    return make_app(curator, tokens, settings, declaration.boards)
 
 
 def check_declared(declaration: Declaration) -> None:

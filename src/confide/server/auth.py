@@ -22,9 +22,9 @@ __all__ = [
     "Working",
     "caller_of_cookie",
     "caller_of_header",
-    "office_of",
     "read_json",
     "read_shape",
+    "service_of",
     "write_complaints",
 ]
 
@@ -86,22 +86,22 @@ LONGEST: Final = 200
 BEARER: Final = HTTPBearer(auto_error=False, description="made by `confide token NAME`")
 
 
-def office_of(request: Request) -> Service:
-    """Return the office that this application stands in front of."""
-    office: Service = request.app.state.office
-    return office
+def service_of(request: Request) -> Service:
+    """Return the service that this application stands in front of."""
+    service: Service = request.app.state.service
+    return service
 
 
 async def _working(request: Request) -> Service:
-    """Return the office without a thread, in which a plain function would run."""
-    return office_of(request)
+    """Return the service without a thread, in which a plain function would run."""
+    return service_of(request)
 
 
 async def _sign_in(request: Request, text: str) -> Caller:
-    office = office_of(request)
+    service = service_of(request)
     if not text or len(text) > LONGEST:
         raise NotSignedIn("say who you are: send the header `Authorization: Bearer TOKEN`")
-    caller = await office.run(lambda: office.sign_in(text))
+    caller = await service.run(lambda: service.sign_in(text))
     request.state.caller = caller.name
     return caller
 

@@ -22,16 +22,16 @@ SignedIn = Annotated[Caller, Depends(caller_of_cookie)]
 
 
 @router.get("/boards")
-async def boards(request: Request, caller: SignedIn, office: Working) -> HTMLResponse:
+async def boards(request: Request, caller: SignedIn, service: Working) -> HTMLResponse:
     """Show every board."""
-    return await office.run(lambda: _page(request, caller, office))
+    return await service.run(lambda: _page(request, caller, service))
 
 
 @router.post("/boards/{name}")
 async def submit(
     request: Request,
     caller: SignedIn,
-    office: Working,
+    service: Working,
     name: Name,
     predictions: Annotated[bytes, File()] = b"",
 ) -> HTMLResponse:
@@ -39,18 +39,18 @@ async def submit(
 
     def work() -> HTMLResponse:
         try:
-            score = office.boards.submit(name, read_predictions(predictions.decode("utf-8")))
+            score = service.boards.submit(name, read_predictions(predictions.decode("utf-8")))
         except UnicodeDecodeError:
             told = note(request.scope, MalformedRequest("send UTF-8 text"))
-            return _page(request, caller, office, refusal=told)
+            return _page(request, caller, service, refusal=told)
         except ConfideError as error:
-            return _page(request, caller, office, refusal=note(request.scope, error))
-        return _page(request, caller, office, score=score, scored=name)
+            return _page(request, caller, service, refusal=note(request.scope, error))
+        return _page(request, caller, service, score=score, scored=name)
 
-    return await office.run_question(caller, work)
+    return await service.run_question(caller, work)
 
 
-def _page(request: Request, caller: Caller, office: Service, **values: Any) -> HTMLResponse:
-    found = [office.boards.describe(name) for name in office.boards.names]
+def _page(request: Request, caller: Caller, service: Service, **values: Any) -> HTMLResponse:
+    found = [service.boards.describe(name) for name in service.boards.names]
     given = {"boards": found, "score": None, "scored": "", **values}
     return render(request, "boards.html", caller, **given)

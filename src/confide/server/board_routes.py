@@ -19,25 +19,25 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses={**REFUSALS,
 
 
 @router.get("/holdouts")
-async def holdouts(_: CurrentCaller, office: Working) -> responses.HoldoutsResponse:
+async def holdouts(_: CurrentCaller, service: Working) -> responses.HoldoutsResponse:
     """List the holdouts that predictions can be scored against."""
 
     def work() -> responses.HoldoutsResponse:
-        found = [office.boards.describe(name) for name in office.boards.names]
+        found = [service.boards.describe(name) for name in service.boards.names]
         return responses.HoldoutsResponse(
             holdouts=[responses.HoldoutResponse(**one) for one in found]
         )
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 @router.post("/holdouts/{name}/ask")
 async def ask(
-    caller: CurrentCaller, office: Working, name: Name, asked: requests.PredictionsRequest
+    caller: CurrentCaller, service: Working, name: Name, asked: requests.PredictionsRequest
 ) -> responses.ScoreResponse:
     """Score predictions, one for each row of the holdout, and show the best score so far."""
 
     def work() -> responses.ScoreResponse:
-        return responses.ScoreResponse(**office.boards.submit(name, asked.predictions))
+        return responses.ScoreResponse(**service.boards.submit(name, asked.predictions))
 
-    return await office.run_question(caller, work)
+    return await service.run_question(caller, work)

@@ -39,11 +39,16 @@ Owner = Annotated[Caller, Depends(owner_of_cookie)]
 
 @router.get("/owner")
 async def owner(
-    request: Request, caller: Owner, office: Working, *, before: Before = None, verify: bool = False
+    request: Request,
+    caller: Owner,
+    service: Working,
+    *,
+    before: Before = None,
+    verify: bool = False,
 ) -> HTMLResponse:
     """Show tokens and ledger; with ``verify``, recompute balance and chain first."""
-    return await office.run(
-        lambda: _page(request, caller, office, before=before, is_verified=verify)
+    return await service.run(
+        lambda: _page(request, caller, service, before=before, is_verified=verify)
     )
 
 
@@ -51,7 +56,7 @@ async def owner(
 async def new_token(
     request: Request,
     caller: Owner,
-    office: Working,
+    service: Working,
     *,
     name: Annotated[str, Form(max_length=63)] = "",
     role: Annotated[str, Form(max_length=10)] = "analyst",
@@ -63,45 +68,45 @@ async def new_token(
     def work() -> HTMLResponse:
         try:
             given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
-            text, made = make_token(office, caller, requests.TokenRequest.model_validate(given))
+            text, made = make_token(service, caller, requests.TokenRequest.model_validate(given))
         except ValueError:
             told = note(request.scope, MalformedRequest(WRONG))
-            return _page(request, caller, office, refusal=told)
+            return _page(request, caller, service, refusal=told)
         except ConfideError as error:
-            return _page(request, caller, office, refusal=note(request.scope, error))
-        return _page(request, caller, office, text=text, made=made)
+            return _page(request, caller, service, refusal=note(request.scope, error))
+        return _page(request, caller, service, text=text, made=made)
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 @router.post("/owner/tokens/{token}/revoke")
-async def revoke(request: Request, caller: Owner, office: Working, token: TokenId) -> HTMLResponse:
+async def revoke(request: Request, caller: Owner, service: Working, token: TokenId) -> HTMLResponse:
     """Shut a token for good."""
 
     def work() -> HTMLResponse:
-        office.tokens.revoke(token)
-        return _page(request, caller, office)
+        service.tokens.revoke(token)
+        return _page(request, caller, service)
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 def _page(
     request: Request,
     caller: Caller,
-    office: Service,
+    service: Service,
     *,
     before: int | None = None,
     is_verified: bool = False,
     **values: Any,
 ) -> HTMLResponse:
-    entries, tokens = office.entries(None, SHOWN, before), office.tokens.listed()
+    entries, tokens = service.entries(None, SHOWN, before), service.tokens.listed()
     given = {
         "made": None,
         "tokens": tokens,
-        "spent": spent_by_analyst(tokens, office.curator.ledger),
+        "spent": spent_by_analyst(tokens, service.curator.ledger),
         "entries": entries,
         "before": entries[-1].number if len(entries) == SHOWN else None,
-        "sound": office.is_sound() if is_verified else None,
+        "sound": service.is_sound() if is_verified else None,
         **values,
     }
     return render(request, "owner.html", caller, **given)

@@ -23,51 +23,53 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 @router.get("/ledger")
 async def ledger(
     caller: Owning,
-    office: Working,
+    service: Working,
     *,
     limit: Limit = 100,
     before: Before = None,
     verify: bool = False,
 ) -> responses.LedgerResponse:
     """List everybody's charges, newest first; with ``verify``, recompute balance and chain."""
-    return await office.run(lambda: show_ledger(caller, office, limit, before, is_verified=verify))
+    return await service.run(
+        lambda: show_ledger(caller, service, limit, before, is_verified=verify)
+    )
 
 
 def show_ledger(
-    caller: Caller, office: Service, limit: int, before: int | None, *, is_verified: bool
+    caller: Caller, service: Service, limit: int, before: int | None, *, is_verified: bool
 ) -> responses.LedgerResponse:
     """Return a page of the ledger, what each analyst spent, and whether it all adds up."""
-    found = office.entries(None, limit, before)
+    found = service.entries(None, limit, before)
     return responses.LedgerResponse(
         entries=[show_entry(entry) for entry in found],
         before=found[-1].number if len(found) == limit else None,
-        verified=office.is_sound() if is_verified else None,
+        verified=service.is_sound() if is_verified else None,
         analysts=[
             responses.AnalystBudgetResponse(
                 name=name, limit=None if most is None else str(most), spent=str(spent)
             )
-            for name, most, spent in office.accounts(caller)
+            for name, most, spent in service.accounts(caller)
         ],
     )
 
 
 @router.get("/tokens")
-async def tokens(caller: CurrentCaller, office: Working) -> responses.TokensResponse:
+async def tokens(caller: CurrentCaller, service: Working) -> responses.TokensResponse:
     """List tokens: all for the owner, for an analyst one's own and those handed out by them.
 
     An agent sees its own token alone, and not what else its analyst has.
     """
 
     def work() -> responses.TokensResponse:
-        mine = [one for one in office.tokens.listed() if caller.may_see(one)]
+        mine = [one for one in service.tokens.listed() if caller.may_see(one)]
         return responses.TokensResponse(tokens=[show_token(token) for token in mine])
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 @router.post("/tokens", status_code=201)
 async def new_token(
-    caller: CurrentCaller, office: Working, asked: requests.TokenRequest
+    caller: CurrentCaller, service: Working, asked: requests.TokenRequest
 ) -> responses.NewTokenResponse:
     """Make a token, whose text is shown this once.
 
@@ -76,19 +78,19 @@ async def new_token(
     """
 
     def work() -> responses.NewTokenResponse:
-        text, token = make_token(office, caller, asked)
+        text, token = make_token(service, caller, asked)
         return responses.NewTokenResponse(text=text, token=show_token(token))
 
-    return await office.run(work)
+    return await service.run(work)
 
 
-def make_token(office: Service, caller: Caller, asked: requests.TokenRequest) -> tuple[str, Token]:
+def make_token(service: Service, caller: Caller, asked: requests.TokenRequest) -> tuple[str, Token]:
     """Return a new token within the caller's rights."""
     limit = None if asked.share is None else Share.floor(asked.share)
     if caller.is_owner:
         if asked.role == "analyst":
-            office.curator.ledger.limits.admit(asked.name, "")
-        return office.tokens.make(asked.name, Role(asked.role), days=asked.days, limit=limit)
+            service.curator.ledger.limits.admit(asked.name, "")
+        return service.tokens.make(asked.name, Role(asked.role), days=asked.days, limit=limit)
     if caller.token.limit is not None:
         raise NotYours(
             "a token that was handed out cannot hand out others; ask whoever handed it out"
@@ -98,21 +100,21 @@ def make_token(office: Service, caller: Caller, asked: requests.TokenRequest) ->
             "an analyst can hand a part of their own budget to an agent: leave out the role and "
             'say "share"; other tokens are made by the owner'
         )
-    return office.tokens.make(
+    return service.tokens.make(
         caller.name, days=asked.days, label=asked.name, limit=limit, parent=caller.token
     )
 
 
 @router.delete("/tokens/{token}", status_code=204)
-async def revoke(caller: CurrentCaller, office: Working, token: TokenId) -> None:
+async def revoke(caller: CurrentCaller, service: Working, token: TokenId) -> None:
     """Shut a token for good, with those it handed out; analysts shut what they handed out."""
 
     def work() -> None:
-        found = {one.id: one for one in office.tokens.listed()}.get(token)
+        found = {one.id: one for one in service.tokens.listed()}.get(token)
         is_theirs = found is not None and found.parent == caller.token.id
         if not (caller.is_owner or is_theirs):
             raise NotYours("this token is not one that you handed out; GET /v1/tokens lists those")
-        if not office.tokens.revoke(token):
+        if not service.tokens.revoke(token):
             raise NotYours("there is no such token; GET /v1/tokens lists them")
 
-    await office.run(work)
+    await service.run(work)

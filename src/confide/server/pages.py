@@ -59,11 +59,11 @@ async def show_sign_in(request: Request) -> HTMLResponse:
 
 @router.post("/sign-in")
 async def sign_in(
-    request: Request, office: Working, token: Annotated[str, Form(max_length=200)] = ""
+    request: Request, service: Working, token: Annotated[str, Form(max_length=200)] = ""
 ) -> Response:
     """Keep the token in a cookie that no script and no other site can use."""
     try:
-        await office.run(lambda: office.sign_in(token.strip()))
+        await service.run(lambda: service.sign_in(token.strip()))
     except NotSignedIn as refusal:
         return render(request, "sign_in.html", status=401, refusal=refusal)
     answer = RedirectResponse("/", 303)
@@ -83,16 +83,16 @@ async def sign_out() -> Response:
 
 
 @router.get("/")
-async def ask_page(request: Request, caller: SignedIn, office: Working) -> HTMLResponse:
+async def ask_page(request: Request, caller: SignedIn, service: Working) -> HTMLResponse:
     """Show the question box and what may be asked about."""
-    return await office.run(lambda: _page(request, caller, office, FIRST))
+    return await service.run(lambda: _page(request, caller, service, FIRST))
 
 
 @router.post("/ask")
 async def ask(
     request: Request,
     caller: SignedIn,
-    office: Working,
+    service: Working,
     *,
     sql: Annotated[str, Form(max_length=LONGEST_SQL)] = "",
     by: Annotated[str, Form(max_length=10)] = "share",
@@ -105,31 +105,31 @@ async def ask(
 
     def work() -> dict[str, Any]:
         if step in PAID and key:
-            return draw_answer(_ask(caller, office, form, key, step))
-        return _preview(caller, office, form)
+            return draw_answer(_ask(caller, service, form, key, step))
+        return _preview(caller, service, form)
 
     try:
-        outcome = await office.run_question(caller, work)
+        outcome = await service.run_question(caller, work)
     except ConfideError as refusal:
         outcome = {"refusal": note(request.scope, refusal)}
         # What may have been charged is taken up again by its key, and charged once.
         if step in PAID and isinstance(refusal, Fault | NotReady):
             outcome |= {"key": key, "step": step}
     if "hx-request" in request.headers:
-        state = await office.run(lambda: office.budget(caller))
+        state = await service.run(lambda: service.budget(caller))
         given = {"form": form, "budget": state, "is_fragment": True, **outcome}
         return render(request, "outcome.html", caller, **given)
-    return await office.run(lambda: _page(request, caller, office, form, **outcome))
+    return await service.run(lambda: _page(request, caller, service, form, **outcome))
 
 
-def _ask(caller: Caller, office: Service, form: dict[str, str], key: str, step: str) -> Answer:
+def _ask(caller: Caller, service: Service, form: dict[str, str], key: str, step: str) -> Answer:
     want = {form["by"]: form["amount"]}
-    return office.ask(caller, form["sql"], want, key=key, fresh=step == ANEW)
+    return service.ask(caller, form["sql"], want, key=key, fresh=step == ANEW)
 
 
-def _preview(caller: Caller, office: Service, form: dict[str, str]) -> dict[str, Any]:
-    found: Preview = office.preview(caller, form["sql"], {form["by"]: form["amount"]})
-    left = office.budget(caller).left.share - found.cost.share
+def _preview(caller: Caller, service: Service, form: dict[str, str]) -> dict[str, Any]:
+    found: Preview = service.preview(caller, form["sql"], {form["by"]: form["amount"]})
+    left = service.budget(caller).left.share - found.cost.share
     return {
         "preview": found,
         "left_after": left if left >= 0 else None,
@@ -138,69 +138,69 @@ def _preview(caller: Caller, office: Service, form: dict[str, str]) -> dict[str,
 
 
 def _page(
-    request: Request, caller: Caller, office: Service, form: dict[str, str], **outcome: Any
+    request: Request, caller: Caller, service: Service, form: dict[str, str], **outcome: Any
 ) -> HTMLResponse:
-    declared, budget = show_tables(office.curator), office.budget(caller)
+    declared, budget = show_tables(service.curator), service.budget(caller)
     given = {"form": form, "declared": declared, "budget": budget, **outcome}
     return render(request, "ask.html", caller, **given)
 
 
 @router.get("/history")
 async def history(
-    request: Request, caller: SignedIn, office: Working, before: Before = None
+    request: Request, caller: SignedIn, service: Working, before: Before = None
 ) -> HTMLResponse:
     """Show what the caller asked, newest first."""
 
     def work() -> HTMLResponse:
-        found = office.entries(caller.analyst, SHOWN, before)
+        found = service.entries(caller.analyst, SHOWN, before)
         older = found[-1].number if len(found) == SHOWN else None
         return render(request, "history.html", caller, entries=found, before=older)
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 @router.get("/history/{entry}.csv")
-async def download(caller: SignedIn, office: Working, entry: Entry) -> Response:
+async def download(caller: SignedIn, service: Working, entry: Entry) -> Response:
     """Give an answer as CSV, in which no spreadsheet finds a formula."""
-    text = await office.run(lambda: to_csv(office.recall(caller, entry)))
+    text = await service.run(lambda: to_csv(service.recall(caller, entry)))
     headers = {"content-disposition": f'attachment; filename="answer-{entry}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @router.get("/history/{entry}")
-async def kept(request: Request, caller: SignedIn, office: Working, entry: Entry) -> HTMLResponse:
+async def kept(request: Request, caller: SignedIn, service: Working, entry: Entry) -> HTMLResponse:
     """Show one answer again, for free."""
 
     def work() -> HTMLResponse:
-        answer, question = office.recall(caller, entry), office.question(caller, entry)
+        answer, question = service.recall(caller, entry), service.question(caller, entry)
         return render(request, "kept.html", caller, question=question, **draw_answer(answer))
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 @router.get("/budget")
-async def budget(request: Request, caller: SignedIn, office: Working) -> HTMLResponse:
+async def budget(request: Request, caller: SignedIn, service: Working) -> HTMLResponse:
     """Show what is left, how it went over time, and who spent it."""
 
     def work() -> HTMLResponse:
-        state = office.budget(caller)
+        state = service.budget(caller)
         whose = None if caller.is_owner else caller.analyst
-        newest = office.entries(whose, DRAWN, None)
+        newest = service.entries(whose, DRAWN, None)
         drawn = newest[::-1]
         first = state.left.share + sum(entry.share.fraction for entry in drawn)
         accounts = [
             (name, percent(limit) if limit is not None else "", percent(spent))
-            for name, limit, spent in office.accounts(caller)
+            for name, limit, spent in service.accounts(caller)
         ]
         return render(
             request,
             "budget.html",
             caller,
             budget=state,
-            declared=show_tables(office.curator),
+            declared=show_tables(service.curator),
             spec=draw_burn_down(drawn, first),
             spending=draw_spending(drawn) if caller.is_owner and drawn else "",
             accounts=accounts,
         )
 
-    return await office.run(work)
+    return await service.run(work)

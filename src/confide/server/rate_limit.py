@@ -22,9 +22,9 @@ class RateLimiter:
     they let through what was declared, and whoever stays on one connection, with one worker, less.
     """
 
-    def __init__(self, service: ServerSettings) -> None:
-        self._service = service
-        self._rate = RateLimitItemPerMinute(-(-service.requests_per_minute // service.workers))
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._rate = RateLimitItemPerMinute(-(-settings.requests_per_minute // settings.workers))
         self._window = MovingWindowRateLimiter(MemoryStorage())
         self._busy: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -33,18 +33,18 @@ class RateLimiter:
         """Count one request, or refuse it."""
         if not self._window.hit(self._rate, name):
             raise TooManyRequests(
-                f"{self._service.requests_per_minute} requests a minute are allowed, by "
-                f"{self._service.workers} workers in all, and you have made them; wait a minute"
+                f"{self._settings.requests_per_minute} requests a minute are allowed, by "
+                f"{self._settings.workers} workers in all, and you have made them; wait a minute"
             )
 
     @contextmanager
     def asking(self, name: str) -> Iterator[None]:
         """Hold one of the caller's places while a question is answered."""
         with self._lock:
-            if self._busy[name] >= self._service.questions_at_once:
+            if self._busy[name] >= self._settings.questions_at_once:
                 raise TooManyRequests(
-                    f"{self._service.questions_at_once} questions at once are allowed, and as many "
-                    "of yours are being answered; wait for one of them"
+                    f"{self._settings.questions_at_once} questions at once are allowed, and as "
+                    "many of yours are being answered; wait for one of them"
                 )
             self._busy[name] += 1
         try:

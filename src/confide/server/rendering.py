@@ -74,7 +74,7 @@ def render(
 ) -> HTMLResponse:
     """Return a page; every value is escaped by the template."""
     pages = list(PAGES)
-    pages += [("/boards", "Boards")] if request.app.state.office.boards.names else []
+    pages += [("/boards", "Boards")] if request.app.state.service.boards.names else []
     pages += [("/owner", "Owner")] if caller is not None and caller.is_owner else []
     given = {**EMPTY, **values, "caller": caller, "pages": pages, "here": request.url.path}
     return HTMLResponse(TEMPLATES.get_template(template).render(given), status)

@@ -45,77 +45,77 @@ def want_of(asked: requests.QueryRequest) -> dict[str, Any]:
 
 
 def answer_question(
-    office: Service, caller: Caller, asked: requests.AnswerRequest
+    service: Service, caller: Caller, asked: requests.AnswerRequest
 ) -> responses.AnswerResponse:
     """Return the answer to a question, paid for."""
-    found = office.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
+    found = service.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
     return show_answer(found, asked.confidence)
 
 
 @router.get("/tables", dependencies=[Depends(caller_of_header)])
-async def tables(office: Working) -> responses.TablesResponse:
+async def tables(service: Working) -> responses.TablesResponse:
     """List the declared tables, their columns and bounds; costs nothing."""
-    return await office.run(lambda: show_tables(office.curator))
+    return await service.run(lambda: show_tables(service.curator))
 
 
 @router.get("/budget")
-async def budget(caller: CurrentCaller, office: Working) -> responses.BudgetResponse:
+async def budget(caller: CurrentCaller, service: Working) -> responses.BudgetResponse:
     """Show the caller's budget: total, spent and left."""
-    return await office.run(lambda: show_budget(office.budget(caller)))
+    return await service.run(lambda: show_budget(service.budget(caller)))
 
 
 @router.post("/explain")
 async def explain(
-    caller: CurrentCaller, office: Working, asked: requests.QueryRequest
+    caller: CurrentCaller, service: Working, asked: requests.QueryRequest
 ) -> responses.ExplanationResponse:
     """Explain in sentences what a query would do. Reads no row, spends nothing."""
 
     def work() -> responses.ExplanationResponse:
-        found = office.explain(caller, asked.sql, want_of(asked))
+        found = service.explain(caller, asked.sql, want_of(asked))
         return responses.ExplanationResponse(sentences=list(found.sentences))
 
-    return await office.run_question(caller, work)
+    return await service.run_question(caller, work)
 
 
 @router.post("/preview")
 async def preview(
-    caller: CurrentCaller, office: Working, asked: requests.QueryRequest
+    caller: CurrentCaller, service: Working, asked: requests.QueryRequest
 ) -> responses.PreviewResponse:
     """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
 
     def work() -> responses.PreviewResponse:
-        return show_preview(office.preview(caller, asked.sql, want_of(asked)))
+        return show_preview(service.preview(caller, asked.sql, want_of(asked)))
 
-    return await office.run_question(caller, work)
+    return await service.run_question(caller, work)
 
 
 @router.post("/query")
 async def query(
-    caller: CurrentCaller, office: Working, asked: requests.AnswerRequest
+    caller: CurrentCaller, service: Working, asked: requests.AnswerRequest
 ) -> responses.AnswerResponse:
     """Answer a question with noise, and charge for it once."""
-    return await office.run_question(caller, lambda: answer_question(office, caller, asked))
+    return await service.run_question(caller, lambda: answer_question(service, caller, asked))
 
 
 @router.get("/answers")
 async def answers(
-    caller: CurrentCaller, office: Working, limit: Limit = 100, before: Before = None
+    caller: CurrentCaller, service: Working, limit: Limit = 100, before: Before = None
 ) -> responses.AnswersResponse:
     """List the caller's own charges, newest first."""
 
     def work() -> responses.AnswersResponse:
-        found = office.entries(caller.analyst, limit, before)
+        found = service.entries(caller.analyst, limit, before)
         return responses.AnswersResponse(
             answers=[show_entry(entry) for entry in found],
             before=found[-1].number if len(found) == limit else None,
         )
 
-    return await office.run(work)
+    return await service.run(work)
 
 
 @router.get("/answers/{entry}")
 async def answer(
-    caller: CurrentCaller, office: Working, entry: Entry, confidence: Level = 0.95
+    caller: CurrentCaller, service: Working, entry: Entry, confidence: Level = 0.95
 ) -> responses.AnswerResponse:
     """Show one of the caller's own answers again, for free."""
-    return await office.run(lambda: show_answer(office.recall(caller, entry), confidence))
+    return await service.run(lambda: show_answer(service.recall(caller, entry), confidence))

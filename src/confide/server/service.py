@@ -104,11 +104,15 @@ class Service:
         self,
         curator: Curator,
         tokens: TokenStore,
-        service: ServerSettings,
+        settings: ServerSettings,
         boards: Sequence[BoardSettings] = (),
     ) -> None:
-        self.curator, self.tokens, self.service = curator, tokens, service
-        self.turnstile, self.counts, self.boards = RateLimiter(service), Metrics(), Boards(boards)
+        self.curator, self.tokens, self.settings = curator, tokens, settings
+        self.rate_limiter, self.metrics, self.boards = (
+            RateLimiter(settings),
+            Metrics(),
+            Boards(boards),
+        )
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
 
     def close(self) -> None:
@@ -125,7 +129,7 @@ class Service:
         The question goes on after that: its place is held until it is done, and its answer kept.
         """
         place = ExitStack()
-        place.enter_context(self.turnstile.asking(caller.account))
+        place.enter_context(self.rate_limiter.asking(caller.account))
 
         def whole() -> T:
             with place:
@@ -135,7 +139,7 @@ class Service:
         # Privacy: asyncio logs the words of an error that nobody has heard, and they may quote a
         # row; whoever waited for this one may be gone by then.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.wait([task], timeout=float(self.service.longest_wait))
+        await asyncio.wait([task], timeout=float(self.settings.longest_wait))
         if task.done():
             return task.result()
         raise NotReady(
@@ -152,7 +156,7 @@ class Service:
                 "this token is unknown, expired or revoked; ask the owner for a new one"
             )
         caller = Caller(token)
-        self.turnstile.admit(caller.account)
+        self.rate_limiter.admit(caller.account)
         return caller
 
     def curator_of(self, caller: Caller) -> Curator:
@@ -194,7 +198,7 @@ class Service:
             found = work(curator, want)
         else:
             found = self._pay_within(caller.token, curator, work, grant)
-        self.counts.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
+        self.metrics.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
         return found
 
     def _pay_within(
@@ -296,7 +300,7 @@ def _is_reused(found: Any) -> bool:
 
 
 def estimate(
-    office: Service, caller: Caller, asked: requests.Statistic
+    service: Service, caller: Caller, asked: requests.Statistic
 ) -> responses.EstimateResponse:
     """Return an estimate: what the curator's method of that name gives."""
 
@@ -305,7 +309,7 @@ def estimate(
         method = getattr(curator, asked.statistic)
         return method(asked.table, *places, **named, **want, fresh=asked.fresh, key=asked.key)
 
-    found = office.pay(caller, asked.cost(), ask)
+    found = service.pay(caller, asked.cost(), ask)
     return _show_estimate(asked.statistic, found, asked.confidence)
 
 
@@ -366,7 +370,7 @@ PriceFields = dict[str, Any]
 
 
 def choose(
-    office: Service, caller: Caller, asked: requests.ChooseRequest
+    service: Service, caller: Caller, asked: requests.ChooseRequest
 ) -> responses.ChooseResponse:
     """Return the candidate with about the greatest score, and no number."""
 
@@ -374,7 +378,7 @@ def choose(
         scores = asked.candidates
         return curator.choose(list(scores), scores, fresh=asked.fresh, key=asked.key, **want)
 
-    found = office.pay(caller, asked.cost(), ask)
+    found = service.pay(caller, asked.cost(), ask)
     return responses.ChooseResponse(
         value=found.value,
         regret=show_number(found.regret),
@@ -385,7 +389,7 @@ def choose(
 
 
 def release(
-    office: Service, caller: Caller, asked: requests.ReleaseRequest
+    service: Service, caller: Caller, asked: requests.ReleaseRequest
 ) -> responses.ReleaseResponse:
     """Return the answers to a whole set of questions, planned together and charged once."""
 
@@ -393,12 +397,12 @@ def release(
         said: PriceFields = {**want, "fresh": asked.fresh, "key": asked.key}
         return curator.release(asked.queries, weights=asked.weights, **said)
 
-    found = office.pay(caller, asked.cost(), ask)
+    found = service.pay(caller, asked.cost(), ask)
     return responses.ReleaseResponse(answers=[show_answer(one, asked.confidence) for one in found])
 
 
 def open_watch(
-    office: Service, caller: Caller, asked: requests.WatchRequest
+    service: Service, caller: Caller, asked: requests.WatchRequest
 ) -> responses.WatchResponse:
     """Open a session that any worker goes on with; the same key finds it again, for free."""
 
@@ -412,25 +416,25 @@ def open_watch(
         most = asked.sensitivity
         return curator.keep_watch(asked.threshold, asked.above, sensitivity=most, **said)
 
-    return _show_watch(office.pay(caller, asked.cost(), ask))
+    return _show_watch(service.pay(caller, asked.cost(), ask))
 
 
-def look_at_watch(office: Service, caller: Caller, entry: int) -> responses.WatchResponse:
+def look_at_watch(service: Service, caller: Caller, entry: int) -> responses.WatchResponse:
     """Tell where a session stands; costs nothing."""
-    return _show_watch(_find(office, caller, entry))
+    return _show_watch(_find(service, caller, entry))
 
 
 def ask_watch(
-    office: Service, caller: Caller, entry: int, asked: requests.WatchQueryRequest
+    service: Service, caller: Caller, entry: int, asked: requests.WatchQueryRequest
 ) -> responses.WatchQueryResponse:
     """Tell whether an answer is above, and how many times more that may be told."""
-    watch = _find(office, caller, entry)
+    watch = _find(service, caller, entry)
     return responses.WatchQueryResponse(above=watch.ask(asked.sql, key=asked.key), left=watch.left)
 
 
-def close_watch(office: Service, caller: Caller, entry: int) -> None:
+def close_watch(service: Service, caller: Caller, entry: int) -> None:
     """End a session; what it cost stays."""
-    _find(office, caller, entry).close()
+    _find(service, caller, entry).close()
 
 
 def _show_watch(watch: DurableWatch) -> responses.WatchResponse:
@@ -444,13 +448,13 @@ def _show_watch(watch: DurableWatch) -> responses.WatchResponse:
     )
 
 
-def _find(office: Service, caller: Caller, entry: int) -> DurableWatch:
+def _find(service: Service, caller: Caller, entry: int) -> DurableWatch:
     """Return a session of the caller's: not there and not yours sound alike.
 
     # Privacy: answers "above" were paid for, so an agent uses up those of its own sessions alone.
     """
     try:
-        watch = office.curator_of(caller).take_up_watch(entry)
+        watch = service.curator_of(caller).take_up_watch(entry)
     except UnsupportedQuery:
         watch = None
     if watch is None or (caller.is_agent and watch.label != _label(caller)):

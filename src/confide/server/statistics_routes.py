@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 @router.post("/statistics")
 async def statistics(
-    caller: CurrentCaller, office: Working, asked: Annotated[requests.Statistic, Body()]
+    caller: CurrentCaller, service: Working, asked: Annotated[requests.Statistic, Body()]
 ) -> responses.EstimateResponse:
     """Estimate something of the population, with intervals that count sampling and noise."""
-    return await office.run_question(caller, lambda: estimate(office, caller, asked))
+    return await service.run_question(caller, lambda: estimate(service, caller, asked))
