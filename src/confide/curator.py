@@ -28,7 +28,7 @@ from confide.ledger import Hold, Ledger, StoredAnswer
 from confide.loss import Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
-from confide.plan import Plan, make_plan
+from confide.plan import Measurement, Plan, make_measurement, make_plan
 from confide.plan.selection import TopKeysPlan, check_selection, plan_selection
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
@@ -330,7 +330,7 @@ class Curator(Estimators, Watching):
             return self._select(request, query, share)
         plan: Plan = self._plan(query, share)  # from the declaration alone
         hold: Hold = request.reserve(share, plan.failure)  # on disk before any row is read
-        sealed: Sealed = self._engine.run(plan, hold)  # exact, and closed
+        sealed: Sealed = self._engine.run(plan.measurement, hold)  # exact, and closed
         noisy: NoisyMeasurement = perturb(sealed, plan, SYSTEM)  # safe to show
         written = {**noisy.to_json(), "sizes": grid_steps(plan)}
         settled: Settlement = request.commit(hold, written)  # on disk before it is shown
@@ -347,7 +347,7 @@ class Curator(Estimators, Watching):
         """Return the most frequent keys, by private selection."""
         selection = self._selection(query, share)
         hold = request.reserve(share)  # on disk before any row is read
-        sealed = self._engine.run(selection.plan, hold)
+        sealed = self._engine.run(selection.plan.measurement, hold)
         chosen = select_keys(sealed, selection, SYSTEM)
         settled = request.commit(hold, {**chosen.to_json(), "sizes": grid_steps(selection.shown)})
         return self._show(query, selection.shown, settled)
@@ -375,6 +375,9 @@ class Curator(Estimators, Watching):
         return plan_selection(plan, self.neighbours, self._prices.loss(share))
 
     def _plan(self, query: Query, share: Share) -> Plan:
+        return self._price(self._measurement(query), share)
+
+    def _measurement(self, query: Query) -> Measurement:
         outside = [output.expression for output in query.outputs]
         outside += [order.expression for order in query.order]
         outside += [query.having] if query.having is not None else []
@@ -385,17 +388,26 @@ class Curator(Estimators, Watching):
                 "applied to keys and statistics; write ROUND(x) for a whole number, and apply "
                 "other functions to the columns inside"
             )
-        loss, failure = self._prices.noise_loss(share), self._prices.failure(share)
-        facts = self._engine.facts
-        granted = self._prices.loss(share)
+        may_select = bool(self.ledger.opening.delta_pot)
+        return make_measurement(query, self.catalog, self._engine.facts, may_select=may_select)
+
+    def _price(self, measurement: Measurement, share: Share) -> Plan:
+        """Return how a measurement is made for a share of the budget."""
         return make_plan(
-            query, self.catalog, facts, self.neighbours, loss, failure=failure, granted=granted
+            measurement,
+            self.neighbours,
+            self._prices.noise_loss(share),
+            failure=self._prices.failure(share),
+            granted=self._prices.loss(share),
         )
 
     def _share(self, query: Query, want: Price) -> Share:
         """Return the share of the budget that an answer as wanted takes."""
+        if want.error is None:
+            return self._prices.grant(want)
+        measurement = self._measurement(query)
         return self._prices.share(
-            want, lambda share: predict_errors(self._plan(query, share), want.confidence)
+            want, lambda share: predict_errors(self._price(measurement, share), want.confidence)
         )
 
 

@@ -62,7 +62,7 @@ def test_last_digits_tell_nothing(entropy: SeededEntropy) -> None:
     for value in (0.0, TINY * 3):
         curator = open_one([{"who": 1, "x": value}, {"who": 2, "x": 0.5}], {"x": Float(0, 1)})
         answer = curator.sql(SUMS, epsilon=1)
-        sealed = curator._engine.run(answer.plan, _pay(curator))
+        sealed = curator._engine.run(answer.plan.measurement, _pay(curator))
         drawn = [perturb(sealed, answer.plan, entropy).values(answer.plan)[0] for _ in range(size)]
         step = float(answer.plan.noise.steps[0])
         released.append(np.array(drawn))

@@ -512,7 +512,7 @@ def test_a_hold_is_needed_before_any_row_is_read(place: Place) -> None:
     used = Hold(0, SHARE, readings=0)
 
     with pytest.raises(Fault, match="used already"):
-        pair.there.run(plan, used)
+        pair.there.run(plan.measurement, used)
 
 
 class Broken(RuntimeError):

@@ -29,7 +29,7 @@ def totals(curator: cf.Curator, text: str) -> dict[Any, tuple[int, ...]]:
     share = Share.floor("1%")
     plan = curator._plan(query, share)
     hold = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
-    return unseal(curator._engine.run(plan, hold)).groups
+    return unseal(curator._engine.run(plan.measurement, hold)).groups
 
 
 def test_a_tiny_share_is_refused_before_noise_outgrows_its_range() -> None:

@@ -67,7 +67,7 @@ def test_edges_are_answered_or_refused(text: str, accounting: str) -> None:
     else:
         assert len(answer.rows) == len(answer.interval_rows(Fraction(9, 10)))
         assert "nan" not in [row.get("a") for row in answer.rows]
-        assert len(write_statement(answer.plan, "salt").sql("duckdb")) < LONGEST
+        assert len(write_statement(answer.plan.measurement, "salt").sql("duckdb")) < LONGEST
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)

@@ -17,7 +17,7 @@ from confide.errors import BudgetExceeded, Fault, UnsupportedQuery
 from confide.execution import DurableWatch
 from confide.execution import watch as watches
 from confide.ledger import Hold, KeyUsed
-from confide.plan import Plan
+from confide.plan import Measurement
 
 HUGE: Final = Budget(10**9)
 LIMITS: Final = Limits(analysts={"ana": "1/2", "ben": "1/2"})
@@ -169,10 +169,10 @@ def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> Non
     one = curator.keep_watch(20, above=2, share="1/4")
     other, run, faster = curator.take_up_watch(one.receipt.entry), DuckDB.run, [True]
 
-    def race(engine: DuckDB, plan: Plan, hold: Hold) -> Sealed:
+    def race(engine: DuckDB, measurement: Measurement, hold: Hold) -> Sealed:
         if faster.pop() if faster else False:
             other.ask(younger(40))
-        return run(engine, plan, hold)
+        return run(engine, measurement, hold)
 
     monkeypatch.setattr(DuckDB, "run", race)
     told = one.ask(younger(40))
@@ -188,7 +188,7 @@ def test_a_step_that_a_crash_left_is_taken_up(
     """After a reading that failed the session goes on, with another question too, unspent."""
     one = pair[0].keep_watch(20, above=1, share="1/4")
 
-    def fail(engine: DuckDB, plan: Plan, hold: Hold) -> Sealed:
+    def fail(engine: DuckDB, measurement: Measurement, hold: Hold) -> Sealed:
         raise Fault("power cut")
 
     with monkeypatch.context() as patched:

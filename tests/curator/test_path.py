@@ -349,7 +349,7 @@ def test_epsilons_add_up_to_the_budget() -> None:
 
 def seal(curator: Curator) -> tuple[Plan, Sealed]:
     plan = curator._plan(read_sql(QUESTION, curator._names), Share.floor("1/10"))
-    return plan, curator._engine.run(plan, Hold(0, Share.floor("1/10")))
+    return plan, curator._engine.run(plan.measurement, Hold(0, Share.floor("1/10")))
 
 
 def test_sealed_values_stay_closed() -> None:
@@ -378,9 +378,9 @@ def test_a_hold_lets_one_reading_pass() -> None:
     curator = open_curator()
     plan = curator._plan(read_sql(QUESTION, curator._names), Share.floor("1/10"))
     hold = Hold(0, Share.floor("1/10"))
-    curator._engine.run(plan, hold)
+    curator._engine.run(plan.measurement, hold)
     with pytest.raises(Fault):
-        curator._engine.run(plan, hold)
+        curator._engine.run(plan.measurement, hold)
 
 
 def test_a_text_that_comes_again_means_the_same() -> None:

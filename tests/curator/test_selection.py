@@ -86,7 +86,7 @@ def selection_of(curator: Curator, text: str, share: str = "1/100") -> TopKeysPl
 
 
 def read(curator: Curator, plan: Plan) -> Sealed:
-    return curator._engine.run(plan, Hold(0, SHARE))
+    return curator._engine.run(plan.measurement, Hold(0, SHARE))
 
 
 COUNTS: Final = {"D": 40, "A": 25, "Z": 90, "C": 12, "B": 3}
@@ -495,7 +495,9 @@ def test_no_unit_moves_a_score_further_than_planned(
         plan = plan_of(
             curator, f"SELECT world, ward, {statistic} AS n FROM visits GROUP BY world, ward"
         )
-        one, other = (unseal(engine.run(plan, Hold(0, SHARE))).groups for engine in engines)
+        one, other = (
+            unseal(engine.run(plan.measurement, Hold(0, SHARE))).groups for engine in engines
+        )
         groups = one.keys() | other.keys()
         moved = [one.get(group, (0,))[0] - other.get(group, (0,))[0] for group in groups]
         moves = score_change(only_total(plan), plan.contribution, neighbours)

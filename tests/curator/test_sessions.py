@@ -21,7 +21,7 @@ from confide.execution.watch import FINENESS, Threshold
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
-from confide.plan import Plan
+from confide.plan import Measurement, Plan
 from confide.plan.selection import only_total
 from confide.plan.sensitivity import score_change
 from confide.query import col, count
@@ -98,9 +98,9 @@ def count_reads(curator: Curator) -> list[Share]:
     seen: list[Share] = []
     run = curator._engine.run
 
-    def watched(plan: Plan, hold: Hold) -> Sealed:
+    def watched(measurement: Measurement, hold: Hold) -> Sealed:
         seen.append(curator.ledger.filter.spent)
-        return run(plan, hold)
+        return run(measurement, hold)
 
     curator._engine.run = watched  # type: ignore[method-assign]
     return seen
@@ -340,7 +340,7 @@ def transcripts(
     threshold = Threshold.of(1, 1, sensitivity, Neighbours.ADD_REMOVE, signed=False)
     others = "SELECT COUNT(*) AS n FROM visits WHERE age BETWEEN 1 AND 3"
     plans = [plan_of(curator, text) for text in [younger(1)] * 3 + [others]]
-    sealed = [curator._engine.run(plan, Hold(0, SHARE)) for plan in plans]
+    sealed = [curator._engine.run(plan.measurement, Hold(0, SHARE)) for plan in plans]
     said = []
     for _ in range(size):
         vector = threshold.open(PureLoss(1), entropy)
@@ -377,7 +377,7 @@ def test_values_beyond_the_half_width_are_told_rightly(side: int, entropy: Seede
     """A value just beyond the half-width for 80 % is told rightly in 80 % of sessions."""
     curator = Curator([declare(60)], budget=Budget(1))
     plan = plan_of(curator, younger(60))
-    sealed = curator._engine.run(plan, Hold(0, SHARE))
+    sealed = curator._engine.run(plan.measurement, Hold(0, SHARE))
     width = curator.watch(0, epsilon=1).half_width(0.8)
     threshold = Threshold.of(60 - side * width, 1, 1, Neighbours.ADD_REMOVE, signed=False)
     right = 0

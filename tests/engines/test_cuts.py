@@ -36,7 +36,9 @@ def kept_tags(people: Sequence[Person], limits: Limits, rng: np.random.Generator
     table = declare_worlds(people, limits, rng)
     curator = Curator([table], budget=Budget(1))
     plan = curator._plan(read_sql(QUESTION, curator._names), SHARE)
-    found = unseal(DuckDB(Catalog([table]), salt="grain").run(plan, Hold(0, SHARE))).groups
+    found = unseal(
+        DuckDB(Catalog([table]), salt="grain").run(plan.measurement, Hold(0, SHARE))
+    ).groups
     assert {1} == {count for (count,) in found.values()}
     return {int(str(tag)) for (tag,) in found}
 
@@ -83,7 +85,9 @@ def test_the_choice_depends_on_the_salt(rng: np.random.Generator) -> None:
     curator = Curator([table], budget=Budget(1))
     plan = curator._plan(read_sql(QUESTION, curator._names), SHARE)
     kept = [
-        set(unseal(DuckDB(Catalog([table]), salt=salt).run(plan, Hold(0, SHARE))).groups)
+        set(
+            unseal(DuckDB(Catalog([table]), salt=salt).run(plan.measurement, Hold(0, SHARE))).groups
+        )
         for salt in ("one", "two")
     ]
 

@@ -105,7 +105,7 @@ def test_rows_are_cut_by_places_and_named_by_texts(
     """The rows of listed texts that stay are those of the rule, whatever else is stored."""
     table = draw_table(rng)
     plan = plan_question(table, "COUNT(*)", keys)
-    found = unseal(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE))).groups
+    found = unseal(DuckDB(Catalog([table]), salt=SALT).run(plan.measurement, Hold(0, SHARE))).groups
 
     assert keep_all(table, keys, []) == {group: rows for group, (rows,) in found.items()}
 
@@ -115,7 +115,9 @@ def test_rows_of_quantiles_are_cut_alike(keys: list[str], rng: np.random.Generat
     """The rows that a median of listed groups is chosen from are those of the rule as well."""
     table = draw_table(rng)
     plan = plan_question(table, "MEDIAN(n)", keys)
-    (counts,) = unseal(DuckDB(Catalog([table]), salt=SALT).run(plan, Hold(0, SHARE))).counts
+    (counts,) = unseal(
+        DuckDB(Catalog([table]), salt=SALT).run(plan.measurement, Hold(0, SHARE))
+    ).counts
     found = {
         (*group, int(cell)): rows
         for group, pair in counts.items()
@@ -131,7 +133,8 @@ def test_short_lists_are_not_hashed(is_narrow: bool, rng: np.random.Generator) -
     table = draw_table(rng)
     plans = {name: plan_question(table, "COUNT(*)", [name]) for name in LISTS}
     hashed = {
-        name: "MD5" in write_statement(plan, SALT, Kind.INT, is_narrow=is_narrow).sql("duckdb")
+        name: "MD5"
+        in write_statement(plan.measurement, SALT, Kind.INT, is_narrow=is_narrow).sql("duckdb")
         for name, plan in plans.items()
     }
 

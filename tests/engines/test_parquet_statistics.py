@@ -85,7 +85,7 @@ def read_totals(curator: Curator, text: str) -> tuple[Any, Any]:
     engine = curator._engine
     assert isinstance(engine, SqlEngine)
     plan = curator._plan(read_sql(text, curator._names), SHARE)
-    sealed = engine.run(plan, Hold(0, SHARE))
+    sealed = engine.run(plan.measurement, Hold(0, SHARE))
     counts = [
         {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in one.items()}
         for one in unseal(sealed).counts

@@ -773,4 +773,4 @@ def test_units_that_are_texts_are_cut_like_those_of_duckdb(warehouse: Warehouse)
         plan = pair.plan(text)
 
         assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
-        assert "HASHTEXTEXTENDED" in pair.there._write_statement(plan)
+        assert "HASHTEXTEXTENDED" in pair.there._write_statement(plan.measurement)

@@ -97,8 +97,8 @@ def test_sums_are_those_of_terms_written_out(
 
     def read() -> tuple[str, dict[Any, tuple[int, ...]]]:
         curator._engine.__dict__.pop("_written", None)
-        text = write_statement(plan, "salt").sql("duckdb")
-        return text, dict(unseal(curator._engine.run(plan, Hold(0, SHARE))).groups)
+        text = write_statement(plan.measurement, "salt").sql("duckdb")
+        return text, dict(unseal(curator._engine.run(plan.measurement, Hold(0, SHARE))).groups)
 
     short, shared = read()
     monkeypatch.setattr(summands, "LEAST_SAVED", math.inf)
@@ -113,7 +113,7 @@ def test_a_long_part_is_written_once(rng: np.random.Generator) -> None:
     """A mean that stands in many sums is written as often as that of a single sum."""
     curator, terms = open_people(rng), make_terms()
     one, many = (
-        write_statement(plan_of(curator, ask(asked)), "salt").sql("duckdb")
+        write_statement(plan_of(curator, ask(asked)).measurement, "salt").sql("duckdb")
         for asked in ({"mean": terms["mean"]}, terms)
     )
 

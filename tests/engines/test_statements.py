@@ -81,9 +81,9 @@ def test_stored_texts_add_up_to_listed_ones(keys: list[str], rng: np.random.Gene
     named = ", ".join(keys)
     text = f"SELECT {named}, COUNT(*) AS rows, AVG(n) AS mean FROM t GROUP BY {named}"
     plan = curator._plan(read_sql(text, curator._names), SHARE)
-    found = unseal(DuckDB(Catalog([table]), salt="").run(plan, Hold(0, SHARE))).groups
+    found = unseal(DuckDB(Catalog([table]), salt="").run(plan.measurement, Hold(0, SHARE))).groups
 
-    assert "stored" in write_statement(plan, "").sql("duckdb")
+    assert "stored" in write_statement(plan.measurement, "").sql("duckdb")
     assert add_up(rows, keys) == found
 
 
@@ -100,7 +100,7 @@ def test_reals_are_clipped_whether_before_or_after_rounding(declared: Float, uni
     table = Table("t", rows, unit=whose, columns={"x": declared})
     curator = Curator([table], budget=Budget(1))
     plan = curator._plan(read_sql("SELECT AVG(x) AS mean FROM t", curator._names), SHARE)
-    found = unseal(DuckDB(Catalog([table]), salt="").run(plan, Hold(0, SHARE))).groups
+    found = unseal(DuckDB(Catalog([table]), salt="").run(plan.measurement, Hold(0, SHARE))).groups
     grid = next(total.grid for total in plan.totals if total.grid is not None)
     centre, rate = float(grid.centre), float(1 / grid.step)
     low, high = float(declared.low), float(declared.high)

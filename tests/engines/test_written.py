@@ -49,7 +49,9 @@ def plan_of(curator: Curator, text: str, share: Share = SHARE) -> Plan:
 def test_each_question_has_a_statement_of_its_own(curator: Curator) -> None:
     """No question finds the statement of another, be there one literal or type between them."""
     kept = StatementCache()
-    texts = [kept.find(plan_of(curator, text), None, partial(str, text)) for text in ALIKE]
+    texts = [
+        kept.find(plan_of(curator, text).measurement, None, partial(str, text)) for text in ALIKE
+    ]
 
     assert list(ALIKE) == texts
 
@@ -58,7 +60,9 @@ def test_a_question_finds_its_statement_again_at_another_price(curator: Curator)
     """What a question costs is no part of its statement, so it is written once."""
     kept = StatementCache()
     first, second = (
-        kept.find(plan_of(curator, ALIKE[0], Share.floor(share)), None, partial(str, share))
+        kept.find(
+            plan_of(curator, ALIKE[0], Share.floor(share)).measurement, None, partial(str, share)
+        )
         for share in ("1/100", "1/50")
     )
 
@@ -72,7 +76,9 @@ def test_only_the_latest_statements_are_kept(
     monkeypatch.setattr(engine, "MOST_KEPT", 2)
     kept, plans = StatementCache(), [plan_of(curator, text) for text in ALIKE[:3]]
     for place in (0, 1, 0, 2):
-        kept.find(plans[place], None, lambda: "old")
-    found = [kept.find(plan, None, lambda: "new") for plan in (plans[0], plans[2], plans[1])]
+        kept.find(plans[place].measurement, None, lambda: "old")
+    found = [
+        kept.find(plan.measurement, None, lambda: "new") for plan in (plans[0], plans[2], plans[1])
+    ]
 
     assert ["old", "old", "new"] == found

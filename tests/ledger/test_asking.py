@@ -140,10 +140,10 @@ def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
     """Whoever commits second gets the first answer; a charge stays that of its own call."""
     run, answers = curator._engine.run, list[cf.Answer]()
 
-    def overtaken(plan: Any, hold: Hold) -> Any:
+    def overtaken(measurement: Any, hold: Hold) -> Any:
         curator._engine.run = run  # type: ignore[method-assign]
         answers.append(curator.sql(COUNT, share="1%", key="k"))
-        return run(plan, hold)
+        return run(measurement, hold)
 
     curator._engine.run = overtaken  # type: ignore[method-assign]
     second = curator.sql(COUNT, share="1%", key="k")

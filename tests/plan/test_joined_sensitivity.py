@@ -6,7 +6,7 @@ pairs of neighbours at a time, as in test_sensitivity.py; rows of nobody differ 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -31,7 +31,7 @@ from support.people import (
     draw_person,
     draw_worlds,
 )
-from support.reach import WORLDS, Moved, Pair, measure, passes
+from support.reach import WORLDS, Moved, Pair, bound_otherwise, measure, passes
 from support.shapes import PUBLIC, SHAPES, draw_joined
 
 BUDGETS: Final = {"pure": Budget(100), "gaussian": Budget(100, 1e-6)}
@@ -173,7 +173,7 @@ def test_joins_without_the_cut_are_caught(family: str) -> None:
     """Were the rows that a unit has in a join not cut, its totals would move too far."""
     pair = open_fixed(Neighbours.ADD_REMOVE)
     plan = plan_question(pair, count_some(family))
-    open_wide = replace(plan, contribution=replace(plan.contribution, is_cut=False))
+    open_wide = bound_otherwise(plan, is_cut=False)
 
     assert not passes(plan, pair.compare(open_wide).values())
 
@@ -186,7 +186,7 @@ def test_joins_without_the_cut_of_groups_are_caught(family: str) -> None:
     plan = plan_question(
         pair, f"SELECT {keys}, COUNT(DISTINCT v.pid) AS n FROM {SOURCES[family]} GROUP BY {keys}"
     )
-    open_wide = replace(plan, contribution=replace(plan.contribution, groups=9))
+    open_wide = bound_otherwise(plan, groups=9)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())

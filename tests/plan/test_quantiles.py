@@ -65,7 +65,7 @@ class Side:
 
     def read(self, plan: Plan) -> tuple[Counts, ...]:
         """Return the exact counts of a question."""
-        return unseal(self.engine.run(plan, Hold(0, Share.floor("1/100")))).counts
+        return unseal(self.engine.run(plan.measurement, Hold(0, Share.floor("1/100")))).counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ each total the squares of its changes, added up.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from confide.mechanisms import Neighbours
 from support.entropy import SeededEntropy
 from support.grammar import draw_question
 from support.people import Limits, Person, change_one, declare_worlds, draw_worlds
-from support.reach import WORLDS, Pair, measure, passes
+from support.reach import WORLDS, Pair, bound_otherwise, measure, passes
 
 QUESTIONS: Final = 8
 SALT: Final = "grain"
@@ -167,7 +167,7 @@ def test_a_statement_without_the_cut_is_caught(rng: np.random.Generator) -> None
     """Were a unit's rows not cut, the same comparison would fail."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(QUESTION)
-    open_wide = replace(plan, contribution=replace(plan.contribution, is_cut=False))
+    open_wide = bound_otherwise(plan, is_cut=False)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())
@@ -179,7 +179,7 @@ def test_a_statement_without_the_cut_of_groups_is_caught(rng: np.random.Generato
     plan = pair.plan(
         "SELECT world, ward, COUNT(DISTINCT pid) AS n FROM visits GROUP BY world, ward"
     )
-    open_wide = replace(plan, contribution=replace(plan.contribution, groups=3))
+    open_wide = bound_otherwise(plan, groups=3)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())

@@ -341,7 +341,7 @@ def test_keys_of_a_float_follow_its_bounds(
     scaled = key.replace("x", f"(x * {rate!r})")
     plan = plan_wide(f"LEAST(GREATEST({scaled}, -99), 99)")
     ranges = {**plan.ranges, (leftmost(plan.query.source), "x"): Range(low, high)}
-    plan = replace(plan, ranges=ranges)
+    plan = replace(plan, measurement=replace(plan.measurement, ranges=ranges))
     domain = domain_of(plan.query.keys[0], ranges)
 
     assert domain is not None

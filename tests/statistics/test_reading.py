@@ -14,8 +14,8 @@ from confide.engines import Sealed
 from confide.errors import BadArgument, BudgetExceeded, Refusal, UnsupportedQuery
 from confide.ledger import Hold
 from confide.loss import Share
-from confide.plan import Plan
-from confide.query import TableQuery, col, count
+from confide.plan import Measurement, Plan
+from confide.query import Query, TableQuery, col, count
 from confide.release.unseal import unseal
 from confide.statistics.estimate import read_sums
 from confide.statistics.formula import plan_sums
@@ -288,14 +288,20 @@ def read_neighbours(name: str, people: dict[str, Any], person: int) -> list[Read
     fewer = {column: np.asarray(values)[kept] for column, values in people.items()}
     without = curator_of(fewer, COLUMNS, Budget(20))
     curator = curator_of(people, COLUMNS, Budget(20))
-    run, seen = curator._engine.run, []
+    run, make_plan, plans, seen = curator._engine.run, curator._plan, {}, []
 
-    def watched(plan: Plan, hold: Hold) -> Sealed:
-        sealed = run(plan, hold)
-        other = unseal(without._engine.run(plan, Hold(0, Share.floor("1/2")))).groups
-        seen.append((plan, dict(unseal(sealed).groups), dict(other)))
+    def planned(query: Query, share: Share) -> Plan:
+        plan = make_plan(query, share)
+        plans[plan.measurement.text] = plan
+        return plan
+
+    def watched(measurement: Measurement, hold: Hold) -> Sealed:
+        sealed = run(measurement, hold)
+        other = unseal(without._engine.run(measurement, Hold(0, Share.floor("1/2")))).groups
+        seen.append((plans[measurement.text], dict(unseal(sealed).groups), dict(other)))
         return sealed
 
+    curator._plan = planned  # type: ignore[method-assign]
     curator._engine.run = watched  # type: ignore[method-assign]
     STATISTICS[name](curator, epsilon=1)
     return seen

@@ -50,4 +50,4 @@ def totals_of(curator: Curator, text: str) -> dict[Any, tuple[int, ...]]:
     share = Share.floor("1%")
     plan = curator._plan(read_sql(text, curator._names), share)
     paid = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
-    return unseal(curator._engine.run(plan, paid)).groups
+    return unseal(curator._engine.run(plan.measurement, paid)).groups

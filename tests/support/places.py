@@ -85,7 +85,7 @@ def find_place(name: str, request: pytest.FixtureRequest) -> Place:
 
 def read_exactly(engine: Engine, plan: Plan) -> Exact:
     """Return the integers that an engine finds, which only a test may see."""
-    sealed = engine.run(plan, Hold(0, SHARE))
+    sealed = engine.run(plan.measurement, Hold(0, SHARE))
     counts = [
         {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in found.items()}
         for found in unseal(sealed).counts

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import sub, truediv
-from typing import Final
+from typing import Any, Final
 
 from confide.curator import Curator
 from confide.engines import SqlEngine
@@ -18,7 +18,7 @@ from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.unseal import unseal
 
-__all__ = ["WORLDS", "Moved", "Pair", "measure", "passes"]
+__all__ = ["WORLDS", "Moved", "Pair", "bound_otherwise", "measure", "passes"]
 
 WORLDS: Final = 200
 WHOLE: Final = Fraction(1)
@@ -44,6 +44,14 @@ class Moved:
     def is_within(self, plan: Plan, most: Fraction) -> bool:
         """Tell whether no more than so much of the planned reach was used."""
         return not self.exact or self.part(plan) <= most
+
+
+def bound_otherwise(plan: Plan, **changes: Any) -> Plan:
+    """Return a plan whose statement bounds what a unit adds otherwise than its noise supposes."""
+    measurement = plan.measurement
+    contribution = replace(measurement.contribution, **changes)
+    text = f"{measurement.text} bound otherwise"  # by which statements are found again
+    return replace(plan, measurement=replace(measurement, text=text, contribution=contribution))
 
 
 def measure(plan: Plan, changes: Sequence[Sequence[Fraction]]) -> list[Fraction]:
@@ -111,5 +119,5 @@ class Pair:
 
 def _read(engine: SqlEngine, plan: Plan) -> Groups:
     """Return the totals of each group; where keys are earned, units were counted beside them."""
-    found = unseal(engine.run(plan, Hold(0, SHARE))).groups
+    found = unseal(engine.run(plan.measurement, Hold(0, SHARE))).groups
     return {group: totals[: len(plan.totals)] for group, totals in found.items()}

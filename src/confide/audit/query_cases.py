@@ -273,7 +273,7 @@ def claim_for(curator: Curator, share: Any, plan: Plan | None = None) -> Claim:
 def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
     """Return what draws outputs: the plan's noise on what the engine finds, read once."""
     paid = curator.ledger.reserve(QueryIdentity("audit", "", ""), Share.floor("1/1000"))
-    sealed: Sealed = engine.run(plan, paid)
+    sealed: Sealed = engine.run(plan.measurement, paid)
 
     def draw(count: int) -> Outputs:
         return np.array([_encode(perturb(sealed, plan, SYSTEM), plan) for _ in range(count)])

@@ -13,7 +13,7 @@ from confide.expressions.tree import Value
 from confide.lazy import lazy_module
 from confide.ledger import Hold
 from confide.noise import Entropy
-from confide.plan import Plan, PublicFacts
+from confide.plan import Measurement, PublicFacts
 from confide.plan.selection import BlockReading
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class ExactResult(NamedTuple):
 
 
 class Sealed(SealedBase[ExactResult]):
-    """The exact result of a plan."""
+    """The exact result of a measurement."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class Engine(Protocol):
         """What is known of public tables, which are about no one."""
         ...
 
-    def run(self, plan: Plan, hold: Hold) -> Sealed:
+    def run(self, measurement: Measurement, hold: Hold) -> Sealed:
         """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
         ...
 

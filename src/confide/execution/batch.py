@@ -156,7 +156,9 @@ def release_batch(
         failure = sum((plan.failure for plan in plans), Fraction(0))
         # Privacy: charged for all questions before any row is read.
         hold = request.reserve(share, failure, readings=len(planned))
-        noisy = [perturb(desk.engine.run(plan, hold), plan, desk.entropy) for plan in plans]
+        noisy = [
+            perturb(desk.engine.run(plan.measurement, hold), plan, desk.entropy) for plan in plans
+        ]
         written = {"answers": [one.to_json() for one in noisy], "sizes": write_sizes(plans)}
         settled = request.commit(hold, written)
     check_grid_steps(settled.noisy, plans)
@@ -228,7 +230,7 @@ def choose_among(
     if settled is None:
         # Privacy: charged before any row is read, for one use of the selector on all its scores.
         hold = request.reserve(share, readings=len(plans))
-        sealed = [desk.engine.run(plan, hold) for plan in plans]
+        sealed = [desk.engine.run(plan.measurement, hold) for plan in plans]
         settled = request.commit(hold, {"place": choose_candidate(sealed, contest, desk.entropy)})
     return Choice(
         names[settled.noisy["place"]],

@@ -196,7 +196,7 @@ class Watch:
         self._threshold.admit(plan)
         if not self.left:
             raise used_up(self._vector.above)
-        sealed = self._desk.engine.run(plan, self._hold)
+        sealed = self._desk.engine.run(plan.measurement, self._hold)
         return compare_score(sealed, plan, self._threshold.step, self._vector)
 
     @refusing
@@ -332,7 +332,7 @@ class DurableWatch:
         hold = self._charge(newest["step"] + 1)
         if hold is None:
             return None
-        sealed = self._desk.engine.run(plan, hold)
+        sealed = self._desk.engine.run(plan.measurement, hold)
         is_above = compare_score(sealed, plan, self._threshold.step, vector)
         after = {**_state(self._desk, vector, newest["step"] + 1), **asked, "above": is_above}
         # Privacy: what was found is told only if this commit is the one that is kept.

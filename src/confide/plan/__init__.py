@@ -11,7 +11,8 @@ from confide.plan.contribution import (
     unit_columns,
 )
 from confide.plan.keys import DeclaredKeys, SelectedKeys
-from confide.plan.plan import Plan, PlannedAggregate, make_plan
+from confide.plan.measurement import Measurement, PlannedAggregate, make_measurement
+from confide.plan.plan import Plan, make_plan
 from confide.plan.quantiles import HistogramCount, Quantile
 from confide.plan.range_analysis import ANYTHING, Range
 from confide.plan.range_arithmetic import Ranges
@@ -27,6 +28,7 @@ __all__ = [
     "GridCells",
     "HistogramCount",
     "Measure",
+    "Measurement",
     "Plan",
     "PlannedAggregate",
     "PublicFacts",
@@ -39,6 +41,7 @@ __all__ = [
     "ValueGrid",
     "declared_range",
     "grid_for",
+    "make_measurement",
     "make_plan",
     "private_tables",
     "unit_columns",

@@ -17,7 +17,15 @@ from confide.plan.key_values import key_values, may_be_null
 from confide.plan.range_analysis import Range, range_of
 from confide.plan.range_arithmetic import Ranges
 
-__all__ = ["DeclaredKeys", "Domain", "SelectedKeys", "domain_of", "keep_keys", "plan_keys"]
+__all__ = [
+    "DeclaredKeys",
+    "Domain",
+    "SelectedKeys",
+    "declared_keys",
+    "domain_of",
+    "keep_keys",
+    "plan_keys",
+]
 
 MOST_KEYS: Final = 10_000
 MOST_GROUPS: Final = 1_000_000
@@ -87,8 +95,22 @@ class SelectedKeys:
     selection: KeySelection
 
 
+def declared_keys(domains: tuple[Domain | None, ...], *, may_select: bool) -> DeclaredKeys | None:
+    """Return the keys that are known beforehand; None where rows decide, if they may."""
+    known = tuple(domain for domain in domains if domain is not None)
+    if len(known) == len(domains) and prod(map(len, known)) <= MOST_GROUPS:
+        return DeclaredKeys(tuple(product(*known)))
+    if not may_select:
+        raise UnsupportedQuery(
+            "these group keys are not known beforehand, and naming them needs a part of delta, "
+            "which is set aside where the budget has a delta and a table a Text column; group by "
+            "columns declared as Category or Bool, or Int or Date of a short range"
+        )
+    return None
+
+
 def plan_keys(
-    domains: tuple[Domain | None, ...],
+    declared: DeclaredKeys | None,
     groups_per_unit: int,
     neighbours: Neighbours,
     loss: PureLoss | GaussianLoss,
@@ -103,15 +125,8 @@ def plan_keys(
              released already.
     Source:  [KKMN09]; see mechanisms/key_selection.py for the keys.
     """
-    known = tuple(domain for domain in domains if domain is not None)
-    if len(known) == len(domains) and prod(map(len, known)) <= MOST_GROUPS:
-        return DeclaredKeys(tuple(product(*known))), loss
-    if not failure:
-        raise UnsupportedQuery(
-            "these group keys are not known beforehand, and naming them needs a part of delta, "
-            "which is set aside where the budget has a delta and a table a Text column; group by "
-            "columns declared as Category or Bool, or Int or Date of a short range"
-        )
+    if declared is not None:
+        return declared, loss
     match loss:
         case PureLoss(epsilon=epsilon):
             named = KeySelection(

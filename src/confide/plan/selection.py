@@ -113,7 +113,8 @@ class TopKeysPlan:
     def shown(self) -> Plan:
         """The plan of the answer: keys in the order in which they were chosen, and no numbers."""
         keys_only = replace(self.plan.query, order=(), limit=None)
-        return replace(self.plan, query=keys_only, totals=(), statistics=(), noise=NO_NOISE)
+        measured = replace(self.plan.measurement, query=keys_only, totals=(), statistics=())
+        return replace(self.plan, measurement=measured, noise=NO_NOISE)
 
     def regret(self, confidence: Number = 0.95) -> float:
         """Return by how much a chosen count may fall short of the best count left, rounded up.

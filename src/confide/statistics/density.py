@@ -345,7 +345,7 @@ def _chosen(asked: EstimateContext, shape: BinLevels, clip: tuple[float, float])
     def release(prepared: _PreparedDensity, hold: Hold) -> dict[str, Any]:
         counted = release_totals(asked.desk, prepared.size, hold)
         usual = shape.usual(float(read_sums(prepared.size, counted).values[0, 0]))
-        sealed = asked.desk.engine.run(prepared.finest, hold)
+        sealed = asked.desk.engine.run(prepared.finest.measurement, hold)
         halvings = choose_width(sealed, prepared.choice.favour(usual), asked.desk.entropy)
         plan = prepared.plan(shape.bins(halvings))
         steps = release_totals(asked.desk, plan, hold)

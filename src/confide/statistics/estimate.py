@@ -137,7 +137,7 @@ def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
 
 def release_totals(desk: Desk, plan: Plan, hold: Hold) -> list[list[int]]:
     """Return the noisy totals of every declared group, in whole noise steps."""
-    noisy = perturb(desk.engine.run(plan, hold), plan, desk.entropy)
+    noisy = perturb(desk.engine.run(plan.measurement, hold), plan, desk.entropy)
     return [list(row) for row in noisy.steps]
 
 

@@ -242,7 +242,7 @@ class _Finder:
         rows, part = celled.contribution.rows, desk.prices.loss(rest)
         tree = plan_quantile_tree(len(TAILS), rows, desk.neighbours, part)
         size = round(float(read_sums(counted, release_totals(desk, counted, hold)).values[0, 0]))
-        cells, sealed = celled.histograms[0].cells, desk.engine.run(celled, hold)
+        cells, sealed = celled.histograms[0].cells, desk.engine.run(celled.measurement, hold)
         chosen = choose_quantiles(sealed, cells, tree, TAILS, desk.entropy, size=max(1, size))
         low, high = (float(end) for end in cells.middle(np.array(chosen, dtype=np.int64)))
         reach = high - low

@@ -100,7 +100,7 @@ def estimate_quantiles(
         steps = release_totals(desk, prepared.count, hold)
         size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
         spread, places = _spread_levels(wanted, size, prepared.tree)
-        sealed = desk.engine.run(prepared.cells, hold)
+        sealed = desk.engine.run(prepared.cells.measurement, hold)
         cells = prepared.cells.histograms[0].cells
         chosen = choose_quantiles(sealed, cells, prepared.tree, spread, desk.entropy, size=size)
         return {"rows": size, "cells": [chosen[place] for place in places]}

@@ -35,7 +35,7 @@ from confide.engines.sql.table_facts import (
     not_unique_error,
 )
 from confide.errors import BadDeclaration, Fault
-from confide.plan import Plan
+from confide.plan import Measurement
 
 __all__ = [
     "GRACE",
@@ -293,8 +293,8 @@ class PostgreSQL(SqlEngine):
         with self._session():
             return self._read(self._write(asked), self._rows)
 
-    def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
-        del plan
+    def _prepare(self, select: sql.Select, measurement: Measurement) -> sql.Select:
+        del measurement
         return sort_by_numbers(select) if self._unit_kind is Kind.TEXT else select
 
     def _write(self, select: sql.Select) -> str:

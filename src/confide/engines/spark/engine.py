@@ -41,7 +41,7 @@ from confide.engines.sql.table_facts import (
     not_unique_error,
 )
 from confide.errors import BadDeclaration, ConfideError
-from confide.plan import Plan, private_tables
+from confide.plan import Measurement, private_tables
 
 __all__ = ["Spark"]
 
@@ -136,12 +136,15 @@ class Spark(SqlEngine):
             with contextlib.suppress(Exception):
                 self._spark.client.close()
 
-    def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
+    def _prepare(self, select: sql.Select, measurement: Measurement) -> sql.Select:
         """Return a statement that reads a small source twice, to sort less of it.
 
         Where texts are hashed it is read once, since their digests would be computed twice.
         """
-        read = {found.name for found in private_tables(plan.query.source, plan.catalog).values()}
+        read = {
+            found.name
+            for found in private_tables(measurement.query.source, measurement.catalog).values()
+        }
         if len(read) == 1 and read <= self._light and not select.find(sql.BitwiseOr):
             send_large_units(select)
         return select

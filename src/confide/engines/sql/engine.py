@@ -21,7 +21,7 @@ from confide.engines.sql.statements import centre_totals, decode_keys, write_sta
 from confide.errors import Fault
 from confide.ledger import Hold
 from confide.noise import Entropy
-from confide.plan import DeclaredKeys, HistogramCount, Plan
+from confide.plan import Measurement
 from confide.plan.selection import BlockReading
 
 __all__ = [
@@ -38,19 +38,20 @@ MOST_KEPT: Final = 256
 
 
 class StatementCache:
-    """Keeps the texts of statements under all that they are written from, the latest ones.
+    """Keeps the texts of statements by the measurements that they are written for, the latest ones.
 
     Writing takes longer than all else that is done about a small table, and analysts ask again: at
-    another price, or with ``fresh=True``. The catalog, the salt and the unit are the engine's own.
+    another price, or with ``fresh=True``. The catalog, the salt and the unit are the engine's own,
+    and so are the facts about public tables, so the canonical text says all there is to know.
     """
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
+        self._texts: dict[tuple[str, int | None], str] = {}
         self._lock = Lock()
 
-    def find(self, plan: Plan, histogram: HistogramCount | None, write: Callable[[], str]) -> str:
-        """Return the statement for a plan, or for one histogram of it, written if it is new."""
-        name = _name(plan, histogram)
+    def find(self, measurement: Measurement, place: int | None, write: Callable[[], str]) -> str:
+        """Return the statement for the totals, or for the histogram at a place."""
+        name = measurement.text, place
         with self._lock:
             text = self._texts.pop(name, None)
         if text is None:
@@ -60,19 +61,6 @@ class StatementCache:
             if len(self._texts) > MOST_KEPT:
                 del self._texts[next(iter(self._texts))]
         return text
-
-
-def _name(plan: Plan, histogram: HistogramCount | None) -> str:
-    """Return a text that differs wherever the statement would.
-
-    Why: it shows every field that a statement is written from, domains apart, which follow from
-         keys and ranges; values that Python holds equal, such as 1, 1.0 and True, look different.
-         What is shown of a group is computed after the noise, from totals and histograms alone.
-    """
-    query = plan.query
-    read = query.source, plan.where, query.keys, plan.contribution, plan.has_unit
-    seen = type(plan.keys), dict(plan.ranges), plan.totals if histogram is None else histogram
-    return repr((read, seen))
 
 
 T = TypeVar("T")
@@ -97,22 +85,24 @@ class SqlEngine(ABC):
     _salt: str
     _unit_kind: Kind
 
-    def run(self, plan: Plan, hold: Hold) -> Sealed:
+    def run(self, measurement: Measurement, hold: Hold) -> Sealed:
         """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
         hold.use()
-        keys = len(plan.query.keys)
+        keys = len(measurement.query.keys)
         with self._session():
             self._check_state()
             found = (
-                read_counts(self._read(self._write_histogram(plan, one), self._columns), keys)
-                for one in plan.histograms
+                read_counts(
+                    self._read(self._write_histogram(measurement, place), self._columns), keys
+                )
+                for place in range(len(measurement.histograms))
             )
-            counts = tuple(decode_keys(one, plan) for one in found)
-            if not plan.totals and isinstance(plan.keys, DeclaredKeys):
+            counts = tuple(decode_keys(one, measurement) for one in found)
+            if not measurement.totals and measurement.keys is not None:
                 return Sealed({}, counts)
-            rows = self._read(self._write_statement(plan), self._rows)
-        groups = decode_keys(sum_groups(rows, keys), plan)
-        return Sealed(centre_totals(groups, plan), counts)
+            rows = self._read(self._write_statement(measurement), self._rows)
+        groups = decode_keys(sum_groups(rows, keys), measurement)
+        return Sealed(centre_totals(groups, measurement), counts)
 
     def run_blocks(
         self,
@@ -131,21 +121,27 @@ class SqlEngine(ABC):
             found = self._read(statement, self._columns)
         return compute_blocks(found, reading, estimator, outputs, entropy)
 
-    def _write_statement(self, plan: Plan) -> str:
+    def _write_statement(self, measurement: Measurement) -> str:
         def write() -> str:
-            written = write_statement(plan, self._salt, self._unit_kind, is_narrow=self.is_narrow)
-            return self._write(self._prepare(written, plan))
+            written = write_statement(
+                measurement, self._salt, self._unit_kind, is_narrow=self.is_narrow
+            )
+            return self._write(self._prepare(written, measurement))
 
-        return self._written.find(plan, None, write)
+        return self._written.find(measurement, None, write)
 
-    def _write_histogram(self, plan: Plan, histogram: HistogramCount) -> str:
+    def _write_histogram(self, measurement: Measurement, place: int) -> str:
         def write() -> str:
             written = write_histogram(
-                plan, histogram, self._salt, self._unit_kind, is_narrow=self.is_narrow
+                measurement,
+                measurement.histograms[place],
+                self._salt,
+                self._unit_kind,
+                is_narrow=self.is_narrow,
             )
-            return self._write(self._prepare(written, plan))
+            return self._write(self._prepare(written, measurement))
 
-        return self._written.find(plan, histogram, write)
+        return self._written.find(measurement, place, write)
 
     @cached_property
     def _written(self) -> StatementCache:
@@ -162,9 +158,9 @@ class SqlEngine(ABC):
     def _check_state(self) -> None:  # noqa: B027  # engines over files have nothing to see
         """See, before rows are read, that tables are as plans take them to be, or raise a fault."""
 
-    def _prepare(self, select: sql.Select, plan: Plan) -> sql.Select:
+    def _prepare(self, select: sql.Select, measurement: Measurement) -> sql.Select:
         """Return a statement that does the same by what the plan knows besides."""
-        del plan
+        del measurement
         return select
 
     @abstractmethod

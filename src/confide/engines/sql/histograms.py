@@ -38,10 +38,9 @@ from confide.expressions.tree import Column, Value
 from confide.plan import (
     AsinhCells,
     Cells,
-    DeclaredKeys,
     GridCells,
     HistogramCount,
-    Plan,
+    Measurement,
     private_tables,
 )
 from confide.plan.cells import MOST_VALUES
@@ -55,7 +54,7 @@ NARROW: Final = 2**8
 
 
 def write_histogram(
-    plan: Plan,
+    measurement: Measurement,
     histogram: HistogramCount,
     salt: str,
     unit: Kind = Kind.TEXT,
@@ -72,18 +71,20 @@ def write_histogram(
     Why: where values are packed (`_is_packed`), NULL is placed in a cell like others, but COUNT
          leaves it out; a cell may then hold no rows.
     """
-    keys = [f"k{place}" for place in range(len(plan.query.keys))]
-    is_packed = is_narrow and _is_packed(plan, histogram)
-    rows = _rows(plan, histogram, salt, unit, is_narrow=is_narrow, is_packed=is_packed)
-    if plan.contribution.is_cut:
-        kinds = {UNIT: unit, CELL: Kind.INT, **kinds_of_keys(plan)}
-        small = small_keys(plan)
-        rows = cut_rows(rows, plan.contribution, keys, [CELL], salt, kinds=kinds, small=small)
+    keys = [f"k{place}" for place in range(len(measurement.query.keys))]
+    is_packed = is_narrow and _is_packed(measurement, histogram)
+    rows = _rows(measurement, histogram, salt, unit, is_narrow=is_narrow, is_packed=is_packed)
+    if measurement.contribution.is_cut:
+        kinds = {UNIT: unit, CELL: Kind.INT, **kinds_of_keys(measurement)}
+        small = small_keys(measurement)
+        rows = cut_rows(
+            rows, measurement.contribution, keys, [CELL], salt, kinds=kinds, small=small
+        )
     many = label(sql.Count(this=column(VALUE) if is_packed else sql.Star()), ROWS)
     counts = select([*map(column, keys), column(CELL), many], nested(rows, "kept"))
     counts.set("group", sql.Group(expressions=[column(name) for name in (*keys, CELL)]))
     # Narrow texts were compared with their list before they were counted, others are after it.
-    stored = find_stored(plan)
+    stored = find_stored(measurement)
     finish = _as_text if is_narrow else as_listed
     listed = [
         label(finish(column(key), stored[place]) if place in stored else column(key), key)
@@ -101,24 +102,24 @@ def write_histogram(
     return statement
 
 
-def _is_packed(plan: Plan, histogram: HistogramCount) -> bool:
+def _is_packed(measurement: Measurement, histogram: HistogramCount) -> bool:
     """Tell whether a file is likely to hold few different values, each row being a place in a list.
 
     Why: functions of one value are then computed once for each of the list, but choices by CASE
          for each row. LEAST and GREATEST are such functions; elsewhere they take longer than CASE.
     """
-    tables = private_tables(plan.query.source, plan.catalog)
+    tables = private_tables(measurement.query.source, measurement.catalog)
     match histogram:
         case HistogramCount(argument=Column(table=alias, kind=Kind.INT), cells=cells, where=None):
             is_file = alias in tables and is_parquet(tables[alias].source)
-            return is_file and _is_small(cells, plan)
+            return is_file and _is_small(cells, measurement)
         case _:
             return False
 
 
-def _is_small(cells: Cells, plan: Plan) -> bool:
+def _is_small(cells: Cells, measurement: Measurement) -> bool:
     """Tell whether cells are numbers of few bits, of rows that no cut has to order."""
-    return cells.count <= NARROW and not plan.contribution.is_cut
+    return cells.count <= NARROW and not measurement.contribution.is_cut
 
 
 def _as_text(value: Sql, declared: Category) -> Sql:
@@ -128,7 +129,7 @@ def _as_text(value: Sql, declared: Category) -> Sql:
 
 
 def _rows(
-    plan: Plan,
+    measurement: Measurement,
     histogram: HistogramCount,
     salt: str,
     unit: Kind,
@@ -137,44 +138,53 @@ def _rows(
     is_packed: bool,
 ) -> sql.Select:
     """Return unit, keys and cell of each row that counts; the cell is NULL where it does not."""
-    emitter, source, stored = Emitter(plan.ranges), plan.query.source, find_stored(plan)
-    columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
-    for place, key in enumerate(plan.query.keys):
+    emitter, source, stored = (
+        Emitter(measurement.ranges),
+        measurement.query.source,
+        find_stored(measurement),
+    )
+    columns = [label(unit_column(leftmost(source)), UNIT)] if measurement.has_unit else []
+    for place, key in enumerate(measurement.query.keys):
         match key:
             case Column(table=alias, name=name) if place in stored:
                 value: Sql = column(as_stored(name), alias)
                 value = as_narrow(value, stored[place]) if is_narrow else value
             case _:
-                value = write_key(place, plan, emitter, is_narrow=is_narrow)
+                value = write_key(place, measurement, emitter, is_narrow=is_narrow)
         columns.append(label(value, f"k{place}"))
     columns.append(label(_value(histogram, emitter, is_packed=is_packed), VALUE))
     if histogram.where is not None:
         columns.append(label(emitter.emit(histogram.where), "w"))
-    writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
+    writer = SourceWriter(measurement.catalog, measurement.facts, measurement.ranges, salt, unit)
     rows = writer.attach(sql.Select(expressions=columns), source)
-    if plan.where is not None:
-        rows.set("where", sql.Where(this=emitter.emit(plan.where)))
-    return _place(rows, plan, histogram, is_narrow=is_narrow, is_packed=is_packed)
+    if measurement.where is not None:
+        rows.set("where", sql.Where(this=emitter.emit(measurement.where)))
+    return _place(rows, measurement, histogram, is_narrow=is_narrow, is_packed=is_packed)
 
 
 def _place(
-    rows: sql.Select, plan: Plan, histogram: HistogramCount, *, is_narrow: bool, is_packed: bool
+    rows: sql.Select,
+    measurement: Measurement,
+    histogram: HistogramCount,
+    *,
+    is_narrow: bool,
+    is_packed: bool,
 ) -> sql.Select:
     """Return rows with the cells of their values, without those whose keys cannot be answered."""
-    keys = [f"k{place}" for place in range(len(plan.query.keys))]
-    cell = _cell(plan, histogram, is_packed=is_packed)
+    keys = [f"k{place}" for place in range(len(measurement.query.keys))]
+    cell = _cell(measurement, histogram, is_packed=is_packed)
     cell = cell if histogram.where is None else case(column("w"), cell)
-    if is_narrow and _is_small(histogram.cells, plan):
+    if is_narrow and _is_small(histogram.cells, measurement):
         cell = try_cast(cell, "UTINYINT")  # no cell is past it, and none could fail if one were
-    unit = [unit_column()] if plan.has_unit else []
+    unit = [unit_column()] if measurement.has_unit else []
     value = [column(VALUE)] if is_packed else []
     shown = [*unit, *map(column, keys), label(cell, CELL), *value]
     placed = select(shown, nested(rows, "counted"))
-    if isinstance(plan.keys, DeclaredKeys) and not plan.contribution.is_cut:
+    if measurement.keys is not None and not measurement.contribution.is_cut:
         return placed  # groups that are not declared are never answered
     known = [
         is_known(column(key))
-        for key, domain in zip(keys, plan.domains, strict=True)
+        for key, domain in zip(keys, measurement.domains, strict=True)
         if domain is not None and None not in domain
     ]
     return placed.where(*known, copy=False) if known else placed
@@ -187,16 +197,16 @@ def _value(histogram: HistogramCount, emitter: Emitter, *, is_packed: bool) -> S
     return value if isinstance(histogram.cells, GridCells) else cast(value, "DOUBLE")
 
 
-def _cell(plan: Plan, histogram: HistogramCount, *, is_packed: bool) -> Sql:
+def _cell(measurement: Measurement, histogram: HistogramCount, *, is_packed: bool) -> Sql:
     """Return the cell of a value, a whole number of the plan's; NULL stays NULL, unless packed."""
     value: Sql = column(VALUE)
     match histogram.cells:
         case GridCells(grid=grid):
             match histogram.argument:
                 case Column(table=alias, name=name, kind=kind) if alias in private_tables(
-                    plan.query.source, plan.catalog
+                    measurement.query.source, measurement.catalog
                 ):
-                    clipped = plan.ranges[alias, name]
+                    clipped = measurement.ranges[alias, name]
                     if is_packed:
                         low, high = number(int(clipped.low)), number(int(clipped.high))
                         value = call("LEAST", call("GREATEST", value, low), high)

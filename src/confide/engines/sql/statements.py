@@ -48,11 +48,9 @@ from confide.engines.sql.summands import (
 )
 from confide.expressions.tree import Column, Expression, Value
 from confide.plan import (
-    DeclaredKeys,
     Measure,
-    Plan,
+    Measurement,
     Range,
-    SelectedKeys,
     Total,
     ValueGrid,
     private_tables,
@@ -74,52 +72,57 @@ MOST_PLACES: Final = 64
 """In longer lists a text is found no sooner than it is hashed, on engines that compare them all."""
 
 
-def write_key(place: int, plan: Plan, emitter: Emitter, *, is_narrow: bool) -> Sql:
+def write_key(place: int, measurement: Measurement, emitter: Emitter, *, is_narrow: bool) -> Sql:
     """Return a key of a row that is cut or counted; both zeros of the doubles are one key.
 
     ``is_narrow`` says that the engine holds listed texts as numbers of few bits.
     """
-    key, placed = plan.query.keys[place], _find_placed(plan).get(place)
+    key, placed = measurement.query.keys[place], _find_placed(measurement).get(place)
     if placed is not None and isinstance(key, Column):
         return _place(column(as_stored(key.name), key.table), placed, is_narrow=is_narrow)
     value = emitter.emit(key)
     return one_zero(value) if key.kind is Kind.FLOAT else value
 
 
-def find_stored(plan: Plan) -> dict[int, Category]:
+def find_stored(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by their places, that may stay as they are stored until rows are counted."""
-    is_declared = isinstance(plan.keys, DeclaredKeys)
-    return _categories(plan) if is_declared and not plan.contribution.is_cut else {}
+    is_declared = measurement.keys is not None
+    return _categories(measurement) if is_declared and not measurement.contribution.is_cut else {}
 
 
-def kinds_of_keys(plan: Plan) -> dict[str, Kind]:
+def kinds_of_keys(measurement: Measurement) -> dict[str, Kind]:
     """Return the kinds of the keys that have one, as they are while rows are cut."""
-    placed = _find_placed(plan)
+    placed = _find_placed(measurement)
     kinds = (
         (f"k{place}", Kind.INT if place in placed else key.kind)
-        for place, key in enumerate(plan.query.keys)
+        for place, key in enumerate(measurement.query.keys)
     )
     return {name: kind for name, kind in kinds if kind is not None}
 
 
-def small_keys(plan: Plan) -> list[str]:
+def small_keys(measurement: Measurement) -> list[str]:
     """Return the keys that are whole numbers of 31 bits in every row that is cut.
 
     Why: a view clips them to such a domain, or they are places in a list; and where the domain has
          no NULL, rows without a key are left out.
     """
-    tables, placed = private_tables(plan.query.source, plan.catalog), _find_placed(plan)
+    tables, placed = (
+        private_tables(measurement.query.source, measurement.catalog),
+        _find_placed(measurement),
+    )
     return [
         f"k{place}"
-        for place, (key, domain) in enumerate(zip(plan.query.keys, plan.domains, strict=True))
+        for place, (key, domain) in enumerate(
+            zip(measurement.query.keys, measurement.domains, strict=True)
+        )
         if isinstance(key, Column) and key.table in tables and domain
         if all(map(_is_text if place in placed else _is_small, domain))
     ]
 
 
-def decode_keys(found: Mapping[Keys, T], plan: Plan) -> dict[Keys, T]:
+def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys, T]:
     """Return what a statement found of each group, by the values of its keys."""
-    lists = {place: _texts(declared) for place, declared in _find_placed(plan).items()}
+    lists = {place: _texts(declared) for place, declared in _find_placed(measurement).items()}
     if not lists:
         return dict(found)
 
@@ -134,19 +137,19 @@ def decode_keys(found: Mapping[Keys, T], plan: Plan) -> dict[Keys, T]:
     }
 
 
-def _find_placed(plan: Plan) -> dict[int, Category]:
+def _find_placed(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by their places, that are places in their lists while rows are cut."""
-    if not plan.contribution.is_cut:
+    if not measurement.contribution.is_cut:
         return {}
-    listed = _categories(plan).items()
+    listed = _categories(measurement).items()
     return {place: one for place, one in listed if 0 < len(_texts(one)) <= MOST_PLACES}
 
 
-def _categories(plan: Plan) -> dict[int, Category]:
+def _categories(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by their places, that are columns of listed strings in a private table."""
-    tables = private_tables(plan.query.source, plan.catalog)
+    tables = private_tables(measurement.query.source, measurement.catalog)
     found: dict[int, Category] = {}
-    for place, key in enumerate(plan.query.keys):
+    for place, key in enumerate(measurement.query.keys):
         if isinstance(key, Column) and key.table in tables:
             declared = tables[key.table].columns[key.name]
             if isinstance(declared, Category) and declared.kind is Kind.TEXT:
@@ -178,7 +181,7 @@ def _is_text(value: Value) -> bool:
 
 
 def write_statement(
-    plan: Plan, salt: str, unit: Kind = Kind.TEXT, *, is_narrow: bool = False
+    measurement: Measurement, salt: str, unit: Kind = Kind.TEXT, *, is_narrow: bool = False
 ) -> sql.Select:
     """Return the statement that gives, for each group found, its keys and exact totals.
 
@@ -186,41 +189,42 @@ def write_statement(
     whether units are whole numbers or texts, ``is_narrow`` whether the engine holds listed texts as
     numbers of few bits.
     """
-    keys = [f"k{place}" for place in range(len(plan.query.keys))]
-    parts = [f"t{place}" for place in _carried(plan)]
-    stored = _stored_keys(plan)
-    rows = _added(_values(plan, salt, unit, stored, is_narrow=is_narrow), plan, keys)
-    if plan.contribution.is_cut and not _is_of_units(plan):
-        kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **kinds_of_keys(plan)}
-        small = small_keys(plan)
-        rows = cut_rows(rows, plan.contribution, keys, parts, salt, kinds=kinds, small=small)
+    keys = [f"k{place}" for place in range(len(measurement.query.keys))]
+    parts = [f"t{place}" for place in _carried(measurement)]
+    stored = _stored_keys(measurement)
+    rows = _added(_values(measurement, salt, unit, stored, is_narrow=is_narrow), measurement, keys)
+    if measurement.contribution.is_cut and not _is_of_units(measurement):
+        kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **kinds_of_keys(measurement)}
+        small = small_keys(measurement)
+        rows = cut_rows(rows, measurement.contribution, keys, parts, salt, kinds=kinds, small=small)
     sums = [
-        _summed(total, f"t{_twin(place, plan)}", plan) for place, total in enumerate(plan.totals)
+        _summed(total, f"t{_twin(place, measurement)}", measurement)
+        for place, total in enumerate(measurement.totals)
     ]
-    if isinstance(plan.keys, SelectedKeys):
-        sums.append(_units(plan))
+    if measurement.keys is None:
+        sums.append(_units(measurement))
     statement = _grouped(map(column, keys), sums, rows, keys)
     return _listed(statement, keys, stored) if stored else statement
 
 
-def _is_of_units(plan: Plan) -> bool:
+def _is_of_units(measurement: Measurement) -> bool:
     """Tell whether all that is asked is how many units there are, which a cut does not change.
 
     Why: a cut leaves a row of every unit, and one row makes it count.
     """
-    plain = (total.measure is Measure.UNITS and _is_plain(total) for total in plan.totals)
-    return plan.has_unit and not plan.query.keys and all(plain)
+    plain = (total.measure is Measure.UNITS and _is_plain(total) for total in measurement.totals)
+    return measurement.has_unit and not measurement.query.keys and all(plain)
 
 
-def centre_totals(groups: Groups, plan: Plan) -> Groups:
+def centre_totals(groups: Groups, measurement: Measurement) -> Groups:
     """Return the plan's totals from those of its statement, which adds rows up from zero."""
     grids = {
-        place: _uncentred(total, total.grid, plan)
-        for place, total in enumerate(plan.totals)
+        place: _uncentred(total, total.grid, measurement)
+        for place, total in enumerate(measurement.totals)
         if total.grid is not None
     }
     moved = {
-        place: (uncentred, _counts(plan.totals[place], plan))
+        place: (uncentred, _counts(measurement.totals[place], measurement))
         for place, uncentred in grids.items()
         if uncentred.is_moved
     }
@@ -234,32 +238,34 @@ def centre_totals(groups: Groups, plan: Plan) -> Groups:
     return {keys: centre(totals) for keys, totals in groups.items()} if moved else groups
 
 
-def _counts(total: Total, plan: Plan) -> int | None:
+def _counts(total: Total, measurement: Measurement) -> int | None:
     """Return the place of the total that counts the rows that a sum adds up, if there is one."""
-    for place, other in enumerate(plan.totals):
+    for place, other in enumerate(measurement.totals):
         same = (other.argument, other.where) == (total.argument, total.where)
         if same and other.measure is Measure.ROWS and other.grid is None:
             return place
     return None
 
 
-def _uncentred(total: Total, grid: ValueGrid, plan: Plan) -> ZeroBasedGrid:
+def _uncentred(total: Total, grid: ValueGrid, measurement: Measurement) -> ZeroBasedGrid:
     """Return the grid on which the rows of a sum are added up.
 
     It is the plan's own where that has no rows to count beside, or the sum is of no column.
     """
-    if _clipped_range(total, plan) is None or total.argument is None:
+    if _clipped_range(total, measurement) is None or total.argument is None:
         return ZeroBasedGrid(grid)
     found = uncentre(grid, total.argument.kind)
-    return found if not found.shift or _counts(total, plan) is not None else ZeroBasedGrid(grid)
+    return (
+        found if not found.shift or _counts(total, measurement) is not None else ZeroBasedGrid(grid)
+    )
 
 
-def _carried(plan: Plan) -> list[int]:
+def _carried(measurement: Measurement) -> list[int]:
     """Return the places of the totals to which each row adds something of its own."""
     return [
         place
-        for place, total in enumerate(plan.totals)
-        if not _is_plain(total) and _twin(place, plan) == place
+        for place, total in enumerate(measurement.totals)
+        if not _is_plain(total) and _twin(place, measurement) == place
     ]
 
 
@@ -268,13 +274,13 @@ def _is_plain(total: Total) -> bool:
     return total.argument is None and total.where is None
 
 
-def _twin(place: int, plan: Plan) -> int:
+def _twin(place: int, measurement: Measurement) -> int:
     """Return the place of a total, or of the sum of the very values that it counts.
 
     Why: what a row adds to that sum is NULL where its value is NULL or its condition does not hold.
     """
-    total = plan.totals[place]
-    sums = enumerate(plan.totals) if total.measure is Measure.ROWS else ()
+    total = measurement.totals[place]
+    sums = enumerate(measurement.totals) if total.measure is Measure.ROWS else ()
     for twin, other in sums:
         same = (other.argument, other.where) == (total.argument, total.where)
         if same and other.grid is not None:
@@ -298,15 +304,15 @@ def _grouped(
     return statement
 
 
-def _stored_keys(plan: Plan) -> dict[int, Category]:
+def _stored_keys(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by their places, that are compared with their lists after grouping.
 
     Why: a text that is not listed counts as NULL, so groups of stored texts, renamed and added up,
          are the groups of listed ones; it is faster to compare a few groups than every row. Totals
          of several groups add up, except where a unit is to be counted once.
     """
-    counts_units = any(total.measure is Measure.UNITS for total in plan.totals)
-    return {} if counts_units else find_stored(plan)
+    counts_units = any(total.measure is Measure.UNITS for total in measurement.totals)
+    return {} if counts_units else find_stored(measurement)
 
 
 def _listed(
@@ -326,65 +332,80 @@ def _listed(
 
 
 def _values(
-    plan: Plan, salt: str, unit: Kind, stored: Mapping[int, Category], *, is_narrow: bool
+    measurement: Measurement,
+    salt: str,
+    unit: Kind,
+    stored: Mapping[int, Category],
+    *,
+    is_narrow: bool,
 ) -> sql.Select:
     """Return the rows that count: unit, keys, and for each total its value and condition."""
-    emitter, source = Emitter(plan.ranges), plan.query.source
-    columns = [label(unit_column(leftmost(source)), UNIT)] if plan.has_unit else []
-    for place, key in enumerate(plan.query.keys):
+    emitter, source = Emitter(measurement.ranges), measurement.query.source
+    columns = [label(unit_column(leftmost(source)), UNIT)] if measurement.has_unit else []
+    for place, key in enumerate(measurement.query.keys):
         if place in stored and isinstance(key, Column):
             value: Sql = column(as_stored(key.name), key.table)
         else:
-            value = write_key(place, plan, emitter, is_narrow=is_narrow)
+            value = write_key(place, measurement, emitter, is_narrow=is_narrow)
         columns.append(label(value, f"k{place}"))
-    layers = Layers.of(_arguments(plan), plan.ranges)
-    columns += [label(value, name) for name, value in _operands(plan, emitter)]
+    layers = Layers.of(_arguments(measurement), measurement.ranges)
+    columns += [label(value, name) for name, value in _operands(measurement, emitter)]
     columns += layers.first()
-    writer = SourceWriter(plan.catalog, plan.facts, plan.ranges, salt, unit)
+    writer = SourceWriter(measurement.catalog, measurement.facts, measurement.ranges, salt, unit)
     rows = writer.attach(sql.Select(expressions=columns or [number(1)]), source)
-    if plan.where is not None:
-        rows.set("where", sql.Where(this=emitter.emit(plan.where)))
+    if measurement.where is not None:
+        rows.set("where", sql.Where(this=emitter.emit(measurement.where)))
     return layers.stack(rows)
 
 
-def _arguments(plan: Plan) -> dict[str, Expression]:
+def _arguments(measurement: Measurement) -> dict[str, Expression]:
     """Return the values of the totals, but for those that are read as they are stored."""
-    totals = {f"v{place}": plan.totals[place] for place in _carried(plan)}
+    totals = {f"v{place}": measurement.totals[place] for place in _carried(measurement)}
     return {
         name: total.argument
         for name, total in totals.items()
-        if total.argument is not None and _stored_argument(total, plan) is None
+        if total.argument is not None and _stored_argument(total, measurement) is None
     }
 
 
-def _operands(plan: Plan, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
+def _operands(measurement: Measurement, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
     """Yield the conditions of the totals, and values as they are stored with their steps."""
-    for place in _carried(plan):
-        total = plan.totals[place]
+    for place in _carried(measurement):
+        total = measurement.totals[place]
         if total.where is not None:
             yield f"w{place}", emitter.emit(total.where)
-        stored = _stored_argument(total, plan)
+        stored = _stored_argument(total, measurement)
         if stored is not None and total.grid is not None:
             yield f"v{place}", stored
-            yield f"s{place}", try_steps(stored.copy(), _uncentred(total, total.grid, plan).grid)
+            yield (
+                f"s{place}",
+                try_steps(stored.copy(), _uncentred(total, total.grid, measurement).grid),
+            )
 
 
-def _stored_argument(total: Total, plan: Plan) -> Sql | None:
+def _stored_argument(total: Total, measurement: Measurement) -> Sql | None:
     """Return the column as it is stored of a total whose steps are clipped instead."""
-    if total.grid is None or not _step_ends(total, plan) or not isinstance(total.argument, Column):
+    if (
+        total.grid is None
+        or not _step_ends(total, measurement)
+        or not isinstance(total.argument, Column)
+    ):
         return None
     return column(as_stored(total.argument.name), total.argument.table)
 
 
-def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:
+def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.Select:
     """Return unit, keys and what each row adds to each total: a whole number, or NULL."""
-    unit = [unit_column()] if plan.has_unit else []
-    parts = [label(_part(plan.totals[place], place, plan), f"t{place}") for place in _carried(plan)]
+    unit = [unit_column()] if measurement.has_unit else []
+    parts = [
+        label(_part(measurement.totals[place], place, measurement), f"t{place}")
+        for place in _carried(measurement)
+    ]
     shown = [*unit, *map(column, keys), *parts]
     added = select(shown or [number(1)], nested(rows, "counted"))
-    if isinstance(plan.keys, DeclaredKeys) and not plan.contribution.is_cut:
+    if measurement.keys is not None and not measurement.contribution.is_cut:
         return added  # groups that are not declared are never answered
-    answered = zip(keys, plan.domains, strict=True)
+    answered = zip(keys, measurement.domains, strict=True)
     known = [
         is_known(column(key))
         for key, domain in answered
@@ -393,21 +414,27 @@ def _added(rows: sql.Select, plan: Plan, keys: list[str]) -> sql.Select:
     return added.where(*known, copy=False) if known else added
 
 
-def _part(total: Total, place: int, plan: Plan) -> Sql:
+def _part(total: Total, place: int, measurement: Measurement) -> Sql:
     value = column(f"v{place}")
     part: Sql = number(1)
     if total.grid is not None and total.argument is not None:
-        grid = _uncentred(total, total.grid, plan).grid
-        part = _steps(total, place, plan, grid, total.argument.kind)
+        grid = _uncentred(total, total.grid, measurement).grid
+        part = _steps(total, place, measurement, grid, total.argument.kind)
     elif total.argument is not None:
         # Without a cut nothing but COUNT sees the part, and it counts what is not NULL.
-        part = case(is_known(value), part) if plan.contribution.is_cut else value
+        part = case(is_known(value), part) if measurement.contribution.is_cut else value
     return part if total.where is None else case(column(f"w{place}"), part)
 
 
-def _steps(total: Total, place: int, plan: Plan, grid: ValueGrid, kind: Kind | None) -> Sql:
+def _steps(
+    total: Total, place: int, measurement: Measurement, grid: ValueGrid, kind: Kind | None
+) -> Sql:
     """Return what a row adds to a sum, on its grid."""
-    value, clipped, ends = column(f"v{place}"), _clipped_range(total, plan), _step_ends(total, plan)
+    value, clipped, ends = (
+        column(f"v{place}"),
+        _clipped_range(total, measurement),
+        _step_ends(total, measurement),
+    )
     if clipped is None or kind is None:
         return whole_part(value, grid)
     if ends is None:
@@ -415,27 +442,27 @@ def _steps(total: Total, place: int, plan: Plan, grid: ValueGrid, kind: Kind | N
     return stored_part(column(f"s{place}"), value, clipped, ends)
 
 
-def _step_ends(total: Total, plan: Plan) -> tuple[int, int] | None:
+def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None:
     """Return the ends to which the steps of a real column can be clipped, instead of itself."""
-    clipped, argument = _clipped_range(total, plan), total.argument
+    clipped, argument = _clipped_range(total, measurement), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
-    return ends_within(_uncentred(total, total.grid, plan).grid, clipped)
+    return ends_within(_uncentred(total, total.grid, measurement).grid, clipped)
 
 
-def _clipped_range(total: Total, plan: Plan) -> Range | None:
+def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
     """Return the range that a view holds a value to: that of a column of a private table."""
     match total.argument:
         case Column(table=alias, name=name) if alias in private_tables(
-            plan.query.source, plan.catalog
+            measurement.query.source, measurement.catalog
         ):
-            return plan.ranges[alias, name]
+            return measurement.ranges[alias, name]
         case _:
             return None
 
 
-def _summed(total: Total, part: str, plan: Plan) -> Sql:
-    if total.measure is Measure.UNITS and plan.has_unit:
+def _summed(total: Total, part: str, measurement: Measurement) -> Sql:
+    if total.measure is Measure.UNITS and measurement.has_unit:
         who: Sql = unit_column()
         counted = who if _is_plain(total) else case(is_known(column(part)), who)
         return sql.Count(this=sql.Distinct(expressions=[counted]))
@@ -446,7 +473,7 @@ def _summed(total: Total, part: str, plan: Plan) -> Sql:
     return exact_sum(typed(column(part), Kind.INT))
 
 
-def _units(plan: Plan) -> Sql:
+def _units(measurement: Measurement) -> Sql:
     """Return the number of units of a group, by which its key earns its name."""
-    who = sql.Distinct(expressions=[unit_column()]) if plan.has_unit else sql.Star()
+    who = sql.Distinct(expressions=[unit_column()]) if measurement.has_unit else sql.Star()
     return sql.Count(this=who)
