@@ -44,7 +44,7 @@ lint: .venv/dev  ## look for likely mistakes
 types: .venv/dev  ## check types strictly
 	$(BIN)/mypy
 
-layers: .venv/dev  ## check that imports go towards the ground only
+layers: .venv/dev  ## check who imports whom
 	$(BIN)/lint-imports --no-cache
 
 format: .venv/dev  ## format the code
@@ -121,7 +121,7 @@ docs: .venv/dev  ## write the documents as a site that needs no network, into bu
 matrix:  ## install the wheel with each extra alone, and with what each page names, and use it
 	$(PYTHON) tools/try_installs.py
 
-tree:  ## print the layers, ground first
+tree:  ## print each layer with its modules and what they are for
 	@$(PYTHON) tools/tree.py
 
 clean:  ## remove what the other targets made

@@ -1,4 +1,4 @@
-"""What a mechanism says of itself, and how much of it two probabilities of one event disprove."""
+"""What a mechanism claims, and how much of it two probabilities disprove."""
 
 import math
 from dataclasses import dataclass

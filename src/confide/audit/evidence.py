@@ -1,4 +1,4 @@
-"""Samples from two neighbouring databases weighed against a claim.
+"""Cases, and samples of two neighbors weighed against a claim.
 
 One half of the samples proposes a single event, the other half measures it, so that nothing found
 by searching is believed for that reason.

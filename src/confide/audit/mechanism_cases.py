@@ -1,4 +1,4 @@
-"""Every mechanism on trial through its public door, on neighbours at full distance."""
+"""Mechanisms and holdout sessions on trial."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

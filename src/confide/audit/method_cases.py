@@ -1,4 +1,4 @@
-"""Every asking method of a curator on trial, the whole way from the call to what it returns.
+"""Every asking method of a curator on trial.
 
 `METHODS` names them all; a test compares it with the class, so that no new method is forgotten.
 """

@@ -1,4 +1,4 @@
-"""Ways to look at outputs: each turns an output into one number, on which events are built.
+"""Maps outputs to numbers that events are built on.
 
 A view may learn from one half of the samples how to look; whatever it learns, it is then a fixed
 function of an output, and so is every event built on it.

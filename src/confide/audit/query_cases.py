@@ -1,4 +1,4 @@
-"""Questions that suit a declaration: every statistic and every kind of key that it allows.
+"""Whole queries on trial: every aggregate and kind of key of a declaration.
 
 Most cases ask once from text to answer, and then draw the noise again and again on the totals that
 the engine found, by the function that the curator calls: noise is all that differs between answers.

@@ -1,4 +1,4 @@
-"""The outcome of an audit: for a screen by the command line, for a browser here."""
+"""Runs an audit and reports it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Invented people who fit a declaration, and neighbours who differ in one awkward person.
+"""Invented people who fit a declaration, and worst-case neighbors.
 
 Rows follow from the declared columns alone: no file of the owner's is opened, except those of
 public tables. They are written as CSV into a folder of their own, so every value, odd ones too,

@@ -1,4 +1,4 @@
-"""Commands of the analyst: preview and ask."""
+"""Commands of the analyst: `preview`, `explain` and `sql`."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The commands and their exit codes.
+"""Commands, their options and exit codes.
 
 What a command runs is imported when it runs, so that ``confide --help`` stays quick.
 """

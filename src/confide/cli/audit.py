@@ -1,4 +1,4 @@
-"""`confide audit`: try to disprove what the declaration's answers claim, on invented rows."""
+"""`confide audit`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From a declaration file to a curator, in one place for every command."""
+"""Opens the declaration, the ledger, the curator or a connection for a command."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`confide demo`: real people, a small budget, a few telling questions and a report.
+"""`confide demo`: sample survey, queries, mechanisms and the HTML report.
 
 Each patient counts once in every figure below, and neighbouring tables differ by one patient
 added or removed; so a count moves by at most 1, and a sum of nights by at most `MOST_NIGHTS`.

@@ -1,4 +1,4 @@
-"""Commands about a reusable holdout: how many rows it needs, and an experiment with it."""
+"""`confide holdout`: how many rows it needs, and an experiment with it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""What the commands print: words and tables that fit the screen; a narrow one loses nothing."""
+"""Tables and messages that fit the screen."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Commands of the owner: copy a file, draft and check the declaration."""
+"""Commands of the owner: `init`, `convert`, `check`, `budget` and `ledger`."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""`confide serve`: HTTP and the page, in as many processes as wanted."""
+"""`confide serve`, `confide token` and `confide mcp`."""
 
 import os
 import socket

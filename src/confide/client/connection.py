@@ -1,4 +1,4 @@
-"""The connection to a server: ask, preview, look at the budget; retried without paying twice."""
+"""`Connection`: sends, retries, pays once."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-"""What goes over HTTP: prices as JSON, status codes and errors."""
+"""Prices as JSON, status codes and errors, for client and server."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Budgets, their limits, and the keyword arguments that name a price."""
+"""`Budget` and `Limits`; the keyword arguments that name a price."""
 
 import inspect
 import re

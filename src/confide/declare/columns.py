@@ -1,4 +1,4 @@
-"""What the owner vouches for about one column: its type, its bounds, its keys.
+"""Column types with bounds: `Int`, `Float`, `Category`, `Text`, `Bool`, `Date`.
 
 Bounds are enforced, never trusted: confide clips every value to them inside the engine, row by
 row. They must come from knowledge of the subject, not from the data.

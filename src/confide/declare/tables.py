@@ -1,4 +1,4 @@
-"""Tables, public tables, and the catalog of all of them."""
+"""`Table`, `PublicTable`, and the catalog of all of them."""
 
 import hashlib
 import json

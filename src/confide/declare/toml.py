@@ -1,4 +1,4 @@
-"""The declaration as a file: confide.toml.
+"""`confide.toml` to a declaration.
 
 Every problem of a file is reported at once, each with its line, so that the owner mends it in one
 go. Paths in a file are relative to the file.

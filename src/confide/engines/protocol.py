@@ -1,4 +1,4 @@
-"""What an engine is, and the sealed values that it gives: closed until noise is added."""
+"""`Engine` and `Sealed`: what an engine is, and what it returns, closed until noise is added."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Scheme to engine, built in or by entry point: which engine reads a source."""
+"""Which engine reads a source: scheme to engine, built in or by entry point."""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

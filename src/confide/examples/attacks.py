@@ -1,4 +1,4 @@
-"""Three classical attacks on published figures, to try on exact answers and on noisy ones."""
+"""Linkage, reconstruction and tracing attacks on published figures."""
 
 from collections.abc import Hashable, Sequence
 

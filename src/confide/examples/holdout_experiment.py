@@ -1,4 +1,4 @@
-"""The published experiment: choosing features with a holdout that is asked many times.
+"""The published holdout experiment, and its figures.
 
 Labels are fair signs, features standard normal; in the variant with signal 20 features lean
 towards the label by 6 / sqrt(n). The analyst keeps features whose training and holdout

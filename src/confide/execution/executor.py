@@ -1,4 +1,4 @@
-"""The desk at which a question is paid for: found again, charged, or taken up after a crash."""
+"""Matches, reserves, commits and resumes: a query's request to the ledger."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What an answer may cost: from an epsilon, a share or an error to a share of the budget.
+"""`Price` and `Pricing`: epsilon, share or error to a share of the budget.
 
 Everything here follows from the declaration, the question and the terms of the budget; no row is
 read and nothing is spent.

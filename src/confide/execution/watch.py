@@ -1,4 +1,4 @@
-"""Watches over a threshold: in one process, or in the ledger."""
+"""Sparse-vector sessions (`curator.watch`), in memory or durable in the ledger."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a curator offers for watching a threshold."""
+"""The watch methods of a curator."""
 
 from abc import ABC, abstractmethod
 from typing import Unpack

@@ -1,4 +1,4 @@
-"""Nodes of the tree, made and checked in one place: both front ends build through here.
+"""Checked, normalizing constructors of expression nodes, for both front ends.
 
 What comes out is typed and normalised, so that equal questions make equal trees: AND and OR are
 flat, negated numbers are literals, texts beside dates are dates.

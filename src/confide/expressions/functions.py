@@ -1,4 +1,4 @@
-"""The functions a question may use, with their types. Each is total: it gives a value or NULL.
+"""Scalar functions and aggregate names, with their type rules.
 
 This table is the whole vocabulary: front ends translate into it, range analysis and engines
 have one rule for each of its members, and what is not in it cannot be asked.

@@ -1,4 +1,4 @@
-"""What a Python question is made of: columns, values and statistics under Python's operators.
+"""Python terms: `col`, operators, `case`, `least`, and aggregates of them.
 
 A term knows names only, not what they mean: it becomes an expression when its query is built.
 """

@@ -1,4 +1,4 @@
-"""Expressions of one row, as typed trees: nodes, walking and substitution.
+"""Expression nodes; walking and substitution.
 
 Nodes are frozen and know their types. A tree can only name what the owner declared and what
 `functions` lists, so whatever walks it needs no further checks.

@@ -1,4 +1,4 @@
-"""Normal noise on every answer, fresh rows for every answer, and no protection at all."""
+"""Gaussian noise, rounding, ladder, splitting and naive answers."""
 
 import math
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Which method answers a session, from what its owner asked for."""
+"""Picks the method for the given terms."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Guesses that are checked against the rows, without noise: coding, and guess-and-check."""
+"""Coding and guess-and-check: guesses checked against the rows, without noise."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Counting transcripts: how a session of adaptive queries stays valid without any noise.
+"""Sample sizes by counting transcripts.
 
 Fix the analyst's coins and the mechanism's own. Then what was told so far decides the next query:
 the session is a tree, and each of its nodes holds one query that is fixed before the rows are

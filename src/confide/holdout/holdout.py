@@ -1,4 +1,4 @@
-"""`Holdout`: rows that can be asked again and again, by one of several methods."""
+"""`Holdout` sessions and leaderboards."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Intervals for the mean of one fixed query, at any level, however small.
+"""Intervals for the mean of one fixed query.
 
 A level is given in *nats*: ln(1 / a) for an interval that misses with probability at most a on
 each side, so that levels below the smallest float are no trouble.

@@ -1,4 +1,4 @@
-"""How many rows a session needs when its answers carry noise.
+"""Sample sizes for noisy answers.
 
 Each function tells whether ``rows`` rows keep every answer within tau of the population with
 probability 1 - beta; parameters that a theorem leaves open are searched for the best.

@@ -1,4 +1,4 @@
-"""How many rows a session needs, how near it can be, or how long it may last.
+"""Rows, tau or queries that a session needs or allows.
 
 Every known bound is worked out for the same wishes, so that they can be compared; the best that
 confide can run is the plan.

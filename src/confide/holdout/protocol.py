@@ -1,4 +1,4 @@
-"""What every way of answering has in common: outcomes, what is left, and what is promised."""
+"""`Method` protocol, outcomes, answers and guarantees."""
 
 import math
 from dataclasses import dataclass, field, fields, replace

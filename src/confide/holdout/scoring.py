@@ -1,4 +1,4 @@
-"""A scorer for scikit-learn whose scores stay true of the population."""
+"""Metrics, and the scikit-learn scorer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

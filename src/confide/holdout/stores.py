@@ -1,4 +1,4 @@
-"""What a session has used so far, kept in memory or in a file that several processes share."""
+"""Session state in memory, in a file or in the ledger."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Thresholdout: private answers to adaptive queries, paid by the few whose guess was off."""
+"""Thresholdout: answers paid by the few whose guess was off."""
 
 import math
 from dataclasses import dataclass, replace

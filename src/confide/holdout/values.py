@@ -1,4 +1,4 @@
-"""The values of a query, one a row, checked to lie in [0, 1], and their mean with a known error."""
+"""Rows and query values in [0, 1], with exact means."""
 
 import math
 from collections.abc import Callable, Iterator

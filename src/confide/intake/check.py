@@ -1,4 +1,4 @@
-"""How a declaration fits the data, for the owner's eyes; and what a source's schema says.
+"""Checks a declaration against its data, for the owner.
 
 # Privacy: findings are exact figures about rows. They are for the owner's terminal alone; nothing
 # on the path of a question calls anything here.

@@ -1,4 +1,4 @@
-"""A copy of a CSV file that confide can read: plain names, known types, written as Parquet.
+"""CSV to Parquet: plain names, known types.
 
 Separators, encodings, decimal commas and dates differ from country to country. They are settled
 once, by the owner and for a copy, so that no row decides how others are read when questions are

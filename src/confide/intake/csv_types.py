@@ -1,4 +1,4 @@
-"""What the columns of a CSV file look like, as a hint to the owner who drafts its declaration.
+"""Guesses the column types of CSV files, for a draft.
 
 # Privacy: a guess is made from rows, so it goes into a comment that the owner confirms or mends. It
 # is the type that nearly all of the first cells read as, which hardly any one row can change; no

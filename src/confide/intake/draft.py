@@ -1,4 +1,4 @@
-"""A first confide.toml for the owner to finish, from the names and types of columns.
+"""First draft of `confide.toml`, from names and types of columns.
 
 Whatever must come from knowledge of the subject (whom a row is about, bounds, limits, the budget)
 is left open: a bound that was read from the data would tell about the data.

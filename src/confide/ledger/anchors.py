@@ -1,4 +1,4 @@
-"""Anchors: where the newest link of a ledger is kept outside it.
+"""Anchors: copies of the newest link, kept outside the ledger.
 
 A back-up of a ledger is a ledger that verifies; only something that was not restored with it can
 tell that it is old.

@@ -1,4 +1,4 @@
-"""The chain of records: each charge and each answer holds the digest of the one before.
+"""Hash chain of records: digests and running totals.
 
 All of this is arithmetic on whole numbers and text; where records are kept is for the ledgers to
 say. The layout of a record never changes its meaning; another layout gets another name.

@@ -1,4 +1,4 @@
-"""The two changes that every question makes, each a look and a guarded write.
+"""The two guarded writes of every query: the charge and the answer.
 
 The look takes the head and all else that a change must know, as of one moment; the write adds the
 record and moves the head, if it still is where it was seen and the sums fit.

@@ -1,4 +1,4 @@
-"""One door to the database of a ledger: transactions that last, and errors without data.
+"""Durable transactions and prepared statements on the raw driver; errors without data.
 
 What SQLAlchemy adds to a statement takes longer than the statement; connections still come from its
 pool, and statements are still written by it, once.

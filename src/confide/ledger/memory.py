@@ -1,4 +1,4 @@
-"""A ledger in memory: the same rules, gone with the process."""
+"""Ledger in memory: the same rules, gone with the process."""
 
 import os
 import secrets

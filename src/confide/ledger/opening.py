@@ -1,4 +1,4 @@
-"""Opening a ledger in a database: made or brought up to date, and checked before it is used."""
+"""Creates, migrates and checks a stored ledger before it is used."""
 
 import secrets
 from collections.abc import Callable

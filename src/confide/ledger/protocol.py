@@ -1,4 +1,4 @@
-"""What a ledger does: it reserves before anything is read, and keeps what was answered."""
+"""`Ledger`, `Hold`, `Receipt`, and the ledger's errors."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Records of a ledger in a database: statements, each on one connection in one change."""
+"""Statements that read and write the records of a ledger."""
 
 from collections.abc import Generator, Iterator
 from heapq import merge

@@ -1,4 +1,4 @@
-"""The tables of a ledger in a database, as statements name them; migrations/ makes them.
+"""SQLAlchemy tables of a ledger; migrations/ creates them.
 
 Amounts are whole numbers of at most 63 bits, for a whole budget has fewer than 2**62 units; digests
 and texts are text. Nothing here is a float, a row of the data, a value without noise or a token.

@@ -1,4 +1,4 @@
-"""A ledger in a database: one file of SQLite for one machine, PostgreSQL for many servers.
+"""Ledger in SQLite, for one machine, or PostgreSQL, for many servers.
 
 Every change adds its record and moves the one row of the head under a guard that holds only if
 nothing else moved it and the sum still fits. So changes follow one another, on any number of

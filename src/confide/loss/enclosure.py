@@ -1,4 +1,4 @@
-"""Balls narrow enough to act on, and thresholds found with them.
+"""Ball arithmetic narrow enough to decide with, and thresholds found with it.
 
 Every answer here errs in one stated direction, so a caller never has to trust a rounding.
 """

@@ -1,4 +1,4 @@
-"""Privacy filters: what may still be granted when each request depends on earlier answers.
+"""Privacy filters: what adaptive requests may still spend.
 
 A filter is a value. Granting returns another one; a refusal raises and leaves everything as it
 was. A budget is counted in shares, so that no rounding ever adds up.

@@ -1,4 +1,4 @@
-"""The kinds of loss that one use of a mechanism can have."""
+"""Pure, Laplace, bounded-range, Gaussian, Renyi and approximate losses."""
 
 import math
 from dataclasses import dataclass, field

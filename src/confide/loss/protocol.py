@@ -1,4 +1,4 @@
-"""What every loss can tell about one use of a mechanism.
+"""`Loss` protocol: what every loss can tell about one use of a mechanism.
 
 A loss is a promise about every pair of neighboring databases, in both orders. It is kept in
 fractions. Its curves are shown as floats, and every float is rounded up.

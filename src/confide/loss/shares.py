@@ -1,4 +1,4 @@
-"""Parts of a budget, counted in whole units."""
+"""Shares of a budget, counted in whole units."""
 
 import math
 from dataclasses import dataclass

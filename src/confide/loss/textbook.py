@@ -1,4 +1,4 @@
-"""Formulas of the textbooks, to teach and to compare with. Nothing in confide calls them.
+"""Textbook formulas, for teaching and comparison; nothing in confide calls them.
 
 They are looser than what `compose` and `mu_squared_for` return, and the second one is wrong
 outside of its range; see docs/proofs/gaussian-calibration.md.

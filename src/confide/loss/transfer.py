@@ -1,4 +1,4 @@
-"""Transfer theorems: when answers near the sample's are near the population's.
+"""Transfer theorems: from a loss to the population.
 
 Each speaks of n independent rows, queries with values in [0, 1], and an analyst who chooses each
 query after seeing all answers. *Sample-accurate* (alpha, b): with probability 1 - b every answer

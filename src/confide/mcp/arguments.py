@@ -1,4 +1,4 @@
-"""What the tools take, with a word on each for the model that fills it in."""
+"""Argument schemas of the tools, with help for the model."""
 
 import math
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What a language model is told: what costs, what is free, what a refusal means."""
+"""Instructions and tool descriptions for language models."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The tools that a language model sees; what they do is the asker's."""
+"""The tools that a language model sees, and the backends that run them."""
 
 import logging
 import secrets

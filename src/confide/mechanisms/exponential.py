@@ -1,4 +1,4 @@
-"""The exponential mechanism: the best of many candidates, finite or on a line."""
+"""Exponential mechanism: the best of many candidates, finite or on a line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism on the integers, calibrated exactly."""
+"""Gaussian mechanism on the integers, calibrated exactly."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction

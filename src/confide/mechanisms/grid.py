@@ -1,4 +1,4 @@
-"""From what a caller holds to whole grid steps, and back after the noise."""
+"""Values to whole grid steps, and back after the noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Group keys that nobody declared: a key is named only if enough units share it."""
+"""Selection of undeclared group keys: a key is named only if enough units share it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Joint noise for several statistics, shaped like what one unit can change in all of them."""
+"""K-norm mechanism for boxes and polytopes: joint noise for several statistics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

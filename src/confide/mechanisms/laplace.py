@@ -1,4 +1,4 @@
-"""The Laplace mechanism on the integers, for one number or a vector."""
+"""Laplace mechanism on the integers, for one number or a vector."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What "one unit more or less" means, and how far common statistics move under it."""
+"""Neighboring relations, and textbook sensitivities of common statistics."""
 
 from dataclasses import dataclass
 from enum import StrEnum

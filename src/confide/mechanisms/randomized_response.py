@@ -1,4 +1,4 @@
-"""Randomised response: privacy before the data leaves its owner's hands."""
+"""Randomized response: privacy before the data leaves its owner's hands."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What every choice among scored candidates shares: reading scores, and how good the choice is."""
+"""What all selection mechanisms share: reading scores, and how good a choice is."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The sparse vector technique: many comparisons with a threshold, paid by the few that pass it."""
+"""Sparse vector technique: many comparisons, paid by the few above a threshold."""
 
 import os
 import threading

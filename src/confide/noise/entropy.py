@@ -1,4 +1,4 @@
-"""Where randomness comes from: the operating system, stretched by ChaCha20 for long arrays."""
+"""Random bits from the operating system, stretched by ChaCha20."""
 
 import os
 from typing import Final, Protocol

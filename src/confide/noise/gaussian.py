@@ -1,4 +1,4 @@
-"""The rounded normal law: a continuous normal number, rounded to the nearest integer."""
+"""Rounded Gaussian law."""
 
 import math
 from dataclasses import dataclass, field

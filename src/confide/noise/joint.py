@@ -1,4 +1,4 @@
-"""Joint noise for several numbers at once, shaped like a body, rounded to the grid exactly.
+"""Box and cone noise for several numbers at once, rounded to the grid exactly.
 
 The real noise has density proportional to exp(-|z|_K / scale), where |z|_K tells by how much the
 body K must be blown up to reach z. It is a product or a sum of a few exponential and uniform

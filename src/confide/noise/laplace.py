@@ -1,4 +1,4 @@
-"""The discrete Laplace law: two-sided geometric noise with any positive scale."""
+"""Discrete Laplace law: two-sided geometric noise of any positive scale."""
 
 import math
 from dataclasses import dataclass, field

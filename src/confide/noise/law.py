@@ -1,4 +1,4 @@
-"""Noise for several numbers at once, and evenly spread points of it for error bars.
+"""`NoiseLaw`: noise for several numbers at once, and sample points for error bars.
 
 A law is facts about random integers: it knows nothing of privacy. `sample` turns points of the
 unit cube into noise, and `spread_points` gives points that fill the cube evenly: multiples of

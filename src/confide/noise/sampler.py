@@ -1,4 +1,4 @@
-"""The one sampler: integers by inverse distribution function, from lazily revealed bits.
+"""The sampler: integers by inverse distribution function, over lazily revealed bits.
 
 A draw is the sign and the magnitude of an integer whose law is symmetric about zero. The
 magnitude is the greatest k with U < P(|Z| >= k), for U uniform. Doubles enclose it for a whole

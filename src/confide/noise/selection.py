@@ -1,4 +1,4 @@
-"""The index of the greatest noisy score, decided exactly.
+"""Index of the greatest noisy score, decided exactly.
 
 Each score gets its own continuous noise, of which only as much is computed as the comparison
 needs: doubles enclose every noisy score, and while more than one index could still be the

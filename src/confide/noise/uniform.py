@@ -1,4 +1,4 @@
-"""A uniform number whose binary digits are revealed only when a comparison needs them."""
+"""Uniform numbers, revealed bit by bit as comparisons need them."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction

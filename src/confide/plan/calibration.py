@@ -1,4 +1,4 @@
-"""What a granted loss pays for: a part of it, or the epsilon of a choice."""
+"""Splits a loss among keys, totals and quantiles; scales the noise to it."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Cells into which the values of a range fall, to be counted before a quantile is chosen.
+"""Histogram cells, counted before a quantile is chosen.
 
 Cells follow from the declaration and the number of groups alone. Few enough different values get a
 cell each. All others share cells that are fine both beside the whole range and beside the value

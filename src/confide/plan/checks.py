@@ -1,4 +1,4 @@
-"""Refuses inexact whole numbers and oversized work, before anything is paid for.
+"""Refuses inexact integers and oversized work, before anything is paid for.
 
 Doubles of that size stand for several whole numbers each. As group keys or partners in a join they
 would make one of several, so such expressions are refused there.

@@ -1,4 +1,4 @@
-"""What the rows of a question's source are: the ranges of their columns, the limits of a unit."""
+"""Contribution bounds of one unit, and the column ranges of a source."""
 
 import math
 from collections.abc import Mapping, Sequence

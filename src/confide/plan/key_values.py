@@ -1,4 +1,4 @@
-"""Values that a group key can have: it is computed for every value of its columns.
+"""Every value that a computed group key can have.
 
 A range alone would name keys that no row can have: for FLOOR(age / 10) * 10 every year, not every
 tenth. The result contains every key that a row can have, and hardly any other. It follows from the

@@ -1,4 +1,4 @@
-"""The group keys of an answer: known beforehand, all answered; or unknown, and to be earned."""
+"""Group keys: the declared domains they range over, or the private selection of others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

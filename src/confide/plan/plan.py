@@ -1,4 +1,4 @@
-"""`Plan`: a measurement, and the noise that a share of the budget buys for it."""
+"""`Plan`: a measurement calibrated to a share of the budget."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Functions of a row, computed at many points at once as every engine computes them.
+"""Evaluates row functions at many points at once, as every engine does.
 
 Points are doubles: days are ordinals, Booleans are 0 and 1, and NaN stands for NULL. Engines round
 doubles alike, so what is computed here is what they compute, wherever it stays below 2^53.

@@ -1,4 +1,4 @@
-"""How a quantile is chosen: which counts are read, and three choices that its loss pays for.
+"""Plans one quantile, or several by a tree.
 
 Rows are counted by cell. A choice weighs each cell by how near its rank is to a wanted one; ranks
 are measured in steps of which one row is 2b, for a quantile of level a/b.

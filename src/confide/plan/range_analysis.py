@@ -1,4 +1,4 @@
-"""Where the value of an expression can lie, from the declared bounds alone.
+"""Where an expression's values lie, from the declared bounds alone.
 
 Ranges choose grids, scales and types; they are not what privacy rests on: whatever is summed is
 clamped to its range inside the engine, row by row. A range that is too narrow would clip, one

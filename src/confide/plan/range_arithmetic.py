@@ -1,4 +1,4 @@
-"""Operations on ranges, and what a WHERE leaves of them.
+"""`Range` operations, and what WHERE leaves of ranges.
 
 Keys that no such row can have are not answered: of ``WHERE ward = 'A' GROUP BY ward`` ward A alone.
 It follows from the question and the declaration; no row is read.

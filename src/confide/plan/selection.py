@@ -1,4 +1,4 @@
-"""How the best of many is chosen: what one unit can do to scores, and the choice this pays for.
+"""Private selection: top keys, candidates, bin widths and block ranks.
 
 A score is an exact total: the count of a key, or what one question adds up to. One unit may change
 many scores at once; a choice costs by how far apart it can move any two of them.

@@ -1,4 +1,4 @@
-"""How far one unit can move totals and scores.
+"""How far one unit moves totals and scores.
 
 One unit changes the totals of each group it is in. Each total has a side, in which its changes are
 measured, and two limits for them: one for what all totals of all groups add up to (pure), one for

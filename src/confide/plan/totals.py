@@ -1,4 +1,4 @@
-"""Exact whole numbers, one a group, from which every answer is computed after the noise."""
+"""Exact integer totals and their grids, from which every answer is computed."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Questions in Python: the same trees as SQL makes, step by step."""
+"""Python front end: `TableQuery`, which builds the trees that SQL does."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""One line of SQL for each question: equal trees read alike, different ones differ.
+"""Canonical SQL text: equal trees, equal text.
 
 The line is legal input, so reading it gives the tree back (unless a declared column is called
 "unit"). It is the key under which answers are stored.

@@ -1,4 +1,4 @@
-"""Relational nodes, the whole query, and the checks across its parts."""
+"""Relational nodes, `Query`, and the checks across its parts."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The answer: noisy values with error bars, as a table in whatever form the analyst likes."""
+"""`Answer` and `Cost`."""
 
 import math
 from collections.abc import Callable, Sequence

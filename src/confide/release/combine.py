@@ -1,4 +1,4 @@
-"""All stored answers to one question taken together: more exact than each, and free."""
+"""Combines all stored answers to one query; free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

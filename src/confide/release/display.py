@@ -1,4 +1,4 @@
-"""How an answer looks: a table with error bars for notebooks, a chart for eyes."""
+"""Tables, frames and charts for notebooks."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From noisy totals to the statistics that were asked for, and how far off they may be."""
+"""Estimates of aggregates from noisy totals."""
 
 from typing import assert_never
 

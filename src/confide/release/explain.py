@@ -1,4 +1,4 @@
-"""What a question will do, in sentences: from its plan alone, before any row is read."""
+"""What a query will do, in sentences."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""An answer as digits, CSV, JSON and SVG."""
+"""Digits, CSV, JSON and SVG of an answer."""
 
 import csv
 import io

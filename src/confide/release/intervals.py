@@ -1,4 +1,4 @@
-"""How far an estimate may be from the answer without noise.
+"""Intervals of counts, sums, means, variances and deviations.
 
 Most statistics are ratios of totals. An interval for a ratio r = sum / count keeps every r for
 which sum - r * count is as small as its noise allows: at the true ratio it is noise alone, whose

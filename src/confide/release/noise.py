@@ -1,4 +1,4 @@
-"""The one place where exact totals are opened: they leave it with their noise."""
+"""Opens exact totals and adds the planned noise."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

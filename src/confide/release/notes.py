@@ -1,4 +1,4 @@
-"""Notes of an answer and of a preview: contribution limits that applied, errors of quantiles."""
+"""Notes of answers and previews: contribution limits that applied, quantile errors."""
 
 import math
 from collections.abc import Iterator

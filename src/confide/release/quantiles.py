@@ -1,4 +1,4 @@
-"""Quantiles: cells chosen from exact counts, and the values and intervals that they stand for."""
+"""Chooses quantile cells, one by one or by tree, with values and intervals."""
 
 import math
 from collections.abc import Callable, Sequence

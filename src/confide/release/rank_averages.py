@@ -1,4 +1,4 @@
-"""Rows averaged with those beside them in rank, so that gaps between them change slowly.
+"""Averages the ranks of neighboring rows, so that gaps change slowly.
 
 Each row counts as two halves, spread over its cell with the others of that cell. Halves are
 numbered in order. Below the first and above the last, outside the range, others go on that no row

@@ -1,4 +1,4 @@
-"""Choices made from exact totals: what leaves is a name or a yes or no, never a number."""
+"""Chooses keys, candidates, bins and block ranks from exact totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

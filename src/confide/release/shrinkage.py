@@ -1,4 +1,4 @@
-"""Counts drawn towards where counts like them usually are: free, from what was released."""
+"""Empirical-Bayes shrinkage of small counts; free."""
 
 import math
 from typing import Final

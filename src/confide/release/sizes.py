@@ -1,4 +1,4 @@
-"""In which steps an answer is written: kept beside it, since its numbers mean nothing without."""
+"""Noise grid of a stored answer, and the check that it is today's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass

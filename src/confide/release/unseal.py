@@ -1,4 +1,4 @@
-"""Opens sealed values: the one function that does, for the modules of release alone."""
+"""Opens sealed values: one function, for the modules of release alone."""
 
 from typing import TypeVar
 

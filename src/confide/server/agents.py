@@ -1,4 +1,4 @@
-"""The door for agents: the tools of `confide.mcp`, mounted behind tokens."""
+"""MCP over HTTP, behind tokens."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The application: routes behind a gate, in front of one curator."""
+"""Application factory, and opening it from `confide.toml`."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Who is calling: a bearer token on the routes of programs, a cookie on the page."""
+"""Bearer tokens, cookies, and strict JSON requests."""
 
 import json
 from collections.abc import Callable, Coroutine, Sequence

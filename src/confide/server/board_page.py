@@ -1,4 +1,4 @@
-"""The page of leaderboards: a CSV file of predictions in, the best score so far out."""
+"""HTML page of leaderboards."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The routes of leaderboards."""
+"""`/v1` routes of leaderboards."""
 
 from typing import Annotated, Any, Final
 

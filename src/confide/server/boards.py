@@ -1,4 +1,4 @@
-"""Leaderboards: predictions in, the best score so far out."""
+"""Leaderboards that the server holds."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What the server counts, as Prometheus reads it: requests and refusals, never data or time."""
+"""Counters for `/metrics`: requests and refusals, never data or time."""
 
 import os
 import threading

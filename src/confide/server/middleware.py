@@ -1,4 +1,4 @@
-"""Every request passes here, in and out: size, patience, headers, one line of log, the clock."""
+"""Size, time, headers, log line and slow clients of every request."""
 
 import asyncio
 import json

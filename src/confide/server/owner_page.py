@@ -1,4 +1,4 @@
-"""The owner's page: the ledger and its state, analysts and their limits, tokens."""
+"""HTML page of the owner: ledger, analysts and tokens."""
 
 from typing import Annotated, Any, Final
 

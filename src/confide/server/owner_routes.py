@@ -1,4 +1,4 @@
-"""The routes of the owner, and those that hand out tokens."""
+"""`/v1` routes of the owner, and those that hand out tokens."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The page for people: sign in, preview, ask, look back."""
+"""HTML pages for analysts: sign in, preview, ask, history, budget."""
 
 import secrets
 from typing import Annotated, Any, Final

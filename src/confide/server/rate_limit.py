@@ -1,4 +1,4 @@
-"""How often and how much at once one caller may ask."""
+"""Requests per minute and at once, per caller."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What templates are given: figures, drawings and words."""
+"""Template data and drawings of the pages."""
 
 import json
 import math

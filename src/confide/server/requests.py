@@ -1,4 +1,4 @@
-"""What crosses the network for choices, batches, watches and estimates."""
+"""Request schemas."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""What crosses the network, in both directions: every field named, nothing else allowed."""
+"""Response schemas."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The routes of programs: ask, preview, look at what is declared and spent."""
+"""`/v1` routes of analysts: ask, preview, explain, tables, budget, answers."""
 
 from typing import Annotated, Any, Final
 

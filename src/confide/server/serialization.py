@@ -1,4 +1,4 @@
-"""From what the curator gives to what crosses the network."""
+"""Turns what the curator returns into response schemas."""
 
 import math
 from datetime import UTC, datetime

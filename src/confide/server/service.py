@@ -1,4 +1,4 @@
-"""What stands behind the routes: one curator, its tokens, and the rules of asking.
+"""`Service`: runs every operation for a caller, within the token's share.
 
 # Privacy: no request holds a function, a path or an address; what runs on rows is the owner's.
 """

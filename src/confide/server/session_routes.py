@@ -1,4 +1,4 @@
-"""The routes of choices, batches and watches: several readings on one charge."""
+"""`/v1` routes of choices, batches and watches."""
 
 from fastapi import APIRouter
 

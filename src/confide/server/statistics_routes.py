@@ -1,4 +1,4 @@
-"""The route of estimates: each by its name, an owner's function by that it was registered by."""
+"""`/v1` route of statistics."""
 
 from typing import Annotated
 

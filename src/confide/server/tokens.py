@@ -1,4 +1,4 @@
-"""Tokens: who may call, as what, until when, and how much of the budget one may spend.
+"""Token store and its tables: who may call, until when, for how much.
 
 A token is 256 secret bits. It is shown once; what is kept is its SHA-256, which is enough because
 nobody can try 2^256 of them. The part before the dot names the row to compare with.

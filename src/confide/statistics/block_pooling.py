@@ -1,4 +1,4 @@
-"""How the results of blocks become one estimate: which part of the cost does what."""
+"""Pools the results of blocks into one estimate, and divides its cost."""
 
 import math
 from collections.abc import Sequence

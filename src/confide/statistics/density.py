@@ -1,4 +1,4 @@
-"""A density as a histogram with noise once a bin; the bin width can be chosen privately."""
+"""Histogram density, with bin widths chosen privately on request."""
 
 import math
 from dataclasses import dataclass

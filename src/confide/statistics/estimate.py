@@ -1,4 +1,4 @@
-"""An estimate: numbers with standard errors and intervals that count sampling and noise.
+"""Charged sums, `Estimate` and replicates: the base of all statistics.
 
 Every estimate is computed from noisy totals alone. The totals are what the ledger keeps, so asking
 for the same estimate again computes it from the same totals and costs nothing.

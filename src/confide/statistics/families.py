@@ -1,4 +1,4 @@
-"""Families of laws by the sums that say all about them: what is added up, and what follows.
+"""Exponential families and their sufficient statistics.
 
 Every term of a row lies in [-1, 1]. Sums are a count followed by the sums of the terms; they may
 be noisy, so whatever is computed from them is first moved to where exact sums could be.

@@ -1,4 +1,4 @@
-"""Formulas such as ``cost ~ age + ward + age:smoker``: which columns explain which."""
+"""Columns and formulas that an estimate is about, such as ``cost ~ age``."""
 
 import math
 import re

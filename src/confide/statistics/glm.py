@@ -1,4 +1,4 @@
-"""Logistic and Poisson regression: the engine adds up noisy sums, and nobody sees a row.
+"""Logistic and Poisson regression: the solver.
 
 Four kinds of sums over the rows are enough: of responses, of products of columns, of means and
 weights at coefficients near the solution, and of what these coefficients leave unexplained.

@@ -1,4 +1,4 @@
-"""The model of a logistic or Poisson regression: which terms of a row are added up.
+"""Links, model terms and normal surrogate of logistic and Poisson regression.
 
 The sums that a regression is solved from have a simple form for normal columns. They are used
 where a curve has to be followed between two points at which the rows' own sums were released.

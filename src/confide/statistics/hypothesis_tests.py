@@ -1,4 +1,4 @@
-"""Tests that count the noise: two means, two proportions, independence in a table.
+"""Tests that account for the noise: means, proportions, independence.
 
 A test compares what was released with what could be released if there were no difference, where
 both the sample and the noise make differences of their own.

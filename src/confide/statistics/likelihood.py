@@ -1,4 +1,4 @@
-"""The likeliest law of a family, from noisy sums: exponential families.
+"""Maximum likelihood from noisy sums, of one column or a multivariate normal.
 
 For these families the sums of a few terms say all that the rows say about the parameters, so noise
 on the sums is noise once, whatever is computed from them.

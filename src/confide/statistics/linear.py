@@ -1,4 +1,4 @@
-"""Linear regression from noisy moments, with intervals that count the noise.
+"""Linear regression from noisy moments.
 
 Everything that least squares needs to know of the rows are sums of products of two columns. They
 are released once, with noise, in a scale in which every column lies in [-1, 1].

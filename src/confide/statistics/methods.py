@@ -1,4 +1,4 @@
-"""The statistics that a curator answers, as its methods."""
+"""The statistics as methods of a curator."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

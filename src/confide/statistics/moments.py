@@ -1,4 +1,4 @@
-"""Mean, variance and covariance, within bounds declared, given or found privately."""
+"""Mean, variance and covariance."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Many quantiles at once, never crossing, from counts that the engine makes."""
+"""Many quantiles at once that never cross."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Sample and aggregate: any estimator of the owner's, run on blocks of units.
+"""Any estimator of the owner's, run over blocks of units.
 
 The estimator sees the rows of one block at a time. Its results, one a block, are put together such
 that a single block, and so a single unit, hardly matters.

@@ -1,4 +1,4 @@
-"""A noisy histogram with less noise: waves that stand out of it are kept, the others shrunk."""
+"""Shrinks noisy histograms."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Statements as DuckDB reads them soonest: its casts by their plain names, doubles without one.
+"""DuckDB SQL text: its casts by their plain names, doubles without one.
 
 Statements are trees in DuckDB's words already. A double is a written number under a cast, since
 DuckDB takes 1.5 for a decimal; it takes 1.5e0 for the same double, and sooner.

@@ -1,4 +1,4 @@
-"""DuckDB, embedded: the default engine."""
+"""DuckDB, embedded: opens sources and runs statements."""
 
 import threading
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Files and frames as DuckDB reads them, and the cells that it cannot read.
+"""Files and frames for DuckDB, their column types, and cells that it cannot read.
 
 Some types hold values that DuckDB cannot read: moments outside its years, texts that are not UTF-8,
 broken JSON. Whoever asked about a column with such a cell would get a fault instead of an answer.

@@ -1,4 +1,4 @@
-"""How long a statement of DuckDB may take, and how much memory and disk.
+"""Memory, disk and statement timeouts of DuckDB.
 
 DuckDB knows no limit of time, but ends a statement when told to. One thread of this process looks
 after the statements of all connections: it sleeps until the first could be over its time, so that

@@ -1,4 +1,4 @@
-"""Arithmetic of doubles for engines that fail where others give infinity, NaN or zero.
+"""Floating-point arithmetic that never raises, for engines that do.
 
 PostgreSQL raises an error where a result is too large or too small for a double. Here each
 operation is written so that it cannot: it gives the result that IEEE 754 rounds to, and NULL where

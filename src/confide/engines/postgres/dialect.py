@@ -1,4 +1,4 @@
-"""How PostgreSQL spells the statements that every engine runs.
+"""PostgreSQL SQL text, fences and text sorting.
 
 Every function is written so that it fails on no row: where PostgreSQL raises an error, DuckDB's
 value stands, or NULL. Texts are compared and ordered by their bytes, whatever a database's locale.

@@ -1,4 +1,4 @@
-"""PostgreSQL: statements run where the data lives, in a transaction that can only read."""
+"""PostgreSQL: connections, timeouts, read-only transactions and statements."""
 
 import os
 import threading

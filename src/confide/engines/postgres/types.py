@@ -1,4 +1,4 @@
-"""The types of PostgreSQL, and how a column of each is read as one of ours.
+"""Stored types of PostgreSQL, and casts that never fail.
 
 PostgreSQL's own casts take other texts (such as "today"), and fail on those they do not take. Here
 a text must fit a pattern before it is cast, and `pg_input_is_valid` says whether the cast will do.

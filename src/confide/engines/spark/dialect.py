@@ -1,4 +1,4 @@
-"""How Spark spells what every statement is made of.
+"""Spark SQL text.
 
 The session has `spark.sql.ansi.enabled` off and its time zone at UTC, so that arithmetic and casts
 give NULL or a number where they would else raise an error. What still differs from DuckDB has a

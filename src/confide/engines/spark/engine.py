@@ -1,4 +1,4 @@
-"""Spark: tables, Parquet on object storage and DataFrames, read on their own cluster.
+"""Spark: opens sources and runs statements on its own cluster.
 
 Statements run in a session of confide's own, with its own settings and temporary views; the
 owner's session stays as it is. What comes back to this process is one row a group.

@@ -1,4 +1,4 @@
-"""Spark's addresses and sessions, how long it may take, and how it fails.
+"""Spark's addresses, sessions, timeouts and failures.
 
 Spark knows no limit of time for a statement, and a driver that stands still answers nothing at all.
 So each statement runs on a thread of its own, which is left behind when its time is over.

@@ -1,4 +1,4 @@
-"""Rows in blocks, for a function of the owner's: one result a block leaves, sealed.
+"""Rows in random blocks, for owners' estimators.
 
 Which block a unit is in is a function of that unit and a key drawn for the question; where every
 row is another person, it is drawn row by row.

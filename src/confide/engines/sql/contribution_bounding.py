@@ -1,4 +1,4 @@
-"""Which rows of a unit stay: so many groups and rows, by keyed hash.
+"""Which rows of a unit stay when it has too many; rewrites of it for engines.
 
 The rule: order a unit's groups by their mark and then by what they hold, and within a group its
 rows likewise; keep the first groups, and of these the first rows. (Where as many groups as rows may

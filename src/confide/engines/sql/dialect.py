@@ -1,4 +1,4 @@
-"""How an engine spells what every statement is made of.
+"""`Dialect`: node rewrites, shared rules and cast patterns.
 
 Statements are built once, as trees in the words of DuckDB. Where another engine has other words for
 the same thing, or the same words for another thing, a `Dialect` replaces single nodes of the

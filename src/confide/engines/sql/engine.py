@@ -1,4 +1,4 @@
-"""What an engine is, and what all engines that speak SQL share."""
+"""`SqlEngine`: runs statements, hides faults, caches statements."""
 
 import logging
 from abc import ABC, abstractmethod

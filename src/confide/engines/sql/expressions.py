@@ -1,4 +1,4 @@
-"""From our tree to engine SQL: every function written so that it cannot fail on any row.
+"""SQL that never fails, for every expression; small builders.
 
 Whole numbers are 64-bit where their range says that they cannot overflow, and doubles otherwise.
 Doubles stay finite: whatever could become infinite or NaN turns into NULL. Nothing of the

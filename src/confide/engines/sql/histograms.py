@@ -1,4 +1,4 @@
-"""Statements that count rows by group and cell, from which quantiles are chosen outside.
+"""Statements that count rows by group and cell, for quantiles.
 
 The layers are those of every statement: the rows that count, with keys and cell; the cut; the
 counts. Nothing but whole numbers leaves the engine, one for each cell that holds rows.

@@ -1,4 +1,4 @@
-"""The keyed hash by which the rows of a unit are cut, in arithmetic that every engine repeats.
+"""Keyed hash of rows, equal on every engine.
 
 Nothing but whole numbers of 63 bits is added, multiplied, shifted and masked, in the same order
 everywhere, so one salt gives the same marks on every engine. Privacy needs of a mark no more than

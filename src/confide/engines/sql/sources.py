@@ -1,4 +1,4 @@
-"""Where rows come from: tables, joins, and one row for each unit."""
+"""Typed, clipped views; joins and per-unit rows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""From a plan to one statement that aggregates in the engine and returns whole numbers.
+"""Statements that add up totals by group key.
 
 The statement is built in layers, each a SELECT over the one before: the rows that count, with
 their keys and values; what each of them adds to each total; the cut; the sums. Names within are

@@ -1,4 +1,4 @@
-"""Readings of one stored value as a Boolean or a category: the same on every engine.
+"""Reads a stored value as a Boolean or a category, equally on every engine.
 
 Exports write 0.0 and 1.0 for flags, and 1.0 for a code that was 1. Both are read for what they
 mean.

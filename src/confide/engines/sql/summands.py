@@ -1,4 +1,4 @@
-"""What one row adds to a sum: a whole number within a grid.
+"""What a row adds to each sum, and shared subexpressions of sums.
 
 A regression adds up many products of the same few terms, some of which are long. Written out in
 each of them, they make a text that takes an engine longer to read than the rows.

@@ -1,4 +1,4 @@
-"""What is known of tables: stored types, public ranges and keys, uniqueness.
+"""What is known of tables: stored types, public ranges, uniqueness.
 
 Texts are read as far as they can be, cell by cell. Of other types some can never be read as what is
 declared, whatever their values are; then every value would be NULL and no answer would say so.

@@ -1,4 +1,4 @@
-"""The first tables: meta, head, charges, answers, keys."""
+"""First tables: meta, head, charges, answers, keys."""
 
 from alembic import op
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text, text

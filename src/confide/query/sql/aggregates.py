@@ -1,4 +1,4 @@
-"""Statistics of many rows, node by node."""
+"""Aggregate calls in SQL: COUNT, SUM, AVG, quantiles and their FILTER."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Expressions of one row, node by node: each kind of node has one reader, the rest is refused."""
+"""Row expressions in SQL, node by node; what is not read is refused."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

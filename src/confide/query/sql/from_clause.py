@@ -1,4 +1,4 @@
-"""FROM, JOIN and WITH: the tables of a question and the per-unit subqueries among them."""
+"""FROM, JOIN, WITH and per-unit subqueries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

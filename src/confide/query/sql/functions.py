@@ -1,4 +1,4 @@
-"""Which nodes of the parser mean which of our functions, and what to say about the others."""
+"""Parser nodes to our functions; advice for the rest."""
 
 from typing import Final
 

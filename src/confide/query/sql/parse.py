@@ -1,4 +1,4 @@
-"""One SELECT out of a text: limits first, then the parser, then no argument left unread.
+"""Limits, the parser, one SELECT; no argument is left unread.
 
 The parser recurses and accepts far more than confide answers. So length and nesting are bounded
 before it runs, and every node's arguments are accounted for after: what is not read is refused.

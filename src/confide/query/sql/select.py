@@ -1,4 +1,4 @@
-"""A whole SELECT: keys, outputs, and what is done with the noisy answer afterwards."""
+"""SELECT, GROUP BY, HAVING, ORDER BY and LIMIT."""
 
 from dataclasses import replace
 

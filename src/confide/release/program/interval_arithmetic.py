@@ -1,4 +1,4 @@
-"""Intervals of arithmetic on statistics: the ends of theirs, taken along.
+"""Bounds carried through expressions of several aggregates.
 
 Most of what is computed from one statistic only ever rises or falls with it: a percentage, a
 rounded mean, a logarithm. Its values at the two ends of the statistic's interval are then the ends

@@ -1,4 +1,4 @@
-"""The interval of whatever an analyst computes from statistics.
+"""Intervals of computed columns.
 
 A single statistic has its own interval (release/intervals.py, release/quantiles.py). What rises or
 falls with it has the ends of that, taken along (`interval_arithmetic`). What several statistics

@@ -1,4 +1,4 @@
-"""The public program: outputs computed from released numbers.
+"""The public program: computed outputs, HAVING and ORDER BY over released numbers.
 
 It works on columns of numbers and keys, one entry a group, after the noise; so it is free. NULL is
 None in columns of objects and NaN in columns of numbers.

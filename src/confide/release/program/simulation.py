@@ -1,4 +1,4 @@
-"""Intervals of arithmetic on several statistics, simulated: of ratios and what is nearly linear.
+"""Simulated intervals of ratios and of nearly linear expressions.
 
 The released totals less a draw of the noise are totals that the rows might have. What an expression
 makes of many such totals shows how far its true value may be, if it is a ratio of linear ones or
