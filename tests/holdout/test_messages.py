@@ -58,7 +58,7 @@ def test_answers_and_plans_fit_on_a_line() -> None:
     near, far = holdout.ask(ROWS[1], ROWS[1]), holdout.ask(ROWS[1], np.zeros(N))
     found = plan(tau=0.3, queries=10, overfits=2)
 
-    assert "Answer(value=0.5, overfit=False)" == repr(near)
+    assert "HoldoutAnswer(value=0.5, overfit=False)" == repr(near)
     assert str(near).startswith("0.5 [0.")
     assert str(far).endswith("], overfit")
     assert len(repr(found)) < 150

@@ -76,9 +76,9 @@ def find_shape(cells: Sequence[str]) -> CellFormat:
     """Return the narrowest shape that nearly all cells have which hold something.
 
     >>> find_shape(["1,50", "2", ""]), find_shape(["01067"]), find_shape(["13/1/2024", "2/2/2024"])
-    (<Shape.COMMA: ...>, <Shape.TEXT: 'text'>, <Shape.DAY_FIRST: ...>)
+    (<CellFormat.COMMA: ...>, <CellFormat.TEXT: 'text'>, <CellFormat.DAY_FIRST: ...>)
     >>> find_shape(["NA", "3", "N/A", "nan"]), find_shape(["NA", "DE", "FR"])
-    (<Shape.INT: 'int'>, <Shape.TEXT: 'text'>)
+    (<CellFormat.INT: 'int'>, <CellFormat.TEXT: 'text'>)
     """
     held = [cell.strip() for cell in cells if not _is_missing(cell)]
     if not held:

@@ -81,7 +81,7 @@ class RangeAnalysis:
 def range_of(expression: Expression, columns: Ranges) -> Range:
     """Return where the value of a row's expression can lie.
 
-    >>> from confide.query.tree import Literal
+    >>> from confide.expressions.tree import Literal
     >>> range_of(Literal(3, Kind.INT), {})
     Range(low=3, high=3, values=None)
     """

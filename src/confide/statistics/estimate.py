@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, Generic, Literal, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from confide.declare import Catalog
 from confide.errors import UnsupportedQuery, refusing
@@ -23,6 +22,7 @@ from confide.exact import Number, probability
 from confide.execution.executor import Desk, QueryOptions
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
+from confide.lazy import lazy_module
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
 from confide.noise.law import list_primes
@@ -32,6 +32,11 @@ from confide.release import Cost, NoisyMeasurement, perturb
 from confide.release.display import NUMBERS, Chart, draw_chart, import_frames, write_table
 from confide.release.noise_sample import noise_sample
 from confide.release.sizes import check_grid_steps, find_plans, write_sizes
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
 
 __all__ = [
     "POINTS",
