@@ -12,7 +12,7 @@ from confide.declare.budget import CostArgs, PriceArgs, show_keywords
 from confide.engines import Sealed, open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number, float_above, positive
-from confide.execution import Watching, choose_among, pair_candidates
+from confide.execution import WatchMethods, choose_among, pair_candidates
 from confide.execution.batch import Batch, release_batch
 from confide.execution.executor import (
     Desk,
@@ -37,7 +37,7 @@ from confide.release.explain import Explanation, explain_plan, explain_selection
 from confide.release.notes import notes_of
 from confide.release.selection import Choice, select_keys
 from confide.release.sizes import GRID_STEPS_CHANGED, grid_steps
-from confide.statistics import Estimators
+from confide.statistics import StatisticMethods
 
 __all__ = ["BudgetState", "Curator", "Preview", "open_declared"]
 
@@ -92,7 +92,7 @@ class Preview:
 
 
 @show_keywords
-class Curator(Estimators, Watching):
+class Curator(StatisticMethods, WatchMethods):
     """Sits between the data and those who ask: answers with noise, from one budget."""
 
     def __init__(

@@ -247,7 +247,7 @@ def test_an_answer_whose_cost_was_divided_otherwise_is_not_shown(
     curator = open_curator(cf.Budget(10))
     asked = "SELECT COUNT(*) AS n, QUANTILE_CONT(cost, 0.9) AS q FROM t"
     curator.sql(asked, share="1%")
-    monkeypatch.setattr("confide.plan.allocation.MAX_WEIGHT", 1)
+    monkeypatch.setattr("confide.plan.calibration.MAX_WEIGHT", 1)
     with pytest.raises(UnsupportedQuery, match="fresh=True"):
         curator.sql(asked, share="1%")
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from confide.execution.batch import allocate
 from confide.loss import UNITS, GaussianLoss, Loss, PureLoss, RenyiLoss, Share
-from confide.plan.allocation import allocate, split_loss
+from confide.plan.calibration import split_loss
 
 errors = st.lists(
     st.one_of(st.none(), st.just(0.0), st.floats(1e-6, 1e12)), min_size=1, max_size=12

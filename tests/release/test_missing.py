@@ -10,7 +10,7 @@ from confide.client.results import RemoteAnswer
 from confide.curator import Curator
 from confide.declare import Budget, Category, Int, Table
 from confide.errors import BadDeclaration, MissingPackage
-from confide.statistics import Estimators
+from confide.statistics import StatisticMethods
 from support.tree import run_python
 
 CORE = """
@@ -85,7 +85,7 @@ def test_every_estimator_asks_for_its_package_first(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "scipy", None)
     methods = [
         name
-        for name, method in vars(Estimators).items()
+        for name, method in vars(StatisticMethods).items()
         if inspect.isfunction(method)
         and not name.startswith("_")
         and "share" in inspect.signature(method).parameters

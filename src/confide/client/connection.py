@@ -12,7 +12,7 @@ from confide.client.http import NotReady, TooManyRequests, Unreachable, write_wa
 from confide.client.results import (
     RemoteAnswer,
     RemoteChoice,
-    RemoteEstimators,
+    RemoteStatistics,
     RemoteWatch,
     read_cost,
 )
@@ -132,7 +132,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 @show_keywords
-class Connection(RemoteEstimators):
+class Connection(RemoteStatistics):
     """Asks a curator that is somewhere else; every method means what the curator's own means."""
 
     def __init__(self, http: Any, *, wait: Callable[[float], None] = time.sleep) -> None:

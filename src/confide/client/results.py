@@ -29,8 +29,8 @@ __all__ = [
     "RemoteAnswer",
     "RemoteChoice",
     "RemoteEstimate",
-    "RemoteEstimators",
     "RemoteReceipt",
+    "RemoteStatistics",
     "RemoteWatch",
     "Send",
     "read_cost",
@@ -246,7 +246,7 @@ class RemoteEstimate:
 
 
 @show_keywords
-class RemoteEstimators(ABC):
+class RemoteStatistics(ABC):
     """The estimates of a curator that is somewhere else; wants are ``epsilon=`` or ``share=``.
 
     ``confidence=`` is the level of the intervals that come back.

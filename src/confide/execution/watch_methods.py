@@ -19,11 +19,11 @@ from confide.execution.watch import (
 )
 from confide.mechanisms import Neighbours
 
-__all__ = ["Watching"]
+__all__ = ["WatchMethods"]
 
 
 @show_keywords
-class Watching(ABC):
+class WatchMethods(ABC):
     """Sessions that tell of each question whether its answer passes a threshold."""
 
     catalog: Catalog

@@ -11,8 +11,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.expressions.tree import Expression
 from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
-from confide.plan.allocation import split_loss
-from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, noise_for
+from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, noise_for, split_loss
 from confide.plan.contribution import ContributionBounds, PublicFacts
 from confide.plan.keys import KEY_PART, DeclaredKeys, SelectedKeys, plan_keys
 from confide.plan.measurement import Domains, Measurement, PlannedAggregate

@@ -1,4 +1,4 @@
-"""Template data and drawings of the pages."""
+"""Template data and drawings of the pages; HTML is in templates/, CSS and scripts in static/."""
 
 import json
 import math

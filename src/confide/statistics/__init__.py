@@ -1,9 +1,9 @@
-"""Estimates with honest intervals: densities, quantiles, likelihood, regression, any estimator.
+"""Estimates for the population: densities, quantiles, likelihood, regression, any estimator.
 
-Everything is asked through a curator, whose methods are in `Estimators`. The modules need SciPy,
-so they are imported when they are first used.
+All of them are methods of a curator, by `StatisticMethods`. The modules need SciPy, so they are
+imported when they are first used.
 """
 
-from confide.statistics.methods import Estimators
+from confide.statistics.methods import StatisticMethods
 
-__all__ = ["Estimators"]
+__all__ = ["StatisticMethods"]

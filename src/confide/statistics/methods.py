@@ -47,11 +47,11 @@ else:
     quantiles = lazy_module("confide.statistics.quantiles")
     sample_and_aggregate = lazy_module("confide.statistics.sample_and_aggregate")
 
-__all__ = ["Estimators"]
+__all__ = ["StatisticMethods"]
 
 
 @show_keywords
-class Estimators(ABC):
+class StatisticMethods(ABC):
     """Private statistics: each is charged once, and carries intervals that count the noise.
 
     The modules behind import SciPy, so each method imports its own.
