@@ -1,6 +1,7 @@
 """Draw docs/pictures/statistics-*.svg: from foreseeable noise, and from measured figures."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from tools.draw_pictures import (
 
 from confide.curator import Curator
 from confide.declare import Budget, Float, Table
-from confide.execution import executor
 
 Chart = dict[str, Any]
 ROWS = 20_000
@@ -46,10 +46,8 @@ def make_curator() -> Curator:
     frame = pa.table({"pid": np.arange(ROWS), "x": x})
     table = Table("people", frame, unit="pid", columns={"x": Float(0, 100)}, unique=True)
     curator = Curator([table], budget=Budget(10))
-    made = curator._desk()  # noqa: SLF001  # a picture needs the same noise on every run
-    fields = {name: getattr(made, name) for name in executor.Desk.__dataclass_fields__}
-    fixed = executor.Desk(**{**fields, "entropy": source})
-    curator._desk = lambda: fixed  # type: ignore[method-assign]  # noqa: SLF001
+    # A picture needs the same noise on every run.
+    curator._executor = replace(curator._executor, entropy=source)  # noqa: SLF001
     return curator
 
 

@@ -26,7 +26,7 @@ from confide.ledger import Hold, QueryIdentity
 from confide.loss import Share
 from confide.mechanisms import Gaussian
 from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian, Whole
-from confide.release import perturb
+from confide.release import add_noise
 from support.entropy import SeededEntropy
 from support.neighbours import MUCH, open_one, outcome, totals_of
 from support.places import PLACES, find_place
@@ -63,7 +63,9 @@ def test_last_digits_tell_nothing(entropy: SeededEntropy) -> None:
         curator = open_one([{"who": 1, "x": value}, {"who": 2, "x": 0.5}], {"x": Float(0, 1)})
         answer = curator.sql(SUMS, epsilon=1)
         sealed = curator._engine.run(answer.plan.measurement, _pay(curator))
-        drawn = [perturb(sealed, answer.plan, entropy).values(answer.plan)[0] for _ in range(size)]
+        drawn = [
+            add_noise(sealed, answer.plan, entropy).values(answer.plan)[0] for _ in range(size)
+        ]
         step = float(answer.plan.noise.steps[0])
         released.append(np.array(drawn))
         assert (np.rint(released[-1] / step) * step == released[-1]).all()

@@ -21,7 +21,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.calibration import noise_for
-from confide.release import NoisyMeasurement, perturb
+from confide.release import NoisyMeasurement, add_noise
 from support.laws import ALPHA
 
 VISITS: Final = Table(
@@ -113,7 +113,7 @@ def _cases(
 def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     """Add noise as if the answer might cost forty times as much."""
     rich = noise_for(plan.reaches, PureLoss(10))
-    return perturb(sealed, replace(plan, noise=rich), entropy)
+    return add_noise(sealed, replace(plan, noise=rich), entropy)
 
 
 @pytest.mark.statistical

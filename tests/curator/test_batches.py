@@ -80,16 +80,16 @@ def test_the_batch_is_at_least_as_good_as_equal_shares(
     budget: cf.Budget, weights: list[int]
 ) -> None:
     """The weighted squares of the noise add up to no more than under equal shares."""
-    desk = make_curator(budget)._desk()
+    planner = make_curator(budget)._planner
     share = Share.floor("40%")
-    queries = [desk.read(COUNT), desk.read(TOTAL)]
+    queries = [planner.read(COUNT), planner.read(TOTAL)]
 
     def error(parts: list[Share]) -> float:
-        plans = [desk.plan(query, part) for query, part in zip(queries, parts, strict=True)]
+        plans = [planner.plan(query, part) for query, part in zip(queries, parts, strict=True)]
         errors = [square_error(plan) or 0.0 for plan in plans]
         return sum(weight * one for weight, one in zip(weights, errors, strict=True))
 
-    planned = plan_batch(desk, Batch.of(queries, weights), share)
+    planned = plan_batch(planner, Batch.of(queries, weights), share)
     equal = [Share(share.units // 2)] * 2
 
     assert error([part for part, _ in planned]) <= error(equal)

@@ -25,9 +25,9 @@ def make(
 
 def totals(curator: cf.Curator, text: str) -> dict[Any, tuple[int, ...]]:
     """Return the exact totals behind an answer, as only a test may."""
-    query = read_sql(text, curator._names)
+    query = read_sql(text, curator.names)
     share = Share.floor("1%")
-    plan = curator._plan(query, share)
+    plan = curator._planner.plan(query, share)
     hold = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
     return unseal(curator._engine.run(plan.measurement, hold)).groups
 
@@ -113,8 +113,8 @@ def test_each_row_stays_within_its_grid() -> None:
     """What one row adds never passes what the plan says, for any declared step."""
     column = cf.Float(10**15, 10**15 + 1, step="0.001")
     curator = make({"x": [10.0**15 + 1]}, {"x": column})
-    query = read_sql("SELECT SUM(x) AS s FROM p", curator._names)
-    plan = curator._plan(query, Share.floor("1%"))
+    query = read_sql("SELECT SUM(x) AS s FROM p", curator.names)
+    plan = curator._planner.plan(query, Share.floor("1%"))
 
     ((added,),) = totals(curator, "SELECT SUM(x) AS s FROM p").values()
 

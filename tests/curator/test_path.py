@@ -24,7 +24,7 @@ from confide.noise import SYSTEM
 from confide.plan import Plan
 from confide.plan.calibration import loss_for_noise
 from confide.query.sql import read_sql
-from confide.release import perturb
+from confide.release import add_noise
 
 
 def engine_of(curator: Curator) -> Any:
@@ -348,7 +348,7 @@ def test_epsilons_add_up_to_the_budget() -> None:
 
 
 def seal(curator: Curator) -> tuple[Plan, Sealed]:
-    plan = curator._plan(read_sql(QUESTION, curator._names), Share.floor("1/10"))
+    plan = curator._planner.plan(read_sql(QUESTION, curator.names), Share.floor("1/10"))
     return plan, curator._engine.run(plan.measurement, Hold(0, Share.floor("1/10")))
 
 
@@ -370,13 +370,13 @@ def test_sealed_values_stay_closed() -> None:
     ):
         with pytest.raises(TypeError):
             attempt()
-    assert len(plan.totals) == len(perturb(sealed, plan, SYSTEM).steps[0])
+    assert len(plan.totals) == len(add_noise(sealed, plan, SYSTEM).steps[0])
 
 
 def test_a_hold_lets_one_reading_pass() -> None:
     """The engine reads once for each charge."""
     curator = open_curator()
-    plan = curator._plan(read_sql(QUESTION, curator._names), Share.floor("1/10"))
+    plan = curator._planner.plan(read_sql(QUESTION, curator.names), Share.floor("1/10"))
     hold = Hold(0, Share.floor("1/10"))
     curator._engine.run(plan.measurement, hold)
     with pytest.raises(Fault):
@@ -386,14 +386,14 @@ def test_a_hold_lets_one_reading_pass() -> None:
 def test_a_text_that_comes_again_means_the_same() -> None:
     """What is kept of an earlier reading is what a new one gives; refusals are not kept."""
     curator, refused = open_curator(), "SELECT note FROM visits"
-    first, again = curator._read(QUESTION), curator._read(QUESTION)
+    first, again = curator._planner.read(QUESTION), curator._planner.read(QUESTION)
     said = []
     for _ in range(2):
         with pytest.raises(UnsupportedQuery) as caught:
-            curator._read(refused)
+            curator._planner.read(refused)
         said.append(str(caught.value))
 
-    assert read_sql(QUESTION, curator._names) == first
+    assert read_sql(QUESTION, curator.names) == first
     assert first is again
     assert said[0] == said[1]
 

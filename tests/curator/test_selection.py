@@ -30,6 +30,7 @@ from confide.plan.sensitivity import score_change
 from confide.query import count, count_units
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
+from confide.release.payable import PricedTopKeys
 from confide.release.selection import choose_candidate, select_keys
 from confide.release.unseal import unseal
 from support.auditor import audit, largest_ratio
@@ -78,11 +79,14 @@ def declare(
 
 
 def plan_of(curator: Curator, text: str, share: str = "1/100") -> Plan:
-    return curator._plan(read_sql(text, curator._names), Share.floor(share))
+    return curator._planner.plan(read_sql(text, curator.names), Share.floor(share))
 
 
 def selection_of(curator: Curator, text: str, share: str = "1/100") -> TopKeysPlan:
-    return curator._selection(read_sql(text, curator._names), Share.floor(share))
+    payable = curator._planner.payable(read_sql(text, curator.names))
+    priced = payable.at(Share.floor(share))
+    assert isinstance(priced, PricedTopKeys)
+    return priced.selection
 
 
 def read(curator: Curator, plan: Plan) -> Sealed:

@@ -301,7 +301,7 @@ def test_threads_share_the_answers_that_are_left() -> None:
 
 
 def plan_of(curator: Curator, text: str) -> Plan:
-    return curator._plan(read_sql(text, curator._names), SHARE)
+    return curator._planner.plan(read_sql(text, curator.names), SHARE)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -35,7 +35,7 @@ def kept_tags(people: Sequence[Person], limits: Limits, rng: np.random.Generator
     """Return the tags of the rows that stay."""
     table = declare_worlds(people, limits, rng)
     curator = Curator([table], budget=Budget(1))
-    plan = curator._plan(read_sql(QUESTION, curator._names), SHARE)
+    plan = curator._planner.plan(read_sql(QUESTION, curator.names), SHARE)
     found = unseal(
         DuckDB(Catalog([table]), salt="grain").run(plan.measurement, Hold(0, SHARE))
     ).groups
@@ -83,7 +83,7 @@ def test_the_choice_depends_on_the_salt(rng: np.random.Generator) -> None:
     limits = Limits(1, 1)
     table = declare_worlds(tagged(draw_worlds(rng, 150, limits)), limits, rng)
     curator = Curator([table], budget=Budget(1))
-    plan = curator._plan(read_sql(QUESTION, curator._names), SHARE)
+    plan = curator._planner.plan(read_sql(QUESTION, curator.names), SHARE)
     kept = [
         set(
             unseal(DuckDB(Catalog([table]), salt=salt).run(plan.measurement, Hold(0, SHARE))).groups

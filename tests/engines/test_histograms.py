@@ -37,7 +37,7 @@ def open_curator(values: list[Any], keys: list[Any], **columns: Any) -> Curator:
 
 def count(curator: Curator, text: str) -> tuple[Plan, Counts]:
     """Return the plan of a question and the counts of its first histogram."""
-    plan = curator._plan(curator._read(text), SHARE)
+    plan = curator._planner.plan(curator._planner.read(text), SHARE)
     return plan, unseal(curator._engine.run(plan.measurement, Hold(0, SHARE))).counts[0]
 
 

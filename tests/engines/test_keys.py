@@ -62,7 +62,7 @@ def plan_question(table: Table, statistic: str, keys: list[str]) -> Plan:
     curator = Curator([table], budget=Budget(1))
     named = ", ".join(keys)
     text = f"SELECT {named}, {statistic} AS x FROM t GROUP BY {named}"
-    return curator._plan(read_sql(text, curator._names), SHARE)
+    return curator._planner.plan(read_sql(text, curator.names), SHARE)
 
 
 def held_as(name: str, text: str | None) -> Any:

@@ -47,7 +47,7 @@ def open_within(megabytes: int, table: Table, patch: pytest.MonkeyPatch, **more:
 
 def ask(engine: DuckDB, table: Table) -> Exact:
     curator = Curator([table], budget=Budget(1))
-    return read_exactly(engine, curator._plan(read_sql(TEXT, curator._names), SHARE))
+    return read_exactly(engine, curator._planner.plan(read_sql(TEXT, curator.names), SHARE))
 
 
 def find_folder(engine: DuckDB) -> Path:

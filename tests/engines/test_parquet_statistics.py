@@ -84,7 +84,7 @@ def read_totals(curator: Curator, text: str) -> tuple[Any, Any]:
     """Return the exact totals and counts by cell of a question."""
     engine = curator._engine
     assert isinstance(engine, SqlEngine)
-    plan = curator._plan(read_sql(text, curator._names), SHARE)
+    plan = curator._planner.plan(read_sql(text, curator.names), SHARE)
     sealed = engine.run(plan.measurement, Hold(0, SHARE))
     counts = [
         {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in one.items()}

@@ -84,7 +84,7 @@ def make_terms() -> dict[str, Term]:
 
 
 def plan_of(curator: Curator, query: TableQuery) -> Plan:
-    return curator._plan(query.build(curator.names), SHARE)
+    return curator._planner.plan(query.build(curator.names), SHARE)
 
 
 @pytest.mark.parametrize("grouped", [False, True])

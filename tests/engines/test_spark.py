@@ -421,7 +421,7 @@ def test_large_units_in_small_files_lose_the_same_rows_earlier(
     engines = [open_engine(Catalog([some]), salt="grain") for some in (here, there)]
     reading: Any = engines[1]
     for text in CUT_BY_WHOLE_NUMBERS:
-        plan = curator._plan(read_sql(text, curator._names), SHARE)
+        plan = curator._planner.plan(read_sql(text, curator.names), SHARE)
         statement = reading._write_statement(plan)
         explained = reading._spark.sql(f"EXPLAIN {statement}").collect()[0][0]
 

@@ -80,7 +80,7 @@ def test_stored_texts_add_up_to_listed_ones(keys: list[str], rng: np.random.Gene
     curator = Curator([table], budget=Budget(1))
     named = ", ".join(keys)
     text = f"SELECT {named}, COUNT(*) AS rows, AVG(n) AS mean FROM t GROUP BY {named}"
-    plan = curator._plan(read_sql(text, curator._names), SHARE)
+    plan = curator._planner.plan(read_sql(text, curator.names), SHARE)
     found = unseal(DuckDB(Catalog([table]), salt="").run(plan.measurement, Hold(0, SHARE))).groups
 
     assert "stored" in write_statement(plan.measurement, "").sql("duckdb")
@@ -99,7 +99,7 @@ def test_reals_are_clipped_whether_before_or_after_rounding(declared: Float, uni
     whose = ROW if unit == "row" else "pid"
     table = Table("t", rows, unit=whose, columns={"x": declared})
     curator = Curator([table], budget=Budget(1))
-    plan = curator._plan(read_sql("SELECT AVG(x) AS mean FROM t", curator._names), SHARE)
+    plan = curator._planner.plan(read_sql("SELECT AVG(x) AS mean FROM t", curator.names), SHARE)
     found = unseal(DuckDB(Catalog([table]), salt="").run(plan.measurement, Hold(0, SHARE))).groups
     grid = next(total.grid for total in plan.totals if total.grid is not None)
     centre, rate = float(grid.centre), float(1 / grid.step)

@@ -43,7 +43,7 @@ def curator() -> Curator:
 
 
 def plan_of(curator: Curator, text: str, share: Share = SHARE) -> Plan:
-    return curator._plan(read_sql(text, curator._names), share)
+    return curator._planner.plan(read_sql(text, curator.names), share)
 
 
 def test_each_question_has_a_statement_of_its_own(curator: Curator) -> None:

@@ -91,7 +91,7 @@ ASKED: Final[dict[tuple[str, str], list[Any]]] = {
 
 def answered(key: str, where: str) -> list[Any]:
     text = f"SELECT {key} AS k, COUNT(*) AS n FROM t WHERE {where} GROUP BY {key}"
-    plan = CURATOR._plan(read_sql(text, CURATOR._names), Share.floor("1/100"))
+    plan = CURATOR._planner.plan(read_sql(text, CURATOR.names), Share.floor("1/100"))
     assert isinstance(plan.keys, DeclaredKeys)
     return [group[0] for group in plan.keys.groups]
 
@@ -124,7 +124,9 @@ def test_joined_columns_are_narrowed_too() -> None:
     text = (
         "SELECT name, COUNT(*) AS n FROM t JOIN p ON age = place WHERE name <= 'c' AND name <> 'a'"
     )
-    plan = CURATOR._plan(read_sql(f"{text} GROUP BY name", CURATOR._names), Share.floor("1/100"))
+    plan = CURATOR._planner.plan(
+        read_sql(f"{text} GROUP BY name", CURATOR.names), Share.floor("1/100")
+    )
     assert isinstance(plan.keys, DeclaredKeys)
 
     assert list("bcdef") == [group[0] for group in plan.keys.groups]

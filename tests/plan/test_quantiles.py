@@ -78,7 +78,7 @@ class Twins:
 
     def plan(self, text: str) -> Plan:
         """Return how the curator would answer."""
-        return self.curator._plan(read_sql(text, self.curator._names), Share.floor("1/100"))
+        return self.curator._planner.plan(read_sql(text, self.curator.names), Share.floor("1/100"))
 
 
 def draw_twins(

@@ -83,7 +83,7 @@ SOURCE: Final = "people LEFT JOIN codes USING (code)"
 def plan_keys(key: str) -> set[object] | None:
     """Return the keys that are answered, or None where they are not known beforehand."""
     text = f"SELECT {key} AS k, COUNT(*) AS n FROM {SOURCE} GROUP BY k"
-    (domain,) = CURATOR._plan(read_sql(text, CURATOR._names), Share.floor("1/100")).domains
+    (domain,) = CURATOR._planner.plan(read_sql(text, CURATOR.names), Share.floor("1/100")).domains
     return None if domain is None else set(domain)
 
 
@@ -224,7 +224,7 @@ WIDE_CURATOR: Final = Curator([WIDE], budget=cf.Budget(1))
 def plan_wide(key: str) -> Plan:
     """Return the plan of counts by a key of the wide table."""
     text = f"SELECT {key} AS k, COUNT(*) AS c FROM wide GROUP BY k"
-    return WIDE_CURATOR._plan(read_sql(text, WIDE_CURATOR._names), Share.floor("1/100"))
+    return WIDE_CURATOR._planner.plan(read_sql(text, WIDE_CURATOR.names), Share.floor("1/100"))
 
 
 def compute_keys(plan: Plan, rows: pa.Table) -> set[object]:
@@ -513,7 +513,7 @@ def test_the_work_for_one_key_is_bounded() -> None:
     one = f"(CASE {cases} ELSE s END)"
     asked = f"LEAST({', '.join(f'{one} * {one} % {by}' for by in range(2, 10))})"
     text = f"SELECT {asked} AS k, COUNT(*) AS c FROM short GROUP BY k"
-    plan = curator._plan(read_sql(text, curator._names), Share.floor("1/100"))
+    plan = curator._planner.plan(read_sql(text, curator.names), Share.floor("1/100"))
     (key,), work = plan.query.keys, _Work()
     axes = _find_axes(key, RangeAnalysis(plan.ranges))
     assert axes is not None

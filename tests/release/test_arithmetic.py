@@ -21,7 +21,7 @@ from confide.engines import Sealed
 from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
 from confide.query.sql import read_sql
-from confide.release import NoisyMeasurement, perturb
+from confide.release import NoisyMeasurement, add_noise
 from confide.release.combine import CombinedMeasurement
 from confide.release.estimates import Floats
 from confide.release.noise_sample import noise_sample
@@ -63,12 +63,12 @@ class Drawn:
         accounting, epsilon, rows = case
         table = Table("t", draw_rows(rows, entropy), unit="pid", columns=COLUMNS, unique=True)
         curator = Curator([table], budget=BUDGETS[accounting])
-        query = read_sql(f"SELECT {text} AS s FROM t", curator._names)
-        plan = curator._plan(query, Share.floor(Fraction(epsilon) / 100))
+        query = read_sql(f"SELECT {text} AS s FROM t", curator.names)
+        plan = curator._planner.plan(query, Share.floor(Fraction(epsilon) / 100))
         sealed: Sealed = curator._engine.run(plan, FreeHold())  # type: ignore[arg-type]  # a fake
         exact = np.array([unseal(sealed).groups[()]], dtype=np.float64)
         many = replace(plan, keys=DeclaredKeys(((),) * RELEASES))
-        totals = perturb(sealed, many, entropy)
+        totals = add_noise(sealed, many, entropy)
         low, high = Intervals(many, totals, 0.95).ends(query.outputs[0].expression)
         (truth,), own = compute(many, exact), compute(many, totals.values(many))
         return cls(many, totals, float(truth), own, low, high)
@@ -251,8 +251,8 @@ def test_intervals_far_out_contain_their_value(
     and counts are far outside their ranges.
     """
     curator = Curator([declare(nonnegative=nonnegative)], budget=BUDGETS[accounting])
-    query = read_sql(f"SELECT {text} AS s FROM t", curator._names)
-    plan = curator._plan(query, Share.floor(Fraction(1, 100)))
+    query = read_sql(f"SELECT {text} AS s FROM t", curator.names)
+    plan = curator._planner.plan(query, Share.floor(Fraction(1, 100)))
     noise = noise_sample(plan)
     table = np.concatenate([factor * noise[:25] for factor in (1, 2, 4, 8, 16, 32)])
     groups = ((),) * len(table)

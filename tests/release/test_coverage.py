@@ -1,6 +1,6 @@
 """95 % intervals hold the answer without noise in 95 % of releases.
 
-Each case is 10,000 releases of one group's exact totals through `perturb` and `Answer`. Where the
+Each case is 10,000 releases of one group's exact totals through `add_noise` and `Answer`. Where the
 noise is fine, intervals that are right hold in 94 to 96 % of them but for one run in 200,000
 (4.58 standard deviations of a binomial law). Noise of a few whole steps jumps over 95 %, so
 there only too rare holding is an error.
@@ -33,7 +33,7 @@ from confide.loss import Share
 from confide.noise import Entropy
 from confide.plan import AsinhCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
-from confide.release import Answer, Cost, NoisyMeasurement, perturb
+from confide.release import Answer, Cost, NoisyMeasurement, add_noise
 from confide.release.estimates import Floats, estimate
 from confide.release.intervals import interval
 from confide.release.noise_sample import noise_sample
@@ -87,8 +87,8 @@ class Case:
         curator = Curator([TABLE], budget=BUDGETS[self.accounting])
         asked = f"{STATISTICS[self.statistic]} AS s FROM visits"
         text = f"SELECT k, {asked} GROUP BY k" if self.grouped else f"SELECT {asked}"
-        query = read_sql(text, curator._names)
-        return curator._plan(query, Share.floor(Fraction(self.epsilon) / 100))
+        query = read_sql(text, curator.names)
+        return curator._planner.plan(query, Share.floor(Fraction(self.epsilon) / 100))
 
 
 def add_up(total: Total, values: NDArray[np.float64]) -> int:
@@ -121,7 +121,7 @@ def widen(plan: Plan, count: int) -> tuple[Plan, Groups]:
 def release(plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> Iterator[Answer]:
     """Yield 10,000 releases of the same totals, so many in one answer."""
     wide, groups = widen(plan, RELEASES)
-    noisy = perturb(Sealed(dict.fromkeys(groups, exact)), wide, entropy)
+    noisy = add_noise(Sealed(dict.fromkeys(groups, exact)), wide, entropy)
     names = make_names(plan, AT_ONCE)
     for start in range(0, RELEASES, AT_ONCE):
         totals = NoisyMeasurement(names, noisy.steps[start : start + AT_ONCE])
@@ -204,7 +204,7 @@ def cover_median(case: Case, entropy: SeededEntropy) -> float:
         samples = 100.0 * rng.beta(2.0, 5.0, (TOGETHER, case.rows))
         wide, groups = widen(plan, TOGETHER * RELEASES // SAMPLES)
         counts = cycle([count_cells(cells, values) for values in samples])
-        chosen += perturb(
+        chosen += add_noise(
             Sealed({}, (dict(zip(groups, counts, strict=False)),)), wide, entropy
         ).cells
         truths += np.median(samples, axis=1).tolist() * (RELEASES // SAMPLES)
@@ -293,8 +293,8 @@ def test_intervals_of_ordinary_data_hold_as_often_as_they_say(
 def plan_bits(statistic: str, accounting: str, epsilon: str = "1") -> Plan:
     """Return the plan of a statistic of a column of zeros and ones."""
     curator = Curator([BITS], budget=BUDGETS[accounting])
-    query = read_sql(f"SELECT {statistic} AS s FROM bits", curator._names)
-    return curator._plan(query, Share.floor(Fraction(epsilon) / 100))
+    query = read_sql(f"SELECT {statistic} AS s FROM bits", curator.names)
+    return curator._planner.plan(query, Share.floor(Fraction(epsilon) / 100))
 
 
 def add_bits(plan: Plan, rows: int, ones: int) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ BENT = ("ABS", "CASE", "NULLIF", "COALESCE(LN", "LEAST(k")
 
 
 def read(text: str) -> Expression:
-    query = read_sql(f"SELECT k, {text} AS s FROM t GROUP BY k", CURATOR._names)
+    query = read_sql(f"SELECT k, {text} AS s FROM t GROUP BY k", CURATOR.names)
     return query.outputs[1].expression
 
 

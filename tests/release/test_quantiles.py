@@ -23,7 +23,7 @@ from confide.plan import Cells, Plan, Quantile, Range
 from confide.plan.cells import cells_for
 from confide.plan.quantiles import plan_quantile
 from confide.query.sql import read_sql
-from confide.release import Answer, Cost, NoisyMeasurement, perturb, quantiles
+from confide.release import Answer, Cost, NoisyMeasurement, add_noise, quantiles
 from confide.release.quantiles import Ranks, choose_each, score_ends
 from support.averages import chances_as_run, chances_as_stated, even_cells
 from support.entropy import SeededEntropy
@@ -425,7 +425,7 @@ def test_released_intervals_hold_too(keys: str, entropy: SeededEntropy) -> None:
     sealed = Sealed({}, (dict.fromkeys(groups, counts),))
     (exact,) = cells.middle(counts[0][400:401])
     cells_chosen = [
-        row for _ in range(1_000 // len(groups)) for row in perturb(sealed, plan, entropy).cells
+        row for _ in range(1_000 // len(groups)) for row in add_noise(sealed, plan, entropy).cells
     ]
     names = groups * (1_000 // len(groups))
     ends = show(plan, NoisyMeasurement(names, ((),) * 1_000, tuple(cells_chosen))).interval_rows()
@@ -446,8 +446,8 @@ TABLE: Final = Table(
 def plan_for(text: str, epsilon: int | Fraction = 1) -> Plan:
     """Return how a curator of a budget of 100 would answer."""
     curator = Curator([TABLE], budget=Budget(100))
-    query = read_sql(text, curator._names)
-    return curator._plan(query, Share.floor(Fraction(epsilon) / 100))
+    query = read_sql(text, curator.names)
+    return curator._planner.plan(query, Share.floor(Fraction(epsilon) / 100))
 
 
 def show(plan: Plan, noisy: NoisyMeasurement) -> Answer:
@@ -465,7 +465,7 @@ def test_arithmetic_on_quantiles_has_honest_intervals(entropy: SeededEntropy) ->
     sealed = Sealed({}, (dict.fromkeys(groups, counts),))
     held = 0
     for _ in range(50):
-        ends = show(plan, perturb(sealed, plan, entropy)).interval_rows()
+        ends = show(plan, add_noise(sealed, plan, entropy)).interval_rows()
         held += sum(end["s_low"] <= 50 <= end["s_high"] for end in ends)
 
     assert held / 1_000 > LOW
@@ -475,7 +475,7 @@ def test_more_confidence_than_was_paid_for_gets_the_range(entropy: SeededEntropy
     """At 95 % and below the chosen ends hold; above only the declared range is sure."""
     plan = plan_for("SELECT MEDIAN(x) AS m, MEDIAN(x) + 1 AS more FROM visits", epsilon=50)
     counts = (np.array([1_000]), np.array([10_000]))
-    answer = show(plan, perturb(Sealed({}, ({(): counts},)), plan, entropy))
+    answer = show(plan, add_noise(Sealed({}, ({(): counts},)), plan, entropy))
     (nine,), (half,), (sure,) = (answer.interval_rows(level) for level in (0.95, 0.5, 0.99))
 
     assert (nine["m_low"], nine["m_high"]) == (half["m_low"], half["m_high"])
@@ -500,7 +500,7 @@ def test_an_empty_group_is_chosen_for_as_any_other(entropy: SeededEntropy) -> No
     most 100 cells besides: both are those of the range with a probability of at least 0.974.
     """
     plan = plan_for("SELECT k, MEDIAN(n) AS m FROM visits GROUP BY k")
-    answer = show(plan, perturb(Sealed({}, ({},)), plan, entropy))
+    answer = show(plan, add_noise(Sealed({}, ({},)), plan, entropy))
     ends = answer.interval_rows()
 
     assert 20 == len(answer.rows)

@@ -15,7 +15,7 @@ from confide.query import TableQuery, col, count
 from confide.statistics.estimate import POINTS, sample_counts
 from confide.statistics.families import make_family
 from confide.statistics.likelihood import solve_counts
-from support.samples import ask, curator_of, value_of
+from support.samples import ask, curator_of, granted, value_of
 
 NAMES = ("normal", "poisson", "exponential", "gamma", "beta")
 
@@ -77,9 +77,9 @@ def test_groups_that_nobody_declared_are_refused_before_any_charge() -> None:
     curator = Curator([table], budget=Budget(1, 1e-6))
     asked = ask(curator, 0.1)
     for name in columns:
-        query = asked.desk.read(TableQuery("people").group_by(name).agg(rows=count()))
+        query = asked.planner.read(TableQuery("people").group_by(name).agg(rows=count()))
         with pytest.raises(UnsupportedQuery, match="known beforehand"):
-            asked.plan(query, asked.grant())
+            asked.plan(query, granted(asked))
 
     with pytest.raises(UnsupportedQuery, match="1 to 1,000 values"):
         curator.exponential_family("people", "n", family="categorical", share="1/10")

@@ -33,7 +33,7 @@ from confide.statistics.sample_and_aggregate import BlockRelease, Sampling, choo
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA
-from support.samples import ask, curator_of
+from support.samples import ask, curator_of, granted
 
 Floats = NDArray[np.float64]
 ROWS: Final = 6_366
@@ -79,7 +79,7 @@ class Setting:
             method=self.method,
         )
         release = BlockRelease(asked, sampling, np.mean)
-        return release, release.prepare(asked.grant())
+        return release, release.prepare(granted(asked))
 
 
 def mean_of_skewed() -> float:

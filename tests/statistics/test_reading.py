@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from typing import Any, Final
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Column, Float, Int
 from confide.engines import Sealed
 from confide.errors import BadArgument, BudgetExceeded, Refusal, UnsupportedQuery
+from confide.execution.planner import Planner
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Measurement, Plan
-from confide.query import Query, TableQuery, col, count
+from confide.query import TableQuery, col, count
 from confide.release.unseal import unseal
 from confide.statistics.estimate import read_sums
 from confide.statistics.formula import plan_sums
@@ -288,11 +290,10 @@ def read_neighbours(name: str, people: dict[str, Any], person: int) -> list[Read
     fewer = {column: np.asarray(values)[kept] for column, values in people.items()}
     without = curator_of(fewer, COLUMNS, Budget(20))
     curator = curator_of(people, COLUMNS, Budget(20))
-    run, make_plan, plans, seen = curator._engine.run, curator._plan, {}, []
+    run, calibrate, plans, seen = curator._engine.run, Planner.calibrate, {}, []
 
-    def planned(query: Query, share: Share) -> Plan:
-        plan = make_plan(query, share)
-        plans[plan.measurement.text] = plan
+    def calibrated(planner: Planner, measurement: Measurement, share: Share) -> Plan:
+        plan = plans[measurement.text] = calibrate(planner, measurement, share)
         return plan
 
     def watched(measurement: Measurement, hold: Hold) -> Sealed:
@@ -301,9 +302,9 @@ def read_neighbours(name: str, people: dict[str, Any], person: int) -> list[Read
         seen.append((plans[measurement.text], dict(unseal(sealed).groups), dict(other)))
         return sealed
 
-    curator._plan = planned  # type: ignore[method-assign]
     curator._engine.run = watched  # type: ignore[method-assign]
-    STATISTICS[name](curator, epsilon=1)
+    with patch.object(Planner, "calibrate", calibrated):
+        STATISTICS[name](curator, epsilon=1)
     return seen
 
 
@@ -373,7 +374,7 @@ def test_noise_of_many_groups_adds_up_as_if_independent(groups: int, accounting:
 def test_read_sums_wants_counts_and_sums() -> None:
     """A question with another statistic is not misread: it is a fault of ours, and says so."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
-    query = curator._read("SELECT AVG(x) AS a FROM people")
-    plan = curator._plan(query, Share.floor("1/10"))
+    query = curator._planner.read("SELECT AVG(x) AS a FROM people")
+    plan = curator._planner.plan(query, Share.floor("1/10"))
     with pytest.raises(TypeError, match="counts and plain sums"):
         read_sums(plan, [[0, 0]])

@@ -48,6 +48,6 @@ def outcome(curator: Curator, text: str, epsilon: float = 1) -> tuple[str, ...]:
 def totals_of(curator: Curator, text: str) -> dict[Any, tuple[int, ...]]:
     """Return the exact totals behind an answer, as only a test may."""
     share = Share.floor("1%")
-    plan = curator._plan(read_sql(text, curator._names), share)
+    plan = curator._planner.plan(read_sql(text, curator.names), share)
     paid = curator.ledger.reserve(QueryIdentity(text, "", ""), share)
     return unseal(curator._engine.run(plan.measurement, paid)).groups

@@ -103,7 +103,7 @@ class Pairing:
 
     def plan(self, text: str) -> Plan:
         """Return how the curator would answer."""
-        return self.curator._plan(read_sql(text, self.curator._names), SHARE)
+        return self.curator._planner.plan(read_sql(text, self.curator.names), SHARE)
 
 
 def pair_tables(tables: Tables, place: Place) -> Pairing:

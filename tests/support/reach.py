@@ -103,8 +103,8 @@ class Pair:
 
         A world has one in 200 of the declared keys, which is less reach than for all of them.
         """
-        query = read_sql(text, self.curator._names)
-        plan = self.curator._plan(query, Share.floor(share))
+        query = read_sql(text, self.curator.names)
+        plan = self.curator._planner.plan(query, Share.floor(share))
         if not isinstance(plan.keys, DeclaredKeys):
             return plan
         answered = sum(group[0] == 0 for group in plan.keys.groups)

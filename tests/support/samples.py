@@ -15,6 +15,7 @@ from confide.declare import Budget, Column, Table
 from confide.execution.executor import QueryOptions
 from confide.execution.pricing import Price
 from confide.expressions.terms import Applied, Constant, Named
+from confide.loss import Share
 from confide.plan import DeclaredKeys, Plan
 from confide.query import Function, TableQuery, Term
 from confide.statistics.estimate import EstimateContext, read_sums
@@ -63,8 +64,12 @@ def curator_of(
 
 def ask(curator: Curator, epsilon: float) -> EstimateContext:
     """Return the terms under which a statistic is asked for, as the curator's methods make them."""
-    desk, want = curator._desk(), Price.of({"epsilon": epsilon})
-    return EstimateContext(desk, curator.catalog, lambda: desk.prices.grant(want), QueryOptions())
+    return EstimateContext(curator._executor, Price.of({"epsilon": epsilon}), QueryOptions())
+
+
+def granted(asked: EstimateContext) -> Share:
+    """Return the share that an estimate takes."""
+    return asked.planner.pricing.grant(asked.price)
 
 
 def value_of(
@@ -138,8 +143,8 @@ def count_noise_of(
 
 def plan_of(curator: Curator, query: TableQuery, epsilon: float) -> Plan:
     """Return the plan of a question at this epsilon."""
-    desk = curator._desk()
-    return desk.plan(desk.read(query), desk.prices.grant(Price.of({"epsilon": epsilon})))
+    planner = curator._planner
+    return planner.plan(planner.read(query), granted(ask(curator, epsilon)))
 
 
 def is_within(hits: int, trials: int, low: float, high: float) -> bool:

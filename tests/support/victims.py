@@ -133,10 +133,10 @@ def break_path(mode: str, tell: int) -> None:
     if mode == "answer-first":
         commit = executor.Request.commit
 
-        def shown(self: executor.Request, hold: Any, noisy: Payload) -> executor.Settlement:
-            deliver(tell, self.manner.key, hold.entry, noisy)
+        def shown(self: executor.Request, hold: Any, payload: Payload) -> executor.Settlement:
+            deliver(tell, self.options.key, hold.entry, payload)
             time.sleep(WIDE)
-            return commit(self, hold, noisy)
+            return commit(self, hold, payload)
 
         executor.Request.commit = shown  # type: ignore[method-assign]
     elif mode == "no-keys":

@@ -14,7 +14,7 @@ from confide.statistics.formula import plan_sums, read_formula
 from confide.statistics.glm import GlmSolver, SumRequest
 from confide.statistics.glm_model import Model, find_link
 from support.entropy import SeededEntropy
-from support.samples import BUDGETS, Noise, add_rows, ask, curator_of, plan_noise
+from support.samples import BUDGETS, Noise, add_rows, ask, curator_of, granted, plan_noise
 
 __all__ = ["Walker", "draw_people", "make_walker", "place_truth"]
 
@@ -59,7 +59,7 @@ class Walker:
             names = self.model.design.names
             query = plan_sums("people", names, question.terms, counted=question.counted)
             part = split_share(self.share, [question.part])[0]
-            plan = self.asked.plan(self.asked.desk.read(query), part)
+            plan = self.asked.plan(self.asked.planner.read(query), part)
 
             def draw() -> Iterator[Floats]:
                 while True:
@@ -80,7 +80,7 @@ def make_walker(
     asked = ask(curator, 1)
     design = read_formula(asked, "people", f"y ~ {' + '.join(names)}")
     model = Model(design, find_link(design.response, family))
-    return Walker(asked, asked.grant(), model, entropy, replicas)
+    return Walker(asked, granted(asked), model, entropy, replicas)
 
 
 def draw_people(

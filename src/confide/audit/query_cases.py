@@ -39,7 +39,7 @@ from confide.loss import ApproximateLoss, Share
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM
 from confide.plan import Plan, SelectedKeys
-from confide.release import Answer, NoisyMeasurement, perturb
+from confide.release import Answer, NoisyMeasurement, add_noise
 from confide.release.formatting import plain
 
 __all__ = [
@@ -276,7 +276,7 @@ def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Out
     sealed: Sealed = engine.run(plan.measurement, paid)
 
     def draw(count: int) -> Outputs:
-        return np.array([_encode(perturb(sealed, plan, SYSTEM), plan) for _ in range(count)])
+        return np.array([_encode(add_noise(sealed, plan, SYSTEM), plan) for _ in range(count)])
 
     return draw
 

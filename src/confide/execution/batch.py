@@ -1,5 +1,6 @@
 """Several queries on one charge: a release, or a choice among them."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,20 +9,24 @@ from typing import Final
 
 import numpy as np
 
+from confide.engines import Engine
 from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, positive
-from confide.execution.executor import Desk, QueryOptions, Score
-from confide.execution.pricing import FREE
+from confide.execution.executor import Executor, QueryOptions
+from confide.execution.planner import Planner, Score
+from confide.execution.pricing import FREE, Price
+from confide.ledger import Hold, Payload
 from confide.loss import PureLoss, Share
+from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.plan import check_numbers
-from confide.plan.selection import plan_contest
+from confide.plan.selection import CandidatePlan, plan_contest
 from confide.query import Query, canonical, is_selection
-from confide.release import Answer, NoisyMeasurement, perturb, predict_errors
+from confide.release import Answer, NoisyMeasurement, add_noise, predict_errors
 from confide.release.estimates import estimate
 from confide.release.noise_sample import noise_sample
+from confide.release.payable import check_grid_steps, grid_steps
 from confide.release.selection import Choice, choose_candidate
-from confide.release.sizes import check_grid_steps, write_sizes
 
 __all__ = [
     "Batch",
@@ -73,7 +78,7 @@ class Batch:
 
 
 @refusing
-def plan_batch(desk: Desk, batch: Batch, share: Share) -> tuple[tuple[Share, Plan], ...]:
+def plan_batch(planner: Planner, batch: Batch, share: Share) -> tuple[tuple[Share, Plan], ...]:
     """Return a share and a plan for each question of a batch that costs ``share`` in all.
 
     Law:     shares by `allocate`, from the errors that equal shares would give; a question's error
@@ -88,9 +93,9 @@ def plan_batch(desk: Desk, batch: Batch, share: Share) -> tuple[tuple[Share, Pla
     equal = Share(share.units // len(batch.queries))
     if not equal.units:
         raise BadDeclaration("the share is too small to be divided; ask with a larger one")
-    power = 2 if isinstance(desk.prices.loss(equal), PureLoss) else 1
-    alike = _plan_each(desk, batch, [equal] * len(batch.queries))
-    divided = _plan_each(desk, batch, allocate(_weigh(alike, batch), share, power))
+    power = 2 if isinstance(planner.loss(equal), PureLoss) else 1
+    alike = _plan_each(planner, batch, [equal] * len(batch.queries))
+    divided = _plan_each(planner, batch, allocate(_weigh(alike, batch), share, power))
     before, after = (sum(filter(None, _weigh(plans, batch))) for plans in (alike, divided))
     return tuple(divided if after <= before else alike)
 
@@ -102,11 +107,11 @@ def _read_weight(weight: Number) -> Fraction:
     return found
 
 
-def _plan_each(desk: Desk, batch: Batch, shares: Sequence[Share]) -> list[tuple[Share, Plan]]:
+def _plan_each(planner: Planner, batch: Batch, shares: Sequence[Share]) -> list[tuple[Share, Plan]]:
     """Return a plan for each question; all answers together are bounded as one is."""
     plans: list[tuple[Share, Plan]] = []
     for share, query in zip(shares, batch.queries, strict=True):
-        plans.append((share, desk.plan(query, share)))
+        plans.append((share, planner.plan(query, share)))
         check_numbers(sum(plan.numbers for _, plan in plans))
     return plans
 
@@ -136,8 +141,62 @@ def square_error(plan: Plan) -> float | None:
     return mean if math.isfinite(mean) else None
 
 
+@dataclass(frozen=True, slots=True)
+class ReleasePayable:
+    """A whole set of queries, planned together."""
+
+    planner: Planner
+    batch: Batch
+
+    @property
+    def identity(self) -> str:
+        """The queries and their weights."""
+        weights = [str(weight) for weight in self.batch.weights]
+        texts = list(map(canonical, self.batch.queries))
+        return json.dumps({"release": texts, "by": weights})
+
+    def at(self, share: Share) -> "PricedRelease":
+        """Plan what a share of the budget buys."""
+        return PricedRelease(plan_batch(self.planner, self.batch, share))
+
+
+@dataclass(frozen=True, slots=True)
+class PricedRelease:
+    """A share and a plan for each query; one hold pays for as many readings."""
+
+    planned: tuple[tuple[Share, Plan], ...]
+
+    @property
+    def failure(self) -> Fraction:
+        """The probability that naming keys tells of a single unit, in any answer."""
+        return sum((plan.failure for _, plan in self.planned), Fraction(0))
+
+    @property
+    def readings(self) -> int:
+        """One for each query."""
+        return len(self.planned)
+
+    def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> list[NoisyMeasurement]:
+        """Return the totals of each query with noise."""
+        return [
+            add_noise(engine.run(plan.measurement, hold), plan, entropy) for _, plan in self.planned
+        ]
+
+    def encode(self, noisy: list[NoisyMeasurement]) -> Payload:
+        """Return what the ledger keeps."""
+        return {"answers": [one.to_json() for one in noisy], "sizes": self._sizes()}
+
+    def decode(self, payload: Payload) -> list[NoisyMeasurement]:
+        """Return what the ledger kept, if its grids are those of the plans."""
+        check_grid_steps(payload, self._sizes())
+        return list(map(NoisyMeasurement.from_json, payload["answers"]))
+
+    def _sizes(self) -> list[list[str]]:
+        return [grid_steps(plan) for _, plan in self.planned]
+
+
 def release_batch(
-    desk: Desk, batch: Batch, grant: Callable[[], Share], manner: QueryOptions
+    executor: Executor, batch: Batch, price: Price, options: QueryOptions
 ) -> tuple[Answer, ...]:
     """Return the answers to all questions, in their order, from one charge.
 
@@ -145,32 +204,18 @@ def release_batch(
     Why:     `plan_batch`; one hold pays for as many readings as there are different questions.
     Checked: tests/curator/test_batches.py.
     """
-    weights = [str(weight) for weight in batch.weights]
-    question = desk.name_question({"release": list(map(canonical, batch.queries)), "by": weights})
-    request = desk.open(question, manner)
-    settled = request.settled
-    share = request.share(grant) if settled is None else settled.receipt.share
-    planned = plan_batch(desk, batch, share)
-    plans = [plan for _, plan in planned]
-    if settled is None:
-        failure = sum((plan.failure for plan in plans), Fraction(0))
-        # Privacy: charged for all questions before any row is read.
-        hold = request.reserve(share, failure, readings=len(planned))
-        noisy = [
-            perturb(desk.engine.run(plan.measurement, hold), plan, desk.entropy) for plan in plans
-        ]
-        written = {"answers": [one.to_json() for one in noisy], "sizes": write_sizes(plans)}
-        settled = request.commit(hold, written)
-    check_grid_steps(settled.noisy, plans)
+    payable = ReleasePayable(executor.planner, batch)
+    priced, noisy, settlement = executor.execute(payable, price, options)
+    cost = executor.planner.pricing.cost
     answers = [
         Answer(
             plan,
-            NoisyMeasurement.from_json(stored),
-            FREE if settled.reused else desk.prices.cost(part),
-            settled.receipt,
-            settled.reused,
+            totals,
+            FREE if settlement.reused else cost(part),
+            settlement.receipt,
+            settlement.reused,
         )
-        for (part, plan), stored in zip(planned, settled.noisy["answers"], strict=True)
+        for (part, plan), totals in zip(priced.planned, noisy, strict=True)
     ]
     return tuple(answers[place] for place in batch.places)
 
@@ -209,35 +254,70 @@ def pair_candidates(
     return {name: score[name] for name in names}
 
 
+@dataclass(frozen=True, slots=True)
+class ChoosePayable:
+    """A choice among candidates by the scores of their queries."""
+
+    planner: Planner
+    queries: Mapping[str, Query]
+
+    @property
+    def identity(self) -> str:
+        """The candidates with their queries."""
+        return json.dumps({"choose": [[n, canonical(one)] for n, one in self.queries.items()]})
+
+    def at(self, share: Share) -> "PricedChoice":
+        """Plan what a share of the budget buys."""
+        plans = [self.planner.plan(query, share) for query in self.queries.values()]
+        granted = self.planner.loss(share)
+        return PricedChoice(plan_contest(plans, self.planner.neighbours, granted))
+
+
+@dataclass(frozen=True, slots=True)
+class PricedChoice:
+    """One use of the selector, on all scores."""
+
+    contest: CandidatePlan
+    failure: Fraction = Fraction(0)
+
+    @property
+    def readings(self) -> int:
+        """One for each candidate."""
+        return len(self.contest.plans)
+
+    def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> int:
+        """Return the place of the chosen candidate."""
+        sealed = [engine.run(plan.measurement, hold) for plan in self.contest.plans]
+        return choose_candidate(sealed, self.contest, entropy)
+
+    def encode(self, noisy: int) -> Payload:
+        """Return what the ledger keeps."""
+        return {"place": noisy}
+
+    def decode(self, payload: Payload) -> int:
+        """Return what the ledger kept."""
+        return int(payload["place"])
+
+
 def choose_among(
-    desk: Desk, scores: Mapping[str, Score], grant: Callable[[], Share], manner: QueryOptions
+    executor: Executor, scores: Mapping[str, Score], price: Price, options: QueryOptions
 ) -> Choice:
-    """Return one candidate, the likelier the greater its score; ``grant`` says what it may cost.
+    """Return one candidate, the likelier the greater its score.
 
     Claim:   the choice costs the share granted, however many candidates there are.
     Why:     a contest is one use of its selector, whose loss is within that of the share.
     Source:  [MT07], [MS20], through `confide.plan.selection.plan_contest`.
     Checked: tests/curator/test_selection.py.
     """
-    queries = {name: desk.read_score(asked) for name, asked in scores.items()}
-    names = list(queries)
-    question = desk.name_question({"choose": [[n, canonical(one)] for n, one in queries.items()]})
-    request = desk.open(question, manner)
-    settled = request.settled
-    share = request.share(grant) if settled is None else settled.receipt.share
-    plans = [desk.plan(query, share) for query in queries.values()]
-    contest = plan_contest(plans, desk.neighbours, desk.prices.loss(share))
-    if settled is None:
-        # Privacy: charged before any row is read, for one use of the selector on all its scores.
-        hold = request.reserve(share, readings=len(plans))
-        sealed = [desk.engine.run(plan.measurement, hold) for plan in plans]
-        settled = request.commit(hold, {"place": choose_candidate(sealed, contest, desk.entropy)})
+    queries = {name: executor.planner.read_score(asked) for name, asked in scores.items()}
+    payable = ChoosePayable(executor.planner, queries)
+    priced, place, settlement = executor.execute(payable, price, options)
     return Choice(
-        names[settled.noisy["place"]],
-        settled.cost,
-        settled.receipt,
-        reused=settled.reused,
-        regret=contest.regret(),
+        list(queries)[place],
+        settlement.cost,
+        settlement.receipt,
+        reused=settlement.reused,
+        regret=priced.contest.regret(),
     )
 
 

@@ -1,16 +1,20 @@
-"""Matches, reserves, commits and resumes: a query's request to the ledger."""
+"""`Executor`: finds, charges, measures and commits whatever one charge can buy."""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from confide import ledger as ledgers  # those in databases are imported when first used
 from confide.declare import Budget, Catalog, Limits
 from confide.engines import Engine
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery, refusing
-from confide.execution.pricing import FREE, Pricing
+from confide.exact import float_above, positive
+from confide.execution.planner import Planner, QueryPayable
+from confide.execution.pricing import FREE, Price
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -24,17 +28,14 @@ from confide.ledger import (
 from confide.loss import Share, auto_filter
 from confide.mechanisms import Neighbours
 from confide.noise import SYSTEM, Entropy
-from confide.plan import Plan
-from confide.plan.selection import check_score
-from confide.query import Query, TableQuery
 from confide.release import Cost
+from confide.release.payable import Payable, PricedPlan
 
-__all__ = ["Desk", "QueryOptions", "Request", "Score", "Settlement", "find_ledger", "settlement_of"]
+__all__ = ["Executor", "QueryOptions", "Request", "Settlement", "find_ledger", "settlement_of"]
+
+P = TypeVar("P", bound=PricedPlan[Any])
 
 LONGEST_KEY = 200
-
-Score = str | TableQuery
-"""A question with one number for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class QueryOptions:
     @classmethod
     @refusing
     def of(cls, *, fresh: bool = False, key: str | None = None) -> "QueryOptions":
-        """Return the manner that someone asked in."""
+        """Return the options that a caller gave."""
         if not isinstance(fresh, bool):
             raise BadDeclaration(f"fresh must be True or False, got {fresh!r}")
         if key is None:
@@ -64,71 +65,92 @@ class QueryOptions:
 class Settlement:
     """An answer that the ledger keeps: what was released, its receipt, and what it costs now."""
 
-    noisy: Payload
+    payload: Payload
     receipt: Receipt
     cost: Cost
     reused: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What a curator lends to all who read: its ledger, its engine, its plans and prices."""
+class Executor:
+    """The ledger and the engine, on behalf of one analyst: the only way from rows to answers."""
 
     ledger: Ledger
     engine: Engine
-    neighbours: Neighbours
+    planner: Planner
     fingerprint: str
-    prices: Pricing
-    read: Callable[[Score], Query]
-    plan: Callable[[Query, Share], Plan]
     entropy: Entropy = SYSTEM
     analyst: str = ""
     purpose: str = ""
 
-    def read_score(self, asked: Score) -> Query:
-        """Return a question whose answer is one number."""
-        query = self.read(asked)
-        check_score(query)
-        return query
+    def execute(
+        self, payable: Payable[P], price: Price, options: QueryOptions
+    ) -> tuple[P, Any, Settlement]:
+        """Charge, measure and commit what one charge buys, or find its answer.
 
-    def name_text(self, text: str) -> QueryIdentity:
-        """Return what the ledger writes down for a question in its canonical text."""
-        if "\0" in text or not _is_text(text):
-            raise UnsupportedQuery("a question holds a character that is no text; leave it out")
-        return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
+        Claim:   nothing is read before the charge is on disk, and nothing is shown that is not
+                 committed.
+        Why:     the order of these lines: a plan needs a share, a reading a hold, and what is
+                 returned is what the ledger kept, even if another process was first.
+        Checked: tests/curator/test_path.py, tests/crash/test_kills.py.
+        """
+        request = self.match(payable, price, options)
+        settlement = request.settlement
+        if settlement is not None:
+            plan = payable.at(settlement.receipt.share)
+            return plan, plan.decode(settlement.payload), settlement
+        share: Share = request.share(lambda: self.planner.share_for(payable, price))
+        plan = payable.at(share)  # from the declaration alone; refuses here
+        hold: Hold = request.reserve(share, plan.failure, readings=plan.readings)
+        noisy = plan.run(self.engine, hold, self.entropy)  # the only line that reads rows
+        settlement = request.commit(hold, plan.encode(noisy))
+        return plan, plan.decode(settlement.payload), settlement
 
-    def name_question(self, terms: Mapping[str, object]) -> QueryIdentity:
-        """Return what the ledger writes down: text that no SQL question has."""
-        return self.name_text(json.dumps(terms))
+    def match(self, payable: Payable[Any], price: Price | None, options: QueryOptions) -> "Request":
+        """Return a request; where an error is wanted, a stored answer must be as near."""
+        identity = self.identify_text(payable.identity)
+        if price is None or price.error is None or not isinstance(payable, QueryPayable):
+            return self.open(identity, options)
+        return self.open(identity, options, partial(_is_near, payable, price))
 
     def open(
         self,
-        question: QueryIdentity,
-        manner: QueryOptions,
+        identity: QueryIdentity,
+        options: QueryOptions,
         is_enough: Callable[[StoredAnswer], bool] | None = None,
     ) -> "Request":
         """Return a request: settled if the ledger has its answer, else to be charged.
 
         Of stored answers the newest is taken that ``is_enough``, if that is asked for.
         """
-        begun = self.ledger.resume(question, manner.key) if manner.key else None
-        if isinstance(begun, StoredAnswer):
-            return Request(self, question, manner, settled=settlement_of(begun))
-        if begun is None and not manner.fresh:
-            stored = self._find(question, is_enough)
+        pending = self.ledger.resume(identity, options.key) if options.key else None
+        if isinstance(pending, StoredAnswer):
+            return Request(self, identity, options, settlement=settlement_of(pending))
+        if pending is None and not options.fresh:
+            stored = self._find(identity, is_enough)
             if stored is not None:
-                if manner.key:
-                    self.ledger.remember(question, manner.key, stored.receipt)
-                return Request(self, question, manner, settled=settlement_of(stored))
-        return Request(self, question, manner, begun=begun)
+                if options.key:
+                    self.ledger.remember(identity, options.key, stored.receipt)
+                return Request(self, identity, options, settlement=settlement_of(stored))
+        return Request(self, identity, options, pending=pending)
 
     def _find(
-        self, question: QueryIdentity, is_enough: Callable[[StoredAnswer], bool] | None
+        self, identity: QueryIdentity, is_enough: Callable[[StoredAnswer], bool] | None
     ) -> StoredAnswer | None:
-        newest = self.ledger.stored(question)
+        newest = self.ledger.stored(identity)
         if newest is None or is_enough is None or is_enough(newest):
             return newest
-        return next(filter(is_enough, reversed(self.ledger.answers(question))), None)
+        return next(filter(is_enough, reversed(self.ledger.answers(identity))), None)
+
+    def identify_text(self, text: str) -> QueryIdentity:
+        """Return what the ledger writes down for a query in its canonical text."""
+        if "\0" in text or not _is_text(text):
+            raise UnsupportedQuery("a question holds a character that is no text; leave it out")
+        return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
+
+    def identify_terms(self, terms: Mapping[str, object]) -> QueryIdentity:
+        """Return what the ledger writes down: text that no SQL query has."""
+        return self.identify_text(json.dumps(terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,45 +167,53 @@ class Request:
     Checked: tests/crash/test_kills.py, tests/contracts/test_ledgers.py.
     """
 
-    desk: Desk
-    question: QueryIdentity
-    manner: QueryOptions
-    settled: Settlement | None = None
-    begun: Hold | None = None
+    executor: Executor
+    identity: QueryIdentity
+    options: QueryOptions
+    settlement: Settlement | None = None
+    pending: Hold | None = None
 
     def share(self, grant: Callable[[], Share]) -> Share:
         """Return what the answer takes: what was charged before a crash, or what ``grant`` says."""
-        return grant() if self.begun is None else self.begun.share
+        return grant() if self.pending is None else self.pending.share
 
     def reserve(
         self, share: Share, delta: Fraction = Fraction(0), *, readings: int | None = 1
     ) -> Hold:
         """Charge before any row is read, or take up the charge that a crash left."""
-        if self.begun is None:
-            return self.desk.ledger.reserve(
-                self.question, share, delta, readings=readings, key=self.manner.key
+        if self.pending is None:
+            return self.executor.ledger.reserve(
+                self.identity, share, delta, readings=readings, key=self.options.key
             )
         # Privacy: the plan must be within what was paid then.
-        if share != self.begun.share or delta > self.begun.delta:
+        if share != self.pending.share or delta > self.pending.delta:
             raise Fault(
                 "the charge that this key stands for does not pay for this plan; ask without the "
                 "key, and pay anew"
             )
-        return self.begun
+        return self.pending
 
-    def commit(self, hold: Hold, noisy: Payload) -> Settlement:
+    def commit(self, hold: Hold, payload: Payload) -> Settlement:
         """Keep the answer; only what this returns may be shown."""
         try:
-            receipt = self.desk.ledger.commit(hold, noisy)
+            receipt = self.executor.ledger.commit(hold, payload)
         except AnsweredAlready:
-            first = self.desk.ledger.answer(hold.entry)
+            first = self.executor.ledger.answer(hold.entry)
             if first is None:
                 raise
-            if self.begun is not None:
+            if self.pending is not None:
                 return settlement_of(first)
             # Privacy: this very call was charged, so its answer is not free, whoever was first.
-            noisy, receipt = first.noisy, first.receipt
-        return Settlement(noisy, receipt, self.desk.prices.cost(hold.share), reused=False)
+            payload, receipt = first.noisy, first.receipt
+        cost = self.executor.planner.pricing.cost(hold.share)
+        return Settlement(payload, receipt, cost, reused=False)
+
+
+def _is_near(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
+    """Tell whether a stored answer's half-widths are those wanted, as far as they are known."""
+    found = payable.at(stored.receipt.share).errors(price.confidence).values()
+    wanted = float_above(positive("error", price.error))
+    return all(width <= wanted for width in found if width is not None)
 
 
 def _is_text(value: str) -> bool:

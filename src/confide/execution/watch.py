@@ -1,15 +1,16 @@
 """Sparse-vector sessions (`curator.watch`), in memory or durable in the ledger."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
 from confide.errors import BudgetExceeded, Fault, UnsupportedQuery, refusing
 from confide.exact import Number, float_above, fraction, positive
-from confide.execution.executor import Desk, QueryOptions, Score
-from confide.execution.pricing import FREE
+from confide.execution.executor import Executor, QueryOptions
+from confide.execution.planner import Score
+from confide.execution.pricing import FREE, Price
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -166,18 +167,23 @@ class Watch:
     Checked: tests/curator/test_sessions.py.
     """
 
-    __slots__ = ("_desk", "_hold", "_threshold", "_vector", "cost", "receipt")
+    __slots__ = ("_executor", "_hold", "_threshold", "_vector", "cost", "receipt")
 
     def __init__(
         self,
-        desk: Desk,
+        executor: Executor,
         threshold: Threshold,
         vector: SparseVector,
         hold: Hold,
         receipt: Receipt,
     ) -> None:
-        self._desk, self._threshold, self._vector, self._hold = desk, threshold, vector, hold
-        self.cost, self.receipt = desk.prices.cost(hold.share), receipt
+        self._executor, self._threshold, self._vector, self._hold = (
+            executor,
+            threshold,
+            vector,
+            hold,
+        )
+        self.cost, self.receipt = executor.planner.pricing.cost(hold.share), receipt
 
     @property
     def left(self) -> int:
@@ -192,11 +198,12 @@ class Watch:
         Raises:
             BudgetExceeded: all answers "above" are given; nothing was read.
         """
-        plan = self._desk.plan(self._desk.read_score(query), self._hold.share)
+        planner = self._executor.planner
+        plan = planner.plan(planner.read_score(query), self._hold.share)
         self._threshold.admit(plan)
         if not self.left:
             raise used_up(self._vector.above)
-        sealed = self._desk.engine.run(plan.measurement, self._hold)
+        sealed = self._executor.engine.run(plan.measurement, self._hold)
         return compare_score(sealed, plan, self._threshold.step, self._vector)
 
     @refusing
@@ -210,26 +217,26 @@ class Watch:
 
 
 def open_watch(
-    desk: Desk, threshold: Threshold, grant: Callable[[], Share], manner: QueryOptions
+    executor: Executor, threshold: Threshold, price: Price, options: QueryOptions
 ) -> Watch:
     """Return a session that is charged as a whole, now.
 
     A key opens one session: its noise lives in this process alone, so a session that has begun
     cannot be taken up again; one of `keep_watch` can.
     """
-    request = desk.open(
-        desk.name_question(threshold.terms), QueryOptions(fresh=True, key=manner.key)
+    request = executor.open(
+        executor.identify_terms(threshold.terms), QueryOptions(fresh=True, key=options.key)
     )
-    if request.settled is not None:
-        raise _spent_key(manner.key)
-    share = request.share(grant)
-    vector = threshold.open(desk.prices.loss(share), desk.entropy)
+    if request.settlement is not None:
+        raise _spent_key(options.key)
+    share = request.share(lambda: executor.planner.pricing.grant(price))
+    vector = threshold.open(executor.planner.pricing.loss(share), executor.entropy)
     # Privacy: charged before any row is read, for everything that the session will ever tell.
     hold = request.reserve(share, readings=None)
     settled = request.commit(hold, {})
     if settled.reused:
-        raise _spent_key(manner.key)
-    return Watch(desk, threshold, vector, hold, settled.receipt)
+        raise _spent_key(options.key)
+    return Watch(executor, threshold, vector, hold, settled.receipt)
 
 
 def _spent_key(key: str) -> KeyUsed:
@@ -264,11 +271,11 @@ class DurableWatch:
     Checked: tests/curator/test_kept_watches.py.
     """
 
-    __slots__ = ("_desk", "_threshold", "cost", "label", "receipt", "reused")
+    __slots__ = ("_executor", "_threshold", "cost", "label", "receipt", "reused")
 
     def __init__(
         self,
-        desk: Desk,
+        executor: Executor,
         threshold: Threshold,
         receipt: Receipt,
         cost: Cost = FREE,
@@ -276,7 +283,7 @@ class DurableWatch:
         label: str = "",
         reused: bool = True,
     ) -> None:
-        self._desk, self._threshold, self.label = desk, threshold, label
+        self._executor, self._threshold, self.label = executor, threshold, label
         self.cost, self.receipt, self.reused = cost, receipt, reused
 
     @property
@@ -293,8 +300,8 @@ class DurableWatch:
         Raises:
             BudgetExceeded: all answers "above" are given; nothing was read.
         """
-        read, manner = self._desk.read_score(query), QueryOptions.of(key=key)
-        plan = self._desk.plan(read, self.receipt.share)
+        read, manner = self._executor.planner.read_score(query), QueryOptions.of(key=key)
+        plan = self._executor.planner.plan(read, self.receipt.share)
         self._threshold.admit(plan)
         asked = {"asked": canonical(read), "key": manner.key}
         while True:
@@ -332,9 +339,9 @@ class DurableWatch:
         hold = self._charge(newest["step"] + 1)
         if hold is None:
             return None
-        sealed = self._desk.engine.run(plan.measurement, hold)
+        sealed = self._executor.engine.run(plan.measurement, hold)
         is_above = compare_score(sealed, plan, self._threshold.step, vector)
-        after = {**_state(self._desk, vector, newest["step"] + 1), **asked, "above": is_above}
+        after = {**_state(self._executor, vector, newest["step"] + 1), **asked, "above": is_above}
         # Privacy: what was found is told only if this commit is the one that is kept.
         return is_above if self._commit(hold, after) else None
 
@@ -343,7 +350,7 @@ class DurableWatch:
         if not asked["key"]:
             return None
         if newest.get("key") != asked["key"]:  # a crash may have come before it was remembered
-            found = self._desk.ledger.resume(self._steps(), self._name(asked["key"]))
+            found = self._executor.ledger.resume(self._steps(), self._name(asked["key"]))
             if not isinstance(found, StoredAnswer):
                 return None
             newest = found.noisy
@@ -355,7 +362,7 @@ class DurableWatch:
 
     def _charge(self, step: int) -> Hold | None:
         """Return the right to take a step, which the session has paid for; None if it is taken."""
-        question, key, ledger = self._steps(), self._name(step), self._desk.ledger
+        question, key, ledger = self._steps(), self._name(step), self._executor.ledger
         found: Hold | StoredAnswer | None
         try:
             found = ledger.reserve(question, UNPAID, readings=None, key=key)
@@ -365,7 +372,7 @@ class DurableWatch:
 
     def _commit(self, hold: Hold, state: Payload) -> bool:
         """Keep a step, and let its key stand for it; tell whether this one was kept."""
-        ledger = self._desk.ledger
+        ledger = self._executor.ledger
         try:
             receipt = ledger.commit(hold, state)
         except AnsweredAlready:
@@ -376,7 +383,7 @@ class DurableWatch:
 
     def _newest(self) -> Payload:
         """Return where the session stands."""
-        ledger = self._desk.ledger
+        ledger = self._executor.ledger
         kept = ledger.stored(self._steps()) or ledger.answer(self.receipt.entry)
         if kept is None:
             raise Fault("a watch is no longer in its ledger; restore the ledger it was opened with")
@@ -384,22 +391,22 @@ class DurableWatch:
 
     def _steps(self) -> QueryIdentity:
         """Return what the ledger writes down for each step: text that no other question has."""
-        return self._desk.name_question({"watching": self.receipt.entry})
+        return self._executor.identify_terms({"watching": self.receipt.entry})
 
     def _name(self, what: int | str) -> str:
         """Return a key that no caller can choose: theirs are printable."""
         return f"watch\t{self.receipt.entry}\t{type(what).__name__}\t{what}"
 
     def _vector(self) -> SparseVector:
-        granted = self._desk.prices.loss(self.receipt.share)
-        return self._threshold.open(granted, self._desk.entropy)
+        granted = self._executor.planner.pricing.loss(self.receipt.share)
+        return self._threshold.open(granted, self._executor.entropy)
 
 
 def keep_watch(
-    desk: Desk,
+    executor: Executor,
     threshold: Threshold,
-    grant: Callable[[], Share],
-    manner: QueryOptions,
+    price: Price,
+    options: QueryOptions,
     label: str = "",
 ) -> DurableWatch:
     """Return a session that is charged as a whole, now; the same key finds it again, for free.
@@ -407,34 +414,36 @@ def keep_watch(
     The ``label`` stays with the session: whose it is, where several ask under one analyst's name.
     """
     terms = {**threshold.terms, "label": label} if label else threshold.terms
-    request = desk.open(desk.name_question(terms), QueryOptions(fresh=True, key=manner.key))
-    settled = request.settled
+    request = executor.open(
+        executor.identify_terms(terms), QueryOptions(fresh=True, key=options.key)
+    )
+    settled = request.settlement
     if settled is None:
-        share = request.share(grant)
-        vector = threshold.open(desk.prices.loss(share), desk.entropy)
+        share = request.share(lambda: executor.planner.pricing.grant(price))
+        vector = threshold.open(executor.planner.pricing.loss(share), executor.entropy)
         # Privacy: charged before any row is read, for everything that the session will ever tell.
         hold = request.reserve(share, readings=None)
-        settled = request.commit(hold, _state(desk, vector, 0))
-    _check_kept(settled.noisy)
+        settled = request.commit(hold, _state(executor, vector, 0))
+    _check_kept(settled.payload)
     cost, reused = settled.cost, settled.reused
-    return DurableWatch(desk, threshold, settled.receipt, cost, label=label, reused=reused)
+    return DurableWatch(executor, threshold, settled.receipt, cost, label=label, reused=reused)
 
 
-def take_up_watch(desk: Desk, entry: int) -> DurableWatch | None:
+def take_up_watch(executor: Executor, entry: int) -> DurableWatch | None:
     """Return the session that an entry paid for; None where the entry is not this analyst's watch.
 
     # Privacy: an entry of another analyst and one that is not there are not told apart.
     """
-    found = desk.ledger.history(1, before=entry + 1, analyst=desk.analyst)
+    found = executor.ledger.history(1, before=entry + 1, analyst=executor.analyst)
     if not found or found[0].number != entry:
         return None
     question, terms = found[0].question, _read_terms(found[0].question.text)
-    kept = desk.ledger.answer(entry)
-    if terms is None or kept is None or question.fingerprint != desk.fingerprint:
+    kept = executor.ledger.answer(entry)
+    if terms is None or kept is None or question.fingerprint != executor.fingerprint:
         return None
     _check_kept(kept.noisy)
-    threshold = Threshold.from_terms(terms, desk.neighbours)
-    return DurableWatch(desk, threshold, kept.receipt, label=terms.get("label", ""))
+    threshold = Threshold.from_terms(terms, executor.planner.neighbours)
+    return DurableWatch(executor, threshold, kept.receipt, label=terms.get("label", ""))
 
 
 def _read_terms(text: str) -> dict[str, Any] | None:
@@ -442,7 +451,7 @@ def _read_terms(text: str) -> dict[str, Any] | None:
     return terms if "watch" in terms else None
 
 
-def _state(desk: Desk, vector: SparseVector, step: int) -> Payload:
+def _state(executor: Executor, vector: SparseVector, step: int) -> Payload:
     """Return where a session stands, as the ledger keeps it.
 
     # Privacy: the state is secret, and a digest of it is not; ``blind`` keeps anybody from finding
@@ -453,7 +462,7 @@ def _state(desk: Desk, vector: SparseVector, step: int) -> Payload:
         "left": vector.left,
         "secret": vector.secret,
         "noise": [str(scale) for scale in vector.scales],
-        "blind": desk.entropy.words(BLIND_WORDS).tobytes().hex(),
+        "blind": executor.entropy.words(BLIND_WORDS).tobytes().hex(),
     }
 
 

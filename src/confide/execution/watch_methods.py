@@ -1,13 +1,12 @@
 """The watch methods of a curator."""
 
-from abc import ABC, abstractmethod
 from typing import Unpack
 
 from confide.declare import Catalog
 from confide.declare.budget import CostArgs, show_keywords
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number
-from confide.execution.executor import Desk, QueryOptions
+from confide.execution.executor import Executor, QueryOptions
 from confide.execution.pricing import Price
 from confide.execution.watch import (
     DurableWatch,
@@ -23,14 +22,13 @@ __all__ = ["WatchMethods"]
 
 
 @show_keywords
-class WatchMethods(ABC):
+class WatchMethods:
     """Sessions that tell of each question whether its answer passes a threshold."""
 
     catalog: Catalog
     neighbours: Neighbours
 
-    @abstractmethod
-    def _desk(self) -> Desk: ...
+    _executor: Executor
 
     @refusing
     def watch(
@@ -51,8 +49,7 @@ class WatchMethods(ABC):
         ``signed=True`` allows sums of values below zero, at more noise.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
-        desk, asked = self._desk(), Price.of(want)
-        return open_watch(desk, line, lambda: desk.prices.grant(asked), QueryOptions.of(key=key))
+        return open_watch(self._executor, line, Price.of(want), QueryOptions.of(key=key))
 
     def keep_watch(
         self,
@@ -71,14 +68,12 @@ class WatchMethods(ABC):
         `take_up_watch`. Every answer of it is a record of the ledger. A ``label`` stays with it.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
-        desk, asked = self._desk(), Price.of(want)
-        return keep_watch(
-            desk, line, lambda: desk.prices.grant(asked), QueryOptions.of(key=key), label
-        )
+        price, options = Price.of(want), QueryOptions.of(key=key)
+        return keep_watch(self._executor, line, price, options, label)
 
     def take_up_watch(self, entry: int) -> DurableWatch:
         """Return the session of `keep_watch` whose receipt has this entry; costs nothing."""
-        found = take_up_watch(self._desk(), entry)
+        found = take_up_watch(self._executor, entry)
         if found is None:
             raise UnsupportedQuery(
                 f"entry {entry} is no watch of yours under this declaration; keep_watch opens one, "

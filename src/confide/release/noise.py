@@ -18,7 +18,7 @@ from confide.plan import DeclaredKeys, Plan, SelectedKeys
 from confide.release.quantiles import Chosen, choose_each, read_cells
 from confide.release.unseal import unseal
 
-__all__ = ["NoisyMeasurement", "perturb", "round_each", "round_to_steps"]
+__all__ = ["NoisyMeasurement", "add_noise", "round_each", "round_to_steps"]
 
 SAFE: Final = 2**62
 
@@ -81,7 +81,7 @@ def _read_cells(stored: Any) -> Chosen:
     return value, low, high
 
 
-def perturb(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
+def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     """Return the totals of every group that is answered, plus the plan's noise.
 
     # Privacy: noise is drawn for every declared group, found or not, in the order of the plan;

@@ -255,7 +255,7 @@ class _PreparedDensity:
     finest: Plan
 
     def plan(self, bins: HistogramBins) -> Plan:
-        query = self.asked.desk.read(self.shape.query(bins, self.clip))
+        query = self.asked.planner.read(self.shape.query(bins, self.clip))
         return self.asked.plan(query, self.share)
 
 
@@ -313,42 +313,42 @@ def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: b
 def _fixed(
     asked: EstimateContext, shape: BinLevels, bins: HistogramBins, clip: tuple[float, float]
 ) -> Density:
-    read: Query = asked.desk.read(shape.query(bins, clip))
+    read: Query = asked.planner.read(shape.query(bins, clip))
     paid = charge_and_release(
         asked,
         {"estimate": "density", "query": canonical(read)},
         lambda share: asked.plan(read, share),
-        lambda plan, hold: {"steps": release_totals(asked.desk, plan, hold)},
+        lambda plan, hold: {"steps": release_totals(asked.executor, plan, hold)},
     )
     found = _read(shape.name, bins, paid.prepared, paid.noisy)
     return Density(*found, paid.cost, paid.receipt, paid.reused)
 
 
 def _chosen(asked: EstimateContext, shape: BinLevels, clip: tuple[float, float]) -> Density:
-    finest = asked.desk.read(
+    finest = asked.planner.read(
         shape.query(HistogramBins(shape.low, shape.finest, 2**shape.levels), clip)
     )
 
     present = TableQuery(shape.table).where(col(shape.name).not_null()).agg(n=count())
-    size = asked.desk.read(present)
+    size = asked.planner.read(present)
 
     def prepare(share: Share) -> _PreparedDensity:
         first, part, rest = split_share(share, (COUNT_PART, CHOICE_PART, COUNTS_PART))
         plan = asked.plan(finest, part)
         variance = Fraction(float(total_variances(asked.plan(finest, rest))[0])) * NOISE_LEFT
-        granted = asked.desk.prices.loss(part)
+        granted = asked.planner.loss(part)
         choice = plan_width(
-            shape.levels, variance, plan.contribution, asked.desk.neighbours, granted
+            shape.levels, variance, plan.contribution, asked.planner.neighbours, granted
         )
         return _PreparedDensity(asked, shape, clip, rest, choice, asked.plan(size, first), plan)
 
     def release(prepared: _PreparedDensity, hold: Hold) -> dict[str, Any]:
-        counted = release_totals(asked.desk, prepared.size, hold)
+        counted = release_totals(asked.executor, prepared.size, hold)
         usual = shape.usual(float(read_sums(prepared.size, counted).values[0, 0]))
-        sealed = asked.desk.engine.run(prepared.finest.measurement, hold)
-        halvings = choose_width(sealed, prepared.choice.favour(usual), asked.desk.entropy)
+        sealed = asked.executor.engine.run(prepared.finest.measurement, hold)
+        halvings = choose_width(sealed, prepared.choice.favour(usual), asked.executor.entropy)
         plan = prepared.plan(shape.bins(halvings))
-        steps = release_totals(asked.desk, plan, hold)
+        steps = release_totals(asked.executor, plan, hold)
         return {"rows": counted, "halvings": halvings, "steps": steps}
 
     terms = {"estimate": "density", "query": canonical(finest), "bins": "chosen near a cube root"}

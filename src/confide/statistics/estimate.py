@@ -7,8 +7,9 @@ The moves are evenly spread points, not random numbers, so an interval is the sa
 computed from the same release.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, assert_never
@@ -17,21 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Catalog
+from confide.engines import Engine
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
-from confide.execution.executor import Desk, QueryOptions
+from confide.execution.executor import Executor, QueryOptions
+from confide.execution.planner import Planner
+from confide.execution.pricing import Price
 from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
 from confide.lazy import lazy_module
-from confide.ledger import Hold, Receipt
+from confide.ledger import Hold, Payload, Receipt
 from confide.loss import Share
+from confide.noise import Entropy
 from confide.noise.law import list_primes
 from confide.plan import DeclaredKeys, Plan
 from confide.query.tree import Query
-from confide.release import Cost, NoisyMeasurement, perturb
+from confide.release import Cost, NoisyMeasurement, add_noise
 from confide.release.display import NUMBERS, Chart, draw_chart, import_frames, write_table
 from confide.release.noise_sample import noise_sample
-from confide.release.sizes import check_grid_steps, find_plans, write_sizes
+from confide.release.payable import check_grid_steps, grid_steps
 
 if TYPE_CHECKING:
     from scipy import special
@@ -70,17 +75,26 @@ T = TypeVar("T")
 class EstimateContext:
     """Who answers, what is declared, what an estimate may cost, and how it was called."""
 
-    desk: Desk
-    catalog: Catalog
-    grant: Callable[[], Share]
-    manner: QueryOptions
+    executor: Executor
+    price: Price
+    options: QueryOptions
+
+    @property
+    def planner(self) -> Planner:
+        """What reads and plans the queries of an estimate."""
+        return self.executor.planner
+
+    @property
+    def catalog(self) -> Catalog:
+        """The declaration."""
+        return self.planner.catalog
 
     def plan(self, query: Query, share: Share) -> Plan:
         """Return the plan of sums, or refuse groups that nobody declared: before any charge.
 
         # Privacy: naming undeclared groups would take delta, for which estimates do not pay.
         """
-        plan = self.desk.plan(query, share)
+        plan = self.planner.plan(query, share)
         if not isinstance(plan.keys, DeclaredKeys):
             raise UnsupportedQuery(
                 "estimates are made of groups known beforehand, and this column has too many "
@@ -100,11 +114,57 @@ class ChargedEstimate(Generic[T]):
     reused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class StatisticPayable(Generic[T]):
+    """Released numbers of a statistic, by its terms."""
+
+    terms: Mapping[str, object]
+    prepare: Callable[[Share], T]
+    release: Callable[[T, Hold], Payload]
+    readings: int
+
+    @property
+    def identity(self) -> str:
+        """The terms as JSON."""
+        return json.dumps(self.terms)
+
+    def at(self, share: Share) -> "PricedStatistic[T]":
+        """Plan what a share of the budget buys."""
+        return PricedStatistic(self.prepare(share), self.release, self.readings)
+
+
+@dataclass(frozen=True, slots=True)
+class PricedStatistic(Generic[T]):
+    """The plans of a statistic, and how its numbers are released."""
+
+    prepared: T
+    release: Callable[[T, Hold], Payload]
+    readings: int
+    failure: Fraction = Fraction(0)
+
+    def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> Payload:
+        """Return the numbers that are released."""
+        del engine, entropy  # those of the context
+        return self.release(self.prepared, hold)
+
+    def encode(self, noisy: Payload) -> Payload:
+        """Return what the ledger keeps."""
+        return {**noisy, "sizes": self._sizes()}
+
+    def decode(self, payload: Payload) -> Payload:
+        """Return what the ledger kept, if its grids are those of the plans."""
+        check_grid_steps(payload, self._sizes())
+        return payload
+
+    def _sizes(self) -> list[list[str]]:
+        return [grid_steps(plan) for plan in _find_plans(self.prepared)]
+
+
 def charge_and_release(
     asked: EstimateContext,
     terms: Mapping[str, object],
     prepare: Callable[[Share], T],
-    release: Callable[[T, Hold], dict[str, Any]],
+    release: Callable[[T, Hold], Payload],
     *,
     readings: int = 1,
 ) -> ChargedEstimate[T]:
@@ -118,18 +178,23 @@ def charge_and_release(
     Source:  [DR14]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_reading.py.
     """
-    request = asked.desk.open(asked.desk.name_question(terms), asked.manner)
-    settled = request.settled
-    share = request.share(asked.grant) if settled is None else settled.receipt.share
-    prepared = prepare(share)
-    plans = find_plans(prepared)
-    if settled is None:
-        # Privacy: charged before any row is read, for everything that will be released.
-        hold = request.reserve(share, readings=readings)
-        written = {**release(prepared, hold), "sizes": write_sizes(plans)}
-        settled = request.commit(hold, written)
-    check_grid_steps(settled.noisy, plans)
-    return ChargedEstimate(prepared, settled.noisy, settled.cost, settled.receipt, settled.reused)
+    payable = StatisticPayable(terms, prepare, release, readings)
+    priced, noisy, settlement = asked.executor.execute(payable, asked.price, asked.options)
+    return ChargedEstimate(
+        priced.prepared, noisy, settlement.cost, settlement.receipt, settlement.reused
+    )
+
+
+def _find_plans(prepared: object) -> list[Plan]:
+    """Return the plans among what was prepared: itself, the items of a tuple, or its fields."""
+    if isinstance(prepared, Plan):
+        return [prepared]
+    if isinstance(prepared, tuple | list):
+        return [plan for item in prepared for plan in _find_plans(item)]
+    if is_dataclass(prepared):
+        held = (getattr(prepared, field.name) for field in fields(prepared))
+        return [one for one in held if isinstance(one, Plan)]
+    return []
 
 
 def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
@@ -140,9 +205,9 @@ def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
     return tuple(Share.floor(share.fraction * part) for part in parts)
 
 
-def release_totals(desk: Desk, plan: Plan, hold: Hold) -> list[list[int]]:
+def release_totals(executor: Executor, plan: Plan, hold: Hold) -> list[list[int]]:
     """Return the noisy totals of every declared group, in whole noise steps."""
-    noisy = perturb(desk.engine.run(plan.measurement, hold), plan, desk.entropy)
+    noisy = add_noise(executor.engine.run(plan.measurement, hold), plan, executor.entropy)
     return [list(row) for row in noisy.steps]
 
 

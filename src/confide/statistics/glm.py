@@ -243,7 +243,7 @@ def fit_generalised(asked: EstimateContext, table: str, design: Design, family: 
 
     def read(question: SumRequest) -> Query:
         query = plan_sums(table, design.names, question.terms, counted=question.counted)
-        return asked.desk.read(query)
+        return asked.planner.read(query)
 
     def plan(question: SumRequest, share: Share) -> Plan:
         return asked.plan(read(question), split_share(share, [question.part])[0])
@@ -265,7 +265,7 @@ def fit_generalised(asked: EstimateContext, table: str, design: Design, family: 
         rounds: list[Steps] = []
 
         def run(planned: Plan) -> Steps:
-            rounds.append(release_totals(asked.desk, planned, hold))
+            rounds.append(release_totals(asked.executor, planned, hold))
             return rounds[-1]
 
         walks.append(walk_over(prepared[0], run))

@@ -189,12 +189,12 @@ def estimate_family(
 
 def release_sums(asked: EstimateContext, kind: str, query: TableQuery) -> ChargedEstimate[Plan]:
     """Return the noisy totals of one question, paid for."""
-    read: Query = asked.desk.read(query)
+    read: Query = asked.planner.read(query)
     return charge_and_release(
         asked,
         {"estimate": kind, "query": canonical(read)},
         lambda share: asked.plan(read, share),
-        lambda plan, hold: {"steps": release_totals(asked.desk, plan, hold)},
+        lambda plan, hold: {"steps": release_totals(asked.executor, plan, hold)},
     )
 
 

@@ -1,6 +1,5 @@
 """The statistics as methods of a curator."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -19,9 +18,8 @@ from confide.lazy import lazy_module, require_package
 from confide.statistics.estimate import EstimateContext
 
 if TYPE_CHECKING:
-    from confide.declare import Catalog
     from confide.engines.protocol import Estimator
-    from confide.execution.executor import Desk
+    from confide.execution.executor import Executor
     from confide.statistics import (
         density,
         glm,
@@ -51,22 +49,19 @@ __all__ = ["StatisticMethods"]
 
 
 @show_keywords
-class StatisticMethods(ABC):
+class StatisticMethods:
     """Private statistics: each is charged once, and carries intervals that count the noise.
 
     The modules behind import SciPy, so each method imports its own.
     """
 
-    catalog: "Catalog"
     analyst: str
+    _executor: "Executor"
 
     @cached_property
     def estimators(self) -> dict[str, tuple["Estimator", tuple[str, ...], Any]]:
         """The owner's functions by name."""
         return {}
-
-    @abstractmethod
-    def _desk(self) -> "Desk": ...
 
     def _asked(self, want: CostArgs, *, fresh: bool, key: str | None) -> EstimateContext:
         """Return the terms of an estimate, from what a caller typed."""
@@ -75,9 +70,7 @@ class StatisticMethods(ABC):
             raise UnsupportedQuery(
                 "how near an estimate is depends on the data; say epsilon= or share="
             )
-        desk = self._desk()
-        manner = QueryOptions.of(fresh=fresh, key=key)
-        return EstimateContext(desk, self.catalog, lambda: desk.prices.grant(wanted), manner)
+        return EstimateContext(self._executor, wanted, QueryOptions.of(fresh=fresh, key=key))
 
     @refusing
     def density(

@@ -207,7 +207,9 @@ class _Finder:
 
     def _query(self, windows: Sequence[Sequence[float]]) -> Query:
         names = [one.name for one in self.columns]
-        return self.asked.desk.read(plan_sums(self.table, names, self.terms(self.numbers(windows))))
+        return self.asked.planner.read(
+            plan_sums(self.table, names, self.terms(self.numbers(windows)))
+        )
 
     def _prepare(self, share: Share) -> _PreparedMoments:
         whole = [(one.low, one.high) for one in self.columns]
@@ -225,25 +227,28 @@ class _Finder:
             parts = zip(self.columns, prepared.shares, strict=False)
             windows = [list(self._find(one, part, hold)) for one, part in parts]
         plan = self.plan(prepared.shares[-1], windows)
-        return {"windows": windows, "steps": release_totals(self.asked.desk, plan, hold)}
+        return {"windows": windows, "steps": release_totals(self.asked.executor, plan, hold)}
 
     def _cells(self, one: Numbers, share: Share) -> tuple[Plan, Plan, Share]:
         """Return how rows are counted in all and by cell, and what is left for choices."""
-        rows, desk = TableQuery(self.table).where(col(one.name).not_null()), self.asked.desk
+        rows, planner = TableQuery(self.table).where(col(one.name).not_null()), self.asked.planner
         few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-        counted = desk.plan(desk.read(rows.agg(n=count())), few)
-        celled = desk.plan(desk.read(rows.agg(q=quantile(one.term, Fraction(1, 2)))), rest)
+        counted = planner.plan(planner.read(rows.agg(n=count())), few)
+        median = rows.agg(q=quantile(one.term, Fraction(1, 2)))
+        celled = planner.plan(planner.read(median), rest)
         return counted, celled, rest
 
     def _find(self, one: Numbers, share: Share, hold: Hold) -> Window:
         """Return where nearly all values lie, from two quantiles."""
-        desk = self.asked.desk
+        executor = self.asked.executor
         counted, celled, rest = self._cells(one, share)
-        rows, part = celled.contribution.rows, desk.prices.loss(rest)
-        tree = plan_quantile_tree(len(TAILS), rows, desk.neighbours, part)
-        size = round(float(read_sums(counted, release_totals(desk, counted, hold)).values[0, 0]))
-        cells, sealed = celled.histograms[0].cells, desk.engine.run(celled.measurement, hold)
-        chosen = choose_quantiles(sealed, cells, tree, TAILS, desk.entropy, size=max(1, size))
+        rows, part = celled.contribution.rows, executor.planner.loss(rest)
+        tree = plan_quantile_tree(len(TAILS), rows, executor.planner.neighbours, part)
+        size = round(
+            float(read_sums(counted, release_totals(executor, counted, hold)).values[0, 0])
+        )
+        cells, sealed = celled.histograms[0].cells, executor.engine.run(celled.measurement, hold)
+        chosen = choose_quantiles(sealed, cells, tree, TAILS, executor.entropy, size=max(1, size))
         low, high = (float(end) for end in cells.middle(np.array(chosen, dtype=np.int64)))
         reach = high - low
         window = max(one.low, low - reach), min(one.high, high + reach)

@@ -85,24 +85,24 @@ def estimate_quantiles(
     numbers = number_column(asked, table, column, within)
     wanted = sorted(set(levels))
     rows = TableQuery(table).where(col(numbers.name).not_null())
-    desk = asked.desk
-    counted = desk.read(rows.agg(n=count()))
-    celled = desk.read(rows.agg(q=quantile(_inside(numbers, within), Fraction(1, 2))))
+    executor = asked.executor
+    counted = executor.planner.read(rows.agg(n=count()))
+    celled = executor.planner.read(rows.agg(q=quantile(_inside(numbers, within), Fraction(1, 2))))
 
     def prepare(share: Share) -> _PreparedQuantiles:
         few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-        plan = desk.plan(celled, rest)
-        unit, granted = plan.contribution.rows, desk.prices.loss(rest)
-        tree = plan_quantile_tree(3 * len(wanted), unit, desk.neighbours, granted)
-        return _PreparedQuantiles(desk.plan(counted, few), plan, tree)
+        plan = executor.planner.plan(celled, rest)
+        unit, granted = plan.contribution.rows, executor.planner.loss(rest)
+        tree = plan_quantile_tree(3 * len(wanted), unit, executor.planner.neighbours, granted)
+        return _PreparedQuantiles(executor.planner.plan(counted, few), plan, tree)
 
     def release(prepared: _PreparedQuantiles, hold: Hold) -> dict[str, Any]:
-        steps = release_totals(desk, prepared.count, hold)
+        steps = release_totals(executor, prepared.count, hold)
         size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
         spread, places = _spread_levels(wanted, size, prepared.tree)
-        sealed = desk.engine.run(prepared.cells.measurement, hold)
+        sealed = executor.engine.run(prepared.cells.measurement, hold)
         cells = prepared.cells.histograms[0].cells
-        chosen = choose_quantiles(sealed, cells, prepared.tree, spread, desk.entropy, size=size)
+        chosen = choose_quantiles(sealed, cells, prepared.tree, spread, executor.entropy, size=size)
         return {"rows": size, "cells": [chosen[place] for place in places]}
 
     terms = {

@@ -20,8 +20,8 @@ from confide.plan.calibration import loss_for_noise
 from confide.plan.selection import BlockReading
 from confide.query import TableQuery, col, count_units
 from confide.release.noise_sample import sample_noise
+from confide.release.payable import GRID_STEPS_CHANGED
 from confide.release.selection import add_blocks
-from confide.release.sizes import GRID_STEPS_CHANGED
 from confide.statistics.block_pooling import METHODS, Bounds, Pooling
 from confide.statistics.estimate import (
     POINTS,
@@ -222,40 +222,45 @@ class BlockRelease:
         return count, rest
 
     def _pooling(self, share: Share, blocks: int) -> Pooling:
-        desk, sampling = self.asked.desk, self.sampling
-        granted = desk.prices.loss(share)
+        executor, sampling = self.asked.executor, self.sampling
+        granted = executor.planner.loss(share)
         pooling = Pooling(
-            sampling.bounds, sampling.method, granted, desk.neighbours, desk.entropy, blocks
+            sampling.bounds,
+            sampling.method,
+            granted,
+            executor.planner.neighbours,
+            executor.entropy,
+            blocks,
         )
         return pooling.choose_part()
 
     def _count(self) -> Any:
         """Return the query for the units of blocks: those with a row without NULL."""
         known = (col(name).not_null() for name in dict.fromkeys(self.sampling.columns))
-        return self.asked.desk.read(
+        return self.asked.planner.read(
             TableQuery(self.sampling.table).where(*known).agg(n=count_units())
         )
 
     def run(self, shares: tuple[Share, Share], hold: Hold) -> dict[str, Any]:
         """Return everything that is released."""
-        desk, entropy = self.asked.desk, self.asked.desk.entropy
+        executor, entropy = self.asked.executor, self.asked.executor.entropy
         blocks = self.sampling.blocks
         if blocks is None:
-            plan = desk.plan(self._count(), shares[0])
-            steps = release_totals(desk, plan, hold)
+            plan = executor.planner.plan(self._count(), shares[0])
+            steps = release_totals(executor, plan, hold)
             units = float(steps[0][0]) * float(plan.noise.steps[0])
             slack = float(np.quantile(sample_noise(plan.noise)[:, 0], COUNT_LEVEL))
-            blocks = choose_blocks(units, slack, desk.prices.loss(shares[1]))
+            blocks = choose_blocks(units, slack, executor.planner.loss(shares[1]))
         table = self.asked.catalog.private[self.sampling.table]
         reading = BlockReading(table, self.sampling.columns, blocks)
         outputs = self.sampling.outputs
-        sealed = desk.engine.run_blocks(reading, hold, self.function, outputs, entropy)
+        sealed = executor.engine.run_blocks(reading, hold, self.function, outputs, entropy)
         return self.aggregate(sealed, shares[1], blocks)
 
     def aggregate(self, sealed: SealedBlocks, share: Share, blocks: int) -> dict[str, Any]:
         """Return the releases made of the results of blocks."""
         parts = self._pooling(share, blocks)
-        grids, entropy = parts.grids, self.asked.desk.entropy
+        grids, entropy = parts.grids, self.asked.executor.entropy
         quartiles = [parts.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
         steps = parts.write_steps(grids, quartiles)
         found: dict[str, Any] = {"blocks": blocks, "quartiles": quartiles, "steps": steps}

@@ -1,0 +1,150 @@
+"""`Planner`: reads queries, and plans what they buy at a price, from the declaration alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from confide.declare import Catalog, Kind
+from confide.engines.protocol import Facts
+from confide.errors import UnsupportedQuery
+from confide.execution.pricing import Price, Pricing
+from confide.loss import Loss, Share
+from confide.mechanisms import Neighbours
+from confide.plan import Measurement, Plan, make_measurement, make_plan
+from confide.plan.selection import check_score, check_selection, plan_selection
+from confide.query import Names, Query, TableQuery, canonical, is_selection
+from confide.query.sql import read_sql
+from confide.release import supports
+from confide.release.payable import Payable, PricedQuery, PricedTopKeys, QueryPlan
+
+__all__ = ["Planner", "QueryPayable", "Score", "TopKeysPayable"]
+
+MOST_READ: Final = 64
+
+Score = str | TableQuery
+"""A question with one number for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Everything that follows from the declaration and the terms of the budget."""
+
+    catalog: Catalog
+    facts: Facts
+    neighbours: Neighbours
+    pricing: Pricing
+    names: Names = field(init=False)
+    _read_sql: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = Names(self.catalog, self.kinds)
+        object.__setattr__(self, "names", names)
+        # What a text says follows from the names alone; who asks again need not wait for it.
+        object.__setattr__(self, "_read_sql", lru_cache(MOST_READ)(partial(read_sql, names=names)))
+
+    @property
+    def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
+        """The columns of public tables, with their types."""
+        return self.facts.kinds
+
+    def read(self, statement: str | TableQuery) -> Query:
+        """Return a statement as a tree: declared names only, every type known."""
+        if isinstance(statement, str):
+            query: Query = self._read_sql(statement)
+            return query
+        if not isinstance(statement, TableQuery):
+            raise UnsupportedQuery(
+                "a question must be a text in SQL, or made with curator.table(...), got "
+                f"{type(statement).__name__}"
+            )
+        return statement.build(self.names)
+
+    def read_score(self, asked: Score) -> Query:
+        """Return a query whose answer is one number."""
+        query = self.read(asked)
+        check_score(query)
+        return query
+
+    def payable(self, query: Query) -> "QueryPayable | TopKeysPayable":
+        """Return what a query buys, without a price."""
+        return TopKeysPayable(self, query) if is_selection(query) else QueryPayable(self, query)
+
+    def share_for(self, payable: Payable[Any], price: Price) -> Share:
+        """Return the share of the budget that a payable takes at a price."""
+        if price.error is None or not isinstance(payable, QueryPayable | TopKeysPayable):
+            return self.pricing.grant(price)
+        return self.pricing.share(price, lambda share: payable.at(share).errors(price.confidence))
+
+    def measure(self, query: Query) -> Measurement:
+        """Return what to measure for a query, or refuse it."""
+        outside = [output.expression for output in query.outputs]
+        outside += [order.expression for order in query.order]
+        outside += [query.having] if query.having is not None else []
+        if not all(map(supports, outside)):
+            raise UnsupportedQuery(
+                "only arithmetic, comparisons, AND OR NOT, IN, IS NULL, CASE, COALESCE, ABS, "
+                "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP, SQRT and CAST to DOUBLE can be "
+                "applied to keys and statistics; write ROUND(x) for a whole number, and apply "
+                "other functions to the columns inside"
+            )
+        may_select = bool(self.pricing.ledger.opening.delta_pot)
+        return make_measurement(query, self.catalog, self.facts, may_select=may_select)
+
+    def calibrate(self, measurement: Measurement, share: Share) -> Plan:
+        """Return the plan of a measurement at a share of the budget."""
+        return make_plan(
+            measurement,
+            self.neighbours,
+            self.pricing.noise_loss(share),
+            failure=self.pricing.failure(share),
+            granted=self.pricing.loss(share),
+        )
+
+    def plan(self, query: Query, share: Share) -> Plan:
+        """Return the plan of a query at a share of the budget."""
+        return self.calibrate(self.measure(query), share)
+
+    def loss(self, share: Share) -> Loss:
+        """Return the loss that a share allows, in the filter's own currency."""
+        return self.pricing.loss(share)
+
+
+@dataclass(slots=True)
+class QueryPayable:
+    """Totals and quantiles of a query. The measurement is made on first use, and once."""
+
+    planner: Planner
+    query: Query
+    _measurement: Measurement | None = None
+
+    @property
+    def identity(self) -> str:
+        """The canonical text of the query."""
+        return canonical(self.query)
+
+    def at(self, share: Share) -> QueryPlan:
+        """Plan what a share of the budget buys."""
+        if self._measurement is None:
+            self._measurement = self.planner.measure(self.query)
+        return PricedQuery(self.planner.calibrate(self._measurement, share))
+
+
+@dataclass(frozen=True, slots=True)
+class TopKeysPayable:
+    """The most frequent keys of a query, by private selection."""
+
+    planner: Planner
+    query: Query
+
+    @property
+    def identity(self) -> str:
+        """The canonical text of the query."""
+        return canonical(self.query)
+
+    def at(self, share: Share) -> QueryPlan:
+        """Plan what a share of the budget buys."""
+        planner = self.planner
+        check_selection(self.query, planner.catalog, planner.facts)
+        plan = planner.plan(self.query, share)
+        return PricedTopKeys(plan_selection(plan, planner.neighbours, planner.loss(share)))
