@@ -180,7 +180,7 @@ class Curator(StatisticMethods, WatchMethods):
         """Return the stored answer that is free for whoever asks; None where there is none."""
         payable = self._payable(query)
         found = self._executor.match(payable, None, QueryOptions()).settlement
-        return None if found is None else self._again(payable, found)
+        return None if found is None else _again(self._executor, payable, found)
 
     def recall(self, entry: int) -> Answer | None:
         """Return the answer that an entry of the ledger paid for, as it was given; free.
@@ -195,7 +195,7 @@ class Curator(StatisticMethods, WatchMethods):
         if question.fingerprint != self._executor.fingerprint or question.text.startswith("{"):
             return None
         settlement = Settlement(kept.noisy, kept.receipt, FREE, reused=True)
-        return self._again(self._payable(question.text), settlement)
+        return _again(self._executor, self._payable(question.text), settlement)
 
     def cost(self, share: Share) -> Cost:
         """Return a share of the budget with its epsilon, at the budget's delta."""
@@ -270,32 +270,47 @@ class Curator(StatisticMethods, WatchMethods):
     def _answer(self, statement: str | TableQuery, price: Price, options: QueryOptions) -> Answer:
         payable = self._payable(statement)  # declared names only, every type known
         plan, noisy, settlement = self._executor.execute(payable, price, options)
-        return self._show(payable, plan, noisy, settlement)
+        return _show(self._executor, payable, plan, noisy, settlement)
 
-    def _again(self, payable: QueryPayable | TopKeysPayable, settlement: Settlement) -> Answer:
-        """Return an answer that was given before: the same values, at no cost."""
-        plan = payable.at(settlement.receipt.share)
-        return self._show(payable, plan, plan.decode(settlement.payload), settlement)
 
-    def _show(
-        self,
-        payable: QueryPayable | TopKeysPayable,
-        plan: QueryPlan,
-        noisy: NoisyMeasurement,
-        settlement: Settlement,
-    ) -> Answer:
-        """Return what was settled as an answer, which knows where others like it are kept."""
-        identity = self._executor.identify_text(payable.identity)
-        return Answer(
-            plan.shown,
-            noisy,
-            settlement.cost,
-            settlement.receipt,
-            settlement.reused,
-            lambda: [
-                self._again(payable, settlement_of(one)) for one in self.ledger.answers(identity)
-            ],
-        )
+@dataclass(frozen=True, slots=True)
+class _StoredAnswers:
+    """The stored answers to a query, for an answer that is combined with them."""
+
+    executor: Executor
+    payable: QueryPayable | TopKeysPayable
+
+    def stored(self) -> tuple[Answer, ...]:
+        """Return all that are free for whoever asked."""
+        identity = self.executor.identify_text(self.payable.identity)
+        found = self.executor.ledger.answers(identity)
+        return tuple(_again(self.executor, self.payable, settlement_of(one)) for one in found)
+
+
+def _again(
+    executor: Executor, payable: QueryPayable | TopKeysPayable, settlement: Settlement
+) -> Answer:
+    """Return an answer that was given before: the same values, at no cost."""
+    plan = payable.at(settlement.receipt.share)
+    return _show(executor, payable, plan, plan.decode(settlement.payload), settlement)
+
+
+def _show(
+    executor: Executor,
+    payable: QueryPayable | TopKeysPayable,
+    plan: QueryPlan,
+    noisy: NoisyMeasurement,
+    settlement: Settlement,
+) -> Answer:
+    """Return what was settled as an answer, which knows where others like it are kept."""
+    return Answer(
+        plan.shown,
+        noisy,
+        settlement.cost,
+        settlement.receipt,
+        settlement.reused,
+        _StoredAnswers(executor, payable),
+    )
 
 
 def open_declared(declaration: Declaration) -> Curator:

@@ -1,10 +1,10 @@
 """`Answer` and `Cost`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,13 @@ class Cost:
         return f"{float(self.share):.4g} of the budget (epsilon {self.epsilon:.4g})"
 
 
+class AnswerSource(Protocol):
+    """Where the stored answers to one question are found."""
+
+    def stored(self) -> "Sequence[Answer]":
+        """Return all that are free for whoever asked."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
     """Noisy values, one row a group, with their intervals, cost and receipt."""
@@ -57,7 +64,7 @@ class Answer:
     cost: Cost
     receipt: Receipt
     reused: bool
-    kept: "Callable[[], Sequence[Answer]] | None" = None
+    source: AnswerSource | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -108,7 +115,7 @@ class Answer:
         They are those that are free for whoever asked: one's own, or everyone's if the owner
         allows it. Their shares add up in the intervals, so those are narrower.
         """
-        stored = list(self.kept()) if self.kept is not None else []
+        stored = self.source.stored() if self.source is not None else ()
         parts = [(one.plan, one.totals) for one in stored] or [(self.plan, self.totals)]
         free = Cost(Fraction(0), 0.0)
         return replace(self, totals=combine(parts), cost=free, reused=True)
