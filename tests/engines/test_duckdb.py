@@ -34,7 +34,7 @@ from confide.declare import (
     Text,
 )
 from confide.engines.duckdb.engine import DuckDB
-from confide.engines.duckdb.resources import TIMEOUT, Watcher
+from confide.engines.duckdb.timeouts import TIMEOUT, Watcher
 from confide.errors import BadDeclaration, Fault
 
 ROWS: Final = 200
@@ -228,7 +228,7 @@ def test_a_statement_in_time_is_never_interrupted(monkeypatch: pytest.MonkeyPatc
     with watcher.watched(slow, 3_600):
         pass
     late = Remembered()
-    monkeypatch.setattr("confide.engines.duckdb.resources.monotonic", lambda: monotonic() + 7_200)
+    monkeypatch.setattr("confide.engines.duckdb.timeouts.monotonic", lambda: monotonic() + 7_200)
     with watcher._changed:
         watcher._running[late] = monotonic(), late
         watcher._interrupt_late()
@@ -243,7 +243,7 @@ def test_a_forked_process_keeps_time_too(tmp_path: Path) -> None:
     said = tmp_path / "said"
     program = f"""
 import os, pathlib, threading
-from confide.engines.duckdb.resources import WATCHER
+from confide.engines.duckdb.timeouts import WATCHER
 class Slow:
     told = threading.Event()
     def interrupt(self):

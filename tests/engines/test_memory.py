@@ -12,9 +12,9 @@ from pyarrow import csv
 
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Int, Table
-from confide.engines.duckdb import resources
+from confide.engines.duckdb import memory
 from confide.engines.duckdb.engine import FASTER, DuckDB
-from confide.engines.duckdb.resources import Memory
+from confide.engines.duckdb.memory import Memory
 from confide.errors import Fault
 from confide.query.sql import read_sql
 from support.places import SALT, SHARE, Exact, read_exactly
@@ -38,8 +38,8 @@ def declare(source: pa.Table | Path) -> Table:
 
 def open_within(megabytes: int, table: Table, patch: pytest.MonkeyPatch, **more: str) -> DuckDB:
     """Return an engine with two threads and so much memory."""
-    patch.setattr(resources, "LEAST", megabytes)
-    patch.setattr(resources, "EACH", 0)
+    patch.setattr(memory, "LEAST", megabytes)
+    patch.setattr(memory, "EACH", 0)
     for setting, value in {"threads": "2", **more}.items():
         patch.setitem(FASTER, setting, value)
     return DuckDB(Catalog([table]), salt=SALT)
@@ -107,7 +107,7 @@ def test_without_a_folder_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> 
     with duckdb.connect(":memory:") as connection:
         asked = "SELECT current_setting('memory_limit')"
         before = connection.execute(asked).fetchall()
-        monkeypatch.setattr(resources, "make_folder", lambda: "")
+        monkeypatch.setattr(memory, "make_folder", lambda: "")
         Memory(connection)
 
         assert before == connection.execute(asked).fetchall()

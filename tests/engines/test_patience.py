@@ -4,7 +4,7 @@ from threading import TIMEOUT_MAX, Event
 
 import pytest
 
-from confide.engines.duckdb.resources import Watcher
+from confide.engines.duckdb.timeouts import Watcher
 from confide.engines.protocol import LONGEST, read_seconds
 from confide.errors import BadDeclaration
 

@@ -422,7 +422,7 @@ def test_large_units_in_small_files_lose_the_same_rows_earlier(
     reading: Any = engines[1]
     for text in CUT_BY_WHOLE_NUMBERS:
         plan = curator._planner.plan(read_sql(text, curator.names), SHARE)
-        statement = reading._write_statement(plan)
+        statement = reading._write_statement(plan.measurement)
         explained = reading._spark.sql(f"EXPLAIN {statement}").collect()[0][0]
 
         assert read_exactly(engines[0], plan) == read_exactly(reading, plan)

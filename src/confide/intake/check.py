@@ -38,7 +38,7 @@ from confide.engines.duckdb.files import (
     plain_type,
     read_cells,
 )
-from confide.engines.duckdb.resources import make_folder, remove_folder
+from confide.engines.duckdb.memory import make_folder, remove_folder
 from confide.engines.registry import FILE, open_engine, scheme_of
 from confide.engines.sql.expressions import (
     Sql,

@@ -27,7 +27,8 @@ from confide.engines.duckdb.files import (
     read_parquet,
     types_of,
 )
-from confide.engines.duckdb.resources import TIMEOUT, WATCHER, Memory, read_timeout
+from confide.engines.duckdb.memory import Memory
+from confide.engines.duckdb.timeouts import TIMEOUT, WATCHER, read_timeout
 from confide.engines.sql.engine import Columns, Rows, SqlEngine
 from confide.engines.sql.expressions import Sql, call, cast, column, one_zero, try_cast, without_nan
 from confide.engines.sql.sources import (
