@@ -35,6 +35,7 @@ from support.failing import COUNT, write_rows
 from support.failing import open_curator as open_rows
 from support.places import SHARE, read_exactly
 from support.spark import Spark
+from support.tree import ROOT
 from support.written import write_down_statements
 
 MUCH: Final = Budget(1e12)
@@ -48,7 +49,6 @@ ROWS: Final = pa.table(
 )
 TEXT: Final = "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k"
 EXPECTED: Final = [("a", 1, 1), ("b", 2, 6), ("ß", 1, 50)]
-CONNECTED: Final = Path(__file__).parents[1] / "support" / "connected.py"
 
 
 def declare(source: Any, **changes: Any) -> Table:
@@ -466,7 +466,7 @@ def run_apart(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
         timeout=300,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(CONNECTED.parents[1])},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
     )
 
 
@@ -554,14 +554,7 @@ def test_nothing_is_collected_but_numbers_of_each_group(
 
 def test_a_cluster_is_reached_over_the_network(tmp_path: Path) -> None:
     """Spark Connect, by its address and by a DataFrame, gives the same answer."""
-    done = subprocess.run(
-        [sys.executable, str(CONNECTED)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=tmp_path,  # where the server keeps its tables
-    )
+    done = run_apart("connected", tmp_path)  # where the server keeps its tables
 
     assert 0 == done.returncode, done.stderr[-2_000:]
     assert ["equal", "equal"] == done.stdout.split()[-2:]

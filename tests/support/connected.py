@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Float, PublicTable, Table
+from support.spark import QUICK
 
 TEXT = "SELECT t.k, COUNT(*) AS n, SUM(x * w) AS s FROM t JOIN p ON t.k = p.k GROUP BY t.k"
 SETTINGS = {
     # One small question does not pay for what makes large ones fast.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK,
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Float, Table
 from confide.errors import Fault
+from support.spark import QUICK
 
 __all__ = ["COUNT", "open_curator", "write_rows"]
 
@@ -25,7 +26,7 @@ COUNT = "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK,
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",

@@ -16,15 +16,20 @@ import pyarrow.parquet as pq
 from confide.declare import PublicTable, Table
 from support.warehouses import as_arrow, moved
 
-__all__ = ["Spark", "run_spark"]
+__all__ = ["QUICK", "Spark", "run_spark"]
 
 NUMBERS: Final = count()
 MANY_ROWS: Final = 2_000
+QUICK: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""Options of Java for many small questions: quick starts count for more than fast loops."""
+
 SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Tests ask many small questions: quick starts count for more than fast loops.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK,
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
     "spark.sql.adaptive.enabled": "false",
