@@ -11,6 +11,7 @@ FOREIGN: Final = re.compile(
     "|PG[A-Z]+"  # libpq: another host, port, role, time zone
     "|(ALL|FTP|HTTP|HTTPS|NO)_PROXY"  # HTTP clients, for addresses on this machine too
     "|COLUMNS|LINES|(NO|FORCE|PY)_COLORS?|CLICOLOR(_FORCE)?|COLORTERM|TTY_[A-Z]+|GITHUB_ACTIONS"
+    "|PYTHONDONTWRITEBYTECODE"  # each program that tests start would compile confide again
     "|_?JAVA(_TOOL)?_OPTIONS|(PYSPARK|SPARK|HADOOP|HIVE)_[A-Z_]+",
     re.IGNORECASE,
 )
