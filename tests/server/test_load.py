@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from fractions import Fraction
 from itertools import count
 from threading import Event
@@ -17,7 +17,6 @@ from confide.errors import BudgetExceeded
 from confide.ledger import open_ledger
 from confide.loss import Share, auto_filter
 from support.cluster import Cluster, run_cluster
-from support.postgres import run_postgres
 
 pytestmark = pytest.mark.slow
 ANALYSTS = int(os.environ.get("CONFIDE_LOAD_ANALYSTS", "20"))
@@ -39,12 +38,11 @@ def running(
 ) -> Iterator[Running]:
     """Four workers on one file, or on a real PostgreSQL; each analyst may spend PART."""
     folder = tmp_path_factory.mktemp("cluster")
-    with ExitStack() as stack:
-        address = f"sqlite:///{folder}/ledger.db"
-        if request.param == "postgresql":
-            address = stack.enter_context(run_postgres()).create()
-        names = [*LOAD, *KILL]
-        yield stack.enter_context(run_cluster(folder, address, names, share=str(PART)))
+    address = f"sqlite:///{folder}/ledger.db"
+    if request.param == "postgresql":
+        address = request.getfixturevalue("postgres").create()
+    with run_cluster(folder, address, [*LOAD, *KILL], share=str(PART)) as running:
+        yield running
 
 
 @contextmanager
