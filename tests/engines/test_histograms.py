@@ -154,12 +154,15 @@ def test_files_are_counted_like_frames(
     rows = pa.table({"x": pa.array(values, kind), "k": pa.array(keys), "j": [1] * len(keys)})
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=7)
     k = cf.Category(["A", "B", "C", "D"]) if is_listed else cf.Text()
+    columns: Any = {"x": cf.Int(low, high), "k": k, "j": cf.Int(0, 9)}
+    tables = [
+        cf.Table("t", source, unit=cf.ROW, columns=columns)
+        for source in (rows, tmp_path / "t.parquet")
+    ]
+    curators = [Curator([table], budget=cf.Budget(1, delta=1e-6)) for table in tables]
     for asked in ("x", "x + 1", "x) FILTER (WHERE j > 0"):
         found = []
-        for source in (rows, tmp_path / "t.parquet"):
-            columns: Any = {"x": cf.Int(low, high), "k": k, "j": cf.Int(0, 9)}
-            table = cf.Table("t", source, unit=cf.ROW, columns=columns)
-            curator = Curator([table], budget=cf.Budget(1, delta=1e-6))
+        for curator in curators:
             _, counts = count(curator, f"SELECT k, MEDIAN({asked}) AS m FROM t GROUP BY k")
             shown = {key: [part.tolist() for part in pair] for key, pair in counts.items()}
             found.append({key: pair for key, pair in shown.items() if pair[0]})

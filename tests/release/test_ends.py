@@ -1,6 +1,7 @@
 """Intervals of arithmetic on statistics are those of the statistics, taken along."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +82,7 @@ SEVERAL = (
 BENT = ("ABS", "CASE", "NULLIF", "COALESCE(LN", "LEAST(k")
 
 
+@cache
 def read(text: str) -> Expression:
     query = read_sql(f"SELECT k, {text} AS s FROM t GROUP BY k", CURATOR.names)
     return query.outputs[1].expression
