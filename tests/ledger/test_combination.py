@@ -100,10 +100,12 @@ def test_intervals_of_combinations_cover(budget: cf.Budget) -> None:
 
     Right intervals fail with probability ALPHA at most: the three groups' noise is independent.
     """
-    inside = narrower = 0
-    for _ in range(100):
-        curator = open_curator(budget)
-        answers = [ask(curator, share, PLAIN) for share in ("1%", "2%", "3%")]
+    curator, inside, narrower = open_curator(budget), 0, 0
+    for number in range(100):
+        # A budget has room for the answers of 16 analysts, who share none of them.
+        curator = curator if number % 16 else open_curator(budget)
+        analyst = curator.as_analyst(f"ana{number}")
+        answers = [ask(analyst, share, PLAIN) for share in ("1%", "2%", "3%")]
         combined = answers[-1].combined()
         for row, narrow in zip(combined.interval_rows(), combined.interval_rows(0.5), strict=True):
             inside += row["n_low"] <= 30 <= row["n_high"]
