@@ -6,25 +6,32 @@ from typing import Final
 
 from sqlglot import exp
 
+from confide.aggregates import (
+    CountFunction,
+    CountUnitsFunction,
+    DeviationFunction,
+    MeanFunction,
+    QuantileFunction,
+    SumFunction,
+    VarianceFunction,
+    make_aggregate,
+)
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import fraction
-from confide.expressions.construct import make_aggregate
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Expression, Literal
 from confide.query.scope import OWN_ROWS, Unit
 from confide.query.sql.expressions import Here, find_named, read_expression, strip
 
 __all__ = ["read_own_statistic", "read_statistic"]
 
-A = Aggregation
 HALF: Final = Fraction(1, 2)
-MOMENTS: Final[dict[type[exp.Expr], Aggregation]] = {
-    exp.Sum: A.SUM,
-    exp.Avg: A.MEAN,
-    exp.Variance: A.VARIANCE,
-    exp.Stddev: A.STDDEV,
-    exp.StddevSamp: A.STDDEV,
+MOMENTS: Final[dict[type[exp.Expr], str]] = {
+    exp.Sum: SumFunction.name,
+    exp.Avg: MeanFunction.name,
+    exp.Variance: VarianceFunction.name,
+    exp.Stddev: DeviationFunction.name,
+    exp.StddevSamp: DeviationFunction.name,
 }
 ADVICE: Final[dict[type[exp.Expr], str]] = {
     exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01)",
@@ -64,7 +71,7 @@ def read_statistic(node: exp.Expr, here: Here) -> Expression:
     here.statement.expect(node.expression, "this")
     found = _read_statistic(node.this, here)
     where = read_expression(node.expression.this, _inside(here))
-    return make_aggregate(found.function, found.argument, where, found.level)
+    return make_aggregate(found.function, *found.arguments, where=where, level=found.level)
 
 
 def _inside(here: Here) -> Here:
@@ -85,7 +92,7 @@ def _read_statistic(node: exp.Expr, here: Here) -> AggregateCall:
         return _read_count(node, here)
     if kind is exp.Median:
         here.statement.expect(node, "this")
-        return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=HALF)
+        return make_aggregate(QuantileFunction.name, _read_argument(node.this, here), level=HALF)
     if kind is exp.PercentileCont:
         here.statement.expect(node, "this", "expression")
         if node.expression is None:
@@ -94,7 +101,7 @@ def _read_statistic(node: exp.Expr, here: Here) -> AggregateCall:
                 "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
             )
         level = _read_level(node.expression, here)
-        return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=level)
+        return make_aggregate(QuantileFunction.name, _read_argument(node.this, here), level=level)
     if kind is exp.WithinGroup:
         return _read_within_group(node, here)
     if kind in MOMENTS:
@@ -121,10 +128,10 @@ def _read_count(node: exp.Expr, here: Here) -> AggregateCall:
         raise UnsupportedQuery("write COUNT(*)")
     if type(what) is exp.Star:
         here.statement.expect(what)
-        return make_aggregate(A.COUNT, None)
+        return make_aggregate(CountFunction.name)
     if type(what) is exp.Distinct:
         return _read_count_distinct(what, here)
-    return make_aggregate(A.COUNT, _read_argument(what, here))
+    return make_aggregate(CountFunction.name, _read_argument(what, here))
 
 
 def _read_count_distinct(node: exp.Expr, here: Here) -> AggregateCall:
@@ -139,7 +146,7 @@ def _read_count_distinct(node: exp.Expr, here: Here) -> AggregateCall:
         )
     if found.member.optional:
         raise UnsupportedQuery("count the unit of the first table; this one may be missing")
-    return make_aggregate(A.COUNT_UNITS, None)
+    return make_aggregate(CountUnitsFunction.name)
 
 
 def _read_within_group(node: exp.Expr, here: Here) -> AggregateCall:
@@ -153,7 +160,7 @@ def _read_within_group(node: exp.Expr, here: Here) -> AggregateCall:
     here.statement.expect(ordered, "this", "desc", "nulls_first")
     level = _read_level(inner.this, here)
     level = 1 - level if ordered.args.get("desc") else level
-    return make_aggregate(A.QUANTILE, _read_argument(ordered.this, here), level=level)
+    return make_aggregate(QuantileFunction.name, _read_argument(ordered.this, here), level=level)
 
 
 def _read_level(node: exp.Expr, here: Here) -> Fraction:
