@@ -8,6 +8,7 @@ from confide.aggregates.registry import (
     Pattern,
     UnitForm,
     function_of,
+    list_spellings,
     make_aggregate,
     register,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "count",
     "count_units",
     "function_of",
+    "list_spellings",
     "make_aggregate",
     "mean",
     "median",

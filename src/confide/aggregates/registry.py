@@ -26,6 +26,7 @@ __all__ = [
     "Pattern",
     "UnitForm",
     "function_of",
+    "list_spellings",
     "make_aggregate",
     "numeric_kind",
     "register",
@@ -192,3 +193,25 @@ def numeric_kind(arguments: Sequence[Expression]) -> Kind:
             + NUMBERLESS.get(kind, "count rows with COUNT(*)")
         )
     return Kind.FLOAT if Kind.FLOAT in kinds else Kind.INT
+
+
+def list_spellings() -> str:
+    """Return the spellings of all aggregates for a message, those with a level last.
+
+    >>> list_spellings()[:47]
+    'COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, '
+    """
+    listed = [_spellings(function) for function in AGGREGATES.values()]
+    listed.sort(key=lambda names: any("q" in name for name in names))
+    *most, last = (name for names in listed for name in names)
+    return f"{', '.join(most)} and {last}"
+
+
+def _spellings(function: AggregateFunction) -> list[str]:
+    """Return the listed spellings of an aggregate: the name alone if it is always of one x."""
+    texts = [pattern.text for pattern in function.patterns if pattern.is_listed]
+    names = [text.partition("(")[0] for text in texts]
+    return [
+        name if text == f"{name}(x)" and names.count(name) == 1 else text
+        for name, text in zip(names, texts, strict=True)
+    ]
