@@ -16,6 +16,16 @@ from confide.errors import (
 
 if TYPE_CHECKING:
     from confide import holdout
+    from confide.aggregates import (
+        count,
+        count_units,
+        mean,
+        median,
+        quantile,
+        stddev,
+        sum,  # noqa: A004  # the word that users know
+        variance,
+    )
     from confide.client import connect
     from confide.curator import Curator
     from confide.declare import (
@@ -35,21 +45,7 @@ if TYPE_CHECKING:
     from confide.holdout import Holdout
     from confide.ledger import KeyUsed
     from confide.loss import compose
-    from confide.query import (
-        case,
-        coalesce,
-        col,
-        count,
-        count_units,
-        greatest,
-        least,
-        mean,
-        median,
-        quantile,
-        stddev,
-        sum,  # noqa: A004  # the word that users know
-        variance,
-    )
+    from confide.query import case, coalesce, col, greatest, least
     from confide.release import Answer, Cost
 
 __all__ = [
@@ -100,13 +96,14 @@ _DECLARED: Final = (
     *("ROW", "Bool", "Budget", "Category", "Date", "Float"),
     *("Int", "Limit", "Limits", "PublicTable", "Table", "Text"),
 )
-_ASKED: Final = (
-    *("case", "coalesce", "col", "count", "count_units", "greatest", "least", "mean", "median"),
-    *("quantile", "stddev", "sum", "variance"),
+_AGGREGATES: Final = (
+    *("count", "count_units", "mean", "median", "quantile", "stddev", "sum", "variance"),
 )
+_TERMS: Final = ("case", "coalesce", "col", "greatest", "least")
 _HOMES: Final = {
     **dict.fromkeys(_DECLARED, "confide.declare"),
-    **dict.fromkeys(_ASKED, "confide.query"),
+    **dict.fromkeys(_AGGREGATES, "confide.aggregates"),
+    **dict.fromkeys(_TERMS, "confide.query"),
     "Curator": "confide.curator",
     "connect": "confide.client",
     **dict.fromkeys(("Answer", "Cost"), "confide.release"),

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from sqlglot.dialects.duckdb import DuckDB
 
+from confide.aggregates import make_aggregate
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions.construct import make_aggregate
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Expression, size_of, walk
 from confide.query import Query, canonical
 from confide.query.canonical import Writer, quote_name
@@ -16,7 +15,7 @@ from confide.query.tree import Output, Scan
 from support.questions import NAMES
 from support.trees import expressions, queries
 
-COUNT = Output("n", make_aggregate(Aggregation.COUNT, None))
+COUNT = Output("n", make_aggregate("COUNT"))
 ALIKE = [
     [
         "SELECT ward, COUNT(*) AS n FROM visits WHERE age BETWEEN 1 AND 9 GROUP BY ward ORDER BY n",

@@ -2,10 +2,11 @@
 
 import pytest
 
+from confide.aggregates import AGGREGATES, AggregateFunction, make_aggregate
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions.construct import make_aggregate, make_call, make_literal
-from confide.expressions.functions import RULES, Aggregation, Function, result_kind
+from confide.expressions.construct import make_call, make_literal
+from confide.expressions.functions import RULES, Function, result_kind
 from confide.expressions.tree import Column, Expression
 
 F = Function
@@ -122,20 +123,20 @@ def test_a_rule_refuses_misfits(function: Function, kinds: list[Kind | None]) ->
     assert result_kind(function, kinds) is None
 
 
-@pytest.mark.parametrize("function", [*Aggregation])
+@pytest.mark.parametrize("function", AGGREGATES.values(), ids=list(AGGREGATES))
 @pytest.mark.parametrize("kind", [*Kind])
 def test_statistics_are_of_numbers_and_counts_of_anything(
-    function: Aggregation, kind: Kind
+    function: AggregateFunction, kind: Kind
 ) -> None:
     """Counts take every type and are whole; the others take numbers, and only SUM keeps them."""
-    if function in (Aggregation.COUNT, Aggregation.COUNT_UNITS):
-        assert INT is make_aggregate(function, column(kind)).kind
+    if function.is_count:
+        assert INT is make_aggregate(function.name, column(kind)).kind
     elif kind in (INT, FLOAT):
-        expected = kind if function is Aggregation.SUM else FLOAT
-        assert expected is make_aggregate(function, column(kind)).kind
+        expected = kind if function.name == "SUM" else FLOAT
+        assert expected is make_aggregate(function.name, column(kind)).kind
     else:
         with pytest.raises(UnsupportedQuery, match="takes numbers"):
-            make_aggregate(function, column(kind))
+            make_aggregate(function.name, column(kind))
 
 
 def test_texts_beside_dates_are_days() -> None:

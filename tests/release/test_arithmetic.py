@@ -65,7 +65,7 @@ class Drawn:
         curator = Curator([table], budget=BUDGETS[accounting])
         query = read_sql(f"SELECT {text} AS s FROM t", curator.names)
         plan = curator._planner.plan(query, Share.floor(Fraction(epsilon) / 100))
-        sealed: Sealed = curator._engine.run(plan, FreeHold())  # type: ignore[arg-type]  # a fake
+        sealed: Sealed = curator._engine.run(plan.measurement, FreeHold())  # type: ignore[arg-type]  # a fake
         exact = np.array([unseal(sealed).groups[()]], dtype=np.float64)
         many = replace(plan, keys=DeclaredKeys(((),) * RELEASES))
         totals = add_noise(sealed, many, entropy)

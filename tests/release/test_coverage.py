@@ -22,6 +22,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from confide.aggregates.needs import CountRows, Need, SumProducts
 from confide.curator import Curator
 from confide.declare import Budget, Float, Int, Table
 from confide.engines import Sealed
@@ -34,8 +35,7 @@ from confide.noise import Entropy
 from confide.plan import AsinhCells, DeclaredKeys, Plan, Total
 from confide.query.sql import read_sql
 from confide.release import Answer, Cost, NoisyMeasurement, add_noise
-from confide.release.estimates import Floats, estimate
-from confide.release.intervals import interval
+from confide.release.estimates import Floats, estimate, interval
 from confide.release.noise_sample import noise_sample
 from confide.release.program.interval_arithmetic import find_core, map_ends
 from confide.release.program.run import evaluate
@@ -297,13 +297,20 @@ def plan_bits(statistic: str, accounting: str, epsilon: str = "1") -> Plan:
     return curator._planner.plan(query, Share.floor(Fraction(epsilon) / 100))
 
 
+def place_of(plan: Plan, kind: type[Need]) -> int | None:
+    """Return the place of the total that answers a need of the only statistic, if it has one."""
+    (statistic,) = plan.statistics
+    places = (place for need, place in statistic.parts if isinstance(need, kind))
+    return next(places, None)
+
+
 def add_bits(plan: Plan, rows: int, ones: int) -> tuple[int, ...]:
     """Return the exact totals of so many zeros and ones, which all lie 1/2 from their centre."""
     exact = []
     for place, total in enumerate(plan.totals):
         if total.grid is None:
             exact.append(rows)
-        elif place == plan.statistics[0].square:
+        elif place == place_of(plan, SumProducts):
             exact.append(rows * round((Fraction(1, 4) - total.grid.centre) / total.grid.step))
         else:
             exact.append(ones * total.grid.high + (rows - ones) * total.grid.low)
@@ -324,7 +331,7 @@ def test_intervals_hold_the_largest_variance_there_is(
     """
     plan = plan_bits(statistic, accounting)
     drawn = Drawn.of(plan, add_bits(plan, rows, rows // 2), entropy)
-    seen = np.maximum(drawn.totals[:, plan.statistics[0].rows or 0], 2.0)
+    seen = np.maximum(drawn.totals[:, place_of(plan, CountRows) or 0], 2.0)
     largest = 0.25 * seen / (seen - 1.0)
     once = np.minimum(drawn.high, np.sqrt(largest) if "STDDEV" in statistic else largest)
 

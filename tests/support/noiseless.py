@@ -18,6 +18,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
+from confide.aggregates import function_of
 from confide.curator import Curator
 from confide.declare import (
     ROW,
@@ -33,7 +34,7 @@ from confide.declare import (
     Text,
 )
 from confide.expressions import tree
-from confide.expressions.functions import Aggregation, Function
+from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Expression, Key, walk
 from confide.plan.key_values import may_be_null
 
@@ -72,7 +73,6 @@ OFF: Final = (0.0, 0.99, 1.01)
 """Factors by which no expected number may be wrong unnoticed."""
 
 LIMIT: Final = re.compile(r"\sLIMIT \d+\s*$")
-TOTALS: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS, Aggregation.SUM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +161,15 @@ def is_total(expression: Expression) -> bool:
     Dividing by a constant leaves a total what it is: one unit moves it by all of its rows.
     """
     parts = list(walk(expression))
-    functions = {part.function for part in parts if isinstance(part, AggregateCall)}
+    are_linear = all(
+        function_of(part).is_linear for part in parts if isinstance(part, AggregateCall)
+    )
     divisors = [
         part.arguments[1]
         for part in parts
         if isinstance(part, Call) and part.function is Function.DIVIDE
     ]
-    return functions <= set(TOTALS) and not any(
+    return are_linear and not any(
         isinstance(part, AggregateCall) for divisor in divisors for part in walk(divisor)
     )
 

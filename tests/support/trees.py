@@ -6,9 +6,10 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from confide.aggregates import make_aggregate
 from confide.declare import Kind
-from confide.expressions.construct import lift_keys, make_aggregate, make_call, make_literal
-from confide.expressions.functions import Aggregation, Function
+from confide.expressions.construct import lift_keys, make_call, make_literal
+from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Column, Expression
 from confide.query.tree import Order, Output, Query, Scan
 
@@ -94,13 +95,13 @@ def aggregates(draw: st.DrawFn, kind: Kind) -> AggregateCall:
     """Draw a statistic of rows."""
     where = draw(st.none() | expressions(Kind.BOOL, 1))
     if kind is Kind.INT:
-        function = draw(st.sampled_from([Aggregation.COUNT, Aggregation.COUNT_UNITS]))
-        return make_aggregate(function, None, where)
+        function = draw(st.sampled_from(["COUNT", "COUNT_UNITS"]))
+        return make_aggregate(function, where=where)
     argument = draw(expressions(Kind.FLOAT, 1))
-    function = draw(st.sampled_from([Aggregation.MEAN, Aggregation.STDDEV, Aggregation.QUANTILE]))
+    function = draw(st.sampled_from(["AVG", "STDDEV", "QUANTILE_CONT"]))
     level = Fraction(draw(st.integers(0, 1000)), 1000)
-    quantile = level if function is Aggregation.QUANTILE else None
-    return make_aggregate(function, argument, where, quantile)
+    quantile = level if function == "QUANTILE_CONT" else None
+    return make_aggregate(function, argument, where=where, level=quantile)
 
 
 @st.composite

@@ -8,15 +8,13 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.exact import float_above
-from confide.expressions.functions import Aggregation, Function, result_kind
+from confide.expressions.functions import Function, result_kind
 from confide.expressions.tree import (
     AggregateCall,
     Call,
@@ -33,7 +31,6 @@ __all__ = [
     "has_aggregate",
     "join_conditions",
     "lift_keys",
-    "make_aggregate",
     "make_between",
     "make_call",
     "make_literal",
@@ -51,15 +48,6 @@ COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
 )
 CHOICES: Final = frozenset({F.COALESCE, F.CASE})
-NUMBERLESS: Final[dict[Kind | None, str]] = {
-    Kind.BOOL: "count where a condition holds with COUNT(*) FILTER (WHERE x), and divide by "
-    "COUNT(x) for its share",
-    Kind.DATE: "of a day take YEAR(x), MONTH(x) or DAY(x), or count rows by time with SELECT "
-    "DATE_TRUNC('month', x), COUNT(*) ... GROUP BY 1",
-    Kind.TEXT: "count rows of each text with SELECT x, COUNT(*) ... GROUP BY x, or write "
-    "CAST(x AS DOUBLE) where texts are numbers",
-}
-"""What to ask instead of a sum, by what it was asked of."""
 MAX_PART_WILDCARDS: Final = 4
 WILDCARDS: Final = re.compile(r"[%_]*%[%_]*")
 FIXED: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
@@ -255,43 +243,6 @@ def check_condition(expression: Expression) -> Expression:
     if expression.kind is not Kind.BOOL:
         raise UnsupportedQuery("a condition must be true or false; compare it with something")
     return expression
-
-
-def make_aggregate(
-    function: Aggregation,
-    argument: Expression | None,
-    where: Expression | None = None,
-    level: Fraction | None = None,
-) -> AggregateCall:
-    """Return a statistic, or refuse what it cannot be taken of."""
-    parts = [part for part in (argument, where) if part is not None]
-    if any(map(has_aggregate, parts)):
-        raise UnsupportedQuery(
-            "an aggregate of an aggregate needs a per-unit subquery: "
-            "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
-        )
-    if level is not None and not 0 <= level <= 1:
-        raise UnsupportedQuery(
-            f"a quantile's level must lie between 0 and 1, got {float_above(level)}"
-        )
-    if where is not None:
-        check_condition(where)
-    if level is not None:
-        level = Fraction(repr(float(level)))
-    if function is Aggregation.COUNT and isinstance(argument, Literal):
-        if argument.value is None:
-            raise UnsupportedQuery("COUNT(NULL) is always 0; write COUNT(*)")
-        argument = None
-    if function in (Aggregation.COUNT, Aggregation.COUNT_UNITS):
-        return AggregateCall(function, argument, where, Kind.INT)
-    if argument is None or argument.kind not in (Kind.INT, Kind.FLOAT):
-        kind = None if argument is None else argument.kind
-        raise UnsupportedQuery(
-            "a sum, mean, deviation or quantile takes numbers; "
-            + NUMBERLESS.get(kind, "count rows with COUNT(*)")
-        )
-    kind = argument.kind if function is Aggregation.SUM else Kind.FLOAT
-    return AggregateCall(function, argument, where, kind, level)
 
 
 def has_aggregate(expression: Expression) -> bool:

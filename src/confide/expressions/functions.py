@@ -1,4 +1,4 @@
-"""Scalar functions and aggregate names, with their type rules.
+"""Scalar functions, with their type rules.
 
 This table is the whole vocabulary: front ends translate into it, range analysis and engines
 have one rule for each of its members, and what is not in it cannot be asked.
@@ -10,7 +10,7 @@ from typing import Final
 
 from confide.declare import Kind
 
-__all__ = ["Aggregation", "Function", "result_kind"]
+__all__ = ["Function", "result_kind"]
 
 NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT})
 
@@ -68,18 +68,6 @@ class Function(StrEnum):
     TO_TEXT = "to_text"
     TO_BOOL = "to_bool"
     TO_DATE = "to_date"
-
-
-class Aggregation(StrEnum):
-    """A statistic of many rows."""
-
-    COUNT = "count"
-    COUNT_UNITS = "count_units"
-    SUM = "sum"
-    MEAN = "mean"
-    VARIANCE = "variance"
-    STDDEV = "stddev"
-    QUANTILE = "quantile"
 
 
 Kinds = Sequence[Kind | None]

@@ -10,9 +10,8 @@ from fractions import Fraction
 from typing import Final, NoReturn, cast
 
 from confide.declare import Kind
-from confide.errors import UnsupportedQuery, refusing
-from confide.exact import Number, fraction
-from confide.expressions.functions import Aggregation, Function
+from confide.errors import UnsupportedQuery
+from confide.expressions.functions import Function
 
 __all__ = [
     "AggregateTerm",
@@ -20,19 +19,12 @@ __all__ = [
     "Constant",
     "Named",
     "Term",
+    "aggregate_term",
     "case",
     "coalesce",
     "col",
-    "count",
-    "count_units",
     "greatest",
     "least",
-    "mean",
-    "median",
-    "quantile",
-    "stddev",
-    "sum",
-    "variance",
 ]
 
 F = Function
@@ -262,8 +254,8 @@ class Applied(Term):
 class AggregateTerm(Term):
     """A statistic of many rows, of those alone for which ``condition`` holds."""
 
-    function: Aggregation
-    argument: Term | None
+    function: str
+    arguments: tuple[Term, ...]
     condition: Term | None
     quantile: Fraction | None
     level: int = field(repr=False)
@@ -273,7 +265,7 @@ class AggregateTerm(Term):
         added = _term(condition)
         both = added if self.condition is None else self.condition & added
         level = max(self.level, both.level + 1)
-        return AggregateTerm(self.function, self.argument, both, self.quantile, level)
+        return AggregateTerm(self.function, self.arguments, both, self.quantile, level)
 
 
 def _apply(function: Function, *arguments: "Term | Plain") -> Term:
@@ -338,50 +330,10 @@ def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -
     return _apply(F.CASE, *(part for branch in branches for part in branch), otherwise)
 
 
-def _statistic(
-    function: Aggregation, what: Term | str | None, quantile: Fraction | None = None
+def aggregate_term(
+    function: str, *arguments: Term | str, quantile: Fraction | None = None
 ) -> AggregateTerm:
-    argument = Named(what) if isinstance(what, str) else None if what is None else _term(what)
-    level = 1 if argument is None else argument.level + 1
-    return AggregateTerm(function, argument, None, quantile, level)
-
-
-def count(what: Term | str | None = None) -> AggregateTerm:
-    """Return the number of rows, or of those in which ``what`` is not NULL."""
-    return _statistic(Aggregation.COUNT, what)
-
-
-def count_units() -> AggregateTerm:
-    """Return the number of units that have a row."""
-    return _statistic(Aggregation.COUNT_UNITS, None)
-
-
-def sum(what: Term | str) -> AggregateTerm:  # noqa: A001  # the word that users know
-    """Return the sum of a column or term."""
-    return _statistic(Aggregation.SUM, what)
-
-
-def mean(what: Term | str) -> AggregateTerm:
-    """Return the mean of a column or term."""
-    return _statistic(Aggregation.MEAN, what)
-
-
-def variance(what: Term | str) -> AggregateTerm:
-    """Return the sample variance of a column or term."""
-    return _statistic(Aggregation.VARIANCE, what)
-
-
-def stddev(what: Term | str) -> AggregateTerm:
-    """Return the sample standard deviation of a column or term."""
-    return _statistic(Aggregation.STDDEV, what)
-
-
-def median(what: Term | str) -> AggregateTerm:
-    """Return the value in the middle."""
-    return _statistic(Aggregation.QUANTILE, what, Fraction(1, 2))
-
-
-@refusing
-def quantile(what: Term | str, q: Number) -> AggregateTerm:
-    """Return the value below which a part ``q`` of the rows lies."""
-    return _statistic(Aggregation.QUANTILE, what, fraction("q", q, "a number from 0 to 1"))
+    """Return the aggregate of that name, of terms or of columns by name."""
+    terms = tuple(Named(one) if isinstance(one, str) else _term(one) for one in arguments)
+    level = 1 + max((term.level for term in terms), default=0)
+    return AggregateTerm(function, terms, None, quantile, level)

@@ -10,7 +10,7 @@ from datetime import date
 from fractions import Fraction
 
 from confide.declare import Kind
-from confide.expressions.functions import Aggregation, Function
+from confide.expressions.functions import Function
 
 __all__ = [
     "AggregateCall",
@@ -85,15 +85,20 @@ class Key:
 class AggregateCall:
     """A statistic of the rows of a group for which ``where`` holds (or of all of them).
 
-    COUNT without an argument counts rows, with one the rows where it is not NULL. ``level`` is the
-    quantile's, between 0 and 1.
+    ``function`` is the name of the aggregate. COUNT without an argument counts rows, with one the
+    rows where it is not NULL. ``level`` is the quantile's, between 0 and 1.
     """
 
-    function: Aggregation
-    argument: "Expression | None"
+    function: str
+    arguments: tuple["Expression", ...]
     where: "Expression | None"
     kind: Kind
     level: Fraction | None = None
+
+    @property
+    def argument(self) -> "Expression | None":
+        """The first argument, which for most aggregates is the only one."""
+        return self.arguments[0] if self.arguments else None
 
 
 Expression = Column | Literal | Call | Key | AggregateCall
@@ -104,8 +109,8 @@ def size_of(expression: Expression) -> int:
     match expression:
         case Call(size=size):
             return size
-        case AggregateCall(argument=argument, where=where):
-            return 1 + sum(size_of(part) for part in (argument, where) if part is not None)
+        case AggregateCall(arguments=arguments, where=where):
+            return 1 + sum(size_of(part) for part in (*arguments, where) if part is not None)
         case Column() | Literal() | Key():
             return 1
 
@@ -115,8 +120,8 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case Call(arguments=arguments):
             return arguments
-        case AggregateCall(argument=argument, where=where):
-            return tuple(part for part in (argument, where) if part is not None)
+        case AggregateCall(arguments=arguments, where=where):
+            return arguments if where is None else (*arguments, where)
         case Column() | Literal() | Key():
             return ()
 

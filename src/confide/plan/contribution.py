@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
+from confide.aggregates import UnitForm, function_of
 from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Row, Table, Text
 from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Column, Expression, substitute, walk
 from confide.plan.checks import check_exact
 from confide.plan.range_analysis import ANYTHING, EXACT, TRUTH, Range, RangeAnalysis, range_of
@@ -32,7 +32,6 @@ __all__ = [
     "unit_of",
 ]
 
-PER_UNIT: Final = (Aggregation.COUNT, Aggregation.SUM, Aggregation.MEAN)
 INNER: Final = "the unit's"  # no declared name has a space
 
 
@@ -208,7 +207,7 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
     inner = ranges_of(source.source, catalog, facts)
     parts = (part for output in source.outputs for part in walk(output.expression))
     aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, AggregateCall)))
-    if not all(aggregate.function in PER_UNIT for aggregate in aggregates):
+    if any(function_of(aggregate).unit_form is None for aggregate in aggregates):
         raise UnsupportedQuery(OWN_ROWS)
     finder = RangeAnalysis(inner)
     ranges = {
@@ -220,10 +219,11 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
 
 def _statistic_range(aggregate: AggregateCall, finder: RangeAnalysis, rows: int) -> Range:
     """Return where a statistic of at most ``rows`` rows can lie, or refuse what has no bounds."""
-    if aggregate.argument is None or aggregate.function is Aggregation.COUNT:
+    form = function_of(aggregate).unit_form
+    if aggregate.argument is None or form is UnitForm.COUNT:
         return Range(0, rows)
     found = _on_grid(bound_of(aggregate.argument, finder), aggregate.argument.kind, rows)
-    if aggregate.function is Aggregation.SUM:
+    if form is UnitForm.SUM:
         return Range(min(found.low, found.low * rows), max(found.high, found.high * rows))
     return Range(float(found.low), float(found.high))
 

@@ -1,13 +1,22 @@
 """`Measurement`: what to measure, free of any price."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final, assert_never
+from typing import Final
 
+from confide.aggregates import function_of
+from confide.aggregates.needs import (
+    ChooseQuantiles,
+    CountRows,
+    CountUnits,
+    Need,
+    SumProducts,
+    SumValues,
+)
 from confide.declare import Catalog, Float, Kind, Row, Table
 from confide.errors import UnsupportedQuery
-from confide.expressions.functions import Aggregation, Function
+from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Literal, walk
 from confide.plan.cells import cells_for
 from confide.plan.checks import check_exact, check_sizes
@@ -25,28 +34,39 @@ from confide.plan.keys import DeclaredKeys, Domain, declared_keys, domain_of, ke
 from confide.plan.quantiles import HistogramCount, read_level
 from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges, narrow
-from confide.plan.totals import LARGEST_SQUARED, Measure, Total, bound_of, grid_for
+from confide.plan.totals import LARGEST_SQUARED, Measure, Total, ValueGrid, bound_of, grid_for
 from confide.query.canonical import canonical
 from confide.query.tree import Query
 
 __all__ = ["Domains", "Measurement", "PlannedAggregate", "make_measurement"]
 
 LARGEST_CHOSEN: Final = 1e300
-CENTRED: Final = (Aggregation.MEAN, Aggregation.VARIANCE, Aggregation.STDDEV)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAggregate:
     """One aggregate of the question, by the places of what it is computed from.
 
-    ``rows``, ``value`` and ``square`` are places of totals, ``quantile`` is one of quantiles.
+    ``parts`` are its needs in order, each with its place among the totals. A quantile has its place
+    among the quantiles; a need of several levels comes once for each.
     """
 
     aggregate: AggregateCall
-    rows: int | None = None
-    value: int | None = None
-    square: int | None = None
-    quantile: int | None = None
+    parts: tuple[tuple[Need, int], ...]
+
+    @property
+    def only_total(self) -> int | None:
+        """The place of the total that it is computed from alone; None where there is no such."""
+        match self.parts:
+            case ((need, place),) if not isinstance(need, ChooseQuantiles):
+                return place
+            case _:
+                return None
+
+    @property
+    def quantiles(self) -> tuple[int, ...]:
+        """The places of the quantiles that it is made of."""
+        return tuple(place for need, place in self.parts if isinstance(need, ChooseQuantiles))
 
 
 Domains = tuple[Domain | None, ...]
@@ -189,76 +209,53 @@ class _Totals:
         return self.places.setdefault(total, len(self.places))
 
     def statistic(self, aggregate: AggregateCall) -> PlannedAggregate:
-        argument, where = aggregate.argument, self._where(aggregate)
-        match aggregate.function:
-            case Aggregation.COUNT:
-                return PlannedAggregate(
-                    aggregate, rows=self.place(Total(Measure.ROWS, argument, where))
-                )
-            case Aggregation.COUNT_UNITS:
-                return PlannedAggregate(
-                    aggregate, rows=self.place(Total(Measure.UNITS, None, where))
-                )
-            case Aggregation.SUM if not self._has_mean(aggregate):
-                return PlannedAggregate(aggregate, value=self._value(aggregate, centred=False))
-            case Aggregation.SUM | Aggregation.MEAN:
-                return PlannedAggregate(
-                    aggregate, rows=self._rows(aggregate), value=self._value(aggregate)
-                )
-            case Aggregation.VARIANCE | Aggregation.STDDEV:
-                value = self._value(aggregate)
-                return PlannedAggregate(
-                    aggregate,
-                    rows=self._rows(aggregate),
-                    value=value,
-                    square=self._square(aggregate),
-                )
-            case Aggregation.QUANTILE:
-                return PlannedAggregate(aggregate, quantile=self._quantile(aggregate))
-            case _:
-                assert_never(aggregate.function)
+        """Place all that an aggregate needs, in the order in which it asks."""
+        call, *siblings = (self._filtered(one) for one in (aggregate, *self.aggregates))
+        needs = function_of(call).needs(call, siblings)
+        parts = ((need, place) for need in needs for place in self._places(need))
+        return PlannedAggregate(aggregate, tuple(parts))
 
-    def _has_mean(self, aggregate: AggregateCall) -> bool:
-        """Whether the sum can share the centred total of a mean or a variance."""
-        return any(
-            other.function in CENTRED
-            and (other.argument, other.where) == (aggregate.argument, aggregate.where)
-            for other in self.aggregates
-        )
+    def _filtered(self, aggregate: AggregateCall) -> AggregateCall:
+        return aggregate if self.shared is None else replace(aggregate, where=None)
 
-    def _where(self, aggregate: AggregateCall) -> Expression | None:
-        return None if self.shared is not None else aggregate.where
+    def _places(self, need: Need) -> Iterator[int]:
+        match need:
+            case CountRows(argument=argument, where=where):
+                yield self.place(Total(Measure.ROWS, argument, where))
+            case CountUnits(where=where):
+                yield self.place(Total(Measure.UNITS, None, where))
+            case SumValues(argument=argument, where=where, centered=is_centered):
+                grid = self._grid(argument, centred=is_centered)
+                yield self.place(Total(Measure.VALUE, argument, where, grid))
+            case SumProducts():
+                yield self._product(need)
+            case ChooseQuantiles(levels=levels):
+                yield from (self._quantile(need, level) for level in levels)
 
-    def _rows(self, aggregate: AggregateCall) -> int:
-        return self.place(Total(Measure.ROWS, aggregate.argument, self._where(aggregate)))
-
-    def _value(self, aggregate: AggregateCall, *, centred: bool = True) -> int:
-        argument = _argument(aggregate)
-        grid = grid_for(
-            bound_of(argument, self.finder),
-            argument.kind,
-            self._step(argument),
-            centred=centred,
-        )
-        return self.place(Total(Measure.VALUE, argument, self._where(aggregate), grid))
-
-    def _square(self, aggregate: AggregateCall) -> int:
-        """Place the total of squared distances from the centre of the range."""
-        argument = _argument(aggregate)
+    def _grid(self, argument: Expression, *, centred: bool = True) -> ValueGrid:
         found = bound_of(argument, self.finder)
-        grid = grid_for(found, argument.kind, self._step(argument), centred=True)
-        centre = Literal(float(grid.centre), Kind.FLOAT)
-        distance = Call(Function.SUBTRACT, (argument, centre), Kind.FLOAT)
-        square = Call(Function.MULTIPLY, (distance, distance), Kind.FLOAT)
+        return grid_for(found, argument.kind, self._step(argument), centred=centred)
+
+    def _product(self, need: SumProducts) -> int:
+        """Place the total of products of distances from the centers of both ranges."""
+        (left, near), (right, far) = map(self._distance, (need.left, need.right))
+        product = Call(Function.MULTIPLY, (left, right), Kind.FLOAT)
+        lies = _square(near) if left == right else _multiply(near, far)
+        grid = grid_for(lies, Kind.FLOAT, None, centred=True)
+        return self.place(Total(Measure.VALUE, product, need.where, grid))
+
+    def _distance(self, argument: Expression) -> tuple[Expression, Range]:
+        """Return an argument less the center of its range, and where that lies."""
+        center = float(self._grid(argument).centre)
+        found = bound_of(argument, self.finder)
         if max(abs(found.low), abs(found.high)) > LARGEST_SQUARED:
             raise UnsupportedQuery("squares of such large numbers cannot be added up; scale them")
-        furthest = max(abs(found.low - float(grid.centre)), abs(found.high - float(grid.centre)))
-        spread = grid_for(Range(0.0, furthest**2), Kind.FLOAT, None, centred=True)
-        return self.place(Total(Measure.VALUE, square, self._where(aggregate), spread))
+        distance = Call(Function.SUBTRACT, (argument, Literal(center, Kind.FLOAT)), Kind.FLOAT)
+        return distance, Range(found.low - center, found.high - center)
 
-    def _quantile(self, aggregate: AggregateCall) -> int:
+    def _quantile(self, need: ChooseQuantiles, level: Fraction) -> int:
         """Place a quantile of the histogram of its argument."""
-        level, argument = read_level(aggregate.level), _argument(aggregate)
+        level, argument = read_level(level), need.argument
         is_whole = argument.kind is Kind.INT
         step = Fraction(1) if is_whole else self._step(argument)
         cells = cells_for(
@@ -268,7 +265,7 @@ class _Totals:
             raise UnsupportedQuery(
                 f"a quantile of {self.answered:,} groups is too much to count; group by fewer keys"
             )
-        found = HistogramCount(argument, self._where(aggregate), cells)
+        found = HistogramCount(argument, need.where, cells)
         place = self.histograms.setdefault(found, len(self.histograms))
         return self.levels.setdefault((place, level), len(self.levels))
 
@@ -281,7 +278,10 @@ class _Totals:
         return declared.step if isinstance(declared, Float) else None
 
 
-def _argument(aggregate: AggregateCall) -> Expression:
-    if aggregate.argument is None:
-        raise UnsupportedQuery(f"{aggregate.function} needs an expression to add up")
-    return aggregate.argument
+def _square(found: Range) -> Range:
+    return Range(0.0, max(abs(found.low), abs(found.high)) ** 2)
+
+
+def _multiply(left: Range, right: Range) -> Range:
+    corners = [one * other for one in (left.low, left.high) for other in (right.low, right.high)]
+    return Range(min(corners), max(corners))

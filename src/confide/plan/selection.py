@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from confide.aggregates import function_of
 from confide.declare import Catalog, Table
 from confide.errors import Fault, UnsupportedQuery
 from confide.exact import Number, float_above, probability
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
 from confide.loss import BoundedRangeLoss, Loss, PureLoss
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
@@ -61,7 +61,6 @@ __all__ = [
 
 MOST_DRAWS: Final = 10**8
 SCORE_STEPS: Final = 2**30
-SCORES: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS, Aggregation.SUM)
 
 Selector = Exponential | PermuteAndFlip
 
@@ -190,7 +189,7 @@ def check_score(query: Query) -> None:
     """Refuse a score that is not one COUNT or SUM of all rows asked about."""
     top = query.outputs[0].expression
     plain = not query.keys and query.having is None and len(query.outputs) == 1
-    if not plain or not isinstance(top, AggregateCall) or top.function not in SCORES:
+    if not plain or not isinstance(top, AggregateCall) or not function_of(top).is_linear:
         raise UnsupportedQuery(
             "a score is one number: select a single COUNT(*), COUNT(DISTINCT unit) or SUM(x), "
             "without GROUP BY and HAVING"

@@ -3,16 +3,9 @@
 `confide.query.sql` reads SQL and stands apart, for the parser takes a while to import.
 """
 
-from confide.expressions.functions import Aggregation, Function
-from confide.expressions.terms import (
-    Term,
-    case,
-    coalesce,
-    col,
+from confide.aggregates import (
     count,
     count_units,
-    greatest,
-    least,
     mean,
     median,
     quantile,
@@ -20,13 +13,14 @@ from confide.expressions.terms import (
     sum,  # noqa: A004  # the word that users know
     variance,
 )
+from confide.expressions.functions import Function
+from confide.expressions.terms import Term, case, coalesce, col, greatest, least
 from confide.query.builder import QueryRunner, TableQuery
 from confide.query.canonical import canonical
 from confide.query.scope import Names
 from confide.query.tree import Query, is_selection
 
 __all__ = [
-    "Aggregation",
     "Function",
     "Names",
     "Query",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Unpack
 
+from confide.aggregates import make_aggregate
 from confide.declare.budget import PriceArgs, QueryArgs, show_keywords
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import (
@@ -11,7 +12,6 @@ from confide.expressions.construct import (
     has_aggregate,
     join_conditions,
     lift_keys,
-    make_aggregate,
     make_call,
     make_literal,
 )
@@ -78,7 +78,8 @@ class _Step:
 class TableQuery:
     """A question about a table, made step by step; every step returns a new one.
 
-    >>> from confide.expressions.terms import col, count
+    >>> from confide.aggregates import count
+    >>> from confide.expressions.terms import col
     >>> old = TableQuery("visits").where(col("age") >= 65)
     >>> by_ward = old.group_by("ward").agg(n=count())
     """
@@ -225,13 +226,13 @@ class _Resolver:
                 return make_literal(value)
             case Applied(function=function, arguments=arguments):
                 return make_call(function, *map(self.read, arguments))
-            case AggregateTerm(function=function, argument=argument, condition=condition):
+            case AggregateTerm(function=function, arguments=arguments, condition=condition):
                 inside = _Resolver(self.scope) if self.aliases else self
                 return make_aggregate(
                     function,
-                    None if argument is None else inside.read(argument),
-                    None if condition is None else inside.read(condition),
-                    term.quantile,
+                    *map(inside.read, arguments),
+                    where=None if condition is None else inside.read(condition),
+                    level=term.quantile,
                 )
             case _:
                 raise UnsupportedQuery(

@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from fractions import Fraction
 from typing import Final
 
-from confide.expressions.functions import Aggregation, Function
+from confide.aggregates import function_of
+from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.query.scope import UNIT
 from confide.query.tree import Join, JoinKind, Output, PerUnit, Query, Scan, Source, fold_name
@@ -33,7 +33,6 @@ RESERVED: Final = frozenset(
     }
 )
 LONGEST_QUOTED: Final = 70
-HALF: Final = Fraction(1, 2)
 ATOM: Final = 8
 UNARY: Final = 7
 COMPARISON: Final = 4
@@ -73,12 +72,6 @@ TRUNCATIONS: Final = {
     F.TRUNC_QUARTER: "quarter",
     F.TRUNC_MONTH: "month",
 }
-AGGREGATES: Final = {
-    Aggregation.SUM: "SUM",
-    Aggregation.MEAN: "AVG",
-    Aggregation.VARIANCE: "VAR_SAMP",
-    Aggregation.STDDEV: "STDDEV",
-}
 
 
 def canonical(query: Query) -> str:
@@ -103,18 +96,17 @@ def canonical(query: Query) -> str:
 def describe(expression: Expression) -> str:
     """Return a short name for an output that the analyst left without one.
 
-    >>> from confide.expressions.construct import make_aggregate
-    >>> describe(make_aggregate(Aggregation.COUNT, None))
+    >>> from confide.aggregates import make_aggregate
+    >>> describe(make_aggregate("COUNT"))
     'count(*)'
     """
     writer = Writer((), first="")
     match expression:
         case Column(name=name):
             return name
-        case AggregateCall(
-            function=Aggregation.QUANTILE, argument=value, where=None, level=level
-        ) if value is not None and level == HALF:
-            return fold_name(f"median({writer.write(value)})")
+        case AggregateCall(arguments=arguments, where=None):
+            found = function_of(expression).label(expression, list(map(writer.write, arguments)))
+            return fold_name(found or writer.write(expression))
         case _:
             return fold_name(writer.write(expression))
 
@@ -203,16 +195,8 @@ class Writer:
         return f"{name}({', '.join(arguments)})"
 
     def _write_aggregate(self, aggregate: AggregateCall) -> str:
-        argument = "*" if aggregate.argument is None else self.write(aggregate.argument)
-        match aggregate.function:
-            case Aggregation.COUNT:
-                text = f"COUNT({argument})"
-            case Aggregation.COUNT_UNITS:
-                text = f"COUNT(DISTINCT {self.unit()})"
-            case Aggregation.QUANTILE:
-                text = f"QUANTILE_CONT({argument}, {float(aggregate.level or 0)!r})"
-            case named:
-                text = f"{AGGREGATES[named]}({argument})"
+        arguments = list(map(self.write, aggregate.arguments))
+        text = function_of(aggregate).write(aggregate, arguments, self.unit())
         if aggregate.where is None:
             return text
         return f"{text} FILTER (WHERE {self.write(aggregate.where)})"

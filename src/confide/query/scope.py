@@ -6,10 +6,11 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
+from confide.aggregates import CountUnitsFunction
 from confide.declare import Catalog, Kind, Row
 from confide.errors import UnknownName, UnsupportedQuery
 from confide.expressions.construct import lift_keys, make_call
-from confide.expressions.functions import Aggregation, Function
+from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Column, Expression, walk
 from confide.query.tree import Join, JoinKind, Output, PerUnit, Scan, Source
 
@@ -338,7 +339,7 @@ def make_per_unit(
                 f"{output.name!r} must be an aggregate of the unit's rows, such as SUM(x) or "
                 "COUNT(*)"
             )
-        if any(part.function is Aggregation.COUNT_UNITS for part in statistics):
+        if any(part.function == CountUnitsFunction.name for part in statistics):
             raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
         if output.name.lower() in RESERVED:
             said = f"{output.name!r} means the person here; give the column another name"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from confide.aggregates import function_of
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import has_aggregate
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Column, Expression, Key, walk
 
 __all__ = [
@@ -189,9 +189,9 @@ def is_selection(query: Query) -> bool:
     Such a question is answered by private selection, whose cost does not grow with the keys.
     """
     match query.order:
-        case (Order(expression=AggregateCall(function=function), descending=True),):
+        case (Order(expression=AggregateCall() as aggregate, descending=True),):
             return (
-                function in (Aggregation.COUNT, Aggregation.COUNT_UNITS)
+                function_of(aggregate).is_count
                 and query.limit is not None
                 and query.having is None
                 and all(isinstance(output.expression, Key) for output in query.outputs)

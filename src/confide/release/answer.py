@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.aggregates import function_of
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import Number
@@ -26,12 +27,12 @@ from confide.release.display import (
     write_table,
     write_text,
 )
-from confide.release.intervals import half_width
+from confide.release.estimates import half_width
 from confide.release.noise import NoisyMeasurement
 from confide.release.noise_sample import noise_sample, read_confidence
 from confide.release.notes import notes_of
 from confide.release.program.intervals import Intervals
-from confide.release.program.run import COUNTS, Statistics, evaluate
+from confide.release.program.run import Statistics, evaluate
 from confide.release.shrinkage import shrink_counts
 
 __all__ = ["Answer", "Cost", "predict_errors"]
@@ -199,9 +200,9 @@ class Answer:
 
 def _count_place(expression: Expression, plan: Plan) -> int | None:
     """Return the place of a plain count among the totals; None for anything else."""
-    if not isinstance(expression, AggregateCall) or expression.function not in COUNTS:
+    if not isinstance(expression, AggregateCall) or not function_of(expression).is_count:
         return None
-    return next(s.rows for s in plan.statistics if s.aggregate == expression)
+    return next(s.only_total for s in plan.statistics if s.aggregate == expression)
 
 
 def _shown(output: Output, column: NDArray[Any]) -> list[Any]:

@@ -1,17 +1,28 @@
-"""Estimates of aggregates from noisy totals."""
+"""Estimates and intervals of the aggregates of a plan: gives each the columns that it needs."""
 
-from typing import assert_never
+from collections.abc import Callable
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from confide.expressions.functions import Aggregation
+from confide.aggregates import function_of
+from confide.aggregates.intervals import linear_half_width
+from confide.aggregates.needs import (
+    ChooseQuantiles,
+    CountColumn,
+    Ends,
+    Floats,
+    Marks,
+    Need,
+    QuantileColumn,
+    ReleasedColumn,
+    ReleasedColumns,
+    SumColumn,
+)
 from confide.plan import Plan, PlannedAggregate
 
-__all__ = ["Floats", "Marks", "estimate", "grid_of", "is_clipped", "variance"]
+__all__ = ["Floats", "Marks", "estimate", "half_width", "interval", "is_clipped"]
 
-Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
+ChosenEnds = Callable[[int, float], Ends]
+"""Returns the chosen ends of a quantile, by its place, at a confidence."""
 
 
 def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
@@ -20,81 +31,62 @@ def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
     Counts and sums are unbiased. A mean stays within its declared range and a variance above
     zero: both are known beforehand.
     """
-    rows = totals[..., statistic.rows] if statistic.rows is not None else None
-    match statistic.aggregate.function:
-        case Aggregation.COUNT | Aggregation.COUNT_UNITS:
-            return _known(rows)
-        case Aggregation.SUM:
-            centre, step, _, _ = grid_of(statistic.value, plan)
-            value = totals[..., statistic.value] * step
-            return value if rows is None else value + centre * rows
-        case Aggregation.MEAN:
-            return _mean(totals, statistic.value, _known(rows), plan)
-        case Aggregation.VARIANCE:
-            return variance(statistic, plan, totals)
-        case Aggregation.STDDEV:
-            return np.sqrt(variance(statistic, plan, totals))
-        case Aggregation.QUANTILE:
-            return totals[..., len(plan.totals) + _place(statistic)]
-        case _:
-            assert_never(statistic.aggregate.function)
+    call = statistic.aggregate
+    return function_of(call).estimate(call, _columns(statistic, plan, totals))
 
 
-def _place(statistic: PlannedAggregate) -> int:
-    if statistic.quantile is None:
-        raise TypeError("this statistic needs a quantile")
-    return statistic.quantile
+def interval(
+    statistic: PlannedAggregate,
+    plan: Plan,
+    totals: Floats,
+    noise: Floats,
+    confidence: float,
+    *,
+    chosen: ChosenEnds | None = None,
+) -> Ends:
+    """Return both ends of an interval for the statistic without noise, for each group."""
+    call = statistic.aggregate
+    columns = _columns(statistic, plan, totals, chosen)
+    sample = ReleasedColumns(()) if statistic.quantiles else _columns(statistic, plan, noise)
+    return function_of(call).interval(call, columns, sample, confidence)
 
 
-def _known(rows: Floats | None) -> Floats:
-    if rows is None:
-        raise TypeError("this statistic needs a count")
-    return rows
+def half_width(
+    statistic: PlannedAggregate, plan: Plan, noise: Floats, confidence: float
+) -> float | None:
+    """Return the half-width of a count's or a sum's interval; None where it depends on the data.
 
-
-def grid_of(place: int | None, plan: Plan) -> tuple[float, float, int, int]:
-    """Return centre, step and ends of the grid of a total of values."""
-    grid = plan.totals[place].grid if place is not None else None
-    if grid is None:
-        raise TypeError("this statistic needs a total of values")
-    return float(grid.centre), float(grid.step), grid.low, grid.high
-
-
-def _mean(totals: Floats, place: int | None, rows: Floats, plan: Plan) -> Floats:
-    centre, step, low, high = grid_of(place, plan)
-    return centre + step * np.clip(totals[..., place] / np.maximum(rows, 1.0), low, high)
+    Why: counts and sums are linear in the totals, so what the noise adds to them is known.
+    """
+    if not function_of(statistic.aggregate).is_linear:
+        return None
+    return linear_half_width(estimate(statistic, plan, noise), confidence)
 
 
 def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Marks:
     """Return where noise led out of a mean's range, or to a variance that is not above zero."""
-    nowhere: Marks = np.zeros(totals.shape[:-1], np.bool_)
-    match statistic.aggregate.function:
-        case Aggregation.MEAN:
-            return _is_outside(statistic.value, statistic, plan, totals)
-        case Aggregation.VARIANCE | Aggregation.STDDEV:
-            places = (statistic.value, statistic.square)
-            value, square = (_is_outside(place, statistic, plan, totals) for place in places)
-            return value | square | (variance(statistic, plan, totals) <= 0.0)
-        case _:
-            return nowhere
+    call = statistic.aggregate
+    return function_of(call).is_clipped(call, _columns(statistic, plan, totals))
 
 
-def _is_outside(
-    place: int | None, statistic: PlannedAggregate, plan: Plan, totals: Floats
-) -> Marks:
-    """Return where the mean of a total of values lies outside the range of these values."""
-    _, _, low, high = grid_of(place, plan)
-    rows = _known(totals[..., statistic.rows] if statistic.rows is not None else None)
-    mean = totals[..., place] / np.maximum(rows, 1.0)
-    outside: Marks = (mean < low) | (mean > high)
-    return outside
+def _columns(
+    statistic: PlannedAggregate, plan: Plan, table: Floats, chosen: ChosenEnds | None = None
+) -> ReleasedColumns:
+    parts = statistic.parts
+    return ReleasedColumns(tuple(_column(need, at, plan, table, chosen) for need, at in parts))
 
 
-def variance(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
-    """Return n / (n - 1) times the mean square less the squared mean, about the range's centre."""
-    rows = _known(totals[..., statistic.rows] if statistic.rows is not None else None)
-    centre, _, _, _ = grid_of(statistic.value, plan)
-    mean = _mean(totals, statistic.value, rows, plan) - centre
-    square = _mean(totals, statistic.square, rows, plan)
-    many = np.maximum(rows, 2.0)
-    return np.maximum(square - mean**2, 0.0) * many / (many - 1.0)
+def _column(
+    need: Need, place: int, plan: Plan, table: Floats, chosen: ChosenEnds | None
+) -> ReleasedColumn:
+    if isinstance(need, ChooseQuantiles):
+        ends = partial(chosen or _no_ends, place)
+        return QuantileColumn(table[..., len(plan.totals) + place], ends)
+    grid = plan.totals[place].grid
+    if grid is None:
+        return CountColumn(table[..., place])
+    return SumColumn(table[..., place], float(grid.centre), float(grid.step), grid.low, grid.high)
+
+
+def _no_ends(place: int, confidence: float) -> Ends:
+    raise TypeError(f"the ends of quantile {place} at {confidence} were not handed over")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, assert_never
 
+from confide.aggregates import function_of
 from confide.declare import Row
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import Expression
 from confide.plan import DeclaredKeys, Plan, PlannedAggregate, SelectedKeys
 from confide.plan.contribution import unit_of
@@ -135,27 +135,12 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
 def _explain_statistic(statistic: PlannedAggregate, plan: Plan) -> str:
     aggregate = statistic.aggregate
     name = _text(aggregate)
-    match aggregate.function:
-        case Aggregation.COUNT:
-            return f"{name} is a noisy count of rows."
-        case Aggregation.COUNT_UNITS:
-            return f"{name} is a noisy count of units."
-        case Aggregation.QUANTILE:
-            how = "is chosen by the exponential mechanism from counts by value"
-        case Aggregation.SUM:
-            how = "adds up the values"
-        case Aggregation.MEAN:
-            how = "divides a noisy sum, taken about the middle of the range, by a noisy count"
-        case Aggregation.VARIANCE | Aggregation.STDDEV:
-            how = "follows from noisy sums of values and squares, and a noisy count"
-        case _:
-            assert_never(aggregate.function)
-    return f"{name} {how}; {_explain_range(aggregate.argument, plan)}."
+    function = function_of(aggregate)
+    ranges = [] if function.is_count else [_explain_range(x, plan) for x in aggregate.arguments]
+    return f"{'; '.join([f'{name} {function.explain(aggregate)}', *ranges])}."
 
 
-def _explain_range(argument: Expression | None, plan: Plan) -> str:
-    if argument is None:
-        return "nothing is clipped"
+def _explain_range(argument: Expression, plan: Plan) -> str:
     found = range_of(argument, plan.ranges)
     low, high = map(_bound, (found.low, found.high))
     return f"values of {_text(argument)} lie within {low} and {high}, where they are clipped"

@@ -35,9 +35,7 @@ def _limit_notes(plan: Plan) -> Iterator[str]:
 def _quantile_notes(plan: Plan) -> Iterator[str]:
     """Yield how many rows the quantile needs that noise affects most."""
     asked = [
-        (plan.quantiles[one.quantile], one.aggregate)
-        for one in plan.statistics
-        if one.quantile is not None
+        (plan.quantiles[place], one.aggregate) for one in plan.statistics for place in one.quantiles
     ]
     if not asked:
         return

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, assert_
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.aggregates import function_of
 from confide.declare import Catalog
 from confide.engines import Engine
 from confide.errors import UnsupportedQuery, refusing
@@ -24,7 +25,6 @@ from confide.exact import Number, probability
 from confide.execution.executor import Executor, QueryOptions
 from confide.execution.planner import Planner
 from confide.execution.pricing import Price
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Value
 from confide.lazy import lazy_module
 from confide.ledger import Hold, Payload, Receipt
@@ -280,14 +280,11 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
 def _place(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
     """Return where the total of an output stands, and what one unit of it means."""
     statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
-    if aggregate.function is Aggregation.SUM and statistic.rows is None:
-        place = statistic.value
-        grid = plan.totals[place].grid if place is not None else None
-        if place is not None and grid is not None:
-            return place, float(grid.step)
-    if aggregate.function is Aggregation.COUNT and statistic.rows is not None:
-        return statistic.rows, 1.0
-    raise TypeError("only counts and plain sums are read")
+    place = statistic.only_total
+    if place is None or not function_of(aggregate).is_linear:
+        raise TypeError("only counts and plain sums are read")
+    grid = plan.totals[place].grid
+    return place, 1.0 if grid is None else float(grid.step)
 
 
 def total_variances(plan: Plan) -> Floats:

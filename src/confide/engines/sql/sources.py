@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 from sqlglot import expressions as sql
 
+from confide.aggregates import UnitForm, function_of
 from confide.declare import Bool, Catalog, Category, Column, Date, Float, Int, Kind, Table, Text
 from confide.engines.sql.contribution_bounding import cut_rows
 from confide.engines.sql.expressions import (
@@ -38,7 +39,6 @@ from confide.engines.sql.expressions import (
 from confide.engines.sql.stored_values import as_listed, as_number, as_truth
 from confide.engines.sql.summands import exact_sum, whole_part
 from confide.errors import BadDeclaration
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall
 from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
 from confide.plan.range_analysis import range_of
@@ -57,7 +57,6 @@ __all__ = [
 ]
 
 LARGEST_INT: Final = 2**53
-ADDED_UP: Final = (Aggregation.SUM, Aggregation.MEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ def _added(aggregate: AggregateCall, emitter: Emitter) -> Sql:
 
 
 def _grid(aggregate: AggregateCall, ranges: Ranges) -> ValueGrid | None:
-    if aggregate.argument is None or aggregate.function not in ADDED_UP:
+    if aggregate.argument is None or function_of(aggregate).unit_form is UnitForm.COUNT:
         return None
     found, kind = range_of(aggregate.argument, ranges), aggregate.argument.kind
     if kind is Kind.INT and found.largest <= LARGEST_INT:
@@ -172,7 +171,7 @@ def _summed(aggregate: AggregateCall, place: int, columns: UnitColumns) -> Sql:
     if aggregate.kind is Kind.INT and columns.ranges[INNER, f"g{place}"].largest <= LARGEST_INT:
         return cast(exact_sum(part), "BIGINT")
     total = typed(cast(exact_sum(part), "DOUBLE") * number(float(grid.step)), Kind.FLOAT)
-    if aggregate.function is Aggregation.SUM:
+    if function_of(aggregate).unit_form is UnitForm.SUM:
         return try_cast(total, "BIGINT") if aggregate.kind is Kind.INT else total
     return sql.Paren(this=total) / sql.Nullif(
         this=sql.Count(this=part.copy()), expression=number(0)

@@ -1,4 +1,4 @@
-"""Aggregate calls in SQL: COUNT, SUM, AVG, quantiles and their FILTER."""
+"""Aggregate calls in SQL, as registered aggregates spell them, and their FILTER."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -6,26 +6,23 @@ from typing import Final
 
 from sqlglot import exp
 
+from confide.aggregates import list_spellings, make_aggregate
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import fraction
-from confide.expressions.construct import make_aggregate
-from confide.expressions.functions import Aggregation
 from confide.expressions.tree import AggregateCall, Expression, Literal
 from confide.query.scope import OWN_ROWS, Unit
-from confide.query.sql.expressions import Here, find_named, read_expression, strip
+from confide.query.sql.expressions import Here, find_named, read_expression
+from confide.query.sql.patterns import match_aggregate, unit_types
 
 __all__ = ["read_own_statistic", "read_statistic"]
 
-A = Aggregation
-HALF: Final = Fraction(1, 2)
-MOMENTS: Final[dict[type[exp.Expr], Aggregation]] = {
-    exp.Sum: A.SUM,
-    exp.Avg: A.MEAN,
-    exp.Variance: A.VARIANCE,
-    exp.Stddev: A.STDDEV,
-    exp.StddevSamp: A.STDDEV,
-}
+VALUES: Final = ("x", "y")
+"""The variables of a spelling that stand for expressions, in the order of the arguments."""
+UNITS_ONLY: Final = (
+    "COUNT(DISTINCT ...) counts units only: one person can have very many values; "
+    "to count values, group by them"
+)
 ADVICE: Final[dict[type[exp.Expr], str]] = {
     exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01)",
     exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99)",
@@ -39,19 +36,12 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
     exp.Last: "LAST shows one row",
     exp.Mode: "write SELECT x FROM table GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1",
 }
-LISTED: Final = (
-    "COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN, "
-    "QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"
-)
-
-
-OWN: Final = (exp.Count, exp.Sum, exp.Avg)
 
 
 def read_own_statistic(node: exp.Expr, here: Here) -> Expression:
     """Return a statistic of one unit's rows, of which fewer are answered."""
     inner = node.this if type(node) is exp.Filter else node
-    if type(inner) not in OWN:
+    if type(inner) not in unit_types():
         raise UnsupportedQuery(OWN_ROWS)
     return read_statistic(node, here)
 
@@ -64,7 +54,7 @@ def read_statistic(node: exp.Expr, here: Here) -> Expression:
     here.statement.expect(node.expression, "this")
     found = _read_statistic(node.this, here)
     where = read_expression(node.expression.this, _inside(here))
-    return make_aggregate(found.function, found.argument, where, found.level)
+    return make_aggregate(found.function, *found.arguments, where=where, level=found.level)
 
 
 def _inside(here: Here) -> Here:
@@ -80,80 +70,63 @@ def _refuse_nested(_node: exp.Expr, _here: Here) -> Expression:
 
 
 def _read_statistic(node: exp.Expr, here: Here) -> AggregateCall:
-    kind = type(node)
-    if kind is exp.Count:
-        return _read_count(node, here)
-    if kind is exp.Median:
-        here.statement.expect(node, "this")
-        return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=HALF)
-    if kind is exp.PercentileCont:
+    if type(node) is exp.Count:
+        _check_count(node, here)
+    match = match_aggregate(node)
+    if match is None:
+        raise _refuse(node, here)
+    for part, known in match.pairs:
+        here.statement.expect(part, *known)
+    pattern, parts = match.pattern, match.parts
+    level = _read_level(parts["q"], here) if "q" in parts else pattern.level
+    if level is not None and pattern.is_descending:
+        level = 1 - level
+    if "unit" in parts:
+        _check_unit(parts["unit"], here)
+    values = [read_expression(parts[name], _inside(here)) for name in VALUES if name in parts]
+    return make_aggregate(match.function.name, *values, level=level)
+
+
+def _refuse(node: exp.Expr, here: Here) -> UnsupportedQuery:
+    """Return the refusal of a call that is spelled like no aggregate."""
+    if type(node) is exp.PercentileCont:
         here.statement.expect(node, "this", "expression")
-        if node.expression is None:
-            raise UnsupportedQuery(
-                "a quantile needs its level: write QUANTILE_CONT(x, 0.9), or "
-                "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
-            )
-        level = _read_level(node.expression, here)
-        return make_aggregate(A.QUANTILE, _read_argument(node.this, here), level=level)
-    if kind is exp.WithinGroup:
-        return _read_within_group(node, here)
-    if kind in MOMENTS:
-        here.statement.expect(node, "this")
-        return make_aggregate(MOMENTS[kind], _read_argument(node.this, here))
-    said = ADVICE.get(kind, "this aggregate is not answered")
+        return UnsupportedQuery(
+            "a quantile needs its level: write QUANTILE_CONT(x, 0.9), or "
+            "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
+        )
+    if type(node) is exp.WithinGroup:
+        here.statement.expect(node, "this", "expression")
+        here.statement.expect(node.expression, "expressions")
+        return UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
+    said = ADVICE.get(type(node), "this aggregate is not answered")
     if type(node.this) is exp.Column:
         said = said.replace("(x,", f"({node.this.name},").replace("(x)", f"({node.this.name})")
-    raise UnsupportedQuery(f"{said}; there are {LISTED}")
+    return UnsupportedQuery(f"{said}; there are {list_spellings()}")
 
 
-def _read_argument(node: exp.Expr, here: Here) -> Expression:
-    return read_expression(node, _inside(here))
-
-
-def _read_count(node: exp.Expr, here: Here) -> AggregateCall:
+def _check_count(node: exp.Expr, here: Here) -> None:
+    """Refuse what COUNT cannot count."""
     if node.expressions:
         raise UnsupportedQuery(
             "COUNT takes one value: COUNT(*) counts rows, COUNT(x) those where x is not NULL"
         )
     here.statement.expect(node, "this", "big_int")
-    what = node.this
-    if what is None:
+    if node.this is None:
         raise UnsupportedQuery("write COUNT(*)")
-    if type(what) is exp.Star:
-        here.statement.expect(what)
-        return make_aggregate(A.COUNT, None)
-    if type(what) is exp.Distinct:
-        return _read_count_distinct(what, here)
-    return make_aggregate(A.COUNT, _read_argument(what, here))
+    if type(node.this) is exp.Distinct:
+        here.statement.expect(node.this, "expressions")
+        if len(node.this.expressions) != 1:
+            raise UnsupportedQuery(UNITS_ONLY)
 
 
-def _read_count_distinct(node: exp.Expr, here: Here) -> AggregateCall:
-    """Read COUNT(DISTINCT unit): people, not values."""
-    here.statement.expect(node, "expressions")
-    parts = [strip(part) for part in node.expressions]
-    found = find_named(parts[0], here) if len(parts) == 1 else None
+def _check_unit(node: exp.Expr, here: Here) -> None:
+    """Refuse COUNT(DISTINCT x) of anything but the unit of the first table."""
+    found = find_named(node, here)
     if not isinstance(found, Unit):
-        raise UnsupportedQuery(
-            "COUNT(DISTINCT ...) counts units only: one person can have very many values; "
-            "to count values, group by them"
-        )
+        raise UnsupportedQuery(UNITS_ONLY)
     if found.member.optional:
         raise UnsupportedQuery("count the unit of the first table; this one may be missing")
-    return make_aggregate(A.COUNT_UNITS, None)
-
-
-def _read_within_group(node: exp.Expr, here: Here) -> AggregateCall:
-    here.statement.expect(node, "this", "expression")
-    inner, order = node.this, node.expression
-    here.statement.expect(order, "expressions")
-    if type(inner) is not exp.PercentileCont or inner.expression or len(order.expressions) != 1:
-        raise UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
-    here.statement.expect(inner, "this")
-    (ordered,) = order.expressions
-    here.statement.expect(ordered, "this", "desc", "nulls_first")
-    level = _read_level(inner.this, here)
-    level = 1 - level if ordered.args.get("desc") else level
-    return make_aggregate(A.QUANTILE, _read_argument(ordered.this, here), level=level)
 
 
 def _read_level(node: exp.Expr, here: Here) -> Fraction:

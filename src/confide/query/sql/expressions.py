@@ -22,6 +22,7 @@ from confide.query.sql.functions import (
     explain_refusal,
 )
 from confide.query.sql.parse import Statement
+from confide.query.sql.patterns import is_registered
 from confide.query.tree import fold_name
 
 __all__ = ["Here", "find_named", "read_expression", "read_whole", "strip"]
@@ -57,7 +58,7 @@ def read_expression(node: exp.Expr, here: Here) -> Expression:
             return reader(node, here)
         if type(node) in PLAIN:
             return _read_plain(node, here)
-        if isinstance(node, STATISTICS):
+        if isinstance(node, STATISTICS) or is_registered(node):
             if here.aggregate is None:
                 raise UnsupportedQuery(
                     f"an aggregate cannot stand in {here.clause}; it belongs in SELECT, HAVING or "

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.aggregates import function_of
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Expression, Literal, walk
 from confide.release.estimates import Floats
-from confide.release.intervals import LINEAR
 from confide.release.program.run import RULES, Columns, evaluate, is_true
 
 __all__ = [
@@ -126,8 +126,8 @@ def _has_noisy_test(expression: Expression) -> bool:
 def _is_linear(expression: Expression) -> bool:
     """Tell whether an expression is a sum of counts and sums, each times what carries no noise."""
     match expression:
-        case AggregateCall(function=function):
-            return function in LINEAR
+        case AggregateCall():
+            return function_of(expression).is_linear
         case Call(function=F.ADD | F.SUBTRACT | F.NEGATE, arguments=parts):
             return all(map(_is_linear, parts))
         case Call(function=F.MULTIPLY, arguments=parts):

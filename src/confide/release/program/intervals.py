@@ -7,16 +7,17 @@ the ends of all of them are taken along, each held so often that all hold togeth
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from confide.expressions.functions import Aggregation
+from confide.aggregates import function_of
+from confide.aggregates.intervals import floor_ends
 from confide.expressions.tree import AggregateCall, Expression, Value
 from confide.plan import Plan
 from confide.release.combine import noise_of
-from confide.release.estimates import Floats, is_clipped
-from confide.release.intervals import floor_ends, interval
+from confide.release.estimates import Floats, interval, is_clipped
 from confide.release.noise import NoisyMeasurement
 from confide.release.noise_sample import sample_levels
 from confide.release.program.interval_arithmetic import (
@@ -29,7 +30,7 @@ from confide.release.program.interval_arithmetic import (
     list_vanishing,
     map_ends,
 )
-from confide.release.program.run import COUNTS, Statistics, evaluate, is_floored
+from confide.release.program.run import Statistics, evaluate, is_floored
 from confide.release.program.simulation import simulate
 from confide.release.quantiles import read_ends, spread_ends
 
@@ -60,10 +61,9 @@ class Intervals:
     def _own(self, aggregate: AggregateCall, level: float) -> Ends:
         """Return the ends of a statistic's own interval."""
         statistic = next(s for s in self.plan.statistics if s.aggregate == aggregate)
-        if statistic.quantile is not None:
-            return read_ends(self.plan, self.totals.cells, statistic.quantile, level)
         totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
-        ends = interval(statistic, self.plan, totals, noise, level)
+        chosen = partial(read_ends, self.plan, self.totals.cells)
+        ends = interval(statistic, self.plan, totals, noise, level, chosen=chosen)
         return floor_ends(*ends) if is_floored(aggregate, self.plan) else ends
 
     def _map(self, expression: Expression, ends: dict[Expression, Ends]) -> Ends:
@@ -121,9 +121,9 @@ class Intervals:
         raised = 1.0 - (1.0 - self.level) / max(len(used), 1)
         ends: dict[Expression, Ends] = {}
         for one in used:
-            is_quantile = one.function is Aggregation.QUANTILE
-            found = self._own(one, self.level if is_quantile else raised)
-            ends[one] = floor_ends(*found) if one.function in COUNTS else found
+            statistic = next(s for s in self.plan.statistics if s.aggregate == one)
+            found = self._own(one, self.level if statistic.quantiles else raised)
+            ends[one] = floor_ends(*found) if function_of(one).is_count else found
         return ends
 
     def _simulate(self, expression: Expression) -> Ends:

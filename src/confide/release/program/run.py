@@ -12,15 +12,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.aggregates import function_of
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions.functions import Aggregation, Function
+from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal, Value
 from confide.plan import Plan
 from confide.release.estimates import Floats, estimate
 from confide.release.noise import NoisyMeasurement
 
-__all__ = ["COUNTS", "Columns", "Statistics", "evaluate", "is_floored", "is_true", "supports"]
+__all__ = ["Columns", "Statistics", "evaluate", "is_floored", "is_true", "supports"]
 
 Column_ = NDArray[Any]
 Marks = NDArray[np.bool_]
@@ -200,9 +201,6 @@ RULES: Final[dict[F, Rule]] = {
 }
 
 
-COUNTS: Final = (Aggregation.COUNT, Aggregation.COUNT_UNITS)
-
-
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """Gives the column of a key or a statistic, from totals of each group."""
@@ -226,4 +224,4 @@ class Statistics:
 
 def is_floored(aggregate: AggregateCall, plan: Plan) -> bool:
     """Return whether a statistic is a count that the owner wants shown as zero or more."""
-    return aggregate.function in COUNTS and plan.is_nonnegative
+    return function_of(aggregate).is_count and plan.is_nonnegative

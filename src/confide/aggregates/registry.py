@@ -1,0 +1,217 @@
+"""`AggregateFunction`, the `AGGREGATES` table, and the lists made from it.
+
+To add an aggregate, write a subclass in a file of its own, mark it with `register`, and import the
+file in `confide.aggregates`. Reading, planning, release, and explanation look it up here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import ClassVar, Final, TypeVar
+
+import numpy as np
+
+from confide.aggregates.needs import Ends, Floats, Marks, Need, ReleasedColumns
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.exact import float_above
+from confide.expressions.construct import check_condition, has_aggregate
+from confide.expressions.tree import AggregateCall, Expression
+
+__all__ = [
+    "AGGREGATES",
+    "AggregateFunction",
+    "Pattern",
+    "UnitForm",
+    "function_of",
+    "list_spellings",
+    "make_aggregate",
+    "numeric_kind",
+    "register",
+]
+
+NUMBERLESS: Final[dict[Kind | None, str]] = {
+    Kind.BOOL: "count where a condition holds with COUNT(*) FILTER (WHERE x), and divide by "
+    "COUNT(x) for its share",
+    Kind.DATE: "of a day take YEAR(x), MONTH(x) or DAY(x), or count rows by time with SELECT "
+    "DATE_TRUNC('month', x), COUNT(*) ... GROUP BY 1",
+    Kind.TEXT: "count rows of each text with SELECT x, COUNT(*) ... GROUP BY x, or write "
+    "CAST(x AS DOUBLE) where texts are numbers",
+}
+"""What to ask instead of a sum, by what it was asked of."""
+
+
+class UnitForm(StrEnum):
+    """How an aggregate is computed exactly over the rows of one unit."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MEAN = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A spelling of an aggregate in SQL.
+
+    In ``text``, x and y stand for expressions, q for a level between 0 and 1, and unit for the
+    unit. ``level`` is the level of a spelling without q; ``is_descending`` says that the level
+    counts from the largest value. Messages list a spelling if ``is_listed``.
+    """
+
+    text: str
+    level: Fraction | None = None
+    is_descending: bool = False
+    is_listed: bool = True
+
+
+class AggregateFunction(ABC):
+    """A statistic of many rows: its spelling, its needs, its estimate, and its interval.
+
+    ``name`` is what canonical SQL calls it; ledgers store it, so it never changes. ``summary`` is
+    one line for help. Of an ``is_linear`` aggregate, the error is known before asking, because its
+    estimate is linear in its totals. One that ``is_count`` can be floored at zero, and can order a
+    private selection. One that ``is_centered`` measures its argument from the center of its range.
+    Where ``unit_form`` is not None, a subquery can ask it of the rows of each unit.
+    """
+
+    name: ClassVar[str]
+    patterns: ClassVar[tuple[Pattern, ...]]
+    summary: ClassVar[str]
+    is_linear: ClassVar[bool] = False
+    is_count: ClassVar[bool] = False
+    is_centered: ClassVar[bool] = False
+    unit_form: ClassVar[UnitForm | None] = None
+
+    @abstractmethod
+    def result_kind(self, arguments: Sequence[Expression]) -> Kind:
+        """Return the type of the result, or refuse arguments of the wrong type."""
+
+    @abstractmethod
+    def needs(self, call: AggregateCall, siblings: Collection[AggregateCall]) -> tuple[Need, ...]:
+        """Return what to measure for a call in a query with these aggregates.
+
+        Stored answers list their totals by position, so the order of the needs never changes.
+        """
+
+    @abstractmethod
+    def estimate(self, call: AggregateCall, columns: ReleasedColumns) -> Floats:
+        """Return the aggregate for each group."""
+
+    @abstractmethod
+    def interval(
+        self,
+        call: AggregateCall,
+        columns: ReleasedColumns,
+        noise: ReleasedColumns,
+        confidence: float,
+    ) -> Ends:
+        """Return both ends of an interval for the aggregate without noise, for each group.
+
+        ``noise`` has a sample of the noise of each column.
+        """
+
+    @abstractmethod
+    def explain(self, call: AggregateCall) -> str:
+        """Return what is released for a call, as the rest of a sentence that starts with it."""
+
+    def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Return the arguments that equal questions share, or refuse them."""
+        return arguments
+
+    def write(self, call: AggregateCall, arguments: Sequence[str], unit: str) -> str:
+        """Return a call in canonical SQL, without its FILTER."""
+        return f"{self.name}({', '.join(arguments)})"
+
+    def label(self, call: AggregateCall, arguments: Sequence[str]) -> str | None:
+        """Return a shorter name for a column without one: the spelling that implies the level."""
+        if call.level is None:
+            return None
+        spellings = (pattern.text for pattern in self.patterns if pattern.level == call.level)
+        names = (text.partition("(")[0] for text in spellings)
+        return next((f"{name}({', '.join(arguments)})" for name in names), None)
+
+    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
+        """Return where noise moved the estimate out of its range."""
+        return np.zeros(self.estimate(call, columns).shape, np.bool_)
+
+
+AGGREGATES: Final[dict[str, AggregateFunction]] = {}
+"""Every aggregate by its name, in the order in which messages list them."""
+
+T = TypeVar("T", bound=AggregateFunction)
+
+
+def register(function: type[T]) -> type[T]:
+    """Add an aggregate to `AGGREGATES`; it fails where a method or the name is missing."""
+    if function.name in AGGREGATES:
+        raise ValueError(f"there is an aggregate called {function.name} already")
+    AGGREGATES[function.name] = function()
+    return function
+
+
+def function_of(call: AggregateCall) -> AggregateFunction:
+    """Return the aggregate that is called."""
+    return AGGREGATES[call.function]
+
+
+def make_aggregate(
+    name: str,
+    *arguments: Expression,
+    where: Expression | None = None,
+    level: Fraction | None = None,
+) -> AggregateCall:
+    """Return a call of an aggregate, or refuse what it cannot be taken of."""
+    parts = arguments if where is None else (*arguments, where)
+    if any(map(has_aggregate, parts)):
+        raise UnsupportedQuery(
+            "an aggregate of an aggregate needs a per-unit subquery: "
+            "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
+        )
+    if level is not None and not 0 <= level <= 1:
+        raise UnsupportedQuery(
+            f"a quantile's level must lie between 0 and 1, got {float_above(level)}"
+        )
+    if where is not None:
+        check_condition(where)
+    if level is not None:
+        level = Fraction(repr(float(level)))
+    function = AGGREGATES[name]
+    kept = function.simplify(arguments)
+    return AggregateCall(name, kept, where, function.result_kind(kept), level)
+
+
+def numeric_kind(arguments: Sequence[Expression]) -> Kind:
+    """Return the type that numbers have together, or refuse arguments that are not numbers."""
+    kinds = [argument.kind for argument in arguments]
+    wrong = [kind for kind in kinds if kind not in (Kind.INT, Kind.FLOAT)]
+    if wrong or not kinds:
+        kind = wrong[0] if wrong else None
+        raise UnsupportedQuery(
+            "a sum, mean, deviation or quantile takes numbers; "
+            + NUMBERLESS.get(kind, "count rows with COUNT(*)")
+        )
+    return Kind.FLOAT if Kind.FLOAT in kinds else Kind.INT
+
+
+def list_spellings() -> str:
+    """Return the spellings of all aggregates for a message, those with a level last.
+
+    >>> list_spellings()[:47]
+    'COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, '
+    """
+    listed = [_spellings(function) for function in AGGREGATES.values()]
+    listed.sort(key=lambda names: any("q" in name for name in names))
+    *most, last = (name for names in listed for name in names)
+    return f"{', '.join(most)} and {last}"
+
+
+def _spellings(function: AggregateFunction) -> list[str]:
+    """Return the listed spellings of an aggregate: the name alone if it is always of one x."""
+    texts = [pattern.text for pattern in function.patterns if pattern.is_listed]
+    names = [text.partition("(")[0] for text in texts]
+    return [
+        name if text == f"{name}(x)" and names.count(name) == 1 else text
+        for name, text in zip(names, texts, strict=True)
+    ]

@@ -1,0 +1,212 @@
+"""`VAR_SAMP` and `STDDEV`."""
+
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from confide.aggregates.intervals import (
+    GRID,
+    mean_problem,
+    move_totals,
+    solve_ratios,
+    widths_of,
+)
+from confide.aggregates.needs import (
+    CountRows,
+    Ends,
+    Floats,
+    Marks,
+    Need,
+    ReleasedColumns,
+    SumProducts,
+    SumValues,
+)
+from confide.aggregates.registry import AggregateFunction, Pattern, numeric_kind, register
+from confide.declare import Kind
+from confide.expressions.terms import AggregateTerm, Term, aggregate_term
+from confide.expressions.tree import AggregateCall, Expression
+
+__all__ = ["DeviationFunction", "VarianceFunction", "stddev", "variance"]
+
+MEANS: Final = 9
+THINNED: Final = 2**13
+LIKELY_MEAN: Final = 0.8
+RARER_MEAN: Final = 4.0
+TINY: Final = 1e-300
+
+VALUE, ROWS, SQUARE = 0, 1, 2
+"""The order of the needs."""
+
+
+@register
+class VarianceFunction(AggregateFunction):
+    """The sample variance of the values, which is never below zero."""
+
+    name: ClassVar[str] = "VAR_SAMP"
+    patterns: ClassVar[tuple[Pattern, ...]] = (
+        Pattern("VAR_SAMP(x)"),
+        Pattern("VARIANCE(x)", is_listed=False),
+    )
+    summary: ClassVar[str] = "sample variance of the values"
+    is_centered: ClassVar[bool] = True
+
+    def result_kind(self, arguments: Sequence[Expression]) -> Kind:
+        numeric_kind(arguments)
+        return Kind.FLOAT
+
+    def needs(self, call: AggregateCall, siblings: Collection[AggregateCall]) -> tuple[Need, ...]:
+        ((argument,), where) = call.arguments, call.where
+        return (
+            SumValues(argument, where),
+            CountRows(argument, where),
+            SumProducts(argument, argument, where),
+        )
+
+    def estimate(self, call: AggregateCall, columns: ReleasedColumns) -> Floats:
+        return estimate_variance(columns)
+
+    def interval(
+        self,
+        call: AggregateCall,
+        columns: ReleasedColumns,
+        noise: ReleasedColumns,
+        confidence: float,
+    ) -> Ends:
+        return variance_interval(columns, noise, confidence)
+
+    def explain(self, call: AggregateCall) -> str:
+        return "follows from noisy sums of values and squares, and a noisy count"
+
+    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
+        """Return where a mean or a mean square left its range, or the variance is not above 0."""
+        rows = columns.count(ROWS)
+        value, square = (columns.sum(place).is_outside(rows) for place in (VALUE, SQUARE))
+        return value | square | (estimate_variance(columns) <= 0.0)
+
+
+@register
+class DeviationFunction(VarianceFunction):
+    """The sample standard deviation of the values."""
+
+    name: ClassVar[str] = "STDDEV"
+    patterns: ClassVar[tuple[Pattern, ...]] = (
+        Pattern("STDDEV(x)"),
+        Pattern("STDDEV_SAMP(x)", is_listed=False),
+    )
+    summary: ClassVar[str] = "sample standard deviation of the values"
+
+    def estimate(self, call: AggregateCall, columns: ReleasedColumns) -> Floats:
+        return np.sqrt(estimate_variance(columns))
+
+    def interval(
+        self,
+        call: AggregateCall,
+        columns: ReleasedColumns,
+        noise: ReleasedColumns,
+        confidence: float,
+    ) -> Ends:
+        low, high = variance_interval(columns, noise, confidence)
+        return np.sqrt(low), np.sqrt(high)
+
+
+def estimate_variance(columns: ReleasedColumns) -> Floats:
+    """Return n / (n - 1) times the mean square less the squared mean, about the range's center."""
+    rows, values = columns.count(ROWS), columns.sum(VALUE)
+    mean = values.mean(rows) - values.center
+    square = columns.sum(SQUARE).mean(rows)
+    many = np.maximum(rows, 2.0)
+    variance: Floats = np.maximum(square - mean**2, 0.0) * many / (many - 1.0)
+    return variance
+
+
+def variance_interval(columns: ReleasedColumns, noise: ReleasedColumns, confidence: float) -> Ends:
+    """Return the ends of a sample variance.
+
+    Claim:   the released estimate lies within the interval. Were the true mean m known, it would
+             hold the sample variance s^2 as often as ``confidence`` says or more often, for any
+             number of rows n; with m only near known, it does in every case that was measured.
+    Why:     n - 1 times s^2 is the sum of (x - m)^2. So the noisy sum of squares about m, less s^2
+             times the noisy count less 1, is e2 - 2 m e1 + (m^2 - s^2) e0 at the truth: noise
+             alone, whose law is known for each m and s^2. No factor n / (n - 1) stays behind, of
+             which only a noisy n is known. m is not known: the ends are the outermost over the
+             ends and the middle of an interval for it. About another mean, squares add up to more
+             by n times its squared distance, which is of second order: the middle gives about the
+             least low end, the ends about the greatest high one.
+    Checked: tests/release/test_coverage.py (ordinary data, and the largest variance there is).
+    """
+    total = columns.sum(VALUE)
+    step, low, high = total.step, total.low, total.high
+    likely = max(LIKELY_MEAN, 1.0 - RARER_MEAN * (1.0 - confidence))
+    rows, noisy_rows = columns.count(ROWS), noise.count(ROWS)
+    places, table = mean_problem(total, noise.sum(VALUE).steps, noisy_rows, likely)
+    first, last = solve_ratios(*move_totals(total.steps, rows, low, high), places, table)
+    moments = _moments(columns)
+    most = _most_variance(max(abs(low), abs(high)) * step, moments[0], noisy_rows)
+    ratios = np.linspace(0.0, most.max(initial=0.0), GRID)
+    means = np.linspace(first.min(initial=high), last.max(initial=low), MEANS) * step
+    thinned = _moments(noise, every=max(1, len(noisy_rows) // THINNED))
+    widths = np.stack(
+        [widths_of(_about(thinned, mean), thinned[0], ratios, confidence) for mean in means]
+    )
+    found = [
+        solve_ratios(
+            *move_totals(_about(moments, mean), moments[0] - 1.0, 0.0, most),
+            ratios,
+            _rows_at(widths, means, mean),
+        )
+        for mean in (first * step, (first + last) / 2 * step, last * step)
+    ]
+    lows, highs = (np.stack(ends) for ends in zip(*found, strict=True))
+    own = estimate_variance(columns)
+    return (
+        np.minimum(lows.min(axis=0), own),
+        np.maximum(np.minimum(highs.max(axis=0), most), own),
+    )
+
+
+def _most_variance(half: float, rows: Floats, noise: Floats) -> Floats:
+    """Return for each group the largest sample variance that its noisy count leaves possible.
+
+    Why: values within ``half`` of a centre have a mean square of at most half^2 about their mean,
+         and n / (n - 1) falls with n; a count is hardly ever farther off than all of the sample.
+    """
+    fewest = np.maximum(np.ceil(rows - np.abs(noise).max(initial=0.0)), 2.0)
+    most: Floats = half**2 * (fewest / (fewest - 1.0))
+    return most
+
+
+Moments = tuple[Floats, Floats, Floats]
+"""Count, sum, and sum of squares about the center of the range, in plain units."""
+
+
+def _moments(columns: ReleasedColumns, every: int = 1) -> Moments:
+    values, squares = columns.sum(VALUE), columns.sum(SQUARE)
+    rows = columns.count(ROWS)[::every]
+    sums = values.steps[::every] * values.step
+    return rows, sums, squares.steps[::every] * squares.step + squares.center * rows
+
+
+def _about(moments: Moments, mean: Floats | float) -> Floats:
+    """Return the sum of squares about another mean."""
+    rows, sums, squares = moments
+    return squares - 2.0 * mean * sums + mean**2 * rows
+
+
+def _rows_at(table: Floats, places: Floats, wanted: Floats) -> Floats:
+    """Return the rows of a table at wanted places, between those that it has."""
+    place = (wanted - places[0]) / max(places[-1] - places[0], TINY) * (len(places) - 1)
+    below = np.clip(np.floor(place).astype(np.int64), 0, len(places) - 2)
+    part = (place - below)[:, None]
+    between: Floats = table[below] * (1.0 - part) + table[below + 1] * part
+    return between
+
+
+def variance(what: Term | str) -> AggregateTerm:
+    """Return the sample variance of a column or term."""
+    return aggregate_term(VarianceFunction.name, what)
+
+
+def stddev(what: Term | str) -> AggregateTerm:
+    """Return the sample standard deviation of a column or term."""
+    return aggregate_term(DeviationFunction.name, what)

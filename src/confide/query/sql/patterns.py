@@ -1,0 +1,116 @@
+"""Matches parsed calls against the spellings of registered aggregates.
+
+A spelling is parsed by the same parser as the analyst's text, so both are compared as trees.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from confide.aggregates import AGGREGATES, AggregateFunction, Pattern
+
+__all__ = ["PatternMatch", "is_registered", "match_aggregate", "unit_types"]
+
+VARIABLES: Final = frozenset({"x", "y", "q", "unit"})
+OPERANDS: Final = frozenset({"this", "expression", "expressions"})
+MEANINGLESS: Final = frozenset({"big_int", "nulls_first"})
+"""Arguments that change no aggregate: NULL is always skipped."""
+
+
+@dataclass(slots=True)
+class PatternMatch:
+    """A call and the spelling that it has, with what stands for each variable.
+
+    ``pairs`` are the nodes that were compared, each with the arguments that the spelling has too.
+    """
+
+    function: AggregateFunction
+    pattern: Pattern
+    parts: dict[str, exp.Expr] = field(default_factory=dict)
+    pairs: list[tuple[exp.Expr, frozenset[str]]] = field(default_factory=list)
+
+    @property
+    def unread(self) -> int:
+        """How many arguments of the call the spelling does not have."""
+        return sum(len(_arguments(node) - known) for node, known in self.pairs)
+
+
+def match_aggregate(node: exp.Expr) -> PatternMatch | None:
+    """Return the most specific spelling that a call has, or None.
+
+    More fixed nodes make a spelling more specific; then, fewer arguments that it leaves unread.
+    """
+    matches = [match for match in _candidates() if _match_node(_template(match), node, match)]
+    return max(matches, key=lambda match: (len(match.pairs), -match.unread), default=None)
+
+
+def is_registered(node: exp.Expr) -> bool:
+    """Return whether some aggregate is spelled with a node of this type and this name."""
+    return any(_has_name(_template(match), node) for match in _candidates())
+
+
+def unit_types() -> frozenset[type[exp.Expr]]:
+    """Return the types of the nodes that aggregates of one unit's rows are spelled with."""
+    return frozenset(
+        type(_template(match)) for match in _candidates() if match.function.unit_form is not None
+    )
+
+
+def _candidates() -> Iterator[PatternMatch]:
+    for function in AGGREGATES.values():
+        yield from (PatternMatch(function, pattern) for pattern in function.patterns)
+
+
+def _template(match: PatternMatch) -> exp.Expr:
+    return _parse(match.pattern.text)
+
+
+@lru_cache(maxsize=1_024)
+def _parse(text: str) -> exp.Expr:
+    (select,) = DuckDB().parse(f"SELECT {text}")
+    if select is None:
+        raise ValueError(f"{text} is not SQL")
+    found: exp.Expr = select.expressions[0]
+    return found
+
+
+def _arguments(node: exp.Expr) -> frozenset[str]:
+    return frozenset(name for name, value in node.args.items() if value) - MEANINGLESS
+
+
+def _has_name(template: exp.Expr, node: exp.Expr) -> bool:
+    """Return whether two calls are of one function; the parser leaves names that it knows out."""
+    if type(template) is not type(node):
+        return False
+    return type(node) is not exp.Anonymous or template.name.upper() == node.name.upper()
+
+
+def _match_node(template: exp.Expr, node: exp.Expr, match: PatternMatch) -> bool:
+    """Compare two nodes, and record in ``match`` what stands for the variables."""
+    if isinstance(template, exp.Column) and template.name in VARIABLES:
+        match.parts[template.name] = node
+        return True
+    if not _has_name(template, node):
+        return False
+    known, given = _arguments(template), _arguments(node)
+    if not known <= given or (given - known) & OPERANDS:
+        return False
+    match.pairs.append((node, known | MEANINGLESS))
+    compared = known - {"this"} if type(node) is exp.Anonymous else known  # "this" is its name
+    return all(_match_value(template.args[name], node.args[name], match) for name in compared)
+
+
+def _match_value(template: Any, value: Any, match: PatternMatch) -> bool:
+    match template, value:
+        case exp.Expr(), exp.Expr():
+            return _match_node(template, value, match)
+        case list(), list():
+            return len(template) == len(value) and all(
+                _match_value(one, other, match) for one, other in zip(template, value, strict=True)
+            )
+        case _:
+            return bool(template == value)
