@@ -22,6 +22,7 @@ from confide.aggregates.needs import (
     SumValues,
 )
 from confide.aggregates.registry import list_spellings, numeric_kind, register
+from confide.audit.query_cases import make_questions
 from confide.curator import Curator
 from confide.declare import Budget, Category, Float, Int, Kind, Table
 from confide.errors import UnsupportedQuery
@@ -181,6 +182,15 @@ def test_what_is_written_of_a_registered_aggregate(curator: Curator) -> None:
         curator.sql(OF_UNITS, epsilon=1)
     with pytest.raises(UnsupportedQuery, match="takes numbers"):
         curator.sql("SELECT CORR(x, ward) AS r FROM t", epsilon=1)
+
+
+def test_a_registered_aggregate_is_audited(curator: Curator) -> None:
+    """The audit of a declaration asks about it, in SQL that is answered."""
+    (table,) = curator.catalog.private.values()
+    asked = [text for text in make_questions([table]) if "CORR" in text]
+
+    assert ['SELECT CORR("x", "y") AS a FROM "t"'] == asked
+    assert 1 == len(curator.sql(asked[0], epsilon=1).rows)
 
 
 def test_the_order_of_needs_is_fixed() -> None:

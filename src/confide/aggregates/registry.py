@@ -4,6 +4,7 @@ To add an aggregate, write a subclass in a file of its own, mark it with `regist
 file in `confide.aggregates`. Reading, planning, release, and explanation look it up here.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ NUMBERLESS: Final[dict[Kind | None, str]] = {
 """What to ask instead of a sum, by what it was asked of."""
 
 
+VARIABLES: Final = re.compile(r"\b(?:x|y|q|unit)\b")
+
+
 class UnitForm(StrEnum):
     """How an aggregate is computed exactly over the rows of one unit."""
 
@@ -64,6 +68,14 @@ class Pattern:
     level: Fraction | None = None
     is_descending: bool = False
     is_listed: bool = True
+
+    def fill(self, **parts: str) -> str:
+        """Return the spelling with other texts for its variables.
+
+        >>> Pattern("QUANTILE_CONT(x, q)").fill(x="age", q="0.9")
+        'QUANTILE_CONT(age, 0.9)'
+        """
+        return VARIABLES.sub(lambda found: parts.get(found[0], found[0]), self.text)
 
 
 class AggregateFunction(ABC):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from confide.aggregates import AGGREGATES
 from confide.audit.claims import Claim, claim_of
 from confide.audit.evidence import Case, Finding, Verdict, sample_case
 from confide.audit.projections import Outputs
@@ -82,6 +83,12 @@ class Parts:
         return Parts(*(tuple(f'"{name}"' for name in names) for names in every))
 
 
+WRITTEN_OUT: Final = frozenset(
+    {"COUNT", "COUNT_UNITS", "SUM", "AVG", "VAR_SAMP", "STDDEV", "QUANTILE_CONT"}
+)
+"""Aggregates with questions of their own; STDDEV releases what VAR_SAMP does."""
+
+
 def make_questions(tables: Sequence[Table]) -> list[str]:
     """Return questions about all the private tables, alone and joined."""
     questions = [text for table in tables for text in _about(table)]
@@ -106,6 +113,7 @@ def _about(table: Table) -> Iterator[str]:
         yield f"SELECT MEDIAN({number}) AS q FROM {name}"
         for level in ("0.1", "0.9"):
             yield f"SELECT QUANTILE_CONT({number}, {level}) AS q FROM {name}"
+    yield from _about_others(parts, name)
     for key in parts.keys[:2]:
         yield f"SELECT {key}, COUNT(*) AS n FROM {name} GROUP BY {key}"
     for key in parts.keys[:1]:
@@ -117,6 +125,16 @@ def _about(table: Table) -> Iterator[str]:
         yield f"SELECT {text}, COUNT(*) AS n FROM {name} GROUP BY {text}"
     if not isinstance(table.unit, Row):
         yield from _about_units(table, parts)
+
+
+def _about_others(parts: Parts, name: str) -> Iterator[str]:
+    """Yield a question for each aggregate that has none written out."""
+    if not parts.numbers:
+        return
+    x, y = (parts.numbers * 2)[:2]
+    for function in AGGREGATES.values():
+        if function.name not in WRITTEN_OUT:
+            yield f"SELECT {function.patterns[0].fill(x=x, y=y, q='0.5')} AS a FROM {name}"
 
 
 def _about_units(table: Table, parts: Parts) -> Iterator[str]:
