@@ -4,7 +4,6 @@ A need is plain data. The planner turns it into an exact total with a grid and a
 into a quantile, or refuses it. After the noise, the aggregate gets one column for each need.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -114,10 +113,10 @@ class SumColumn:
 
 @dataclass(frozen=True, slots=True)
 class QuantileColumn:
-    """Chosen quantiles; ``ends`` returns the chosen ends of their intervals at a confidence."""
+    """Chosen quantiles, with the chosen ends of their intervals where an interval is asked for."""
 
     values: Floats
-    ends: Callable[[float], Ends]
+    ends: Ends | None = None
 
 
 ReleasedColumn = CountColumn | SumColumn | QuantileColumn

@@ -50,7 +50,11 @@ class QuantileFunction(AggregateFunction):
         noise: ReleasedColumns,
         confidence: float,
     ) -> Ends:
-        return columns.quantile(0).ends(confidence)
+        """Return the ends that were chosen together with the quantile."""
+        ends = columns.quantile(0).ends
+        if ends is None:
+            raise TypeError("the ends of a quantile must come with it")
+        return ends
 
     def explain(self, call: AggregateCall) -> str:
         return "is chosen by the exponential mechanism from counts by value"

@@ -1,7 +1,6 @@
 """Estimates and intervals of the aggregates of a plan: gives each the columns that it needs."""
 
 from collections.abc import Callable
-from functools import partial
 
 from confide.aggregates import function_of
 from confide.aggregates.intervals import linear_half_width
@@ -21,8 +20,8 @@ from confide.plan import Plan, PlannedAggregate
 
 __all__ = ["Floats", "Marks", "estimate", "half_width", "interval", "is_clipped"]
 
-ChosenEnds = Callable[[int, float], Ends]
-"""Returns the chosen ends of a quantile, by its place, at a confidence."""
+ChosenEnds = Callable[[int], Ends]
+"""Returns the ends that were chosen for a quantile, by its place."""
 
 
 def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
@@ -80,13 +79,9 @@ def _column(
     need: Need, place: int, plan: Plan, table: Floats, chosen: ChosenEnds | None
 ) -> ReleasedColumn:
     if isinstance(need, ChooseQuantiles):
-        ends = partial(chosen or _no_ends, place)
+        ends = None if chosen is None else chosen(place)
         return QuantileColumn(table[..., len(plan.totals) + place], ends)
     grid = plan.totals[place].grid
     if grid is None:
         return CountColumn(table[..., place])
     return SumColumn(table[..., place], float(grid.centre), float(grid.step), grid.low, grid.high)
-
-
-def _no_ends(place: int, confidence: float) -> Ends:
-    raise TypeError(f"the ends of quantile {place} at {confidence} were not handed over")

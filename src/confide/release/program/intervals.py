@@ -62,7 +62,7 @@ class Intervals:
         """Return the ends of a statistic's own interval."""
         statistic = next(s for s in self.plan.statistics if s.aggregate == aggregate)
         totals, noise = self.totals.values(self.plan), noise_of(self.totals, self.plan)
-        chosen = partial(read_ends, self.plan, self.totals.cells)
+        chosen = partial(read_ends, self.plan, self.totals.cells, confidence=level)
         ends = interval(statistic, self.plan, totals, noise, level, chosen=chosen)
         return floor_ends(*ends) if is_floored(aggregate, self.plan) else ends
 
