@@ -21,7 +21,7 @@ from confide.mechanisms import Neighbours
 from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.calibration import noise_for
-from confide.release import NoisyMeasurement, add_noise
+from confide.release import NoisyMeasurement, add_noise, payable
 from support.laws import ALPHA
 
 VISITS: Final = Table(
@@ -125,7 +125,7 @@ def test_a_curator_with_too_little_noise_is_convicted(
     Half of them choose the event, the others prove about 1.9. It would take 15 of those 60 on the
     wrong side to prove no more than 0.25, and noise of a fortieth puts one in 200 there.
     """
-    monkeypatch.setattr(curators, "perturb", quieter)
+    monkeypatch.setattr(payable, "add_noise", quieter)
     (case,) = _cases(sides, "sql", epsilon=0.25, false_alarms=1e-3, samples=120)
 
     assert case.verdict is Verdict.CONVICTED

@@ -34,8 +34,8 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
 
     def release(asked: Any, kind: str, query: Any) -> ChargedEstimate[Plan]:
         if kind not in plans:
-            share = asked.desk.prices.grant(Price.of({"epsilon": 1}))
-            plans[kind] = asked.desk.plan(asked.desk.read(query), share)
+            share = asked.planner.pricing.grant(Price.of({"epsilon": 1}))
+            plans[kind] = asked.planner.plan(asked.planner.read(query), share)
         plan = plans[kind]
         sums: Floats = exact()
         units = [float(t.grid.step) if t.grid else 1.0 for t in plan.totals]
