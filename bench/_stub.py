@@ -11,8 +11,7 @@ from fastapi import FastAPI
 
 import confide as cf
 from confide.declare import ServerSettings
-from confide.server import TokenStore, make_app
-from confide.server.tokens import open_tables
+from confide.server import TokenStore, make_app, open_tables
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 

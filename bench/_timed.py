@@ -13,8 +13,8 @@ from typing import Any
 from fastapi import FastAPI
 
 import confide as cf
-from confide.engines.duckdb.engine import DuckDB
-from confide.server.app import open_app
+from confide.engines import DuckDB
+from confide.server import open_app
 
 
 def open_timed() -> FastAPI:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import uvicorn
 
-from confide.server.middleware import TimeoutProtocol
+from confide.server import TimeoutProtocol
 
 if __name__ == "__main__":
     factory, port, workers = sys.argv[1:]

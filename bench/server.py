@@ -30,8 +30,7 @@ import numpy as np
 
 from confide.ledger import open_ledger
 from confide.loss import Share, auto_filter
-from confide.server import TokenStore
-from confide.server.tokens import open_tables
+from confide.server import TokenStore, open_tables
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

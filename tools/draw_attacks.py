@@ -19,7 +19,7 @@ from tools.draw_pictures import BLUE, CONFIG, GREY, INK, ORANGE, PICTURES, VEGA_
 
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Column, Int, Table
-from confide.examples.attacks import link_rows, reconstruct_bits, trace_members
+from confide.examples import link_rows, reconstruct_bits, trace_members
 
 PEOPLE, QUESTIONS = 60, 240
 COLUMNS, MEMBERS, OTHERS = 400, 20, 400

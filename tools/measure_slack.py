@@ -21,8 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 from confide.exact import ball
-from confide.noise import DiscreteLaplace, RoundedGaussian
-from confide.noise.sampler import Law
+from confide.noise import DiscreteLaplace, Law, RoundedGaussian
 
 BITS = 63
 LAST = 2**BITS - 1

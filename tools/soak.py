@@ -24,9 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from confide.audit.evidence import Verdict
-from confide.audit.query_cases import epsilon_for, open_sides, question_cases
-from confide.audit.worlds import PAIRS
+from confide.audit import PAIRS, Verdict, epsilon_for, open_sides, question_cases
 from confide.curator import Curator
 from confide.declare import (
     Bool,

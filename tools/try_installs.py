@@ -39,8 +39,7 @@ assert curator.fit("people", "systolic ~ age", family="linear", epsilon=1.0).val
     "server": OPEN
     + """
 from fastapi.testclient import TestClient
-from confide.server import TokenStore, make_app
-from confide.server.tokens import open_tables
+from confide.server import TokenStore, make_app, open_tables
 tokens = TokenStore(open_tables(None))
 text, _ = tokens.make("ana")
 with TestClient(make_app(curator, tokens)) as client:
@@ -67,12 +66,14 @@ assert holdout.scorer("accuracy")(model, X[:2_000], y[:2_000]) > 0.5
 """,
     "postgres": """
 import psycopg
-from confide.engines.postgres.engine import PostgreSQL
+from confide.engines import find_engine
+assert find_engine("postgresql").load()
 assert psycopg.pq.version() > 0
 """,
     "spark": """
 import pyspark
-from confide.engines.spark.engine import Spark
+from confide.engines import find_engine
+assert find_engine("spark").load()
 """,
 }
 

@@ -14,6 +14,7 @@ from confide.audit.evidence import (
     weigh,
 )
 from confide.audit.mechanism_cases import holdout_cases, mechanism_cases
+from confide.audit.query_cases import epsilon_for, open_sides, question_cases
 from confide.audit.report import (
     FULL,
     QUICK,
@@ -21,10 +22,12 @@ from confide.audit.report import (
     Report,
     audit_declaration,
 )
+from confide.audit.worlds import PAIRS
 
 __all__ = [
     "CONFIDENCE",
     "FULL",
+    "PAIRS",
     "QUICK",
     "Case",
     "Claim",
@@ -37,10 +40,13 @@ __all__ = [
     "audit_declaration",
     "claim_of",
     "convict",
+    "epsilon_for",
     "hockey_stick",
     "holdout_cases",
     "largest_ratio",
     "mechanism_cases",
+    "open_sides",
+    "question_cases",
     "run_cases",
     "weigh",
 ]

@@ -2,7 +2,7 @@
 
 from confide.engines.duckdb.engine import DuckDB
 from confide.engines.protocol import Counts, Engine, Groups, Sealed
-from confide.engines.registry import open_engine
+from confide.engines.registry import find_engine, open_engine
 from confide.engines.sql.engine import SqlEngine
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "Groups",
     "Sealed",
     "SqlEngine",
+    "find_engine",
     "open_engine",
 ]
