@@ -16,10 +16,10 @@ from scipy import stats
 
 from confide.declare import Category, Column, Float
 from confide.query import TableQuery, col, count
-from confide.statistics.estimate import sample_counts, thin
 from confide.statistics.families import Family, make_family
 from confide.statistics.formula import Numbers, plan_sums
 from confide.statistics.likelihood import MultivariateNormal, solve_counts, solve_sums
+from confide.statistics.replicas import sample_counts, thin
 from support.entropy import SeededEntropy
 from support.samples import BUDGETS, add_rows, count_noise_of, curator_of, is_within, noise_of
 

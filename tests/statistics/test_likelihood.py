@@ -12,9 +12,9 @@ from confide.declare import ROW, Budget, Category, Float, Int, Table, Text
 from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
 from confide.query import TableQuery, col, count
-from confide.statistics.estimate import POINTS, sample_counts
 from confide.statistics.families import make_family
 from confide.statistics.likelihood import solve_counts
+from confide.statistics.replicas import POINTS, sample_counts
 from support.samples import ask, curator_of, granted, value_of
 
 NAMES = ("normal", "poisson", "exponential", "gamma", "beta")

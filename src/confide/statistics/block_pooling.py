@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy import special
 
 from confide.engines.protocol import SealedBlocks
+from confide.lazy import lazy_module
 from confide.loss import Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import Entropy
@@ -19,7 +19,13 @@ from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bou
 from confide.plan.totals import ValueGrid
 from confide.release.noise_sample import sample_noise
 from confide.release.selection import choose_block_rank
-from confide.statistics.estimate import Floats, spread_normals, thin
+from confide.statistics.estimate import Floats
+from confide.statistics.replicas import spread_normals, thin
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
 
 __all__ = ["METHODS", "Bounds", "Pooling"]
 

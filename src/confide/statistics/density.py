@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy import special
 
 from confide.declare import Int
 from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, probability, whole
+from confide.lazy import lazy_module
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
 from confide.noise import SYSTEM, Entropy
@@ -31,6 +31,11 @@ from confide.statistics.estimate import (
 )
 from confide.statistics.formula import Within, declared_column, number_column
 from confide.statistics.smoothing import smooth_counts
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
 
 __all__ = ["Density", "draw_density", "estimate_density", "project"]
 

@@ -7,14 +7,19 @@ be noisy, so whatever is computed from them is first moved to where exact sums c
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-from scipy import special
 
 from confide.errors import UnsupportedQuery
+from confide.lazy import lazy_module
 from confide.query import Term, greatest
 from confide.statistics.estimate import Floats
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
 
 __all__ = [
     "FAMILIES",

@@ -24,10 +24,7 @@ from confide.statistics.estimate import (
     make_estimate,
     read_sums,
     release_totals,
-    root_of,
     split_share,
-    spread_normals,
-    thin,
 )
 from confide.statistics.formula import Design, plan_sums
 from confide.statistics.glm_model import (
@@ -39,6 +36,7 @@ from confide.statistics.glm_model import (
     shorten,
 )
 from confide.statistics.likelihood import fill_matrix, lift_matrix
+from confide.statistics.replicas import root_of, spread_normals, thin
 
 __all__ = ["MOST_ROUNDS", "GlmSolver", "SumRequest", "fit_generalised", "forecast"]
 

@@ -6,18 +6,23 @@ where a curve has to be followed between two points at which the rows' own sums 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import special
 
 from confide.errors import UnsupportedQuery
 from confide.expressions.terms import Constant
+from confide.lazy import lazy_module
 from confide.query import Term
 from confide.statistics.estimate import Floats
 from confide.statistics.formula import Design, Numbers
 from confide.statistics.likelihood import lift_matrix
 from confide.statistics.linear import Moments
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
 
 __all__ = [
     "LARGEST",

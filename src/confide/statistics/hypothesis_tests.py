@@ -5,13 +5,13 @@ both the sample and the noise make differences of their own.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy import special
 
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
+from confide.lazy import lazy_module
 from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
 from confide.query import sum as total
@@ -22,8 +22,6 @@ from confide.statistics.estimate import (
     Floats,
     NoisySums,
     read_sums,
-    sample_counts,
-    thin,
 )
 from confide.statistics.families import Normal
 from confide.statistics.formula import (
@@ -34,6 +32,12 @@ from confide.statistics.formula import (
     number_column,
 )
 from confide.statistics.likelihood import release_sums
+from confide.statistics.replicas import sample_counts, thin
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
 
 __all__ = [
     "Comparison",

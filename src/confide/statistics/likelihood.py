@@ -23,11 +23,8 @@ from confide.statistics.estimate import (
     Floats,
     charge_and_release,
     make_estimate,
-    move_sums,
     read_sums,
     release_totals,
-    sample_parts,
-    thin,
 )
 from confide.statistics.families import (
     FAMILIES,
@@ -46,6 +43,7 @@ from confide.statistics.formula import (
     number_column,
     plan_sums,
 )
+from confide.statistics.replicas import move_sums, sample_parts, thin
 
 __all__ = [
     "MultivariateNormal",

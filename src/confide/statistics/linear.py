@@ -19,13 +19,11 @@ from confide.statistics.estimate import (
     Floats,
     make_estimate,
     read_sums,
-    root_of,
-    spread_normals,
-    thin,
 )
 from confide.statistics.families import Scaled
 from confide.statistics.formula import Design, Numbers, plan_sums
 from confide.statistics.likelihood import lift_matrix, multiply_terms, release_sums
+from confide.statistics.replicas import root_of, spread_normals, thin
 
 __all__ = ["Moments", "fit_linear", "noise_level", "replicate", "solve"]
 

@@ -22,7 +22,6 @@ from confide.statistics.estimate import (
     Floats,
     charge_and_release,
     make_estimate,
-    move_sums,
     read_sums,
     release_totals,
     split_share,
@@ -30,6 +29,7 @@ from confide.statistics.estimate import (
 from confide.statistics.families import Normal, Scaled, divide, pad
 from confide.statistics.formula import Numbers, Within, number_column, plan_sums, read_within
 from confide.statistics.likelihood import MultivariateNormal, solve_sums
+from confide.statistics.replicas import move_sums
 
 __all__ = ["MeanEstimator", "VarianceEstimator", "estimate_covariance", "estimate_moment"]
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from scipy import special
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, fraction
@@ -27,16 +26,17 @@ from confide.statistics.estimate import (
     read_sums,
     release_totals,
     split_share,
-    spread_normals,
 )
 from confide.statistics.formula import Numbers, Within, number_column
+from confide.statistics.replicas import spread_normals
 
 __all__ = ["estimate_quantiles", "read_levels"]
 
 COUNT_PART: Final = Fraction(1, 20)
 MOST_LEVELS: Final = 100
 RARE: Final = 0.025
-NORMAL: Final = float(special.ndtri(1 - RARE))
+NORMAL: Final = 1.959963984540054
+"""The quantile at 1 - RARE of the standard normal distribution, as `scipy.special.ndtri` gives it."""
 LAPLACE: Final = math.log(1 / (2 * RARE))
 FURTHEST: Final = 0.75
 """About how far, in rows, one row moves the ranks of a split: from 1/2 in the middle to 1."""

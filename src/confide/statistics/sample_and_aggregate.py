@@ -24,7 +24,6 @@ from confide.release.payable import GRID_STEPS_CHANGED
 from confide.release.selection import add_blocks
 from confide.statistics.block_pooling import METHODS, Bounds, Pooling
 from confide.statistics.estimate import (
-    POINTS,
     Estimate,
     EstimateContext,
     Floats,
@@ -35,6 +34,7 @@ from confide.statistics.estimate import (
     split_share,
 )
 from confide.statistics.formula import declared_column, number_column
+from confide.statistics.replicas import POINTS
 
 __all__ = [
     "COLUMN",

@@ -4,12 +4,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import fft, linalg
 
+from confide.lazy import lazy_module
 from confide.statistics.estimate import Floats
+
+if TYPE_CHECKING:
+    from scipy import fft, linalg
+else:
+    fft = lazy_module("scipy.fft")
+    linalg = lazy_module("scipy.linalg")
 
 __all__ = ["find_polynomials", "smooth_counts"]
 
