@@ -17,7 +17,7 @@ export CONFIDE_TUMULT_PYTHON ?= $(CURDIR)/$(TUMULT)/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check coverage soak seeds format format-check lint types layers bench bench-compare bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
+.PHONY: help demo test test-fast check coverage soak seeds format format-check lint types layers generate bench bench-compare bench-scale bench-utility bench-peers oracle peers pictures docs matrix tree lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ layers: .venv/dev  ## check who imports whom
 format: .venv/dev  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+generate: .venv/dev  ## write the methods of statistics, and their table, from the registry
+	$(BIN)/python -m tools.write_statistics
 
 bench: .venv/dev $(ORACLE)/ready  ## measure speed, as ratios within one run
 	$(BIN)/python bench/__main__.py

@@ -24,7 +24,7 @@ STATISTICS: list[dict[str, Any]] = [
     {"statistic": "mean", "column": "age", "bounds": "private"},
     {"statistic": "quantiles", "column": "age", "levels": [0.25, 0.75]},
     {"statistic": "density", "column": "age", "bins": 4},
-    {"statistic": "exponential_family", "columns": ["age"], "family": "normal"},
+    {"statistic": "exponential_family", "column": "age", "family": "normal"},
     {"statistic": "fit", "formula": "age ~ ward"},
     {"statistic": "sample_and_aggregate", "estimator": "middle"},
 ]

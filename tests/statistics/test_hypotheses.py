@@ -62,6 +62,9 @@ def test_the_level_is_kept(
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     curator = curator_of({n: [None] for n in COLUMNS}, COLUMNS, Budget(100))
     asked = ask(curator, 1)
+    x_by_g = hypothesis_tests.ComparisonArguments("people", "x", by="g")
+    y_by_g = hypothesis_tests.ComparisonArguments("people", "y", by="g")
+    both = hypothesis_tests.IndependenceArguments("people", "ward", "g")
 
     def group_sums() -> Floats:
         z = rng.normal(0.0, 0.2, (2, rows // 2)).clip(-1, 1)
@@ -76,14 +79,14 @@ def test_the_level_is_kept(
         return rng.multinomial(rows, parts).reshape(6, 1).astype(float)
 
     cases: dict[str, tuple[Any, Any]] = {
-        "means": (group_sums, lambda: hypothesis_tests.compare_means(asked, "people", "x", "g")),
+        "means": (group_sums, lambda: hypothesis_tests.compare_means(asked, x_by_g)),
         "proportions": (
             pairs,
-            lambda: hypothesis_tests.compare_proportions(asked, "people", "y", "g"),
+            lambda: hypothesis_tests.compare_proportions(asked, y_by_g),
         ),
         "independence": (
             table,
-            lambda: hypothesis_tests.check_independence(asked, "people", "ward", "g"),
+            lambda: hypothesis_tests.check_independence(asked, both),
         ),
     }
     exact, test = cases[name]

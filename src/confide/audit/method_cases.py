@@ -3,8 +3,10 @@
 `METHODS` names them all; a test compares it with the class, so that no new method is forgotten.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +15,6 @@ from confide.audit.evidence import Case, Finding, Verdict, sample_case
 from confide.audit.projections import Outputs
 from confide.audit.query_cases import (
     NeighboringCurators,
-    Parts,
     claim_for,
     compare_texts,
     count_all,
@@ -22,11 +23,15 @@ from confide.audit.query_cases import (
 )
 from confide.audit.worlds import count_usual
 from confide.curator import Curator
-from confide.declare import Table
+from confide.declare import Float, Int, Table
 from confide.errors import BudgetExceeded, MissingPackage, Refusal
 from confide.loss import Share
 from confide.query import count
 from confide.release import Answer
+from confide.statistics.estimate import EstimateResult
+from confide.statistics.moments import MEAN
+from confide.statistics.registry import STATISTICS
+from confide.statistics.spec import StatisticSpec
 
 __all__ = ["METHODS", "WITHOUT_DATA", "method_cases"]
 
@@ -44,7 +49,7 @@ WITHOUT_DATA: Final = frozenset({"as_analyst", "register_estimator", "table"})
 def method_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
     """Yield a case for each asking method, with so many outputs of each side."""
     table = next(iter(sides.curators[0].catalog.private.values()))
-    for name, make in METHODS.items():
+    for name, make in {**METHODS, **_statistics()}.items():
         made = make(table, epsilon)
         if made is None:
             continue
@@ -232,39 +237,45 @@ def _try_release(table: Table, epsilon: float) -> Trial:
     return f"{len(texts)} counts in one batch", ask
 
 
-def _try_estimate(
-    words: str,
-    ask: Callable[[Curator, str, Parts, dict[str, Any]], Any],
-    needs: Callable[[Parts], bool] = lambda parts: bool(parts.numbers),
-) -> Callable[[Table, float], Trial | None]:
-    """Return a trial of an estimate, where a table has what it needs: all its numbers."""
+def _try_statistic(spec: StatisticSpec[Any]) -> Callable[[Table, float], Trial | None]:
+    """Return a trial of a statistic, where a table has what it needs: all its numbers."""
 
     def make(table: Table, epsilon: float) -> Trial | None:
-        parts = Parts.of(table)
-        if not needs(parts):
+        arguments = spec.audit(table)
+        if arguments is None:
             return None
-        want = {"epsilon": epsilon, "fresh": True}
-        return words, lambda curator: _estimated(ask(curator, table.name, parts, want))
+        given = {field.name: getattr(arguments, field.name) for field in spec.fields}
+
+        def ask(curator: Curator) -> list[float]:
+            # A statistic that is registered at run time has no method of its own.
+            method = getattr(curator, spec.name, partial(curator.estimate, spec.name))
+            return _estimated(method(**given, epsilon=epsilon, fresh=True))
+
+        return spec.trial, ask
 
     return make
 
 
-def _estimated(found: Any) -> list[float]:
-    names = ("value", "standard_error", "p_value", "statistic")
-    told = [getattr(found, name) for name in names if hasattr(found, name)]
-    return [number for part in told for number in _flatten(part)]
+def _try_by_name(table: Table, epsilon: float) -> Trial | None:
+    """Return a trial of the method that takes the name of a statistic."""
+    made = _try_statistic(MEAN)(table, epsilon)
+    if made is None:
+        return None
+    given = {"column": table.names_of(Int, Float)[0], "epsilon": epsilon, "fresh": True}
+    return "a mean, by its name", lambda curator: _estimated(
+        curator.estimate(MEAN.name, table.name, **given)
+    )
 
 
-def _flatten(value: Any) -> list[float]:
-    """Return all numbers of an estimate, which may be one, several or several by name."""
-    if isinstance(value, Mapping):
-        return [number for part in value.values() for number in _flatten(part)]
-    return [float(number) for number in np.ravel(value)]
+def _estimated(found: EstimateResult) -> list[float]:
+    """Return all finite numbers of an estimate."""
+    told = [*found.numbers, *found.standard_errors, found.p_value]
+    return [float(number) for number in told if number is not None and math.isfinite(number)]
 
 
-def _largest(block: Any) -> float:
-    """Return the largest number of a block, which one person can always be."""
-    return max((value for value in np.ravel(next(iter(block.columns.values())))), default=0.0)
+def _statistics() -> dict[str, Callable[[Table, float], Trial | None]]:
+    """Return how each statistic is tried that is registered now."""
+    return {name: _try_statistic(spec) for name, spec in STATISTICS.items()}
 
 
 METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
@@ -278,67 +289,8 @@ METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
     "keep_watch": _try_watch(_keep_watch),
     "take_up_watch": _try_watch(_take_up_watch),
     "release": _try_release,
-    "density": _try_estimate(
-        "a histogram of four bins",
-        lambda curator, table, on, want: curator.density(table, on.numbers[0], bins=4, **want),
-    ),
-    "quantiles": _try_estimate(
-        "a median",
-        lambda curator, table, on, want: curator.quantiles(table, on.numbers[0], 0.5, **want),
-    ),
-    "mean": _try_estimate(
-        "a mean", lambda curator, table, on, want: curator.mean(table, on.numbers[0], **want)
-    ),
-    "variance": _try_estimate(
-        "a variance",
-        lambda curator, table, on, want: curator.variance(table, on.numbers[0], **want),
-    ),
-    "covariance": _try_estimate(
-        "of two columns",
-        lambda curator, table, on, want: curator.covariance(
-            table, [on.numbers[0], on.numbers[-1]], **want
-        ),
-    ),
-    "exponential_family": _try_estimate(
-        "a normal law",
-        lambda curator, table, on, want: curator.exponential_family(
-            table, on.numbers[0], family="normal", **want
-        ),
-    ),
-    "fit": _try_estimate(
-        "a regression with one slope",
-        lambda curator, table, on, want: curator.fit(
-            table, f"{on.numbers[0]} ~ {on.flags[0]}", **want
-        ),
-        needs=lambda parts: bool(parts.numbers and parts.flags),
-    ),
-    "compare_means": _try_estimate(
-        "of two groups",
-        lambda curator, table, on, want: curator.compare_means(
-            table, on.numbers[0], by=on.flags[0], **want
-        ),
-        needs=lambda parts: bool(parts.numbers and parts.flags),
-    ),
-    "compare_proportions": _try_estimate(
-        "of two groups",
-        lambda curator, table, on, want: curator.compare_proportions(
-            table, on.flags[-1], by=on.flags[0], **want
-        ),
-        needs=lambda parts: bool(parts.flags),
-    ),
-    "independence": _try_estimate(
-        "of two columns",
-        lambda curator, table, on, want: curator.independence(
-            table, on.flags[0], on.flags[-1], **want
-        ),
-        needs=lambda parts: bool(parts.flags),
-    ),
-    "sample_and_aggregate": _try_estimate(
-        "the largest of each block",
-        lambda curator, table, on, want: curator.sample_and_aggregate(
-            table, _largest, columns=on.numbers[:1], bounds=[(0, 1)], blocks=10, **want
-        ),
-    ),
+    "estimate": _try_by_name,
+    **_statistics(),
 }
 """How each method that reads rows is tried; what follows a comma tells two trials apart."""
 

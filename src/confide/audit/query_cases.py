@@ -70,12 +70,8 @@ class Parts:
     @classmethod
     def of(cls, table: Table) -> "Parts":
         """Return the columns of a table, sorted."""
-
-        def named(*kinds: type[Column]) -> tuple[str, ...]:
-            columns = table.columns.items()
-            return tuple(name for name, column in columns if isinstance(column, kinds))
-
-        return cls(named(Int, Float), named(Category, Bool), named(Text), named(Bool))
+        kinds: list[tuple[type[Column], ...]] = [(Int, Float), (Category, Bool), (Text,), (Bool,)]
+        return cls(*(table.names_of(*some) for some in kinds))
 
     def quoted(self) -> "Parts":
         """Return the same names as SQL quotes them."""

@@ -1,10 +1,10 @@
 """The curator's methods over HTTP: for analysts, who never hold the data."""
 
 from confide.client.connection import Connection, connect
+from confide.client.estimates import RemoteEstimate
 from confide.client.results import (
     RemoteAnswer,
     RemoteChoice,
-    RemoteEstimate,
     RemoteReceipt,
     RemoteWatch,
 )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import SplitResult, quote, urlsplit
 
 from confide.client.http import NotReady, TooManyRequests, Unreachable, write_want
+from confide.client.methods import RemoteStatistics
 from confide.client.results import (
     RemoteAnswer,
     RemoteChoice,
-    RemoteStatistics,
     RemoteWatch,
     read_cost,
 )

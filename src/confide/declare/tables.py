@@ -91,6 +91,10 @@ class Table:
                 "who a row is about may be counted and joined on, never shown"
             )
 
+    def names_of(self, *kinds: type[Column]) -> tuple[str, ...]:
+        """Return the names of the columns that are declared as one of these types."""
+        return tuple(name for name, column in self.columns.items() if isinstance(column, kinds))
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class PublicTable:

@@ -1,29 +1,28 @@
-"""Argument schemas of the tools, with help for the model."""
+"""Argument schemas of the tools, with help for the model; those of statistics are registered."""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
+from inspect import Parameter
+from operator import or_
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from confide.statistics.arguments import Argument
+from confide.statistics.registry import STATISTICS
+from confide.statistics.schemas import checked_type
+
 __all__ = [
     "Above",
-    "Bins",
     "Board",
-    "By",
     "Candidates",
-    "Column",
-    "Columns",
-    "Ends",
     "Epsilon",
     "Error",
-    "Estimator",
-    "Family",
-    "Formula",
     "Fresh",
     "Key",
-    "Levels",
     "Limit",
     "Predictions",
     "Queries",
@@ -31,13 +30,12 @@ __all__ = [
     "Share",
     "Signed",
     "Sql",
-    "Statistic",
-    "Table",
     "Threshold",
     "Watch",
     "Weights",
     "say",
     "show_percents",
+    "statistic_parameters",
 ]
 
 LONGEST_SQL: Final = 100_000
@@ -72,19 +70,6 @@ Queries = Annotated[
 Above = Annotated[
     int, Field(ge=1, le=1_000, description='answers "above" to pay for; more need more noise')
 ]
-Statistic = Literal[
-    "mean",
-    "variance",
-    "covariance",
-    "quantiles",
-    "density",
-    "exponential_family",
-    "fit",
-    "compare_means",
-    "compare_proportions",
-    "independence",
-    "sample_and_aggregate",
-]
 Board = Annotated[str, Field(max_length=200, description="name of a holdout")]
 Predictions = Annotated[
     list[float], Field(description="a number for each row of the holdout, in order")
@@ -96,25 +81,6 @@ Threshold = Annotated[float, Field(description="what answers are compared with")
 Sensitivity = Annotated[float | None, Field(description="the most that one person changes a sum")]
 Signed = Annotated[bool, Field(description="whether sums may be negative")]
 Watch = Annotated[int, Field(description="the number that the tool watch gave")]
-Table = Annotated[str, Field(max_length=2_000, description="a table that list_tables names")]
-By = Annotated[str | None, Field(max_length=2_000, description="a column of two groups")]
-Levels = Annotated[list[float] | None, Field(description="parts such as 0.5 for the median")]
-Formula = Annotated[
-    str | None, Field(max_length=2_000, description='such as "cost ~ age + smoker"')
-]
-Family = Annotated[
-    str | None, Field(max_length=2_000, description="a law, such as linear or normal")
-]
-Bins = Annotated[int | None, Field(description="how many; left out, they are chosen privately")]
-Estimator = Annotated[
-    str | None, Field(max_length=2_000, description="a name that the owner registered")
-]
-Column = Annotated[str | None, Field(max_length=200, description="one numeric column")]
-Columns = Annotated[list[str] | None, Field(max_length=100, description="several columns")]
-Ends = Annotated[
-    list[float] | None,
-    Field(min_length=2, max_length=2, description="[low, high], narrower than declared"),
-]
 
 
 def show_percents(found: Any, *, down: bool = False) -> Any:
@@ -151,3 +117,36 @@ def say(**given: Any) -> dict[str, Any]:
     {'share': '1%'}
     """
     return {name: value for name, value in given.items() if value is not None}
+
+
+def statistic_parameters() -> list[Parameter]:
+    """Return the parameters of the tool for estimates: all that a registered statistic takes.
+
+    An argument of several statistics takes whatever one of them does; the request that is made of
+    a call is checked against the statistic that was named.
+    """
+    shared: dict[str, list[Argument]] = {}
+    for spec in STATISTICS.values():
+        for field in spec.remote_fields:
+            shared.setdefault(field.name, []).append(field.argument)
+    names, table = Literal[tuple(STATISTICS)], _shared_type(shared.pop("table"))
+    return [
+        Parameter("statistic", Parameter.POSITIONAL_OR_KEYWORD, annotation=names),
+        Parameter("table", Parameter.POSITIONAL_OR_KEYWORD, annotation=table),
+        *(_optional(name, _shared_type(listed, None)) for name, listed in shared.items()),
+        _optional("share", Share),
+        _optional("epsilon", Epsilon),
+    ]
+
+
+def _optional(name: str, annotation: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _shared_type(listed: Sequence[Argument], *more: Any) -> Any:
+    """Return the type of an argument that several statistics declare, with all they say of it."""
+    kinds = dict.fromkeys(kind for one in listed for kind in one.kinds)
+    texts = dict.fromkeys(one.help for one in listed)
+    longest = [one for one in texts if not any(o != one and o.startswith(one) for o in texts)]
+    kind = reduce(or_, more, checked_type(*kinds))
+    return Annotated[kind, Field(description="; or ".join(longest))]

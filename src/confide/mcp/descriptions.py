@@ -1,6 +1,9 @@
 """Instructions and tool descriptions for language models."""
 
-from typing import Final
+from typing import Any, Final
+
+from confide.statistics.registry import STATISTICS
+from confide.statistics.spec import StatisticSpec
 
 __all__ = [
     "ASK",
@@ -15,6 +18,7 @@ __all__ = [
     "TABLES",
     "WATCH",
     "WATCH_ASK",
+    "describe_estimates",
 ]
 
 INSTRUCTIONS: Final = """\
@@ -85,12 +89,8 @@ repeat the key."""
 
 ESTIMATE: Final = """\
 Estimate something of the population, with intervals that count sampling and noise. Give table, the
-statistic, and what it needs: mean, variance, density (bins) and quantiles (levels) take column;
-covariance, independence (two) and exponential_family (family: normal, poisson, ...) take columns;
-fit takes formula such as "cost ~ age + smoker" and family linear, logistic or poisson;
-compare_means and compare_proportions take column and by, a column of two groups;
-sample_and_aggregate takes estimator, a name that the owner registered. Give share or epsilon. The
-same estimate again is free."""
+statistic, and its arguments; those in brackets may be left out. Give share or epsilon. The same
+estimate again is free. Statistics:"""
 
 BUDGET: Final = """\
 Show the budget in shares and as epsilon: total, spent and left. Free. What is left is the most that
@@ -105,3 +105,16 @@ Score predictions against a reusable holdout: a score with its interval comes ba
 trustworthy however often you adapt to earlier scores, until the holdout's own budget is used up.
 Give one prediction for each row of the holdout, in order. An unknown name is refused with those
 that there are."""
+
+
+def describe_estimates() -> str:
+    """Return the description of the tool for estimates, with a line for each statistic."""
+    return "\n".join([ESTIMATE, *map(_describe, STATISTICS.values())])
+
+
+def _describe(spec: StatisticSpec[Any]) -> str:
+    """Return what a statistic takes and returns."""
+    fields = [field for field in spec.remote_fields if field.name != "table"]
+    names = [field.name if field.is_required else f"[{field.name}]" for field in fields]
+    said = (spec.remote_summary or spec.summary).replace("``", "")
+    return f"{spec.name} ({', '.join(names)}): {said}."

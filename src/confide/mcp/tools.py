@@ -1,5 +1,6 @@
 """The tools that a language model sees, and the backends that run them."""
 
+import inspect
 import logging
 import secrets
 from collections.abc import Callable, Sequence
@@ -327,28 +328,14 @@ def _add_watches(server: MCPServer[Any], guard: _Guard) -> None:
 
 
 def _add_estimates(server: MCPServer[Any], guard: _Guard) -> None:
-    """Add statistics of the population."""
+    """Add the statistics that are registered now."""
 
-    @server.tool(description=descriptions.ESTIMATE)
-    async def estimate(
-        context: Calling,
-        statistic: given.Statistic,
-        table: given.Table,
-        *,
-        column: given.Column = None,
-        columns: given.Columns = None,
-        by: given.By = None,
-        levels: given.Levels = None,
-        formula: given.Formula = None,
-        family: given.Family = None,
-        bins: given.Bins = None,
-        bounds: given.Ends = None,
-        within: given.Ends = None,
-        estimator: given.Estimator = None,
-        share: given.Share = None,
-        epsilon: given.Epsilon = None,
-    ) -> Told:
-        asked = say(statistic=statistic, table=table, column=column, columns=columns, by=by)
-        asked |= say(levels=levels, formula=formula, family=family, bins=bins, bounds=bounds)
-        asked |= say(within=within, estimator=estimator, share=share, epsilon=epsilon)
-        return await guard.run(context, lambda asker: asker.estimate(asked))
+    async def estimate(context: Calling, **asked: Any) -> Told:
+        return await guard.run(context, lambda asker: asker.estimate(say(**asked)))
+
+    # The package reads a tool's arguments from the signature of its function.
+    plain = inspect.signature(estimate)
+    first = plain.parameters["context"]
+    listed = [first, *given.statistic_parameters()]
+    estimate.__signature__ = plain.replace(parameters=listed)  # type: ignore[attr-defined]
+    server.tool(description=descriptions.describe_estimates())(estimate)

@@ -32,7 +32,6 @@ CONTEST: Final = TypeAdapter(requests.ChooseRequest)
 BATCH: Final = TypeAdapter(requests.ReleaseRequest)
 WATCH: Final = TypeAdapter(requests.WatchRequest)
 WATCHED: Final = TypeAdapter(requests.WatchQueryRequest)
-STATISTIC: Final[TypeAdapter[requests.Statistic]] = TypeAdapter(requests.Statistic)
 
 
 class ServiceBackend:
@@ -87,7 +86,7 @@ class ServiceBackend:
 
     def estimate(self, asked: RequestBody) -> dict[str, Any]:
         """Return an estimate."""
-        said = read_shape(STATISTIC, asked)
+        said = read_shape(requests.statistic_adapter(), asked)
         return self._run(lambda: estimate(self._service, self._caller, said))
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:

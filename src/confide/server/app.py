@@ -82,7 +82,7 @@ def make_app(
     app.include_router(routes.router, tags=["analysts"])
     app.include_router(owner_routes.router, tags=["owners"])
     app.include_router(session_routes.router, tags=["analysts"])
-    app.include_router(statistics_routes.router, tags=["analysts"])
+    app.include_router(statistics_routes.make_router(), tags=["analysts"])
     app.include_router(board_routes.router, tags=["analysts"])
     app.include_router(pages.router)
     app.include_router(board_page.router)

@@ -1,14 +1,20 @@
-"""Request schemas."""
+"""Request schemas; those of statistics are made from the registry."""
 
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, create_model
 
 from confide.server.responses import (
     LONGEST_SQL,
     Amount,
     Schema,
 )
+from confide.statistics.arguments import ArgumentField
+from confide.statistics.registry import STATISTICS
+from confide.statistics.schemas import checked_type
+from confide.statistics.spec import StatisticSpec
 
 __all__ = [
     "AnswerRequest",
@@ -16,20 +22,19 @@ __all__ = [
     "PredictionsRequest",
     "QueryRequest",
     "ReleaseRequest",
-    "Statistic",
+    "StatisticRequest",
     "TokenRequest",
     "WatchQueryRequest",
     "WatchRequest",
+    "any_statistic",
+    "statistic_adapter",
 ]
 
 Sql = Annotated[str, Field(max_length=LONGEST_SQL)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 Level = Annotated[float, Field(gt=0, lt=1)]
 Finite = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-Ends = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
 class _PricedRequest(Schema):
@@ -81,138 +86,60 @@ class WatchQueryRequest(Schema):
     key: Key | None = None
 
 
-class _StatisticRequest(_ChargedRequest):
-    """What every estimate says: the table, the cost, and the level of its intervals."""
+class StatisticRequest(_ChargedRequest):
+    """What every estimate says: which it is, the table, the cost, the level of its intervals.
 
+    # Privacy: its fields hold texts and numbers; functions, paths and addresses have no kind.
+    """
+
+    statistic: str
     table: Name
     confidence: Level = 0.95
 
-
-class MomentRequest(_StatisticRequest):
-    """The mean or variance of a column; ``bounds`` are tighter than declared, or "private"."""
-
-    statistic: Literal["mean", "variance"]
-    column: Name
-    bounds: Ends | Literal["private"] | None = None
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.column,), {"bounds": self.bounds}
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the statistic, but for the table."""
+        common = StatisticRequest.model_fields
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in common}
 
 
-class CovarianceRequest(_StatisticRequest):
-    """Variances and covariances of columns."""
-
-    statistic: Literal["covariance"]
-    columns: Names
-    bounds: Literal["private"] | None = None
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.columns,), {"bounds": self.bounds}
+@lru_cache
+def any_statistic(specs: tuple[StatisticSpec[Any], ...]) -> Any:
+    """Return the type of a request for one of these statistics."""
+    requests = tuple(map(_request_type, specs))
+    return Annotated[reduce(or_, requests), Field(discriminator="statistic")]
 
 
-class QuantilesRequest(_StatisticRequest):
-    """Quantiles of a column, which never cross."""
-
-    statistic: Literal["quantiles"]
-    column: Name
-    levels: Annotated[list[Level], Field(min_length=1, max_length=100)]
-    within: Ends | None = None
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.column, self.levels), {"within": self.within}
+def statistic_adapter() -> TypeAdapter[StatisticRequest]:
+    """Return what reads a request for one of the statistics that are registered now."""
+    return _adapter(tuple(STATISTICS.values()))
 
 
-class HistogramRequest(_StatisticRequest):
-    """A histogram density; without ``bins`` their width is chosen privately."""
-
-    statistic: Literal["density"]
-    column: Name
-    bins: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    within: Ends | None = None
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.column,), {"bins": self.bins, "within": self.within}
+@lru_cache
+def _adapter(specs: tuple[StatisticSpec[Any], ...]) -> TypeAdapter[StatisticRequest]:
+    return TypeAdapter(any_statistic(specs))
 
 
-class FitRequest(_StatisticRequest):
-    """The likeliest law of a family, such as "normal" or "poisson"."""
-
-    statistic: Literal["exponential_family"]
-    columns: Names
-    family: Name
-    within: Ends | None = None
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        columns = self.columns if len(self.columns) > 1 else self.columns[0]
-        return (columns,), {"family": self.family, "within": self.within}
-
-
-class RegressionRequest(_StatisticRequest):
-    """A regression such as "cost ~ age + smoker"."""
-
-    statistic: Literal["fit"]
-    formula: Annotated[str, Field(min_length=1, max_length=2_000)]
-    family: Name = "linear"
-    ridge: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] = 0.0
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.formula,), {"family": self.family, "ridge": self.ridge}
+def _request_type(spec: StatisticSpec[Any]) -> type[StatisticRequest]:
+    """Return the schema of a request for one statistic."""
+    fields = {one.name: _field(one) for one in spec.remote_fields if one.name != "table"}
+    said = (spec.remote_summary or spec.summary).replace("``", "`")
+    title = spec.name.title().replace("_", "")
+    made: type[StatisticRequest] = create_model(
+        f"{title}StatisticRequest",
+        __base__=StatisticRequest,
+        __doc__=f"{said[0].upper()}{said[1:]}.",
+        **{"statistic": (Literal[spec.name], ...), **fields},
+    )
+    return made
 
 
-class CompareRequest(_StatisticRequest):
-    """The difference of means, or of proportions, between the two groups of ``by``."""
-
-    statistic: Literal["compare_means", "compare_proportions"]
-    column: Name
-    by: Name
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.column,), {"by": self.by}
-
-
-class IndependenceRequest(_StatisticRequest):
-    """Whether two columns have to do with each other."""
-
-    statistic: Literal["independence"]
-    columns: Annotated[list[Name], Field(min_length=2, max_length=2)]
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return tuple(self.columns), {}
-
-
-class AggregateRequest(_StatisticRequest):
-    """An estimator that the owner registered, by its name; no other function ever runs."""
-
-    statistic: Literal["sample_and_aggregate"]
-    estimator: Name
-    blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-
-    def arguments(self) -> Arguments:
-        """Return what the curator's method takes beside the table."""
-        return (self.estimator,), {"blocks": self.blocks}
-
-
-Statistic = Annotated[
-    MomentRequest
-    | CovarianceRequest
-    | QuantilesRequest
-    | HistogramRequest
-    | FitRequest
-    | RegressionRequest
-    | CompareRequest
-    | IndependenceRequest
-    | AggregateRequest,
-    Field(discriminator="statistic"),
-]
-"""One of the estimates that can be asked for."""
+def _field(argument: ArgumentField) -> Any:
+    """Return the type and default of a field; one that may be None in Python may be null."""
+    kind = checked_type(*argument.argument.kinds)
+    described = Field(
+        ... if argument.is_required else argument.default, description=argument.argument.help
+    )
+    return (kind | None if argument.default is None else kind), described
 
 
 class QueryRequest(Schema):

@@ -22,12 +22,14 @@ from confide.release import Answer, Cost
 from confide.release.display import write_value
 from confide.server import responses
 from confide.server.tokens import Token
+from confide.statistics.estimate import EstimateResult
 
 __all__ = [
     "show_answer",
     "show_budget",
     "show_cost",
     "show_entry",
+    "show_estimate",
     "show_number",
     "show_preview",
     "show_receipt",
@@ -49,6 +51,28 @@ def show_cost(cost: Cost) -> responses.CostResponse:
 def show_receipt(receipt: Receipt) -> responses.ReceiptResponse:
     """Return a receipt."""
     return responses.ReceiptResponse(entry=receipt.entry, digest=receipt.digest)
+
+
+def show_estimate(
+    statistic: str, found: EstimateResult, confidence: float
+) -> responses.EstimateResponse:
+    """Return an estimate as numbers in a row."""
+    ends = found.intervals(confidence)
+    return responses.EstimateResponse(
+        statistic=statistic,
+        form=found.form,
+        names=list(found.names),
+        values=[show_number(value) for value in found.numbers],
+        standard_errors=[show_number(error) for error in found.standard_errors],
+        lows=[show_number(low) for low, _ in ends],
+        highs=[show_number(high) for _, high in ends],
+        edges=None if found.edges is None else [float(edge) for edge in found.edges],
+        p_value=None if found.p_value is None else show_number(found.p_value),
+        confidence=confidence,
+        cost=show_cost(found.cost),
+        receipt=show_receipt(found.receipt),
+        reused=found.reused,
+    )
 
 
 def show_answer(answer: Answer, confidence: float) -> responses.AnswerResponse:

@@ -4,13 +4,12 @@
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview
@@ -18,7 +17,6 @@ from confide.declare import BoardSettings, ServerSettings
 from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.execution import DurableWatch
 from confide.execution.pricing import Price, Pricing
-from confide.lazy import lazy_module
 from confide.ledger import Entry
 from confide.loss import Share
 from confide.release import Answer
@@ -28,17 +26,15 @@ from confide.server import requests, responses
 from confide.server.boards import Boards
 from confide.server.metrics import Metrics
 from confide.server.rate_limit import RateLimiter
-from confide.server.serialization import show_answer, show_cost, show_number, show_receipt
+from confide.server.serialization import (
+    show_answer,
+    show_cost,
+    show_estimate,
+    show_number,
+    show_receipt,
+)
 from confide.server.tokens import Role, Token, TokenStore
-
-if TYPE_CHECKING:
-    from confide.statistics import density as densities
-    from confide.statistics import estimate as estimates
-    from confide.statistics import hypothesis_tests
-else:
-    densities = lazy_module("confide.statistics.density")
-    estimates = lazy_module("confide.statistics.estimate")
-    hypothesis_tests = lazy_module("confide.statistics.hypothesis_tests")
+from confide.statistics.estimate import EstimateResult
 
 __all__ = [
     "Caller",
@@ -300,70 +296,16 @@ def _is_reused(found: Any) -> bool:
 
 
 def estimate(
-    service: Service, caller: Caller, asked: requests.Statistic
+    service: Service, caller: Caller, asked: requests.StatisticRequest
 ) -> responses.EstimateResponse:
-    """Return an estimate: what the curator's method of that name gives."""
+    """Return an estimate of the statistic of that name."""
 
-    def ask(curator: Curator, want: dict[str, Any]) -> Any:
-        places, named = asked.arguments()
-        method = getattr(curator, asked.statistic)
-        return method(asked.table, *places, **named, **want, fresh=asked.fresh, key=asked.key)
+    def ask(curator: Curator, want: dict[str, Any]) -> EstimateResult:
+        said = {**asked.arguments(), **want, "fresh": asked.fresh, "key": asked.key}
+        return curator.estimate(asked.statistic, asked.table, **said)
 
     found = service.pay(caller, asked.cost(), ask)
-    return _show_estimate(asked.statistic, found, asked.confidence)
-
-
-def _show_estimate(statistic: str, found: Any, confidence: float) -> responses.EstimateResponse:
-    """Return an estimate as numbers in a row."""
-    form, names, values, errors, ends, more = _flatten(found, confidence)
-    return responses.EstimateResponse(
-        statistic=statistic,
-        form=form,
-        names=names,
-        values=[show_number(value) for value in values],
-        standard_errors=[show_number(error) for error in errors],
-        lows=[show_number(low) for low, _ in ends],
-        highs=[show_number(high) for _, high in ends],
-        confidence=confidence,
-        cost=show_cost(found.cost),
-        receipt=show_receipt(found.receipt),
-        reused=found.reused,
-        **more,
-    )
-
-
-def _flatten(found: Any, confidence: float) -> Any:
-    """Return form, names, values, standard errors, intervals, and what only some estimates have."""
-    match found:
-        case estimates.Estimate():
-            spread, ends = found.standard_error, found.interval(confidence)
-            if found.form == "one":
-                spread, ends = [spread], [ends]
-            elif found.form == "named":
-                spread, ends = spread.values(), ends.values()
-            return found.form, list(found.names), found.numbers, spread, ends, {}
-        case densities.Density():
-            names = [str(place) for place in range(found.bins.count)]
-            ends = list(zip(*found.interval(confidence), strict=True))
-            edges = [float(edge) for edge in found.edges]
-            return "bins", names, found.value, found.standard_error, ends, {"edges": edges}
-        case hypothesis_tests.Comparison():
-            ends = [found.interval(confidence)]
-            told = {"p_value": show_number(found.p_value)}
-            name = " - ".join(found.groups)
-            return "one", [name], [found.value], [found.standard_error], ends, told
-        case hypothesis_tests.Independence():
-            told = {"p_value": show_number(found.p_value)}
-            return (
-                "one",
-                ["chi_square"],
-                [found.statistic],
-                [math.inf],
-                [(-math.inf, math.inf)],
-                told,
-            )
-        case _:
-            raise TypeError("an estimate of an unknown kind")
+    return show_estimate(asked.statistic, found, asked.confidence)
 
 
 PriceFields = dict[str, Any]

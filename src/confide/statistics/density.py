@@ -1,13 +1,13 @@
 """Histogram density, with bin widths chosen privately on request."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import numpy as np
 
-from confide.declare import Int
+from confide.declare import Float, Int, Table
 from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, probability, whole
 from confide.lazy import lazy_module
@@ -20,24 +20,34 @@ from confide.query import Query, TableQuery, canonical, col, count, least
 from confide.release import Cost
 from confide.release.display import SCHEMA, Chart
 from confide.release.selection import choose_width
+from confide.statistics.arguments import Argument, ColumnName, JsonInteger, TableName, Within
 from confide.statistics.estimate import (
     EstimateContext,
     Floats,
+    Form,
     charge_and_release,
     read_sums,
     release_totals,
     split_share,
     total_variances,
 )
-from confide.statistics.formula import Within, declared_column, number_column
+from confide.statistics.formula import declared_column, number_column, read_within
 from confide.statistics.smoothing import smooth_counts
+from confide.statistics.spec import StatisticSpec
 
 if TYPE_CHECKING:
     from scipy import special
 else:
     special = lazy_module("scipy.special")
 
-__all__ = ["Density", "draw_density", "estimate_density", "project"]
+__all__ = [
+    "DENSITY",
+    "Density",
+    "DensityArguments",
+    "draw_density",
+    "estimate_density",
+    "project",
+]
 
 BLUE = "#2f6db5"
 
@@ -120,6 +130,18 @@ class Density:
     cost: Cost
     receipt: Receipt
     reused: bool
+    form: ClassVar[Form] = "bins"
+    p_value: ClassVar[None] = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The place of each bin, from 0 on."""
+        return tuple(str(place) for place in range(self.bins.count))
+
+    @property
+    def numbers(self) -> list[float]:
+        """The heights in a row."""
+        return [float(height) for height in self.value]
 
     @property
     def edges(self) -> Floats:
@@ -136,6 +158,17 @@ class Density:
         """The standard deviation of each height before smoothing, over sampling and noise."""
         noise = self.noise.std() * self._spread_noise()
         return np.asarray(np.hypot(self._sampling(), noise) / self.bins.width)
+
+    @property
+    def standard_errors(self) -> list[float]:
+        """The standard errors in a row."""
+        return [float(error) for error in self.standard_error]
+
+    @refusing
+    def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
+        """Return both ends of the band for each bin."""
+        ends = zip(*self.interval(confidence), strict=True)
+        return [(float(low), float(high)) for low, high in ends]
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[Floats, Floats]:
@@ -264,9 +297,21 @@ class _PreparedDensity:
         return self.asked.plan(query, self.share)
 
 
-def estimate_density(
-    asked: EstimateContext, table: str, column: str, bins: int | None, within: Within
-) -> Density:
+@dataclass(frozen=True, slots=True)
+class DensityArguments:
+    """What a density is of."""
+
+    table: TableName
+    column: ColumnName
+    _: KW_ONLY
+    bins: Annotated[
+        int | None,
+        Argument("how many bins; left out, chosen privately", (JsonInteger(1, MOST_BINS),)),
+    ] = None
+    within: Within = None
+
+
+def estimate_density(asked: EstimateContext, arguments: DensityArguments) -> Density:
     """Return a histogram density of a column on its bounds.
 
     Law:     each bin's count plus the plan's noise; with ``bins=None``, 2^k bins with k from
@@ -279,8 +324,10 @@ def estimate_density(
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
-    numbers = number_column(asked, table, column, within)
-    declared = declared_column(asked, table, column)[2]
+    table, bins = arguments.table, arguments.bins
+    within = read_within(arguments.within)
+    numbers = number_column(asked, table, arguments.column, within)
+    declared = declared_column(asked, table, arguments.column)[2]
     clip = (numbers.low, numbers.high)
     if numbers.low == numbers.high or numbers.is_binary:
         raise UnsupportedQuery(
@@ -371,3 +418,23 @@ def _read(
     size = max(float(counts.sum()), 1.0)
     smoothed = smooth_counts(counts, float(total_variances(plan)[0])) / size
     return name, bins, counts / size, smoothed, size, sums.noise[:, 0]
+
+
+def _audit(table: Table) -> DensityArguments | None:
+    """Return a density of the first column of numbers."""
+    numbers = table.names_of(Int, Float)
+    return DensityArguments(table.name, numbers[0], bins=4) if numbers else None
+
+
+DENSITY: Final = StatisticSpec(
+    name="density",
+    arguments=DensityArguments,
+    estimate=estimate_density,
+    summary="a histogram density of a column, with a band",
+    details=(
+        "``bins=None`` chooses the width privately, for a fifth of the cost. "
+        "``within=(low, high)`` clips to narrower bounds than the declared ones."
+    ),
+    audit=_audit,
+    trial="a histogram of four bins",
+)

@@ -6,10 +6,10 @@ for the same estimate again computes it from the same totals and costs nothing.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Generic, Literal, TypeVar, assert_never
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from confide.aggregates import function_of
 from confide.declare import Catalog
 from confide.engines import Engine
+from confide.engines.protocol import Estimator
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
 from confide.execution.executor import Executor, QueryOptions
@@ -39,9 +40,11 @@ __all__ = [
     "ChargedEstimate",
     "Estimate",
     "EstimateContext",
+    "EstimateResult",
     "Floats",
     "Form",
     "NoisySums",
+    "RegisteredEstimator",
     "charge_and_release",
     "make_estimate",
     "read_sums",
@@ -51,15 +54,21 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+RegisteredEstimator = tuple[Estimator, tuple[str, ...], Any]
+"""An owner's function, the columns that it is run on, and the bounds of its results."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateContext:
-    """Who answers, what is declared, what an estimate may cost, and how it was called."""
+    """Who answers, what is declared, what an estimate may cost, and how it was called.
+
+    ``estimators`` are the owner's functions by name.
+    """
 
     executor: Executor
     price: Price
     options: QueryOptions
+    estimators: Mapping[str, RegisteredEstimator] = field(default_factory=dict)
 
     @property
     def planner(self) -> Planner:
@@ -276,8 +285,42 @@ def total_variances(plan: Plan) -> Floats:
     return variances
 
 
-Form = Literal["one", "named", "list"]
-"""How numbers are handed over."""
+Form = Literal["one", "named", "list", "bins"]
+"""How numbers are handed over; those of bins are heights between edges."""
+
+
+class EstimateResult(Protocol):
+    """What every estimate offers, whatever was estimated.
+
+    ``value``, ``standard_error``, and each end of ``interval`` have the form that suits the
+    statistic. ``numbers``, ``standard_errors``, and ``intervals`` are the same in a row, by
+    ``names``; an end or an error that is not known is infinite.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def form(self) -> Form: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def standard_error(self) -> Any: ...
+    @property
+    def numbers(self) -> Sequence[float]: ...
+    @property
+    def standard_errors(self) -> Sequence[float]: ...
+    @property
+    def edges(self) -> Floats | None: ...
+    @property
+    def p_value(self) -> float | None: ...
+    @property
+    def cost(self) -> Cost: ...
+    @property
+    def receipt(self) -> Receipt: ...
+    @property
+    def reused(self) -> bool: ...
+    def interval(self, confidence: Number = 0.95) -> Any: ...
+    def intervals(self, confidence: Number = 0.95) -> Sequence[tuple[float, float]]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,6 +347,8 @@ class Estimate:
     cost: Cost
     receipt: Receipt
     reused: bool
+    edges: ClassVar[None] = None
+    p_value: ClassVar[None] = None
 
     @property
     def value(self) -> Any:
@@ -313,17 +358,27 @@ class Estimate:
     @property
     def standard_error(self) -> Any:
         """The standard deviation of each number, over sampling and noise together."""
-        return self._shape([float(error) for error in self.replicas.std(axis=0)])
+        return self._shape(self.standard_errors)
+
+    @property
+    def standard_errors(self) -> list[float]:
+        """The standard errors in a row."""
+        return [float(error) for error in self.replicas.std(axis=0)]
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> Any:
         """Return (low, high) for each number, from the population's point of view."""
+        return self._shape(self.intervals(confidence))
+
+    @refusing
+    def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
+        """Return the intervals in a row."""
         miss = 1.0 - float(probability("confidence", confidence, zero=False))
         ends = np.quantile(self.replicas, [miss / 2.0, 1.0 - miss / 2.0], axis=0)
         lows = np.minimum(ends[0], self.numbers)
         highs = np.maximum(ends[1], self.numbers)
         pairs = zip(lows, highs, strict=True)
-        return self._shape([(float(low), float(high)) for low, high in pairs])
+        return [(float(low), float(high)) for low, high in pairs]
 
     def to_pandas(self) -> Any:
         """Return one row a number: value, standard error, 95 % interval."""
@@ -353,31 +408,11 @@ class Estimate:
         return f"<{self}>"
 
     def _rows(self) -> list[dict[str, Any]]:
-        ends = np.array(self._flat_interval())
-        errors = self.replicas.std(axis=0)
-        columns = zip(self.names, self.numbers, errors, ends, strict=True)
+        columns = zip(self.names, self.numbers, self.standard_errors, self.intervals(), strict=True)
         return [
-            {
-                "parameter": name,
-                "value": value,
-                "standard_error": float(error),
-                "low": float(low),
-                "high": float(high),
-            }
+            {"parameter": name, "value": value, "standard_error": error, "low": low, "high": high}
             for name, value, error, (low, high) in columns
         ]
-
-    def _flat_interval(self) -> list[tuple[float, float]]:
-        found = self.interval()
-        match self.form:
-            case "one":
-                return [found]
-            case "named":
-                return list(found.values())
-            case "list":
-                return list(found)
-            case _:
-                assert_never(self.form)
 
     def _shape(self, numbers: list[Any]) -> Any:
         match self.form:
@@ -385,7 +420,7 @@ class Estimate:
                 return numbers[0]
             case "named":
                 return dict(zip(self.names, numbers, strict=True))
-            case "list":
+            case "list" | "bins":
                 return numbers
             case _:
                 assert_never(self.form)

@@ -18,9 +18,9 @@ from confide.statistics.families import Scaled
 
 __all__ = [
     "ROWS",
+    "ClipRange",
     "Design",
     "Numbers",
-    "Within",
     "count_values",
     "declared_column",
     "number_column",
@@ -29,7 +29,7 @@ __all__ = [
     "read_within",
 ]
 
-Within = tuple[float, float] | None
+ClipRange = tuple[float, float] | None
 ROWS: Final = "the rows"
 """The name of a count beside keys: no declared name has a space."""
 
@@ -83,7 +83,9 @@ def count_values(declared: Column) -> int | None:
             assert_never(declared)
 
 
-def number_column(asked: EstimateContext, table: str, name: str, within: Within = None) -> Numbers:
+def number_column(
+    asked: EstimateContext, table: str, name: str, within: ClipRange = None
+) -> Numbers:
     """Return a column of numbers with the bounds declared, or tighter ones that were asked for."""
     _, found, declared = declared_column(asked, table, name)
     match declared:
@@ -114,7 +116,7 @@ def number_column(asked: EstimateContext, table: str, name: str, within: Within 
     return Numbers(found, col(found).clip(low_end, high_end), low_end, high_end)
 
 
-def read_within(within: object, name: str = "within") -> Within:
+def read_within(within: object, name: str = "within") -> ClipRange:
     """Return bounds that an analyst chose under this name, or None for the declared ones."""
     if within is None:
         return None

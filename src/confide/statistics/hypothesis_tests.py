@@ -4,11 +4,13 @@ A test compares what was released with what could be released if there were no d
 both the sample and the noise make differences of their own.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import numpy as np
 
+from confide.declare import Bool, Float, Int, Table
 from confide.errors import UnsupportedQuery, refusing
 from confide.exact import Number, probability
 from confide.lazy import lazy_module
@@ -16,10 +18,12 @@ from confide.ledger import Receipt
 from confide.query import TableQuery, col, count
 from confide.query import sum as total
 from confide.release import Cost
+from confide.statistics.arguments import NAME, Argument, ColumnName, TableName
 from confide.statistics.estimate import (
     ChargedEstimate,
     EstimateContext,
     Floats,
+    Form,
     NoisySums,
     read_sums,
 )
@@ -33,6 +37,7 @@ from confide.statistics.formula import (
 )
 from confide.statistics.likelihood import release_sums
 from confide.statistics.replicas import sample_counts, thin
+from confide.statistics.spec import StatisticSpec
 
 if TYPE_CHECKING:
     from scipy import special
@@ -40,8 +45,13 @@ else:
     special = lazy_module("scipy.special")
 
 __all__ = [
+    "COMPARE_MEANS",
+    "COMPARE_PROPORTIONS",
+    "INDEPENDENCE",
     "Comparison",
+    "ComparisonArguments",
     "Independence",
+    "IndependenceArguments",
     "check_independence",
     "compare_means",
     "compare_proportions",
@@ -102,6 +112,23 @@ class Comparison:
     cost: Cost
     receipt: Receipt
     reused: bool
+    form: ClassVar[Form] = "one"
+    edges: ClassVar[None] = None
+
+    @property
+    def names(self) -> tuple[str]:
+        """What the difference is of."""
+        return (" - ".join(self.groups),)
+
+    @property
+    def numbers(self) -> tuple[float]:
+        """The difference alone."""
+        return (self.value,)
+
+    @property
+    def standard_errors(self) -> tuple[float]:
+        """The standard error alone."""
+        return (self.standard_error,)
 
     @property
     def value(self) -> float:
@@ -127,6 +154,11 @@ class Comparison:
             middle = (low + high) / 2.0
             low, high = (middle, high) if self.spread.exceed(middle) > miss else (low, middle)
         return self.value - high, self.value + high
+
+    @refusing
+    def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
+        """Return the interval alone."""
+        return [self.interval(confidence)]
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -158,6 +190,36 @@ class Independence:
     cost: Cost
     receipt: Receipt
     reused: bool
+    names: ClassVar[tuple[str]] = ("chi_square",)
+    form: ClassVar[Form] = "one"
+    edges: ClassVar[None] = None
+    standard_error: ClassVar[float] = math.inf
+
+    @property
+    def value(self) -> float:
+        """The statistic; its standard error is not known."""
+        return self.statistic
+
+    @property
+    def numbers(self) -> tuple[float]:
+        """The statistic alone."""
+        return (self.statistic,)
+
+    @property
+    def standard_errors(self) -> tuple[float]:
+        """The standard error alone."""
+        return (self.standard_error,)
+
+    @refusing
+    def interval(self, confidence: Number = 0.95) -> tuple[float, float]:
+        """Return an interval without ends: what the statistic is in the population is not known."""
+        probability("confidence", confidence, zero=False)
+        return -math.inf, math.inf
+
+    @refusing
+    def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
+        """Return the interval alone."""
+        return [self.interval(confidence)]
 
     def __str__(self) -> str:
         found = f"statistic {self.statistic:.4g}, p = {self.p_value:.3g}"
@@ -167,8 +229,28 @@ class Independence:
         return f"<{self}>"
 
 
-def compare_means(asked: EstimateContext, table: str, column: str, by: str) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class ComparisonArguments:
+    """What is compared, and between which groups."""
+
+    table: TableName
+    column: ColumnName
+    _: KW_ONLY
+    by: Annotated[str, Argument("a column of two groups", (NAME,))]
+
+
+@dataclass(frozen=True, slots=True)
+class IndependenceArguments:
+    """Which columns may depend on each other."""
+
+    table: TableName
+    first: Annotated[str, Argument("a column of few values", (NAME,))]
+    second: Annotated[str, Argument("another column of few values", (NAME,))]
+
+
+def compare_means(asked: EstimateContext, arguments: ComparisonArguments) -> Comparison:
     """Return how the means of a column differ between two groups."""
+    table, column, by = arguments.table, arguments.column, arguments.by
     numbers, group = _read_sides(asked, table, column, by)
     law = Normal(numbers.scaled)
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
@@ -184,8 +266,9 @@ def compare_means(asked: EstimateContext, table: str, column: str, by: str) -> C
     return _compare(f"mean of {numbers.name}", found, solved[:, 0], (spread, spread), paid)
 
 
-def compare_proportions(asked: EstimateContext, table: str, column: str, by: str) -> Comparison:
+def compare_proportions(asked: EstimateContext, arguments: ComparisonArguments) -> Comparison:
     """Return how the part of rows in which a column is true differs between two groups."""
+    table, column, by = arguments.table, arguments.column, arguments.by
     numbers, group = _read_sides(asked, table, column, by)
     if not numbers.is_binary:
         raise UnsupportedQuery(f"a proportion is of a Bool or Int(0, 1) column, not {column!r}")
@@ -248,9 +331,10 @@ def _compare(
     )
 
 
-def check_independence(asked: EstimateContext, table: str, first: str, second: str) -> Independence:
+def check_independence(asked: EstimateContext, arguments: IndependenceArguments) -> Independence:
     """Return whether two columns of few values are independent of each other."""
-    read = [_read_values(asked, table, column) for column in (first, second)]
+    table, columns = arguments.table, (arguments.first, arguments.second)
+    read = [_read_values(asked, table, column) for column in columns]
     names, shape = [name for name, _ in read], (read[0][1], read[1][1])
     if names[0] == names[1]:
         raise UnsupportedQuery("independence is of two different columns")
@@ -304,3 +388,49 @@ def _null_tables(counts: Floats, noise: Floats) -> Floats:
     sampled = sample_counts(parts, float(size))
     tables: Floats = (float(size) * parts + sampled + thin(noise)).reshape(-1, *counts.shape)
     return tables
+
+
+def _audit_means(table: Table) -> ComparisonArguments | None:
+    """Return the first column of numbers, by the first column of flags."""
+    numbers, flags = table.names_of(Int, Float), table.names_of(Bool)
+    if not numbers or not flags:
+        return None
+    return ComparisonArguments(table.name, numbers[0], by=flags[0])
+
+
+def _audit_proportions(table: Table) -> ComparisonArguments | None:
+    """Return the last column of flags, by the first."""
+    flags = table.names_of(Bool)
+    return ComparisonArguments(table.name, flags[-1], by=flags[0]) if flags else None
+
+
+def _audit_independence(table: Table) -> IndependenceArguments | None:
+    """Return the first and the last column of flags."""
+    flags = table.names_of(Bool)
+    return IndependenceArguments(table.name, flags[0], flags[-1]) if flags else None
+
+
+COMPARE_MEANS: Final = StatisticSpec(
+    name="compare_means",
+    arguments=ComparisonArguments,
+    estimate=compare_means,
+    summary="the difference between a column's means in two groups, with a p-value",
+    audit=_audit_means,
+    trial="of two groups",
+)
+COMPARE_PROPORTIONS: Final = StatisticSpec(
+    name="compare_proportions",
+    arguments=ComparisonArguments,
+    estimate=compare_proportions,
+    summary="the difference in how often a column is true in two groups, with a p-value",
+    audit=_audit_proportions,
+    trial="of two groups",
+)
+INDEPENDENCE: Final = StatisticSpec(
+    name="independence",
+    arguments=IndependenceArguments,
+    estimate=check_independence,
+    summary="a chi-square test of whether two columns are independent, with a p-value",
+    audit=_audit_independence,
+    trial="of two columns",
+)

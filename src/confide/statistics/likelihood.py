@@ -5,16 +5,23 @@ on the sums is noise once, whatever is computed from them.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import combinations_with_replacement
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
-from confide.declare import Bool, Int
+from confide.declare import Bool, Float, Int, Table
 from confide.errors import UnsupportedQuery
 from confide.plan import Plan
 from confide.query import Query, TableQuery, Term, canonical, col, count
+from confide.statistics.arguments import (
+    NAME,
+    Argument,
+    JsonList,
+    TableName,
+    Within,
+)
 from confide.statistics.density import project
 from confide.statistics.estimate import (
     ChargedEstimate,
@@ -36,16 +43,20 @@ from confide.statistics.families import (
 )
 from confide.statistics.formula import (
     ROWS,
+    ClipRange,
     Numbers,
-    Within,
     count_values,
     declared_column,
     number_column,
     plan_sums,
+    read_within,
 )
 from confide.statistics.replicas import move_sums, sample_parts, thin
+from confide.statistics.spec import StatisticSpec
 
 __all__ = [
+    "EXPONENTIAL_FAMILY",
+    "FamilyArguments",
     "MultivariateNormal",
     "estimate_family",
     "fill_matrix",
@@ -154,9 +165,23 @@ MOST_VALUES: Final = 1_000
 """Replicas of so many probabilities take a few hundred megabytes."""
 
 
-def estimate_family(
-    asked: EstimateContext, table: str, columns: Sequence[str], family: str, within: Within
-) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class FamilyArguments:
+    """What is fitted to which columns."""
+
+    table: TableName
+    column: Annotated[
+        str | Sequence[str],
+        Argument("one column, or several for multivariate-normal", (NAME, JsonList(NAME, 1, 100))),
+    ]
+    _: KW_ONLY
+    family: Annotated[
+        str, Argument("a family of distributions, such as normal or poisson", (NAME,))
+    ]
+    within: Within = None
+
+
+def estimate_family(asked: EstimateContext, arguments: FamilyArguments) -> Estimate:
     """Return the parameters under which the rows are likeliest, with standard errors.
 
     Law:     parameters solved from a count and sums of terms within [-1, 1], plus the plan's noise.
@@ -167,6 +192,9 @@ def estimate_family(
     Source:  [Smi08], [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
+    table, family, given = arguments.table, arguments.family, arguments.column
+    columns = [given] if isinstance(given, str) else list(given)
+    within = read_within(arguments.within)
     if family not in FAMILIES:
         raise UnsupportedQuery(f"there is no family {family!r}; {FAMILY_LIST}")
     if family in ("bernoulli", "categorical"):
@@ -204,7 +232,7 @@ def solve_sums(law: LikelihoodModel, sums: Floats, noise: Floats) -> tuple[Float
 
 
 def _estimate_joint(
-    asked: EstimateContext, table: str, columns: Sequence[str], within: Within
+    asked: EstimateContext, table: str, columns: Sequence[str], within: ClipRange
 ) -> Estimate:
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery("a multivariate normal law is of two or more different columns")
@@ -269,3 +297,23 @@ def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
     unknown = np.arange(len(moves))[:, None] % 2.0
     replicas = np.where(rows < 1.0, unknown, sample_parts((counts + moves) / kept, kept))
     return project(counts / max(float(counts.sum()), 1.0)), replicas
+
+
+def _audit(table: Table) -> FamilyArguments | None:
+    """Return a normal distribution of the first column of numbers."""
+    numbers = table.names_of(Int, Float)
+    return FamilyArguments(table.name, numbers[0], family="normal") if numbers else None
+
+
+EXPONENTIAL_FAMILY: Final = StatisticSpec(
+    name="exponential_family",
+    arguments=FamilyArguments,
+    estimate=estimate_family,
+    summary="the distribution of a family that fits best, with standard errors and intervals",
+    details=(
+        "Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a "
+        "list of columns, multivariate-normal."
+    ),
+    audit=_audit,
+    trial="a normal law",
+)

@@ -1,20 +1,29 @@
 """Mean, variance and covariance."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
+from confide.declare import Float, Int, Table
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.exact import Number
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
 from confide.plan.quantiles import plan_quantile_tree
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
 from confide.release.quantiles import choose_quantiles
+from confide.statistics.arguments import (
+    NAME,
+    PRIVATE,
+    Argument,
+    Bounds,
+    ColumnName,
+    JsonList,
+    TableName,
+)
 from confide.statistics.estimate import (
     ChargedEstimate,
     Estimate,
@@ -27,20 +36,49 @@ from confide.statistics.estimate import (
     split_share,
 )
 from confide.statistics.families import Normal, Scaled, divide, pad
-from confide.statistics.formula import Numbers, Within, number_column, plan_sums, read_within
+from confide.statistics.formula import ClipRange, Numbers, number_column, plan_sums, read_within
 from confide.statistics.likelihood import MultivariateNormal, solve_sums
 from confide.statistics.replicas import move_sums
+from confide.statistics.spec import StatisticSpec
 
-__all__ = ["MeanEstimator", "VarianceEstimator", "estimate_covariance", "estimate_moment"]
+__all__ = [
+    "COVARIANCE",
+    "MEAN",
+    "VARIANCE",
+    "CovarianceArguments",
+    "MeanEstimator",
+    "MomentArguments",
+    "VarianceEstimator",
+    "estimate_covariance",
+    "estimate_mean",
+    "estimate_variance",
+]
 
-PRIVATE: Final = "private"
 BOUNDS_PART: Final = Fraction(1, 3)
 COUNT_PART: Final = Fraction(1, 5)
 TAILS: Final = (Fraction(1, 10), Fraction(9, 10))
 
 Window = tuple[float, float]
-Bounds = Sequence[Number] | str | None
-"""Within which values count: two numbers, "private" for found ones, None for those declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentArguments:
+    """What a mean or a variance is of."""
+
+    table: TableName
+    column: ColumnName
+    _: KW_ONLY
+    bounds: Bounds = None
+
+
+@dataclass(frozen=True, slots=True)
+class CovarianceArguments:
+    """What covariances are of."""
+
+    table: TableName
+    columns: Annotated[Sequence[str], Argument("two or more columns", (JsonList(NAME, 1, 100),))]
+    _: KW_ONLY
+    bounds: Bounds = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +140,21 @@ class VarianceEstimator:
         return pad(np.pad(spread, ((0, 2), (0, 2))))
 
 
-def estimate_moment(
-    asked: EstimateContext, table: str, column: str, what: str, bounds: Bounds
+def estimate_mean(asked: EstimateContext, arguments: MomentArguments) -> Estimate:
+    """Return the mean of a column; see `_estimate_moment`."""
+    return _estimate_moment(asked, arguments, "mean", MeanEstimator)
+
+
+def estimate_variance(asked: EstimateContext, arguments: MomentArguments) -> Estimate:
+    """Return the variance of a column; see `_estimate_moment`."""
+    return _estimate_moment(asked, arguments, "variance", VarianceEstimator)
+
+
+def _estimate_moment(
+    asked: EstimateContext,
+    arguments: MomentArguments,
+    what: str,
+    law: type[MeanEstimator] | type[VarianceEstimator],
 ) -> Estimate:
     """Return the mean or the variance of a column, with its standard error.
 
@@ -116,12 +167,12 @@ def estimate_moment(
     Source:  [Smi11], [KV18]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_moments.py.
     """
-    law = MeanEstimator if what == "mean" else VarianceEstimator
 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
         return law(numbers[0].scaled).terms(numbers[0].term)
 
-    finder = _Finder(asked, table, (column,), terms, bounds)
+    columns = (arguments.column,)
+    finder = _Finder(asked, arguments.table, columns, terms, arguments.bounds)
     paid = finder.pay(what)
     numbers = finder.numbers(paid.noisy["windows"])[0]
     plan = finder.plan(paid.prepared.shares[-1], paid.noisy["windows"])
@@ -130,17 +181,16 @@ def estimate_moment(
     return make_estimate(f"{what} of {numbers.name}", (what,), solved[:1], replicas[:, :1], paid)
 
 
-def estimate_covariance(
-    asked: EstimateContext, table: str, columns: Sequence[str], bounds: Bounds
-) -> Estimate:
-    """Return variances and covariances of columns, as of a normal law; see `estimate_moment`."""
+def estimate_covariance(asked: EstimateContext, arguments: CovarianceArguments) -> Estimate:
+    """Return variances and covariances of columns, as of a normal law; see `_estimate_moment`."""
+    columns = list(arguments.columns)
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery("a covariance is of two or more different columns")
 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
         return MultivariateNormal(numbers).terms()
 
-    finder = _Finder(asked, table, tuple(columns), terms, bounds)
+    finder = _Finder(asked, arguments.table, tuple(columns), terms, arguments.bounds)
     paid = finder.pay("covariance")
     numbers = finder.numbers(paid.noisy["windows"])
     law = MultivariateNormal(numbers)
@@ -154,7 +204,7 @@ def estimate_covariance(
     )
 
 
-def _read_bounds(bounds: Bounds) -> Within:
+def _read_bounds(bounds: Bounds) -> ClipRange:
     if isinstance(bounds, str) and bounds != PRIVATE:
         raise BadDeclaration(
             f"bounds must be two numbers (low, high), {PRIVATE!r} or None, got {bounds!r}"
@@ -253,3 +303,49 @@ class _Finder:
         reach = high - low
         window = max(one.low, low - reach), min(one.high, high + reach)
         return window if window[0] < window[1] else (one.low, one.high)
+
+
+def _audit_moment(table: Table) -> MomentArguments | None:
+    """Return the first column of numbers."""
+    numbers = table.names_of(Int, Float)
+    return MomentArguments(table.name, numbers[0]) if numbers else None
+
+
+def _audit_covariance(table: Table) -> CovarianceArguments | None:
+    """Return the first and the last column of numbers."""
+    numbers = table.names_of(Int, Float)
+    return CovarianceArguments(table.name, [numbers[0], numbers[-1]]) if numbers else None
+
+
+MEAN: Final = StatisticSpec(
+    name="mean",
+    arguments=MomentArguments,
+    estimate=estimate_mean,
+    summary="the mean of a column, with an interval for the population's",
+    details=(
+        '``bounds`` are narrower than the declared ones, or "private": found first, for a third '
+        "of the cost, which pays off where the declared bounds are loose."
+    ),
+    audit=_audit_moment,
+    trial="a mean",
+)
+VARIANCE: Final = StatisticSpec(
+    name="variance",
+    arguments=MomentArguments,
+    estimate=estimate_variance,
+    summary="the variance of a column, with an interval; ``bounds`` as for `mean`",
+    audit=_audit_moment,
+    trial="a variance",
+)
+COVARIANCE: Final = StatisticSpec(
+    name="covariance",
+    arguments=CovarianceArguments,
+    estimate=estimate_covariance,
+    summary="variances and covariances of columns, by name such as ``cov(age, cost)``",
+    details=(
+        "``bounds`` as for `mean`, the same for all columns. Intervals assume that the columns are "
+        "normally distributed."
+    ),
+    audit=_audit_covariance,
+    trial="of two columns",
+)

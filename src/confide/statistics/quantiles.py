@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
+from confide.declare import Float, Int, Table
 from confide.errors import BadDeclaration
 from confide.exact import Number, fraction
 from confide.ledger import Hold
@@ -16,6 +17,14 @@ from confide.plan import Plan
 from confide.plan.quantiles import QuantileTree, plan_quantile_tree
 from confide.query import TableQuery, canonical, col, count, quantile
 from confide.release.quantiles import choose_quantiles
+from confide.statistics.arguments import (
+    Argument,
+    ColumnName,
+    JsonList,
+    JsonNumber,
+    TableName,
+    Within,
+)
 from confide.statistics.estimate import (
     Estimate,
     EstimateContext,
@@ -27,16 +36,17 @@ from confide.statistics.estimate import (
     release_totals,
     split_share,
 )
-from confide.statistics.formula import Numbers, Within, number_column
+from confide.statistics.formula import ClipRange, Numbers, number_column, read_within
 from confide.statistics.replicas import spread_normals
+from confide.statistics.spec import StatisticSpec
 
-__all__ = ["estimate_quantiles", "read_levels"]
+__all__ = ["QUANTILES", "QuantilesArguments", "estimate_quantiles", "read_levels"]
 
 COUNT_PART: Final = Fraction(1, 20)
 MOST_LEVELS: Final = 100
 RARE: Final = 0.025
 NORMAL: Final = 1.959963984540054
-"""The quantile at 1 - RARE of the standard normal distribution, as `scipy.special.ndtri` gives it."""
+"""The quantile of the standard normal distribution at 1 - RARE, from `scipy.special.ndtri`."""
 LAPLACE: Final = math.log(1 / (2 * RARE))
 FURTHEST: Final = 0.75
 """About how far, in rows, one row moves the ranks of a split: from 1/2 in the middle to 1."""
@@ -63,15 +73,24 @@ class _PreparedQuantiles:
     tree: QuantileTree
 
 
-def estimate_quantiles(
-    asked: EstimateContext,
-    table: str,
-    column: str,
-    levels: Sequence[Fraction],
-    within: Within,
-    *,
-    single: bool,
-) -> Estimate:
+LEVEL: Final = JsonNumber(0, 1, is_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantilesArguments:
+    """What quantiles are of, and at which levels."""
+
+    table: TableName
+    column: ColumnName
+    levels: Annotated[
+        Number | Sequence[Number],
+        Argument("levels such as 0.5 for the median", (LEVEL, JsonList(LEVEL, 1, MOST_LEVELS))),
+    ]
+    _: KW_ONLY
+    within: Within = None
+
+
+def estimate_quantiles(asked: EstimateContext, arguments: QuantilesArguments) -> Estimate:
     """Return quantiles of a column with intervals; they never cross.
 
     Law:     the number of rows with noise, for a twentieth of the cost; then `QuantileTree` on
@@ -82,9 +101,11 @@ def estimate_quantiles(
     Source:  [KSS22], [Smi11]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
-    numbers = number_column(asked, table, column, within)
+    levels, single = read_levels(arguments.levels)
+    within = read_within(arguments.within)
+    numbers = number_column(asked, arguments.table, arguments.column, within)
     wanted = sorted(set(levels))
-    rows = TableQuery(table).where(col(numbers.name).not_null())
+    rows = TableQuery(arguments.table).where(col(numbers.name).not_null())
     executor = asked.executor
     counted = executor.planner.read(rows.agg(n=count()))
     celled = executor.planner.read(rows.agg(q=quantile(_inside(numbers, within), Fraction(1, 2))))
@@ -121,7 +142,7 @@ def estimate_quantiles(
     )
 
 
-def _inside(numbers: Numbers, within: Within) -> Any:
+def _inside(numbers: Numbers, within: ClipRange) -> Any:
     return numbers.term if within is not None else col(numbers.name)
 
 
@@ -157,3 +178,22 @@ def _replicas(middle: Floats, low: Floats, high: Floats) -> Floats:
         normals < 0, normals * (middle - low), normals * (high - middle)
     )
     return moved
+
+
+def _audit(table: Table) -> QuantilesArguments | None:
+    """Return the median of the first column of numbers."""
+    numbers = table.names_of(Int, Float)
+    return QuantilesArguments(table.name, numbers[0], 0.5) if numbers else None
+
+
+QUANTILES: Final = StatisticSpec(
+    name="quantiles",
+    arguments=QuantilesArguments,
+    estimate=estimate_quantiles,
+    summary="quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross",
+    details=(
+        "Several at once cost less than one by one. ``value`` is a list, or a number for one level."
+    ),
+    audit=_audit,
+    trial="a median",
+)

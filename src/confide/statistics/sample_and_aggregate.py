@@ -5,14 +5,15 @@ that a single block, and so a single unit, hardly matters.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
+from confide.declare import Float, Int, Table
 from confide.engines.protocol import Block, Estimator, SealedBlocks
-from confide.errors import BadDeclaration, UnsupportedQuery
+from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
 from confide.exact import fraction, whole
 from confide.ledger import Hold
 from confide.loss import Loss, PureLoss, Share
@@ -22,6 +23,7 @@ from confide.query import TableQuery, col, count_units
 from confide.release.noise_sample import sample_noise
 from confide.release.payable import GRID_STEPS_CHANGED
 from confide.release.selection import add_blocks
+from confide.statistics.arguments import NAME, Argument, JsonInteger, TableName
 from confide.statistics.block_pooling import METHODS, Bounds, Pooling
 from confide.statistics.estimate import (
     Estimate,
@@ -35,15 +37,19 @@ from confide.statistics.estimate import (
 )
 from confide.statistics.formula import declared_column, number_column
 from confide.statistics.replicas import POINTS
+from confide.statistics.spec import StatisticSpec
 
 __all__ = [
     "COLUMN",
+    "SAMPLE_AND_AGGREGATE",
+    "BlockArguments",
     "BlockRelease",
     "Sampling",
     "choose_blocks",
     "correct_bias",
     "estimate_blocks",
     "read_bounds",
+    "release_blocks",
 ]
 
 COLUMN: Final = "column"
@@ -168,7 +174,83 @@ def correct_bias(estimator: Estimator) -> Estimator:
     return corrected
 
 
-def estimate_blocks(asked: EstimateContext, sampling: Sampling, *, corrected: bool) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class BlockArguments:
+    """Which function runs on blocks of units, and how its results are combined."""
+
+    table: TableName
+    estimator: Annotated[
+        str | Estimator, Argument("the name of an estimator that the owner registered", (NAME,))
+    ]
+    _: KW_ONLY
+    columns: Annotated[Sequence[str] | None, Argument("the columns of a block")] = None
+    bounds: Annotated[
+        Sequence[Any] | str | None, Argument('pairs (low, high), one for each result, or "column"')
+    ] = None
+    blocks: Annotated[
+        int | None, Argument("how many blocks; left out, chosen", (JsonInteger(1, MOST),))
+    ] = None
+    method: Annotated[str, Argument("window, mean or median")] = "window"
+    corrected: Annotated[bool | None, Argument("whether the bias is reduced")] = None
+
+
+def estimate_blocks(asked: EstimateContext, arguments: BlockArguments) -> Estimate:
+    """Return an estimate by a registered estimator, or by a function of the owner's.
+
+    A function given by hand is not known again, since another may have the same name. So it is run,
+    and paid for, anew.
+    """
+    if isinstance(arguments.estimator, str):
+        name = arguments.estimator
+        function, columns, bounds = _find_registered(asked, name, arguments)
+    else:
+        # Privacy: a function of an analyst's could carry rows away by itself.
+        if asked.executor.analyst:
+            raise UnsupportedQuery("only the owner's functions run on rows; name one of theirs")
+        asked = replace(asked, options=replace(asked.options, fresh=True))
+        function, name = arguments.estimator, _name_function(arguments.estimator)
+        columns, bounds = arguments.columns or (), arguments.bounds
+    sampling = Sampling.of(
+        asked,
+        name,
+        function,
+        arguments.table,
+        columns=columns,
+        bounds=bounds,
+        blocks=arguments.blocks,
+        method=arguments.method,
+    )
+    by_default = isinstance(bounds, str) and bounds == COLUMN
+    is_corrected = by_default if arguments.corrected is None else arguments.corrected
+    return release_blocks(asked, sampling, corrected=is_corrected)
+
+
+def _find_registered(
+    asked: EstimateContext, name: str, arguments: BlockArguments
+) -> tuple[Estimator, Sequence[str], Any]:
+    """Return an estimator of the owner's by its name, with the columns and bounds they gave it."""
+    if name not in asked.estimators:
+        known = ", ".join(sorted(asked.estimators)) or "none so far"
+        raise UnknownName(f"there is no estimator {name!r}; registered are: {known}")
+    if arguments.columns is not None or arguments.bounds is not None:
+        raise UnsupportedQuery(
+            "a registered estimator has the columns and bounds that the owner gave it; "
+            "leave columns= and bounds= out"
+        )
+    return asked.estimators[name]
+
+
+def _name_function(function: object) -> str:
+    """Return the name of a function, which the ledger writes down beside what it cost."""
+    if not callable(function):
+        raise BadDeclaration(f"estimator must be a function or a registered name, got {function!r}")
+    kind = type(function)
+    inside = getattr(function, "__module__", None) or kind.__module__
+    named = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    return f"{inside}.{named or f'<{kind.__qualname__}>'}"
+
+
+def release_blocks(asked: EstimateContext, sampling: Sampling, *, corrected: bool) -> Estimate:
     """Return an estimate by any function of rows, with standard errors.
 
     Law:     "mean": the mean over blocks of results cut to their bounds, plus noise. "median": a
@@ -312,3 +394,37 @@ def choose_blocks(units: float, slack: float, granted: Loss) -> int:
     sure = max(min(units, 2.0 * (units - slack)), 1.0)
     rows = max(LEAST_ROWS, wide * sure**0.25)
     return int(np.clip(round(sure / rows), FEWEST, MOST))
+
+
+def _largest(block: Block) -> float:
+    """Return the largest number of a block, which one person can always be."""
+    return float(max(np.ravel(next(iter(block.columns.values()))), default=0.0))
+
+
+def _audit(table: Table) -> BlockArguments | None:
+    """Return the largest of each block, for the first column of numbers."""
+    numbers = table.names_of(Int, Float)
+    if not numbers:
+        return None
+    return BlockArguments(table.name, _largest, columns=numbers[:1], bounds=[(0, 1)], blocks=10)
+
+
+SAMPLE_AND_AGGREGATE: Final = StatisticSpec(
+    name="sample_and_aggregate",
+    arguments=BlockArguments,
+    estimate=estimate_blocks,
+    summary="an estimate by any function of rows, run on blocks of units",
+    details=(
+        "``estimator`` is the owner's function, from a block of rows to a number or several, "
+        "or the name of a registered one. ``bounds`` are pairs (low, high), one for each "
+        'number: results are clipped to them. ``bounds="column"`` takes the declared bounds '
+        "of ``columns``, one column for each number, which suits a mean, a median, a quantile "
+        "or a trimmed mean. If the function returns another count of numbers, every block "
+        "fails and counts as the low bounds. ``blocks=None`` makes blocks of a few times "
+        "n^(1/4) units. ``method`` is window, mean or median. ``corrected=True`` takes away "
+        'bias that falls like 1 / rows; None does so where the bounds are "column".'
+    ),
+    remote_summary="an estimate by an estimator that the owner registered, by its name",
+    audit=_audit,
+    trial="the largest of each block",
+)

@@ -1,0 +1,179 @@
+"""`RemoteEstimate`, and how any statistic is asked of a server."""
+
+import math
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import numpy as np
+
+from confide.client.http import EstimateArgs, write_want
+from confide.client.results import RemoteReceipt, read_cost
+from confide.errors import BadDeclaration, refusing
+from confide.exact import Number, fraction, probability
+from confide.release import Cost
+from confide.release.display import NUMBERS, import_frames
+
+__all__ = ["RemoteEstimate", "RemoteEstimateMethods", "write_numbers"]
+
+FAR: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
+"""JSON has no infinity: what is missing lies infinitely far away, on its own side."""
+
+ASKED: Final = ("epsilon", "share", "confidence", "fresh", "key")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RemoteEstimate:
+    """Numbers with standard errors and intervals that count sampling and noise.
+
+    ``value``, ``standard_error`` and each end of ``interval`` have the same form: one number, a
+    list, or a dictionary by name. A density has ``edges``, a test a ``p_value``.
+    """
+
+    statistic: str
+    names: tuple[str, ...]
+    cost: Cost
+    receipt: RemoteReceipt
+    reused: bool
+    confidence: float
+    edges: tuple[float, ...] | None
+    p_value: float | None
+    _form: str
+    _numbers: dict[str, list[Any]]
+    _fetch: Callable[[float], "RemoteEstimate"]
+
+    @classmethod
+    def of(
+        cls, body: dict[str, Any], fetch: Callable[[float], "RemoteEstimate"]
+    ) -> "RemoteEstimate":
+        """Return the estimate that a response holds; ``fetch`` gets it at another level."""
+        return cls(
+            statistic=body["statistic"],
+            names=tuple(body["names"]),
+            cost=read_cost(body["cost"]),
+            receipt=RemoteReceipt(**body["receipt"]),
+            reused=body["reused"],
+            confidence=body["confidence"],
+            edges=None if body["edges"] is None else tuple(body["edges"]),
+            p_value=body["p_value"],
+            _form=body["form"],
+            _numbers={
+                "values": body["values"],
+                **{name: _restore(body[name], far) for name, far in FAR.items()},
+            },
+            _fetch=fetch,
+        )
+
+    @property
+    def value(self) -> Any:
+        """What was estimated."""
+        return self._shape(self._numbers["values"])
+
+    @property
+    def standard_error(self) -> Any:
+        """The standard deviation of each number, over sampling and noise together."""
+        return self._shape(self._numbers["standard_errors"])
+
+    @refusing
+    def interval(self, confidence: Number = 0.95) -> Any:
+        """Return (low, high) for each number, from the population's point of view.
+
+        Another level than the one asked for is fetched from the server, for free.
+        """
+        level = float(probability("confidence", confidence, zero=False))
+        if level != self.confidence:
+            return self._fetch(level).interval(level)
+        return self._shape(list(zip(self._numbers["lows"], self._numbers["highs"], strict=True)))
+
+    def to_pandas(self) -> Any:
+        """Return one row a number: value, standard error, interval."""
+        pd = import_frames("pandas", NUMBERS)
+        headings = ("value", "standard_error", "low", "high")
+        columns = dict(zip(headings, self._numbers.values(), strict=True))
+        return pd.DataFrame(columns, index=pd.Index(self.names, name="parameter"))
+
+    def __str__(self) -> str:
+        values, lows, highs = (self._numbers[name] for name in ("values", "lows", "highs"))
+        known = ["unknown" if value is None else f"{value:.5g}" for value in values]
+        lines = [
+            f"{name}: {value} [{low:.5g}, {high:.5g}]"
+            for name, value, low, high in zip(self.names, known, lows, highs, strict=True)
+        ]
+        head = f"{self.statistic}, {100 * self.confidence:g} % intervals; cost {self.cost}"
+        return "\n".join([head, *lines])
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _shape(self, numbers: list[Any]) -> Any:
+        match self._form:
+            case "one":
+                return numbers[0]
+            case "named":
+                return dict(zip(self.names, numbers, strict=True))
+            case _:
+                return list(numbers)
+
+
+class RemoteEstimateMethods(ABC):
+    """Any statistic by its name, from a curator that is somewhere else."""
+
+    @abstractmethod
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the server answers to a request."""
+
+    def estimate(self, statistic: str, table: str, **given: Any) -> RemoteEstimate:
+        """Return an estimate of any statistic that the server knows, by its name.
+
+        ``given`` are its arguments by name, ``epsilon=`` or ``share=``, and what `mean` takes
+        besides: ``confidence=``, ``fresh=`` and ``key=``.
+        """
+        want = {name: given.pop(name) for name in ASKED if name in given}
+        return self._send_estimate(statistic, {"table": table, **given}, cast("EstimateArgs", want))
+
+    def _send_estimate(
+        self, statistic: str, arguments: Mapping[str, object], want: EstimateArgs
+    ) -> RemoteEstimate:
+        """Return the estimate of a statistic; a key keeps a second try from paying again."""
+        said = cast("dict[str, Any]", want)
+        call = {"fresh": said.pop("fresh", False), "key": said.pop("key", None)}
+        call["key"] = call["key"] or secrets.token_hex(16)
+        named = {name: _write_value(value) for name, value in arguments.items()}
+        body = {"statistic": statistic, **named, **call, **write_want(said)}
+
+        def fetch(level: float) -> RemoteEstimate:
+            found = self.send("POST", "/v1/statistics", {**body, "confidence": level})
+            return RemoteEstimate.of(found, fetch)
+
+        return RemoteEstimate.of(self.send("POST", "/v1/statistics", body), fetch)
+
+
+def _restore(numbers: list[float | None], far: float) -> list[float]:
+    return [far if number is None else number for number in numbers]
+
+
+def write_numbers(given: object) -> Any:
+    """Return numbers, alone or in a list, as JSON has them; leave what is no number as it is.
+
+    >>> write_numbers(["1/4", 1]), write_numbers("private")
+    ([0.25, 1.0], 'private')
+    """
+    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        return [write_numbers(one) for one in given]
+    try:
+        return float(fraction("number", given, "a number"))
+    except BadDeclaration:
+        return given
+
+
+def _write_value(given: object) -> Any:
+    """Return an argument as JSON has it."""
+    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        return [_write_value(one) for one in given]
+    if isinstance(given, np.integer):
+        return int(given)
+    return float(given) if isinstance(given, Fraction | Decimal | np.floating) else given

@@ -1,0 +1,95 @@
+"""`EstimateMethods`: any statistic by its name, and the owner's estimators."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from confide.errors import BadDeclaration, UnsupportedQuery, refusing
+from confide.execution.executor import QueryOptions
+from confide.execution.pricing import Price
+from confide.lazy import lazy_module, require_package
+from confide.statistics.estimate import EstimateContext, EstimateResult, RegisteredEstimator
+
+if TYPE_CHECKING:
+    from confide.engines.protocol import Estimator
+    from confide.execution.executor import Executor
+    from confide.statistics import registry, sample_and_aggregate
+else:
+    registry = lazy_module("confide.statistics.registry")
+    sample_and_aggregate = lazy_module("confide.statistics.sample_and_aggregate")
+
+__all__ = ["EstimateMethods"]
+
+COSTS: Final = ("epsilon", "share", "error", "confidence")
+
+
+class EstimateMethods:
+    """What statistics have in common: their price, their options, and the owner's estimators."""
+
+    analyst: str
+    _executor: "Executor"
+
+    @cached_property
+    def estimators(self) -> dict[str, RegisteredEstimator]:
+        """The owner's functions by name."""
+        return {}
+
+    @refusing
+    def estimate(
+        self,
+        statistic: str,
+        table: str,
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        **given: Any,
+    ) -> EstimateResult:
+        """Return an estimate of any registered statistic, by its name.
+
+        ``given`` are its arguments by name, and ``epsilon=`` or ``share=``. Each built-in statistic
+        has a method of its own as well.
+        """
+        cost: dict[str, object] = {name: given.pop(name) for name in COSTS if name in given}
+        context = self._context(cost, fresh=fresh, key=key)
+        spec = registry.find_statistic(statistic)
+        return spec.estimate(context, spec.read({"table": table, **given}))
+
+    def _context(
+        self, cost: Mapping[str, object], *, fresh: bool, key: str | None
+    ) -> EstimateContext:
+        """Return the terms of an estimate, from what a caller typed."""
+        # At once, and not after a charge.
+        require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
+        price = Price.of(cost)
+        if price.error is not None:
+            raise UnsupportedQuery(
+                "how near an estimate is depends on the data; say epsilon= or share="
+            )
+        options = QueryOptions.of(fresh=fresh, key=key)
+        return EstimateContext(self._executor, price, options, self.estimators)
+
+    def register_estimator(
+        self,
+        name: str,
+        estimator: "Estimator",
+        *,
+        columns: Sequence[str],
+        bounds: Sequence[Any] | str | None = None,
+    ) -> None:
+        """Let analysts ask for an estimator of the owner's by name; its bounds are the owner's.
+
+        ``bounds`` are needed, as for `sample_and_aggregate`. With "column" they are those of the
+        table that is asked about.
+
+        Only functions registered here, or given by the owner, ever see rows. Answers are found
+        again by the name: give a function that changed a new one.
+        """
+        if not isinstance(name, str) or not name.isidentifier():
+            raise BadDeclaration(f"an estimator needs a plain name, got {name!r}")
+        if self.analyst:
+            raise UnsupportedQuery("only the owner registers estimators")
+        if name in self.estimators:
+            raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
+        require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
+        sample_and_aggregate.read_bounds(bounds)
+        self.estimators[name] = (estimator, tuple(columns), bounds)

@@ -1,0 +1,48 @@
+"""Arguments of statistics as types that pydantic checks, for servers and agents.
+
+Importing this module needs no pydantic, and neither do statistics.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, assert_never
+
+from confide.lazy import lazy_module
+from confide.statistics.arguments import (
+    JsonChoice,
+    JsonInteger,
+    JsonKind,
+    JsonList,
+    JsonNumber,
+    JsonText,
+)
+
+if TYPE_CHECKING:
+    import pydantic
+else:
+    pydantic = lazy_module("pydantic")
+
+__all__ = ["checked_type"]
+
+
+def checked_type(*kinds: JsonKind) -> Any:
+    """Return a type that holds exactly the JSON of these kinds; nothing is converted."""
+    return reduce(or_, map(_checked, kinds))
+
+
+def _checked(kind: JsonKind) -> Any:
+    match kind:
+        case JsonText(longest):
+            return Annotated[str, pydantic.Field(strict=True, min_length=1, max_length=longest)]
+        case JsonChoice(texts):
+            return Literal[texts]
+        case JsonInteger(low, high):
+            return Annotated[int, pydantic.Field(strict=True, ge=low, le=high)]
+        case JsonNumber(low, high, is_open):
+            inside = pydantic.Field(gt=low, lt=high) if is_open else pydantic.Field(ge=low, le=high)
+            return Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False), inside]
+        case JsonList(item, fewest, most):
+            several: Any = list.__class_getitem__(checked_type(item))
+            return Annotated[several, pydantic.Field(min_length=fewest, max_length=most)]
+        case _:
+            assert_never(kind)

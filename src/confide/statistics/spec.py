@@ -1,0 +1,72 @@
+"""`StatisticSpec`: everything that Python, HTTP, agents, audits, and pages need of a statistic."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from confide.declare import Table
+from confide.errors import BadDeclaration
+from confide.statistics.arguments import ArgumentField, argument_fields
+from confide.statistics.estimate import EstimateContext, EstimateResult
+
+__all__ = ["RESERVED", "StatisticSpec"]
+
+A = TypeVar("A")
+RESERVED: Final = frozenset(
+    {"statistic", "epsilon", "share", "error", "confidence", "fresh", "key", "context"}
+)
+"""Names that every call has already, so that no statistic may use them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticSpec(Generic[A]):
+    """A statistic: its arguments, how it is estimated, and what people read about it.
+
+    ``name`` is the name of its method and the ``statistic`` of a request. ``arguments`` is a frozen
+    dataclass whose first field is ``table``. ``estimate`` plans and refuses from the declaration
+    alone, and is charged through `charge_and_release`. ``summary`` continues "Return", on one line
+    without a period; ``details`` are further sentences. ``remote_summary`` stands for both where
+    the data are somewhere else, if that differs. ``audit`` returns arguments that suit a
+    declaration, or None, and ``trial`` says in words what they ask.
+    """
+
+    name: str
+    arguments: type[A]
+    estimate: Callable[[EstimateContext, A], EstimateResult]
+    summary: str
+    audit: Callable[[Table], A | None]
+    trial: str
+    details: str = ""
+    remote_summary: str = ""
+
+    def __post_init__(self) -> None:
+        names = [field.name for field in self.fields]
+        if not self.name.isidentifier() or names[:1] != ["table"] or RESERVED & set(names):
+            raise ValueError(
+                f"the statistic {self.name!r} needs an identifier as its name and arguments that "
+                f"begin with table and are not among {', '.join(sorted(RESERVED))}"
+            )
+
+    @property
+    def fields(self) -> tuple[ArgumentField, ...]:
+        """The arguments, in order."""
+        return argument_fields(self.arguments)
+
+    @property
+    def remote_fields(self) -> tuple[ArgumentField, ...]:
+        """The arguments that servers and agents take."""
+        return tuple(field for field in self.fields if field.is_remote)
+
+    def read(self, given: Mapping[str, Any]) -> A:
+        """Return the arguments that a caller gave by name.
+
+        Raises:
+            BadDeclaration: one is missing or unknown.
+        """
+        try:
+            inspect.signature(self.arguments).bind(**given)
+        except TypeError as error:
+            listed = ", ".join(field.name for field in self.fields)
+            raise BadDeclaration(f"{self.name} takes {listed}: {error}") from None
+        return self.arguments(**given)
