@@ -4,6 +4,7 @@ The correlation of two columns is registered here, over needs that the planner k
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import duckdb
@@ -32,6 +33,8 @@ from confide.expressions.terms import AggregateTerm, Term, aggregate_term
 from confide.expressions.tree import AggregateCall, Column, Expression
 from confide.query import TableQuery, canonical, col
 from confide.query.sql import read_sql
+from support.agents import call, tools_of
+from support.service import open_house
 
 ROWS = 400
 EPSILON = 1e9
@@ -102,9 +105,18 @@ def frame() -> pa.Table:
 
 
 @pytest.fixture
-def curator(frame: pa.Table) -> Iterator[Curator]:
-    """Return a curator of these rows while the correlation is registered."""
+def _registered() -> Iterator[None]:
+    """Register the correlation for as long as a test runs."""
     register(Correlation)
+    try:
+        yield
+    finally:
+        del AGGREGATES[Correlation.name]
+
+
+@pytest.fixture
+def curator(frame: pa.Table, _registered: None) -> Curator:
+    """Return a curator of these rows while the correlation is registered."""
     table = Table(
         "t",
         frame,
@@ -112,10 +124,7 @@ def curator(frame: pa.Table) -> Iterator[Curator]:
         columns={"x": Int(0, 100), "y": Float(-20, 30), "ward": Category(["A", "B"])},
         unique=True,
     )
-    try:
-        yield Curator([table], budget=Budget(1e12))
-    finally:
-        del AGGREGATES[Correlation.name]
+    return Curator([table], budget=Budget(1e12))
 
 
 OF_UNITS = "SELECT AVG(r) AS m FROM (SELECT pid, CORR(x, y) AS r FROM t GROUP BY pid)"
@@ -155,6 +164,21 @@ def test_python_answers_a_registered_aggregate(curator: Curator, frame: pa.Table
 
     assert dict(expected) == pytest.approx(found, abs=1e-5)
     assert canonical(read_sql(text, curator.names)) == canonical(query.build(curator.names))
+
+
+@pytest.mark.usefixtures("_registered")
+def test_servers_and_agents_answer_a_registered_aggregate(tmp_path: Path) -> None:
+    """HTTP answers it with its own interval, and an agent gets the same answer again, for free."""
+    asked = {"sql": "SELECT CORR(age, age * age) AS r FROM visits", "share": "10%"}
+    with open_house(tmp_path) as house:
+        answer = house.post("/v1/query", asked).json()
+        (again,) = call(tools_of(house), ("ask", asked))
+        spent = house.get("/v1/budget").json()["spent"]["share"]
+
+    assert -1 <= answer["rows"][0]["r"] <= 1
+    assert [{"r_low": -1.0, "r_high": 1.0}] == answer["intervals"]
+    assert (answer["rows"], True) == tuple(again.structured_content[n] for n in ("rows", "reused"))
+    assert "1/10" == spent
 
 
 def test_a_registered_aggregate_is_part_of_a_computed_column(curator: Curator) -> None:

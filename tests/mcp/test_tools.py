@@ -16,9 +16,8 @@ from confide.client import connect
 from confide.errors import Fault
 from confide.loss import Share
 from confide.mcp import HttpBackend, make_tools
-from confide.server.agents import ServiceBackend
-from confide.server.service import Caller, Service
 from mcp import Client, StdioServerParameters
+from support.agents import call, said, tools_of
 from support.service import COUNT, House, bearer, build_house, close_files, serving
 from support.tree import ROOT
 
@@ -68,35 +67,6 @@ def house(tmp_path: Path) -> Iterator[House]:
     built = build_house(tmp_path)
     yield built
     close_files(built.app)
-
-
-def service_of(house: House) -> Service:
-    service: Service = house.app.state.service
-    return service
-
-
-def caller_of(house: House, token: str) -> Caller:
-    return service_of(house).sign_in(token)
-
-
-def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """Return the results of a few calls over one connection."""
-
-    async def run() -> list[Any]:
-        async with Client(server) as client:
-            return [await client.call_tool(name, given) for name, given in calls]
-
-    return anyio.run(run)
-
-
-def tools_of(house: House, token: str | None = None) -> Any:
-    shown = house.ana if token is None else token
-    return make_tools(lambda _: ServiceBackend(service_of(house), caller_of(house, shown)))
-
-
-def said(result: Any) -> str:
-    """Return what a model reads of a result."""
-    return "\n".join(part.text for part in result.content)
 
 
 def test_the_tools_teach_their_rules(house: House) -> None:

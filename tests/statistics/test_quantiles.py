@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 from confide.declare import Budget, Float, Int
 from confide.engines import Sealed
@@ -16,6 +17,7 @@ from confide.plan import Range, ValueGrid
 from confide.plan.cells import GridCells
 from confide.plan.quantiles import plan_quantile_tree
 from confide.release.quantiles import choose_quantiles
+from confide.statistics.quantiles import NORMAL, RARE
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -30,6 +32,11 @@ LAWS: Final[dict[str, Any]] = {
     ),
     "discrete": lambda rng, n: rng.poisson(0.5, n).astype(float),
 }
+
+
+def test_the_normal_quantile_is_that_of_scipy() -> None:
+    """The number that stands for it, so that no import needs SciPy, is the same to the last bit."""
+    assert NORMAL == float(special.ndtri(1 - RARE))
 
 
 @pytest.mark.statistical

@@ -1,0 +1,328 @@
+"""A registered statistic is answered in Python, over HTTP, and for agents, without further code.
+
+The share of rows between two numbers is registered here.
+"""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from types import FunctionType
+from typing import Annotated, Any, Final
+
+import anyio
+import numpy as np
+import pyarrow as pa
+import pytest
+from tools.write_statistics import ROOT, write_files, write_method, write_remote_method, write_table
+
+import confide as cf
+from confide.audit.method_cases import method_cases
+from confide.audit.query_cases import open_sides
+from confide.audit.worlds import Person
+from confide.client import connect
+from confide.declare import Table
+from confide.exact import Number
+from confide.mcp import make_tools
+from confide.mechanisms import Neighbours
+from confide.query import TableQuery, canonical, case, col, count
+from confide.query import sum as total
+from confide.server.agents import ServiceBackend
+from confide.statistics.arguments import ENDS, Argument, ColumnName, TableName
+from confide.statistics.estimate import (
+    Estimate,
+    EstimateContext,
+    charge_and_release,
+    make_estimate,
+    read_sums,
+    release_totals,
+)
+from confide.statistics.formula import number_column, read_within
+from confide.statistics.registry import STATISTICS, register
+from confide.statistics.replicas import sample_parts, thin
+from confide.statistics.spec import StatisticSpec
+from mcp import Client
+from support.agents import call, caller_of, said, service_of, tools_of
+from support.service import House, open_house, serving
+from support.tree import run_python
+
+
+@dataclass(frozen=True, slots=True)
+class ShareArguments:
+    """Which rows are counted."""
+
+    table: TableName
+    column: ColumnName
+    _: KW_ONLY
+    between: Annotated[Sequence[Number], Argument("[low, high], both included", (ENDS,))]
+
+
+def estimate_share(asked: EstimateContext, arguments: ShareArguments) -> Estimate:
+    """Return the share of rows whose value lies between two numbers.
+
+    Law:     a noisy count of rows, and a noisy count of those between the two numbers.
+    Claim:   costs what was granted.
+    Why:     both counts are one release of totals, and the rest is post-processing.
+    """
+    name = number_column(asked, arguments.table, arguments.column).name
+    ends = read_within(arguments.between, "between") or (0.0, 0.0)
+    inside = case(((col(name) >= ends[0]) & (col(name) <= ends[1]), 1), otherwise=0)
+    rows = TableQuery(arguments.table).where(col(name).not_null())
+    query = asked.planner.read(rows.agg(rows=count(), inside=total(inside)))
+    paid = charge_and_release(
+        asked,
+        {"estimate": "share between", "query": canonical(query)},
+        lambda share: asked.plan(query, share),
+        lambda plan, hold: {"steps": release_totals(asked.executor, plan, hold)},
+    )
+    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    moved = sums.values[0] + thin(sums.noise)
+    size = np.maximum(moved[:, :1], 1.0)
+    replicas = sample_parts(np.clip(moved[:, 1:] / size, 0.0, 1.0), size)
+    share = np.clip(sums.values[0, 1:] / max(sums.values[0, 0], 1.0), 0.0, 1.0)
+    return make_estimate(f"share of {name}", ("share",), share, replicas, paid)
+
+
+SHARE: Final = StatisticSpec(
+    name="share_between",
+    arguments=ShareArguments,
+    estimate=estimate_share,
+    summary="the share of rows whose value lies between two numbers",
+    audit=lambda table: (
+        ShareArguments(table.name, numbers[0], between=(0, 50))
+        if (numbers := table.names_of(cf.Int, cf.Float))
+        else None
+    ),
+    trial="from 0 to 50",
+)
+ASKED: Final = {"statistic": "share_between", "table": "visits", "column": "age"}
+COST: Final = {"share": "1/100"}
+BETWEEN: Final = {**ASKED, "between": [20, 59], **COST}
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    """Register the statistic before any application or tool is made."""
+    register(SHARE)
+    try:
+        yield
+    finally:
+        del STATISTICS[SHARE.name]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A running house."""
+    with open_house(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def curator() -> cf.Curator:
+    """A curator of 1,000 rows, 40 % of which are from 20 to 59."""
+    rows = pa.table({"pid": range(1_000), "age": [n % 100 for n in range(1_000)]})
+    table = cf.Table("visits", rows, unit="pid", columns={"age": cf.Int(0, 120)}, unique=True)
+    return cf.Curator([table], budget=cf.Budget(10**10))
+
+
+def test_python_asks_for_a_registered_statistic(curator: cf.Curator) -> None:
+    """With next to no noise it is the share of the rows; the interval is that of 1,000 rows."""
+    found = curator.estimate("share_between", "visits", column="age", between=(20, 59), epsilon=1e9)
+    again = curator.estimate("share_between", "visits", column="age", between=(20, 59), epsilon=1e9)
+    low, high = found.interval(0.95)
+
+    assert 0.4 == pytest.approx(found.value, abs=1e-6)
+    assert np.sqrt(0.4 * 0.6 / 1_000) == pytest.approx(found.standard_error, rel=0.02)
+    assert 2 * 1.96 * np.sqrt(0.4 * 0.6 / 1_000) == pytest.approx(high - low, rel=0.02)
+    assert (again.reused, found.value) == (True, again.value)
+    assert 0.1 == pytest.approx(float(curator.budget.spent.share), rel=1e-6)
+
+
+def test_http_asks_for_a_registered_statistic(house: House) -> None:
+    """Its request is in the OpenAPI document, answered once, and checked field by field."""
+    schemas = house.get("/openapi.json").json()["components"]["schemas"]
+    first = house.post("/v1/statistics", BETWEEN).json()
+    again = house.post("/v1/statistics", BETWEEN).json()
+    refused = [
+        house.post("/v1/statistics", {**ASKED, **COST}),
+        house.post("/v1/statistics", {**BETWEEN, "between": [20]}),
+        house.post("/v1/statistics", {**BETWEEN, "bins": 3}),
+        house.post("/v1/statistics", {**BETWEEN, "statistic": "share_above"}),
+    ]
+
+    assert "between" in schemas["ShareBetweenStatisticRequest"]["required"]
+    assert "[low, high]" in str(schemas["ShareBetweenStatisticRequest"]["properties"]["between"])
+    assert 0 <= first["lows"][0] <= first["values"][0] <= first["highs"][0] <= 1
+    assert (["share"], "one", None) == tuple(first[name] for name in ("names", "form", "p_value"))
+    assert (first["values"], True) == (again["values"], again["reused"])
+    assert [(422, "malformed-request")] * 4 == [
+        (one.status_code, one.json()["error"]["code"]) for one in refused
+    ]
+    assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
+
+
+def test_a_connection_asks_for_a_registered_statistic(tmp_path: Path) -> None:
+    """`connect(...).estimate` sends its arguments by name, with levels of its own."""
+    with (
+        open_house(tmp_path) as house,
+        serving(house.app) as address,
+        connect(address, house.ana) as ana,
+    ):
+        given: dict[str, Any] = {"column": "age", "between": (20, Fraction(59)), **COST}
+        found = ana.estimate("share_between", "visits", **given, confidence=0.5)
+        wide = found.interval(0.99)
+        same = ana.estimate("mean", "visits", column="age", bounds=np.array([0, 100]), **COST)
+
+        assert wide[0] <= found.interval(0.5)[0] <= found.value <= wide[1]
+        assert same.value == ana.mean("visits", "age", bounds=(0, "100"), **COST).value
+        assert "1/50" == str(ana.budget.spent.share)
+
+
+def test_an_agent_asks_for_a_registered_statistic(house: House) -> None:
+    """The tool's schema and description have it; unknown and missing arguments are refused."""
+    tools = tools_of(house)
+
+    async def listed() -> Any:
+        async with Client(tools) as client:
+            every = (await client.list_tools()).tools
+            return next(tool for tool in every if tool.name == "estimate")
+
+    tool = anyio.run(listed)
+    answered, misspelled, short, other = call(
+        tools,
+        ("estimate", BETWEEN),
+        ("estimate", {**BETWEEN, "betwen": [1, 2]}),
+        ("estimate", {**ASKED, **COST}),
+        ("estimate", {**BETWEEN, "bins": 3}),
+    )
+
+    assert "share_between (column, between): the share of rows" in tool.description
+    assert "[low, high], both included" == tool.input_schema["properties"]["between"]["description"]
+    assert "share_between" in tool.input_schema["properties"]["statistic"]["enum"]
+    assert 0 <= answered.structured_content["values"][0] <= 1
+    assert "there is no argument 'betwen'; did you mean between?" in said(misspelled)
+    assert "malformed-request: " in said(short)
+    assert "malformed-request: " in said(other)
+    assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
+
+
+def test_a_registered_statistic_is_audited(tmp_path: Path) -> None:
+    """The audit of a declaration asks for it on both sides, and gets numbers."""
+    table = Table("visits", "nowhere.parquet", unit="pid", columns={"age": cf.Int(0, 120)})
+    people = (None, Person.HIGH)
+    sides = open_sides([table], cf.Budget(1), Neighbours.ADD_REMOVE, people, tmp_path)
+    subject = "share_between: from 0 to 50"
+    (case_of,) = (one for one in method_cases(sides, 16, epsilon=3) if one.subject == subject)
+    finding = case_of.run(1e-9)
+
+    assert finding.evidence is not None, finding.note
+
+
+@pytest.mark.parametrize("path", write_files(), ids=lambda path: path.stem)
+def test_what_is_generated_is_up_to_date(path: Path) -> None:
+    """Methods and table are what `make generate` writes today."""
+    assert write_files()[path] == (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_a_new_spec_changes_what_is_generated() -> None:
+    """A spec is enough for its methods, with types and docstrings, and for its row of the table."""
+    method, remote = write_method(SHARE), write_remote_method(SHARE)
+
+    assert (
+        "def share_between(self, table: str, column: str, *, between: Sequence[Number], "
+        "fresh: bool = False, key: str | None = None, **want: Unpack[CostArgs]) -> "
+        '"Estimate":' in method
+    )
+    assert "estimate_share(context, test_registry.ShareArguments(" in method
+    assert "between: Sequence[Number], **want: Unpack[EstimateArgs]) -> RemoteEstimate:" in remote
+    assert '"between": write_numbers(between)}' in remote
+    assert '"""Return the share of rows whose value lies between two numbers."""' in remote
+    assert "| `share_between` | `column`, `between` | the share of rows" in write_table([SHARE])
+
+
+def test_every_way_of_asking_has_the_same_arguments(house: House) -> None:
+    """Methods, requests, and the tool take what a spec declares; a function is for Python only."""
+    schemas = house.get("/openapi.json").json()["components"]["schemas"]
+    added = {"statistic", "epsilon", "share", "confidence", "fresh", "key"}
+    costs = {"self", "epsilon", "share", "fresh", "key"}
+    for name, spec in STATISTICS.items():
+        own, remote = ({one.name for one in some} for some in (spec.fields, spec.remote_fields))
+        fields = schemas[f"{name.title().replace('_', '')}StatisticRequest"]["properties"]
+
+        assert remote | added == set(fields)
+        if name == SHARE.name:
+            continue
+        local, away = (
+            getattr(kind, name) for kind in (cf.Curator, type(connect("http://localhost", "t")))
+        )
+        assert isinstance(local, FunctionType)
+        assert own | costs == set(inspect.signature(local).parameters)
+        assert remote | costs | {"confidence"} == set(inspect.signature(away).parameters)
+    assert {"columns", "bounds", "method", "corrected"} == {
+        one.name for one in STATISTICS["sample_and_aggregate"].fields if not one.is_remote
+    }
+
+
+def test_a_wrong_call_by_name_is_refused(curator: cf.Curator) -> None:
+    """Names of statistics and of arguments are checked before a charge."""
+    with pytest.raises(cf.Refusal, match="no statistic 'midrange'; statistics are: density,"):
+        curator.estimate("midrange", "visits", column="age", epsilon=1)
+    with pytest.raises(cf.Refusal, match=r"mean takes table, column, bounds: .*'bins'"):
+        curator.estimate("mean", "visits", column="age", bins=3, epsilon=1)
+    with pytest.raises(cf.Refusal, match=r"mean takes table, column, bounds: missing .*'column'"):
+        curator.estimate("mean", "visits", epsilon=1)
+    with pytest.raises(cf.Refusal, match="exactly one of epsilon="):
+        curator.estimate("mean", "visits", column="age")
+    with pytest.raises(cf.Refusal, match="say epsilon= or share="):
+        curator.estimate("mean", "visits", column="age", error=1)
+    assert 0 == curator.budget.spent.share
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    table: TableName
+    share: ColumnName
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    table: TableName
+    column: str
+
+
+def test_a_spec_is_checked_when_it_is_made() -> None:
+    """A second statistic of one name, a reserved argument, or one without help is refused."""
+    with pytest.raises(ValueError, match="called share_between already"):
+        register(SHARE)
+    with pytest.raises(ValueError, match="are not among confidence"):
+        replace(SHARE, arguments=_Priced)
+    with pytest.raises(TypeError, match=r"_Bare\.column needs an annotation"):
+        replace(SHARE, arguments=_Bare)
+    with pytest.raises(ValueError, match="needs an identifier"):
+        replace(SHARE, name="share between")
+
+
+def test_tools_take_what_is_registered_when_they_are_made(house: House) -> None:
+    """Tools that were made before a statistic was registered refuse it, and those after take it."""
+    del STATISTICS[SHARE.name]
+    try:
+        early = make_tools(lambda _: ServiceBackend(service_of(house), caller_of(house, house.ana)))
+    finally:
+        register(SHARE)
+    (refused,), (answered,) = (
+        call(early, ("estimate", BETWEEN)),
+        call(tools_of(house), ("estimate", BETWEEN)),
+    )
+
+    assert "malformed-request: " in said(refused)
+    assert not answered.is_error
+
+
+def test_the_registry_needs_no_scipy() -> None:
+    """The curator imports no statistic, and the registry neither SciPy nor pydantic."""
+    program = "import sys, {0}; print(*sorted({{'scipy', 'pydantic', {1!r}}} & set(sys.modules)))"
+    moments, registry = "confide.statistics.moments", "confide.statistics.registry"
+
+    assert "" == run_python("-c", program.format("confide.curator", moments)).strip()
+    assert registry == run_python("-c", program.format(registry, registry)).strip()
