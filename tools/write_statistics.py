@@ -201,13 +201,13 @@ def write_type(kind: Any) -> str:
 
 
 def written(field: ArgumentField) -> str:
-    """Return what is sent of an argument: numbers as JSON has them."""
+    """Return the source of the value that is sent for an argument."""
     is_numeric = any(map(holds_numbers, field.argument.kinds))
     return f"write_numbers({field.name})" if is_numeric else field.name
 
 
 def holds_numbers(kind: JsonKind) -> bool:
-    """Tell whether JSON of a kind is a number, or a list of numbers."""
+    """Return whether JSON of a kind is a number, or a list of numbers."""
     return isinstance(kind.item if isinstance(kind, JsonList) else kind, JsonNumber)
 
 

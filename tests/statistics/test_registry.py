@@ -50,7 +50,7 @@ from support.tree import run_python
 
 @dataclass(frozen=True, slots=True)
 class ShareArguments:
-    """Which rows are counted."""
+    """The arguments of `share_between`."""
 
     table: TableName
     column: ColumnName
@@ -97,7 +97,7 @@ SHARE: Final = StatisticSpec(
     trial="from 0 to 50",
 )
 ASKED: Final = {"statistic": "share_between", "table": "visits", "column": "age"}
-COST: Final = {"share": "1/100"}
+COST: Final[dict[str, Any]] = {"share": "1/100"}
 BETWEEN: Final = {**ASKED, "between": [20, 59], **COST}
 
 
@@ -120,7 +120,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 @pytest.fixture
 def curator() -> cf.Curator:
-    """A curator of 1,000 rows, 40 % of which are from 20 to 59."""
+    """A curator of 1,000 rows, 40% of which are from 20 to 59."""
     rows = pa.table({"pid": range(1_000), "age": [n % 100 for n in range(1_000)]})
     table = cf.Table("visits", rows, unit="pid", columns={"age": cf.Int(0, 120)}, unique=True)
     return cf.Curator([table], budget=cf.Budget(10**10))
@@ -295,10 +295,12 @@ def test_a_spec_is_checked_when_it_is_made() -> None:
     """A second statistic of one name, a reserved argument, or one without help is refused."""
     with pytest.raises(ValueError, match="called share_between already"):
         register(SHARE)
+    priced: Any = _Priced
+    bare: Any = _Bare
     with pytest.raises(ValueError, match="are not among confidence"):
-        replace(SHARE, arguments=_Priced)
+        replace(SHARE, arguments=priced)
     with pytest.raises(TypeError, match=r"_Bare\.column needs an annotation"):
-        replace(SHARE, arguments=_Bare)
+        replace(SHARE, arguments=bare)
     with pytest.raises(ValueError, match="needs an identifier"):
         replace(SHARE, name="share between")
 

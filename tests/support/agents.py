@@ -20,7 +20,7 @@ def service_of(house: House) -> Service:
 
 
 def caller_of(house: House, token: str) -> Caller:
-    """Return who shows this token."""
+    """Return the caller with this token."""
     return service_of(house).sign_in(token)
 
 
@@ -41,5 +41,5 @@ def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
 
 
 def said(result: Any) -> str:
-    """Return what a model reads of a result."""
+    """Return the text of a result that a model reads."""
     return "\n".join(part.text for part in result.content)

@@ -124,7 +124,7 @@ class RemoteEstimateMethods(ABC):
 
     @abstractmethod
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what the server answers to a request."""
+        """Return the server's answer to a request."""
 
     def estimate(self, statistic: str, table: str, **given: Any) -> RemoteEstimate:
         """Return an estimate of any statistic that the server knows, by its name.
@@ -157,7 +157,7 @@ def _restore(numbers: list[float | None], far: float) -> list[float]:
 
 
 def write_numbers(given: object) -> Any:
-    """Return numbers, alone or in a list, as JSON has them; leave what is no number as it is.
+    """Return numbers, alone or in a list, as JSON has them; keep anything else as it is.
 
     >>> write_numbers(["1/4", 1]), write_numbers("private")
     ([0.25, 1.0], 'private')

@@ -113,7 +113,7 @@ def describe_estimates() -> str:
 
 
 def _describe(spec: StatisticSpec[Any]) -> str:
-    """Return what a statistic takes and returns."""
+    """Return a line with the arguments and the summary of a statistic."""
     fields = [field for field in spec.remote_fields if field.name != "table"]
     names = [field.name if field.is_required else f"[{field.name}]" for field in fields]
     said = (spec.remote_summary or spec.summary).replace("``", "")

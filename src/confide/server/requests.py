@@ -87,9 +87,9 @@ class WatchQueryRequest(Schema):
 
 
 class StatisticRequest(_ChargedRequest):
-    """What every estimate says: which it is, the table, the cost, the level of its intervals.
+    """The fields of every estimate: statistic, table, cost, and the level of its intervals.
 
-    # Privacy: its fields hold texts and numbers; functions, paths and addresses have no kind.
+    # Privacy: its fields hold strings and numbers; there is no kind of JSON for a function.
     """
 
     statistic: str
@@ -110,7 +110,7 @@ def any_statistic(specs: tuple[StatisticSpec[Any], ...]) -> Any:
 
 
 def statistic_adapter() -> TypeAdapter[StatisticRequest]:
-    """Return what reads a request for one of the statistics that are registered now."""
+    """Return the reader of requests for the statistics that are registered now."""
     return _adapter(tuple(STATISTICS.values()))
 
 

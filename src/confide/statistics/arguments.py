@@ -1,4 +1,4 @@
-"""How a statistic declares its arguments: their types in Python, what JSON may hold, and help.
+"""Declarations of the arguments of statistics: types in Python, kinds of JSON, and help.
 
 A field of an arguments dataclass has a plain type, annotated with an `Argument`::
 
@@ -33,16 +33,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A text of 1 to ``longest`` characters."""
+    """A string of 1 to ``longest`` characters."""
 
     longest: int
 
 
 @dataclass(frozen=True, slots=True)
 class JsonChoice:
-    """One of a few texts."""
+    """One of a few strings."""
 
-    texts: tuple[str, ...]
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ JsonKind = Union[JsonText, JsonChoice, JsonInteger, JsonNumber, JsonList]  # noq
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an argument is, in a few words, and which kinds of JSON may stand for it.
+    """The meaning of an argument, in a few words, and the kinds of JSON that servers take for it.
 
     An argument without kinds is for Python only: servers and agents do not take it. Where the
     default is None, JSON may hold null.

@@ -299,7 +299,7 @@ class _PreparedDensity:
 
 @dataclass(frozen=True, slots=True)
 class DensityArguments:
-    """What a density is of."""
+    """The arguments of `density`."""
 
     table: TableName
     column: ColumnName

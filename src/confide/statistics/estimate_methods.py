@@ -24,7 +24,7 @@ COSTS: Final = ("epsilon", "share", "error", "confidence")
 
 
 class EstimateMethods:
-    """What statistics have in common: their price, their options, and the owner's estimators."""
+    """The base of statistics as methods: their price, their options, and the owner's estimators."""
 
     analyst: str
     _executor: "Executor"

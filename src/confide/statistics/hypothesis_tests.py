@@ -231,7 +231,7 @@ class Independence:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonArguments:
-    """What is compared, and between which groups."""
+    """The arguments of `compare_means` and `compare_proportions`."""
 
     table: TableName
     column: ColumnName
@@ -241,7 +241,7 @@ class ComparisonArguments:
 
 @dataclass(frozen=True, slots=True)
 class IndependenceArguments:
-    """Which columns may depend on each other."""
+    """The arguments of `independence`."""
 
     table: TableName
     first: Annotated[str, Argument("a column of few values", (NAME,))]

@@ -167,7 +167,7 @@ MOST_VALUES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FamilyArguments:
-    """What is fitted to which columns."""
+    """The arguments of `exponential_family`."""
 
     table: TableName
     column: Annotated[

@@ -63,7 +63,7 @@ Window = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class MomentArguments:
-    """What a mean or a variance is of."""
+    """The arguments of `mean` and `variance`."""
 
     table: TableName
     column: ColumnName
@@ -73,7 +73,7 @@ class MomentArguments:
 
 @dataclass(frozen=True, slots=True)
 class CovarianceArguments:
-    """What covariances are of."""
+    """The arguments of `covariance`."""
 
     table: TableName
     columns: Annotated[Sequence[str], Argument("two or more columns", (JsonList(NAME, 1, 100),))]

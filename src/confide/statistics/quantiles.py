@@ -78,7 +78,7 @@ LEVEL: Final = JsonNumber(0, 1, is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class QuantilesArguments:
-    """What quantiles are of, and at which levels."""
+    """The arguments of `quantiles`."""
 
     table: TableName
     column: ColumnName

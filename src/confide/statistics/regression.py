@@ -18,7 +18,7 @@ __all__ = ["FIT", "FitArguments", "estimate_fit"]
 
 @dataclass(frozen=True, slots=True)
 class FitArguments:
-    """Which regression is fitted."""
+    """The arguments of `fit`."""
 
     table: TableName
     formula: Annotated[str, Argument('such as "cost ~ age + smoker"', (JsonText(2_000),))]

@@ -176,7 +176,7 @@ def correct_bias(estimator: Estimator) -> Estimator:
 
 @dataclass(frozen=True, slots=True)
 class BlockArguments:
-    """Which function runs on blocks of units, and how its results are combined."""
+    """The arguments of `sample_and_aggregate`."""
 
     table: TableName
     estimator: Annotated[

@@ -34,8 +34,8 @@ def _checked(kind: JsonKind) -> Any:
     match kind:
         case JsonText(longest):
             return Annotated[str, pydantic.Field(strict=True, min_length=1, max_length=longest)]
-        case JsonChoice(texts):
-            return Literal[texts]
+        case JsonChoice(words):
+            return Literal[words]
         case JsonInteger(low, high):
             return Annotated[int, pydantic.Field(strict=True, ge=low, le=high)]
         case JsonNumber(low, high, is_open):
