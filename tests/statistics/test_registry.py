@@ -22,13 +22,14 @@ from confide.audit.method_cases import method_cases
 from confide.audit.query_cases import open_sides
 from confide.audit.worlds import Person
 from confide.client import connect
-from confide.declare import Table
+from confide.declare import Column, Table
 from confide.exact import Number
 from confide.mcp import make_tools
 from confide.mechanisms import Neighbours
 from confide.query import TableQuery, canonical, case, col, count
 from confide.query import sum as total
 from confide.server.agents import ServiceBackend
+from confide.server.serialization import show_estimate
 from confide.statistics.arguments import ENDS, Argument, ColumnName, TableName
 from confide.statistics.estimate import (
     Estimate,
@@ -177,6 +178,41 @@ def test_a_connection_asks_for_a_registered_statistic(tmp_path: Path) -> None:
         assert wide[0] <= found.interval(0.5)[0] <= found.value <= wide[1]
         assert same.value == ana.mean("visits", "age", bounds=(0, "100"), **COST).value
         assert "1/50" == str(ana.budget.spent.share)
+
+
+def test_each_kind_of_result_is_shown_in_a_row() -> None:
+    """Heights have edges and tests a p-value; what is not known of a statistic is null."""
+    rng = np.random.default_rng(0)
+    rows = {"pid": range(500), "age": rng.integers(0, 99, 500)}
+    rows |= {name: rng.random(500) < 0.4 for name in ("smoker", "insured")}
+    columns: dict[str, Column] = {"age": cf.Int(0, 99), "smoker": cf.Bool(), "insured": cf.Bool()}
+    table = cf.Table("people", pa.table(rows), unit="pid", columns=columns, unique=True)
+    curator = cf.Curator([table], budget=cf.Budget(100))
+    density = curator.density("people", "age", bins=4, epsilon=1)
+    means = curator.compare_means("people", "age", by="smoker", epsilon=1)
+    joint = curator.independence("people", "smoker", "insured", epsilon=1)
+    bins, difference, squares = (
+        show_estimate("any", found, 0.9) for found in (density, means, joint)
+    )
+
+    assert ("bins", ["0", "1", "2", "3"]) == (bins.form, bins.names)
+    assert (list(density.value), list(density.edges)) == (bins.values, bins.edges)
+    assert (bins.lows, bins.highs) == tuple(list(ends) for ends in density.interval(0.9))
+    assert list(density.standard_error) == bins.standard_errors
+    assert ("one", ["False - True"]) == (difference.form, difference.names)
+    assert (means.value, means.standard_error) == (
+        difference.values[0],
+        difference.standard_errors[0],
+    )
+    assert means.interval(0.9) == (difference.lows[0], difference.highs[0])
+    assert (means.p_value, None) == (difference.p_value, bins.p_value)
+    assert ("one", ["chi_square"], [joint.statistic]) == (
+        squares.form,
+        squares.names,
+        squares.values,
+    )
+    assert [None] == squares.standard_errors == squares.lows == squares.highs
+    assert joint.p_value == squares.p_value
 
 
 def test_an_agent_asks_for_a_registered_statistic(house: House) -> None:

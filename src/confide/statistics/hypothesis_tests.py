@@ -193,11 +193,11 @@ class Independence:
     names: ClassVar[tuple[str]] = ("chi_square",)
     form: ClassVar[Form] = "one"
     edges: ClassVar[None] = None
-    standard_error: ClassVar[float] = math.inf
+    standard_error: ClassVar[None] = None
 
     @property
     def value(self) -> float:
-        """The statistic; its standard error is not known."""
+        """The statistic; it has no standard error."""
         return self.statistic
 
     @property
@@ -207,8 +207,8 @@ class Independence:
 
     @property
     def standard_errors(self) -> tuple[float]:
-        """The standard error alone."""
-        return (self.standard_error,)
+        """An infinite standard error, which stands for none."""
+        return (math.inf,)
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[float, float]:
