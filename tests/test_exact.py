@@ -1,13 +1,13 @@
-"""Numbers as callers type them: read exactly, or refused by name."""
+"""Exact reading of the numbers that callers pass."""
 
 from fractions import Fraction
 
 import pytest
 
 from confide.errors import BadDeclaration
-from confide.exact import LARGEST_EXPONENT, LONGEST, positive
+from confide.exact import MAX_DECIMAL_EXPONENT, MAX_NUMBER_LENGTH, positive
 
-BEYOND = LARGEST_EXPONENT + 1
+BEYOND = MAX_DECIMAL_EXPONENT + 1
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,11 @@ BEYOND = LARGEST_EXPONENT + 1
         (" 2.5e-3 ", Fraction(1, 400)),
         ("1_000", Fraction(1_000)),
         ("1e0000000000000000000000002", Fraction(100)),
-        (f"1e-{LARGEST_EXPONENT}", Fraction(1, 10**LARGEST_EXPONENT)),
+        (f"1e-{MAX_DECIMAL_EXPONENT}", Fraction(1, 10**MAX_DECIMAL_EXPONENT)),
     ],
 )
-def test_a_text_means_the_number_it_spells(text: str, expected: Fraction) -> None:
-    """Texts are read as fractions, without rounding."""
+def test_a_string_is_read_exactly(text: str, expected: Fraction) -> None:
+    """A string is read as a fraction, without rounding."""
     assert expected == positive("epsilon", text)
 
 
@@ -34,14 +34,14 @@ def test_a_text_means_the_number_it_spells(text: str, expected: Fraction) -> Non
         f"1e+{BEYOND:_}",
         "1e" + "".join(chr(ord("\u0660") + int(digit)) for digit in str(BEYOND)),
         "\u0661",
-        "9" * (LONGEST + 1),
+        "9" * (MAX_NUMBER_LENGTH + 1),
         "1e_5",
         "1e5_",
         "1/0",
         "",
     ],
 )
-def test_a_text_that_could_fill_the_memory_is_refused(text: str) -> None:
-    """No spelling of a large exponent is written out, and what is no number is refused."""
+def test_a_string_that_could_fill_the_memory_is_refused(text: str) -> None:
+    """A string with a huge exponent, or that is not a number, is refused."""
     with pytest.raises(BadDeclaration, match="epsilon must be a finite number above 0"):
         positive("epsilon", text)

@@ -1,4 +1,4 @@
-"""``python -m confide`` is the command ``confide``."""
+"""Entry point of ``python -m confide``, which runs the command ``confide``."""
 
 from confide.cli import main
 

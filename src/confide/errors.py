@@ -1,7 +1,8 @@
-"""The three families of error, with codes that never change.
+"""The three families of errors, with stable codes.
 
-Whoever has to act decides the family: the owner (`BadDeclaration`), the analyst (`Refusal`) or
-we ourselves (`Fault`). Text that may reach an analyst quotes their own words and declared facts.
+The family names who has to act: the owner (`BadDeclaration`), the analyst (`Refusal`), or the
+operators of confide (`Fault`). A message that may reach an analyst quotes only the analyst's own
+query and declared facts.
 """
 
 import traceback
@@ -21,54 +22,54 @@ __all__ = [
     "UnknownName",
     "UnsupportedQuery",
     "as_refusal",
-    "place_of",
+    "error_location",
     "refusing",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FRAMES: Final = 6
+MAX_FRAMES: Final = 6
 
 
 class ConfideError(Exception):
-    """Everything that confide raises on purpose."""
+    """The base class of all errors that confide raises on purpose."""
 
     code: ClassVar[str] = "error"
 
 
 class BadDeclaration(ConfideError):
-    """An argument or a declaration cannot be right; nothing was drawn, read or spent."""
+    """An argument or a declaration is not valid; nothing was drawn, read, or spent."""
 
     code = "bad-declaration"
 
 
 class MissingPackage(BadDeclaration):
-    """What was asked for needs a package that is not installed; nothing was read or spent."""
+    """A required package is not installed; nothing was read or spent."""
 
     code = "missing-package"
 
 
 class Refusal(ConfideError):
-    """The question cannot be answered as asked; nothing was read or spent."""
+    """The query cannot be answered as written; nothing was read or spent."""
 
     code = "refusal"
 
 
 class BadArgument(Refusal):
-    """An argument of a question cannot be right; nothing was read or spent."""
+    """An argument of a query is not valid; nothing was read or spent."""
 
     code = "bad-argument"
 
 
 class Fault(ConfideError):
-    """Something on our side failed; the caller did nothing wrong."""
+    """Something failed on the server side; the caller did nothing wrong."""
 
     code = "fault"
 
 
 class BudgetExceeded(Refusal):
-    """The answer costs more than is left; no row was read and nothing was spent."""
+    """The query costs more than the remaining budget; no row was read and nothing was spent."""
 
     code = "budget-exceeded"
 
@@ -78,9 +79,10 @@ class BudgetExceeded(Refusal):
 
 
 class UnsupportedQuery(Refusal):
-    """The question uses something that confide does not answer; nothing was read or spent.
+    """The query uses something that confide does not support; nothing was read or spent.
 
-    ``excerpt`` is the refused piece of the analyst's own text, underlined, where there is a text.
+    ``excerpt`` shows the refused part of the analyst's SQL, underlined. It is empty if the query
+    was not written in SQL.
     """
 
     code = "unsupported-query"
@@ -91,7 +93,7 @@ class UnsupportedQuery(Refusal):
 
 
 class UnknownName(Refusal):
-    """The question names a table or a column that nobody declared; nothing was read or spent."""
+    """The query names an undeclared table or column; nothing was read or spent."""
 
     code = "unknown-name"
 
@@ -101,32 +103,32 @@ class UnknownName(Refusal):
 
 
 def refusing(function: Callable[P, T]) -> Callable[P, T]:
-    """Let what a function says of its arguments be a refusal: analysts give them."""
+    """Convert errors about a function's arguments to refusals, because analysts pass them."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
         except BadDeclaration as error:
-            told = as_refusal(error)
-            if told is error:
+            refusal = as_refusal(error)
+            if refusal is error:
                 raise
-            raise told from error
+            raise refusal from error
 
     return called
 
 
 def as_refusal(error: ConfideError) -> ConfideError:
-    """Return an error as whoever sent a request is told it: what they gave is theirs to change."""
+    """Return the error as a `BadArgument` if the caller's own argument caused it."""
     is_theirs = isinstance(error, BadDeclaration) and not isinstance(error, MissingPackage)
     return BadArgument(str(error)) if is_theirs else error
 
 
-def place_of(error: Exception) -> str:
-    """Return what kind an error is of and where it arose, for a log.
+def error_location(error: Exception) -> str:
+    """Return the type of an error and where it was raised, for a log.
 
-    # Privacy: its words are left out, since they may quote a row.
+    # Privacy: omit its message, which may quote a row.
     """
-    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]
     return f"{type(error).__name__} at {' '.join(places)}"

@@ -1,8 +1,8 @@
-"""Numbers without rounding: what callers typed as fractions, real constants as balls.
+"""Exact arithmetic: arguments become fractions, and real constants become balls.
 
-A float means the decimal that prints it: 0.1 is one tenth, so ten answers of 0.1 fill a budget
-of 1. A real number such as exp(1/3) is enclosed by a *ball* of python-flint and leaves the exact
-world as a float or fraction that is rounded in a stated direction.
+A float means the decimal that it prints as: 0.1 is one tenth, so ten answers at 0.1 use up a
+budget of 1. A python-flint *ball* encloses a real number such as exp(1/3). It is converted to a
+float or a fraction only by rounding in a stated direction.
 """
 
 import math
@@ -22,31 +22,36 @@ __all__ = [
     "Number",
     "ball",
     "decide",
+    "first_integer",
     "float_above",
     "float_below",
     "fraction",
     "fraction_above",
     "fraction_below",
+    "integer",
     "is_above",
-    "least",
     "non_negative",
     "positive",
     "probability",
-    "whole",
 ]
 
 T = TypeVar("T")
 Number = int | float | Fraction | Decimal | str
-"""What a caller may type for an exact number; text such as "1/3" or "2.5e-3" is fine."""
+"""The types accepted as an exact number, including strings such as "1/3" or "2.5e-3"."""
 
-LONGEST: Final = 1_000
-LARGEST_EXPONENT: Final = 5_000
-EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9_]+)")
-"""Beyond these a number written in a few characters would take all memory."""
+MAX_NUMBER_LENGTH: Final = 1_000
+MAX_DECIMAL_EXPONENT: Final = 5_000
+DECIMAL_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9_]+)")
+"""The exponent is checked first: the exact value of a short string such as 1e999999999 would fill
+the memory."""
 
 
 def fraction(name: str, value: object, allowed: str) -> Fraction:
-    """Return ``value`` as the fraction its owner wrote, or refuse it by its argument's name."""
+    """Return ``value`` as the exact fraction that the caller wrote.
+
+    Raises:
+        BadDeclaration: ``value`` is not a finite number; the message names the argument.
+    """
     match value:
         case bool():
             exact = None
@@ -66,12 +71,12 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
 
 
 def _read(text: str) -> Fraction | None:
-    # Fraction reads the digits of every script, the search for an exponent those of ASCII alone.
-    if len(text) > LONGEST or not text.isascii():
+    # ASCII only: Fraction accepts the digits of every script, but DECIMAL_EXPONENT does not.
+    if len(text) > MAX_NUMBER_LENGTH or not text.isascii():
         return None
-    exponent = EXPONENT.search(text)
+    exponent = DECIMAL_EXPONENT.search(text)
     try:
-        if exponent and abs(int(exponent[1])) > LARGEST_EXPONENT:
+        if exponent and abs(int(exponent[1])) > MAX_DECIMAL_EXPONENT:
             return None
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -79,7 +84,7 @@ def _read(text: str) -> Fraction | None:
 
 
 def positive(name: str, value: object) -> Fraction:
-    """Return a number above zero.
+    """Return ``value`` as a fraction above 0.
 
     >>> positive("epsilon", 0.1)
     Fraction(1, 10)
@@ -92,7 +97,7 @@ def positive(name: str, value: object) -> Fraction:
 
 
 def non_negative(name: str, value: object) -> Fraction:
-    """Return a number of at least zero."""
+    """Return ``value`` as a fraction of at least 0."""
     allowed = "a finite number of at least 0"
     exact = fraction(name, value, allowed)
     if exact < 0:
@@ -101,7 +106,7 @@ def non_negative(name: str, value: object) -> Fraction:
 
 
 def probability(name: str, value: object, *, zero: bool = True) -> Fraction:
-    """Return a number in [0, 1), or in (0, 1) when ``zero`` is not allowed."""
+    """Return ``value`` as a fraction in [0, 1), or in (0, 1) if ``zero`` is false."""
     allowed = "a number in [0, 1)" if zero else "a number in (0, 1)"
     exact = fraction(name, value, allowed)
     if not 0 <= exact < 1 or (exact == 0 and not zero):
@@ -109,24 +114,24 @@ def probability(name: str, value: object, *, zero: bool = True) -> Fraction:
     return exact
 
 
-def whole(name: str, value: object, *, low: int, high: int) -> int:
-    """Return an integer between ``low`` and ``high``, both included."""
+def integer(name: str, value: object, *, low: int, high: int) -> int:
+    """Return ``value`` as an integer from ``low`` to ``high``, inclusive."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
         raise BadDeclaration(f"{name} must be a whole number from {low} to {high}, got {value!r}")
     return int(value)
 
 
 def ball(value: Fraction | int) -> arb:
-    """Enclose a fraction at the current precision."""
+    """Return a ball around a fraction, at the current precision."""
     exact = Fraction(value)
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
 def decide(attempt: Callable[[], T | None]) -> T:
-    """Repeat ``attempt`` with doubled precision until it can tell.
+    """Repeat ``attempt`` at doubled precision until it returns an answer.
 
-    Why: a ball always holds the real number it stands for, at any precision; so an attempt that
-    answers only when its balls leave no doubt is right whenever it answers.
+    Why: a ball contains its real number at every precision. So an attempt that answers only when
+    its balls leave no doubt is right whenever it answers.
     """
     bits = 64
     while True:
@@ -138,7 +143,7 @@ def decide(attempt: Callable[[], T | None]) -> T:
 
 
 def is_above(real: Callable[[], arb], bound: Fraction) -> bool:
-    """Tell whether a real number, which must not be ``bound`` itself, lies above it."""
+    """Return whether a real number is above ``bound``; it must not equal ``bound``."""
 
     def compare() -> bool | None:
         enclosed, limit = real(), ball(bound)
@@ -147,10 +152,10 @@ def is_above(real: Callable[[], arb], bound: Fraction) -> bool:
     return decide(compare)
 
 
-def least(holds: Callable[[int], bool], start: int) -> int:
-    """Return the least whole number from ``start`` on for which ``holds``.
+def first_integer(holds: Callable[[int], bool], start: int) -> int:
+    """Return the smallest integer from ``start`` on for which ``holds`` is true.
 
-    It must hold for all later numbers once it does for one.
+    Once ``holds`` is true for one integer, it must be true for all later ones.
     """
     if holds(start):
         return start
@@ -180,7 +185,10 @@ def _dyadic(end: arb) -> Fraction:
 
 
 def float_above(value: arb | Fraction) -> float:
-    """Return a float that is at least ``value``, as is the decimal that prints it: a loss shown."""
+    """Return a float that is at least ``value``, to display a loss.
+
+    The decimal that the float prints as is at least ``value`` too.
+    """
     exact = fraction_above(value) if isinstance(value, arb) else value
     near = max(_nearest(exact), -sys.float_info.max)
     while math.isfinite(near) and min(Fraction(near), Fraction(repr(near))) < exact:
@@ -189,7 +197,10 @@ def float_above(value: arb | Fraction) -> float:
 
 
 def float_below(value: arb | Fraction) -> float:
-    """Return a float that is at most ``value``, as is the decimal that prints it: a budget left."""
+    """Return a float that is at most ``value``, to display a remaining budget.
+
+    The decimal that the float prints as is at most ``value`` too.
+    """
     exact = fraction_below(value) if isinstance(value, arb) else value
     near = min(_nearest(exact), sys.float_info.max)
     while math.isfinite(near) and max(Fraction(near), Fraction(repr(near))) > exact:

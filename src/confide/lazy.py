@@ -1,6 +1,6 @@
-"""The one way to import late: what takes long to import, or is no part of the core.
+"""Late imports of modules that are slow to import or are optional.
 
-At the top of a module, where both the type checker and the checks of layers read it::
+Write them at the top of a module, where the type checker and the layer checks find them::
 
     if TYPE_CHECKING:
         from scipy import special
@@ -18,14 +18,14 @@ __all__ = ["lazy_module", "require_extra", "require_package"]
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module until something of it is used."""
+    """A stand-in for a module, which imports it when an attribute is read."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
 
 
 def lazy_module(name: str) -> Any:
-    """Return a module that is imported when something of it is first used.
+    """Return a module that is imported when one of its attributes is first used.
 
     >>> lazy_module("string").digits
     '0123456789'
@@ -34,10 +34,11 @@ def lazy_module(name: str) -> Any:
 
 
 def require_package(module: str, need: str, install: str) -> Any:
-    """Return a module that the core does without; where it is missing, say what to type.
+    """Return a module from an optional package.
 
     Raises:
-        MissingPackage: it, or something that it needs, is not installed.
+        MissingPackage: the package or one of its dependencies is not installed; the message
+            includes the command that installs it.
     """
     try:
         return import_module(module)
@@ -46,5 +47,5 @@ def require_package(module: str, need: str, install: str) -> Any:
 
 
 def require_extra(module: str, extra: str, purpose: str) -> Any:
-    """Return a module that needs an extra; without it, say what to type."""
+    """Return a module that needs an extra, as `require_package` does."""
     return require_package(module, f"{purpose} more packages", f'"confide[{extra}]"')

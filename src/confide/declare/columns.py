@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import ClassVar, Final
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, fraction, positive, whole
+from confide.exact import Number, fraction, integer, positive
 
 __all__ = [
     "Bool",
@@ -55,8 +55,8 @@ class Int:
     high: int
 
     def __init__(self, low: int, high: int) -> None:
-        least = whole("low", low, low=-LARGEST, high=LARGEST)
-        most = whole("high", high, low=-LARGEST, high=LARGEST)
+        least = integer("low", low, low=-LARGEST, high=LARGEST)
+        most = integer("high", high, low=-LARGEST, high=LARGEST)
         _check_order(least, most)
         object.__setattr__(self, "low", least)
         object.__setattr__(self, "high", most)
@@ -186,7 +186,7 @@ def _is_integer(value: object) -> bool:
 
 def _read_code(value: object) -> int:
     """Return a listed integer; larger ones would be several in a column of floats."""
-    return whole("each of the values", value, low=1 - LARGEST, high=LARGEST - 1)
+    return integer("each of the values", value, low=1 - LARGEST, high=LARGEST - 1)
 
 
 def _check_order(low: object, high: object) -> None:

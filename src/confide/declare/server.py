@@ -8,7 +8,7 @@ from typing import Final
 
 from confide.declare.tables import read_name
 from confide.errors import BadDeclaration
-from confide.exact import whole
+from confide.exact import integer
 
 __all__ = ["BoardSettings", "ServerSettings", "read_duration", "read_origins"]
 
@@ -42,10 +42,10 @@ class ServerSettings:
         for name in ("answer_after", "longest_wait"):
             object.__setattr__(self, name, read_duration(name, getattr(self, name)))
         object.__setattr__(self, "allowed_origins", read_origins("", self.allowed_origins))
-        whole("requests_per_minute", self.requests_per_minute, low=1, high=MAX_RATE)
-        whole("questions_at_once", self.questions_at_once, low=1, high=MAX_RATE)
-        whole("workers", self.workers, low=1, high=MOST_WORKERS)
-        whole("largest_body", self.largest_body, low=1_024, high=LARGEST_BODY)
+        integer("requests_per_minute", self.requests_per_minute, low=1, high=MAX_RATE)
+        integer("questions_at_once", self.questions_at_once, low=1, high=MAX_RATE)
+        integer("workers", self.workers, low=1, high=MOST_WORKERS)
+        integer("largest_body", self.largest_body, low=1_024, high=LARGEST_BODY)
         if not self.longest_wait:
             raise BadDeclaration('longest_wait must be above zero, such as "60s"')
 
@@ -98,6 +98,6 @@ class BoardSettings:
 
     def __post_init__(self) -> None:
         read_name("name", self.name)
-        whole("submissions", self.submissions, low=1, high=MAX_SUBMISSIONS)
+        integer("submissions", self.submissions, low=1, high=MAX_SUBMISSIONS)
         if Path(self.labels).suffix.lower() != ".csv":
             raise BadDeclaration(f"labels must be a .csv file, got {Path(self.labels).name!r}")

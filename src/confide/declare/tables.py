@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Text
 from confide.errors import BadDeclaration
-from confide.exact import whole
+from confide.exact import integer
 
 __all__ = ["ROW", "Catalog", "PublicTable", "Row", "Table", "is_parquet", "read_name"]
 
@@ -65,9 +65,9 @@ class Table:
         nonnegative: bool = False,
         version: str = "1",
     ) -> None:
-        rows = whole("max_rows_per_unit", max_rows_per_unit, low=1, high=MOST_ROWS)
+        rows = integer("max_rows_per_unit", max_rows_per_unit, low=1, high=MOST_ROWS)
         groups = rows if max_groups_per_unit is None else max_groups_per_unit
-        groups = min(rows, whole("max_groups_per_unit", groups, low=1, high=MOST_ROWS))
+        groups = min(rows, integer("max_groups_per_unit", groups, low=1, high=MOST_ROWS))
         if unique and rows != 1:
             raise BadDeclaration(f"unique=True needs max_rows_per_unit=1, got {rows}")
         if isinstance(unit, Row) and rows != 1:

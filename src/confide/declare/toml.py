@@ -28,7 +28,7 @@ from confide.declare.server import BoardSettings, ServerSettings, read_duration,
 from confide.declare.tables import MOST_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
 from confide.declare.toml_reader import Field, KeyPath, Lines, Problems, explain_error, flag, text
 from confide.errors import BadDeclaration
-from confide.exact import fraction, positive, probability, whole
+from confide.exact import fraction, integer, positive, probability
 from confide.mechanisms import Neighbours
 
 __all__ = ["Declaration", "parse_toml", "read_toml"]
@@ -89,7 +89,7 @@ def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
 
 
 def _bounds(name: str, value: object) -> int:
-    return whole(name, value, low=-LARGEST, high=LARGEST)
+    return integer(name, value, low=-LARGEST, high=LARGEST)
 
 
 def _real(name: str, value: object) -> Any:
@@ -97,7 +97,7 @@ def _real(name: str, value: object) -> Any:
 
 
 def _limit(name: str, value: object) -> int:
-    return whole(name, value, low=1, high=MOST_ROWS)
+    return integer(name, value, low=1, high=MOST_ROWS)
 
 
 def _version(name: str, value: object) -> str:

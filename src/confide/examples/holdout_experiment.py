@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
-from confide.exact import whole
+from confide.exact import integer
 from confide.holdout.coding import GuessAndCheck
 from confide.holdout.coding_bounds import anytime_threshold, outcome_nats
 from confide.holdout.protocol import Progress, QueryBatch
@@ -104,8 +104,8 @@ def run_experiment(
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_experiment.py (against rows drawn in full).
     """
-    size = whole("n", rows, low=10, high=10**7), whole("features", features, low=1, high=10**7)
-    times = whole("runs", runs, low=1, high=10**6)
+    size = integer("n", rows, low=10, high=10**7), integer("features", features, low=1, high=10**7)
+    times = integer("runs", runs, low=1, high=10**6)
     taken = tuple(k for k in picks if k <= size[1])
     curves = []
     for has_signal in (False, True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, probability, whole
+from confide.exact import Number, integer, probability
 from confide.holdout.baselines import Splitting
 from confide.holdout.choice import Terms, choose_method
 from confide.holdout.protocol import (
@@ -119,8 +119,8 @@ class Holdout:
             train_rows=None if self._train is None else self._train.size,
             tau=None if tau is None else float(probability("tau", tau, zero=False)),
             beta=float(probability("beta", beta, zero=False)),
-            queries=None if queries is None else whole("queries", queries, low=1, high=10**12),
-            overfits=None if overfits is None else whole("overfits", overfits, low=1, high=10**9),
+            queries=None if queries is None else integer("queries", queries, low=1, high=10**12),
+            overfits=None if overfits is None else integer("overfits", overfits, low=1, high=10**9),
             threshold=threshold,
             sigma=sigma,
             epsilon=epsilon,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.exact import Number, least, positive, probability, whole
+from confide.exact import Number, first_integer, integer, positive, probability
 from confide.holdout import coding_bounds, noisy_bounds
 
 __all__ = ["Bound", "HoldoutPlan", "plan"]
@@ -331,7 +331,7 @@ class _Wish:
 
 
 def _count(name: str, value: int | None) -> int | None:
-    return None if value is None else whole(name, value, low=1, high=MOST_QUERIES)
+    return None if value is None else integer(name, value, low=1, high=MOST_QUERIES)
 
 
 def _sought(given: dict[str, float | int | None]) -> str:
@@ -355,7 +355,7 @@ def _sought(given: dict[str, float | int | None]) -> str:
 def _least_rows(wish: _Wish, rule: Theorem) -> _Wish | None:
     if not replace(wish, n=MOST).holds(rule):
         return None
-    rows = least(lambda n: replace(wish, n=n).holds(rule), start=1)
+    rows = first_integer(lambda n: replace(wish, n=n).holds(rule), start=1)
     return replace(wish, n=rows)
 
 
@@ -380,7 +380,7 @@ def _longest(wish: _Wish, rule: Theorem) -> _Wish | None:
     top = MOST_QUERIES if wish.sought == "queries" else wish.queries
     if not allowed(1):
         return None
-    most = top if allowed(top) else least(lambda size: not allowed(size), start=1) - 1
+    most = top if allowed(top) else first_integer(lambda size: not allowed(size), start=1) - 1
     return _sized(wish, most)
 
 

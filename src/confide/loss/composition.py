@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from confide.exact import ball, whole
+from confide.exact import ball, integer
 from confide.loss import curves, pld
 from confide.loss.curves import ORDERS, delta_from_renyi, epsilon_from_renyi
 from confide.loss.enclosure import bound_above
@@ -51,7 +51,7 @@ def compose(losses: Iterable[Loss]) -> Loss:
 
 def repeat(loss: Loss, times: int) -> Loss:
     """Return the loss of ``times`` uses that have ``loss`` each."""
-    count = whole("times", times, low=0, high=_MOST_TIMES)
+    count = integer("times", times, low=0, high=_MOST_TIMES)
     return _gather([(read_loss("loss", loss), count)])
 
 
@@ -199,7 +199,7 @@ def group(loss: Loss, size: int) -> Loss:
     Raises:
         Unpriceable: nothing useful is known about groups for this loss.
     """
-    people = whole("size", size, low=1, high=_MOST_PEOPLE)
+    people = integer("size", size, low=1, high=_MOST_PEOPLE)
     if people == 1:
         return read_loss("loss", loss)
     if read_loss("loss", loss).failure:

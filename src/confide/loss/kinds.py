@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from confide.exact import Number, ball, positive, probability, whole
+from confide.exact import Number, ball, integer, positive, probability
 from confide.loss import curves
 from confide.loss.curves import delta_from_renyi, epsilon_from_renyi
 from confide.loss.enclosure import chance_above
@@ -81,7 +81,7 @@ class LaplaceLoss(Loss):
 
     def __init__(self, epsilon: Number, steps: int) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "steps", whole("steps", steps, low=1, high=_MOST_STEPS))
+        object.__setattr__(self, "steps", integer("steps", steps, low=1, high=_MOST_STEPS))
 
     @property
     def mu_squared(self) -> Fraction:

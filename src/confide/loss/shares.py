@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from confide.errors import BadDeclaration
-from confide.exact import non_negative, positive, whole
+from confide.exact import integer, non_negative, positive
 
 __all__ = ["UNITS", "Share"]
 
@@ -35,7 +35,7 @@ class Share:
 
     def __post_init__(self) -> None:
         if type(self.units) is not int or not 0 <= self.units <= _MOST_UNITS:
-            object.__setattr__(self, "units", whole("units", self.units, low=0, high=_MOST_UNITS))
+            object.__setattr__(self, "units", integer("units", self.units, low=0, high=_MOST_UNITS))
 
     @property
     def fraction(self) -> Fraction:

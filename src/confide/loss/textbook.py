@@ -6,7 +6,7 @@ outside of its range; see docs/proofs/gaussian-calibration.md.
 
 import math
 
-from confide.exact import float_above, positive, probability, whole
+from confide.exact import float_above, integer, positive, probability
 
 __all__ = ["textbook_advanced_composition", "textbook_gaussian_sigma"]
 
@@ -24,7 +24,7 @@ def textbook_advanced_composition(epsilon: object, times: int, slack: object) ->
     Checked: tests/loss/test_textbook.py.
     """
     each = float_above(positive("epsilon", epsilon))
-    count = whole("times", times, low=1, high=_MOST_USES)
+    count = integer("times", times, low=1, high=_MOST_USES)
     chance = float(probability("slack", slack, zero=False))
     return each * math.sqrt(2 * count * math.log(1 / chance)) + count * each * math.expm1(each)
 

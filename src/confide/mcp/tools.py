@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ValidationError
 
 from confide.client import Connection
-from confide.errors import BadDeclaration, Refusal, as_refusal, place_of
+from confide.errors import BadDeclaration, Refusal, as_refusal, error_location
 from confide.mcp import arguments as given
 from confide.mcp import descriptions
 from confide.mcp.arguments import say, show_percents
@@ -224,7 +224,7 @@ class _Guard:
         except (Refusal, BadDeclaration) as refusal:
             raise ToolError(f"{as_refusal(refusal).code}: {refusal}") from None
         except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
-            LOG.warning("a tool failed with %s", place_of(error))
+            LOG.warning("a tool failed with %s", error_location(error))
             raise ToolError(OURS) from None
         return found
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, whole
+from confide.exact import Number, integer
 from confide.loss import BoundedRangeLoss
 from confide.mechanisms.grid import Grid, Values
 from confide.mechanisms.scores import Selector, read_scores
@@ -105,4 +105,4 @@ class Exponential(Selector):
 def _read_weights(weights: Sequence[int], count: int) -> list[int]:
     if np.shape(weights) != (count,):
         raise BadDeclaration(f"weights must be one for each of {count} scores, got {weights!r}")
-    return [whole("weights", weight, low=1, high=HEAVIEST) for weight in weights]
+    return [integer("weights", weight, low=1, high=HEAVIEST) for weight in weights]

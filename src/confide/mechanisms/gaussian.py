@@ -7,7 +7,7 @@ from typing import Any
 from flint import arb
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, fraction_above, positive, probability, whole
+from confide.exact import Number, fraction_above, integer, positive, probability
 from confide.loss import GaussianLoss, mu_squared_for
 from confide.mechanisms.grid import LARGEST_VALUE, Grid, Values
 from confide.noise import SYSTEM, Entropy, RoundedGaussian
@@ -59,7 +59,7 @@ class Gaussian:
         exact = positive("sensitivity", sensitivity)
         mu_squared = _mu_squared(epsilon, delta, mu, rho)
         places = Grid.of(grid)
-        count = None if cells is None else whole("cells", cells, low=1, high=LARGEST_VALUE)
+        count = None if cells is None else integer("cells", cells, low=1, high=LARGEST_VALUE)
         noise = RoundedGaussian(_moves_squared(places, exact, count) / mu_squared)
         names = ("sensitivity", "mu_squared", "grid", "cells", "noise")
         for name, value in zip(names, (exact, mu_squared, places, count, noise), strict=True):

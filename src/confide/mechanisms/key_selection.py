@@ -9,7 +9,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, is_above, least, positive, probability, whole
+from confide.exact import Number, first_integer, integer, is_above, positive, probability
 from confide.loss import ApproximateLoss, GaussianLoss, PureLoss
 from confide.loss.enclosure import chance_above
 from confide.mechanisms.grid import LARGEST_VALUE, read_whole
@@ -61,7 +61,7 @@ class KeySelection:
         rho: Number | None = None,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     ) -> None:
-        count = whole("keys_per_unit", keys_per_unit, low=1, high=LARGEST_VALUE)
+        count = integer("keys_per_unit", keys_per_unit, low=1, high=LARGEST_VALUE)
         allowed = probability("delta", delta, zero=False)
         relation = Neighbours.of(neighbours)
         inner, noise = _inner(count, epsilon, mu, rho, relation)
@@ -133,7 +133,7 @@ def _chance_of_naming(noise: DiscreteLaplace | RoundedGaussian, threshold: int, 
 
 def _threshold(noise: DiscreteLaplace | RoundedGaussian, keys: int, delta: Fraction) -> int:
     """Return the least threshold, of at least 2, whose chance of naming is at most delta."""
-    return least(
+    return first_integer(
         lambda threshold: not is_above(lambda: _chance_of_naming(noise, threshold, keys), delta),
         start=2,
     )

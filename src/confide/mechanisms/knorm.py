@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb, fmpq, fmpq_mat
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, ball, fraction, is_above, least, positive, probability
+from confide.exact import Number, ball, first_integer, fraction, is_above, positive, probability
 from confide.loss import PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, Values, read_whole
 from confide.noise import SYSTEM, BoxNoise, ConeNoise, Entropy, Integers
@@ -303,4 +303,4 @@ class KNorm:
             reach = (width + Fraction(1, 2)) * self.epsilon
             return is_above(lambda: self.body.tail(index, reach), miss)
 
-        return least(lambda width: not passes(width), start=0)
+        return first_integer(lambda width: not passes(width), start=0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from confide.exact import Number, positive, probability, whole
+from confide.exact import Number, integer, positive, probability
 from confide.loss import LaplaceLoss, PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, Grid, Values
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy
@@ -56,7 +56,7 @@ class Laplace:
     ) -> None:
         exact = positive("sensitivity", sensitivity), positive("epsilon", epsilon)
         places = Grid.of(grid)
-        count = None if cells is None else whole("cells", cells, low=1, high=LARGEST_VALUE)
+        count = None if cells is None else integer("cells", cells, low=1, high=LARGEST_VALUE)
         steps = places.moves(exact[0], count)
         noise = DiscreteLaplace(steps / exact[1])
         names = ("sensitivity", "epsilon", "grid", "cells", "noise", "steps")

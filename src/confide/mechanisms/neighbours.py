@@ -5,7 +5,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, fraction, whole
+from confide.exact import Number, fraction, integer
 
 __all__ = ["Neighbours", "Sensitivity", "histogram_sensitivity", "sum_sensitivity"]
 
@@ -51,8 +51,8 @@ def histogram_sensitivity(
     >>> histogram_sensitivity("add-remove").l1, histogram_sensitivity("replace").l1
     (Fraction(1, 1), Fraction(2, 1))
     """
-    count = whole("cells", cells, low=1, high=2**61)
-    most = whole("rows", rows, low=1, high=2**61)
+    count = integer("cells", cells, low=1, high=2**61)
+    most = integer("rows", rows, low=1, high=2**61)
     touched = count * (2 if Neighbours.of(neighbours) is Neighbours.REPLACE else 1)
     return Sensitivity(
         touched, Fraction(touched * most), Fraction(touched * most**2), Fraction(most)

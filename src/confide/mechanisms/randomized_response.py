@@ -8,7 +8,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, ball, positive, whole
+from confide.exact import Number, ball, integer, positive
 from confide.loss import PureLoss
 from confide.mechanisms.grid import read_whole
 from confide.noise import SYSTEM, Entropy, Integers, bernoulli, categorical
@@ -38,7 +38,7 @@ class RandomisedResponse:
 
     def __init__(self, epsilon: Number = 1, categories: int = 2) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "categories", whole("categories", categories, low=2, high=2**20))
+        object.__setattr__(self, "categories", integer("categories", categories, low=2, high=2**20))
 
     @property
     def loss(self) -> PureLoss:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
-from confide.exact import Number, ball, float_above, positive, probability, whole
+from confide.exact import Number, ball, float_above, integer, positive, probability
 from confide.mechanisms.grid import LARGEST_VALUE, read_whole
 
 __all__ = ["Selector", "read_flag", "read_scores"]
@@ -49,7 +49,7 @@ class Selector:
                 at most d such candidates.
         Source: [MT07]; Theorem 6 of [Smi17], with its factor 4 lowered to the 2 that suffices.
         """
-        count = whole("candidates", candidates, low=1, high=LARGEST_VALUE)
+        count = integer("candidates", candidates, low=1, high=LARGEST_VALUE)
         miss = 1 - probability("confidence", confidence, zero=False)
         return float_above((ball(count) / ball(miss)).log() / ball(self.rate))
 

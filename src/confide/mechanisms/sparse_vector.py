@@ -8,7 +8,16 @@ from typing import Final, NoReturn
 from flint import arb, ctx
 
 from confide.errors import BadDeclaration, BudgetExceeded, Fault
-from confide.exact import Number, ball, is_above, least, non_negative, positive, probability, whole
+from confide.exact import (
+    Number,
+    ball,
+    first_integer,
+    integer,
+    is_above,
+    non_negative,
+    positive,
+    probability,
+)
 from confide.loss import PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, read_one, saturate
 from confide.mechanisms.scores import read_flag
@@ -75,8 +84,8 @@ class SparseVector:
         entropy: Entropy = SYSTEM,
     ) -> None:
         self.threshold = read_one("threshold", threshold)
-        self.above = whole("above", above, low=1, high=10**9)
-        self.sensitivity = whole("sensitivity", sensitivity, low=1, high=LARGEST_VALUE)
+        self.above = integer("above", above, low=1, high=10**9)
+        self.sensitivity = integer("sensitivity", sensitivity, low=1, high=LARGEST_VALUE)
         self.epsilon = positive("epsilon", epsilon)
         given = _part("answers", answers) * self.epsilon
         moves = 1 if read_flag("monotone", monotone) else 2
@@ -167,7 +176,7 @@ class SparseVector:
                two-sided geometric laws, summed in closed form.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
-        width = least(
+        width = first_integer(
             lambda width: not is_above(lambda: _tail_of_sum(*self.scales, width), miss), start=0
         )
         return -width, width

@@ -16,7 +16,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
-from confide.exact import float_above, is_above, least
+from confide.exact import first_integer, float_above, is_above
 from confide.noise.entropy import Entropy, Words
 from confide.noise.uniform import Uniform
 
@@ -196,7 +196,7 @@ def half_width(law: Law, miss: Fraction) -> int:
 
     Why: P(|Z| > w) = P(|Z| >= w + 1), which falls as w grows.
     """
-    return least(lambda width: not is_above(lambda: law.tail(width + 1), miss), start=0)
+    return first_integer(lambda width: not is_above(lambda: law.tail(width + 1), miss), start=0)
 
 
 def _greatest(reaches: Callable[[int], bool], guess: int) -> int:

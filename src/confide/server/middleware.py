@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from confide.client.http import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
-from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, place_of
+from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, error_location
 from confide.server.metrics import Metrics
 
 __all__ = [
@@ -55,7 +55,7 @@ def note(scope: Scope, error: Exception) -> ConfideError:
     scope["state"]["code"] = told.code
     if not isinstance(told, Fault):
         return told
-    scope["state"]["failure"] = place_of(error)
+    scope["state"]["failure"] = error_location(error)
     return OURS
 
 

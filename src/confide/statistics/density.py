@@ -9,7 +9,7 @@ import numpy as np
 
 from confide.declare import Float, Int, Table
 from confide.errors import BadDeclaration, UnsupportedQuery, refusing
-from confide.exact import Number, probability, whole
+from confide.exact import Number, integer, probability
 from confide.lazy import lazy_module
 from confide.ledger import Hold, Receipt
 from confide.loss import Share
@@ -201,7 +201,7 @@ class Density:
 
     def sample(self, size: int, *, entropy: Entropy = SYSTEM) -> Floats:
         """Return invented numbers that follow the density; they cost nothing."""
-        number = whole("size", size, low=0, high=MOST_SAMPLES)
+        number = integer("size", size, low=0, high=MOST_SAMPLES)
         uniform = entropy.words(number).astype(np.float64) / 2.0**64
         heights = np.concatenate([[0.0], np.cumsum(project(self.smoothed))])
         return np.asarray(np.interp(uniform, heights / heights[-1], self.edges))
@@ -344,7 +344,7 @@ def estimate_density(asked: EstimateContext, arguments: DensityArguments) -> Den
 
 def _read_bins(bins: object) -> int:
     try:
-        return whole("bins", bins, low=1, high=MOST_BINS)
+        return integer("bins", bins, low=1, high=MOST_BINS)
     except BadDeclaration:
         raise BadDeclaration(
             f"bins must be None or a whole number from 1 to {MOST_BINS:,}, got {bins!r}"

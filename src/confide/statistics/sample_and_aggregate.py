@@ -14,7 +14,7 @@ import numpy as np
 from confide.declare import Float, Int, Table
 from confide.engines.protocol import Block, Estimator, SealedBlocks
 from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
-from confide.exact import fraction, whole
+from confide.exact import fraction, integer
 from confide.ledger import Hold
 from confide.loss import Loss, PureLoss, Share
 from confide.plan.calibration import loss_for_noise
@@ -103,7 +103,7 @@ class Sampling:
         named = tuple(declared_column(asked, table, column)[1] for column in columns)
         found = declared_column(asked, table, columns[0])[0]
         if blocks is not None:
-            blocks = whole("blocks", blocks, low=FEWEST, high=MOST)
+            blocks = integer("blocks", blocks, low=FEWEST, high=MOST)
         pairs = read_bounds(bounds)
         if pairs is None:
             pairs = tuple(_bounds_of(asked, found, column) for column in named)
