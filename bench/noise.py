@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import ndimage, special, stats
 
-from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian, Whole
+from confide.noise import SYSTEM, DiscreteLaplace, Integer, RoundedGaussian
 
 SCALE: Final = 1000
 COUNT: Final = 1_000_000
@@ -117,7 +117,7 @@ def ask_opendp() -> dict[str, float]:
     return found
 
 
-def time_singles(draw_one: Callable[[], Whole], count: int) -> tuple[list[int], list[int]]:
+def time_singles(draw_one: Callable[[], Integer], count: int) -> tuple[list[int], list[int]]:
     """Return single draws and how many nanoseconds each took."""
     values, times = [], []
     for _ in range(count):
@@ -218,7 +218,7 @@ def correlate(sizes: ArrayLike, times: ArrayLike) -> tuple[float, float]:
 
 def measure_correlations() -> Iterator[tuple[str, float, float, bool]]:
     """Yield each sampler's correlation of size and time, its standard error, and if it is ours."""
-    singles: dict[str, Callable[[], Whole]] = {
+    singles: dict[str, Callable[[], Integer]] = {
         "one laplace": lambda: LAPLACE.draw_one(SYSTEM),
         "one gaussian": lambda: GAUSSIAN.draw_one(SYSTEM),
         "one by naive loop": draw_naively,

@@ -49,6 +49,6 @@ if __name__ == "__main__":
     ctx.prec = 800
     numerator, denominator = fit()
     ctx.prec = 160
-    print("TOP =", numerator)
-    print("BOTTOM =", denominator)
+    print("NUMERATOR =", numerator)
+    print("DENOMINATOR =", denominator)
     print(f"greatest error in exact arithmetic: {worst_error(numerator, denominator):.3g}")

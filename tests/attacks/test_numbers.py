@@ -25,7 +25,7 @@ from confide.declare import Budget, Float, Int, Table, Text
 from confide.ledger import Hold, QueryIdentity
 from confide.loss import Share
 from confide.mechanisms import Gaussian
-from confide.noise import SYSTEM, DiscreteLaplace, RoundedGaussian, Whole
+from confide.noise import SYSTEM, DiscreteLaplace, Integer, RoundedGaussian
 from confide.release import add_noise
 from support.entropy import SeededEntropy
 from support.neighbours import MUCH, open_one, outcome, totals_of
@@ -228,7 +228,7 @@ def flip_coins(chance: float) -> Callable[[], int]:
     return draw
 
 
-def list_steps(draw: Callable[[], Whole]) -> tuple[tuple[str, int], ...]:
+def list_steps(draw: Callable[[], Integer]) -> tuple[tuple[str, int], ...]:
     """Return the instructions that one draw takes, in order."""
     steps: list[tuple[str, int]] = []
 

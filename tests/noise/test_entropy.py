@@ -1,4 +1,4 @@
-"""Randomness comes from the operating system, and nobody sees the same words twice."""
+"""System entropy is never repeated across processes, threads, or copies."""
 
 import multiprocessing
 import os
@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 
 from confide.noise import SYSTEM, SystemEntropy
-from confide.noise.entropy import DIRECT_WORDS
+from confide.noise.entropy import MAX_DIRECT_WORDS
 from support.laws import ALPHA, binomial_p
 from support.tree import ROOT
 
 FORKS = 200
-SIZES = (2, DIRECT_WORDS + 2)
-"""One size for each path: straight from the system, and by way of ChaCha20."""
+SIZES = (2, MAX_DIRECT_WORDS + 2)
+"""One size per path: directly from the system, and through ChaCha20."""
 
-# Later versions of Python warn of forks beside threads; the fork is what is tested here.
+# Later versions of Python warn about forks in a multithreaded process; this test needs a fork.
 forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 def draw_words(*_: object) -> list[int]:
-    """Return words of both paths."""
+    """Return words from both paths."""
     return [word for size in SIZES for word in SYSTEM.words(size).tolist()]
 
 
@@ -47,7 +47,7 @@ def draw_in_fork() -> list[int]:
 
 
 def assert_all_different(draws: list[list[int]]) -> None:
-    """A right source repeats a 64-bit word among 20,000 with probability below 2e-11."""
+    """Check for repeats; a correct source repeats a word with probability below 2e-11."""
     words = list(chain.from_iterable(draws))
 
     assert len(draws) * sum(SIZES) == len(words)
@@ -56,9 +56,9 @@ def assert_all_different(draws: list[list[int]]) -> None:
 
 @forks
 def test_forks_share_nothing() -> None:
-    """200 forked children draw no word that their parent or another child draws.
+    """No word drawn by 200 forked children equals one of their parent or of another child.
 
-    Their parent is a process of its own: to fork one that has run many tests takes long.
+    The parent is a separate process, because forking one that has run many tests takes long.
     """
     known = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     drawn = subprocess.run(
@@ -71,7 +71,7 @@ def test_forks_share_nothing() -> None:
 
 @forks
 def test_pools_of_processes_share_nothing() -> None:
-    """Workers of multiprocessing draw no word twice, nor one of their parent's."""
+    """Workers of a process pool never repeat a word of their parent or of another worker."""
     before = draw_words()
     with multiprocessing.get_context("fork").Pool(4) as pool:
         children = pool.map(draw_words, range(FORKS), chunksize=1)
@@ -80,13 +80,13 @@ def test_pools_of_processes_share_nothing() -> None:
 
 
 def test_threads_share_nothing() -> None:
-    """Eight threads that draw at once from one object never see the same word."""
+    """Eight threads that draw from one object at once never get the same word."""
     with ThreadPoolExecutor(8) as threads:
         assert_all_different(list(threads.map(draw_words, range(FORKS))))
 
 
 def test_no_state_is_kept() -> None:
-    """The source has no attribute to copy, and a pickled copy goes its own way."""
+    """The source has no state to copy, and a pickled copy draws different words."""
     copy = pickle.loads(pickle.dumps(SYSTEM))
 
     assert () == SystemEntropy.__slots__
@@ -95,7 +95,7 @@ def test_no_state_is_kept() -> None:
 
 
 def test_long_arrays_are_chacha20(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a key of zeros from the system, words are the published keystream of that key."""
+    """With a key of zeros, the words are the published ChaCha20 keystream of that key."""
     asked: list[int] = []
 
     def zeros(size: int) -> bytes:
@@ -103,15 +103,15 @@ def test_long_arrays_are_chacha20(monkeypatch: pytest.MonkeyPatch) -> None:
         return bytes(size)
 
     monkeypatch.setattr(os, "urandom", zeros)
-    words = SYSTEM.words(DIRECT_WORDS + 1)
+    words = SYSTEM.words(MAX_DIRECT_WORDS + 1)
 
     assert [32] == asked
     assert "76b8e0ada0f13d90405d6ae55386bd28" == words.tobytes()[:16].hex()
 
 
-@pytest.mark.parametrize("count", [0, 1, DIRECT_WORDS, DIRECT_WORDS + 1, 10_000])
+@pytest.mark.parametrize("count", [0, 1, MAX_DIRECT_WORDS, MAX_DIRECT_WORDS + 1, 10_000])
 def test_sizes(count: int) -> None:
-    """As many words come as were asked for, on both paths and at their border."""
+    """A draw has the requested number of 64-bit words, on both paths and at their border."""
     words = SYSTEM.words(count)
 
     assert (count,) == words.shape
@@ -121,7 +121,7 @@ def test_sizes(count: int) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("calls", [1, 1_000])
 def test_every_bit_is_fair(calls: int) -> None:
-    """Each of the 64 bits is set half the time (rejected with probability 64 ALPHA at most)."""
+    """Each of the 64 bits is set half the time (false rejections: at most 64 ALPHA)."""
     count = 64_000 // calls
     words = np.concatenate([SYSTEM.words(count) for _ in range(calls)])
     for bit in range(64):

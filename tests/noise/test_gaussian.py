@@ -1,4 +1,4 @@
-"""Draws follow the rounded normal law, whatever the scale and however few bits doubles see."""
+"""Draws follow the rounded normal distribution, at every scale and number of bits."""
 
 import math
 from fractions import Fraction
@@ -18,11 +18,11 @@ from support.scripted import ScriptedEntropy
 from support.tails import cells, floor, point, sort_into_cells
 
 DRAWS = 2_000_000
-"""With a sigma 2 % off the test's statistic has a mean of at least 994 where 53 suffices to
-reject (5 cells, sigma 1/2), so that such a sigma escapes with probability below 1e-50."""
+"""With sigma off by 2%, the test statistic has a mean of at least 994, and 53 suffices to reject
+(5 cells, sigma 1/2). So such a sigma escapes with probability below 1e-50."""
 
 REFINED = 10_000
-"""With a sigma 20 % off: a mean of at least 403 where 53 suffices, escape below 1e-30."""
+"""With sigma off by 20%: a mean of at least 403, and 53 suffices; escape below 1e-30."""
 
 
 def rounded_gaussian(sigma: Fraction) -> RoundedGaussian:
@@ -34,7 +34,7 @@ def rounded_gaussian(sigma: Fraction) -> RoundedGaussian:
     ("sigma", "width"), [(Fraction(1, 2), 1), (Fraction(3), 1), (Fraction(1000), 200)]
 )
 def test_draws_follow_the_law(sigma: Fraction, width: int, entropy: SeededEntropy) -> None:
-    """Draws fit the stated law, and would expose a sigma 2 % off in either direction."""
+    """Draws fit the stated distribution and reject a sigma that is 2% too large or too small."""
     found = sort_into_cells(rounded_gaussian(sigma).draw(DRAWS, entropy), width)
     off = Fraction(51, 50)
 
@@ -51,7 +51,7 @@ def test_draws_follow_the_law(sigma: Fraction, width: int, entropy: SeededEntrop
 def test_refined_draws_follow_the_law(
     sigma: Fraction, width: int, bits: int, entropy: SeededEntropy
 ) -> None:
-    """Doubles that see only 8 bits, or 2, change nothing; a sigma 20 % off would be exposed."""
+    """Draws whose doubles use only 8 or 2 bits fit the distribution and reject a sigma 20% off."""
     found = sort_into_cells(draw(rounded_gaussian(sigma), REFINED, entropy, bits=bits), width)
     off = Fraction(6, 5)
 
@@ -61,7 +61,7 @@ def test_refined_draws_follow_the_law(
 
 
 def test_a_tiny_sigma_gives_zeros(entropy: SeededEntropy) -> None:
-    """At sigma 1/1000 a draw other than zero has probability below exp(-125000): none is seen."""
+    """At sigma 1/1000 every draw is 0; another has probability below exp(-125000)."""
     assert not rounded_gaussian(Fraction(1, 1000)).draw(DRAWS, entropy).any()
     assert not RoundedGaussian(Fraction(1, 10**400)).draw(1_000, entropy).any()
     assert not draw(rounded_gaussian(Fraction(1, 1000)), 1_000, entropy, bits=8).any()
@@ -70,7 +70,7 @@ def test_a_tiny_sigma_gives_zeros(entropy: SeededEntropy) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("sigma", [10**12, 10**15])
 def test_large_sigmas_follow_the_law(sigma: int, entropy: SeededEntropy) -> None:
-    """Where doubles decide little or nothing, draws still pass given bounds as often as stated."""
+    """Where doubles settle few draws or none, draws exceed given bounds as often as stated."""
     law = rounded_gaussian(Fraction(sigma))
     found = law.draw(2_000, entropy)
     for bound in (sigma // 10, sigma, 2 * sigma):
@@ -86,7 +86,7 @@ def test_large_sigmas_follow_the_law(sigma: int, entropy: SeededEntropy) -> None
 def test_a_draw_rounds_the_normal_number_of_its_digits(
     sigma: Fraction, bits: int, entropy: SeededEntropy
 ) -> None:
-    """A draw is floor(sigma x(U) + 1/2) of the U that its words spell, and its sign."""
+    """A draw is floor(sigma x(U) + 1/2) with a sign, where U has the digits of its words."""
     law = rounded_gaussian(sigma)
     for _ in range(300):
         words = entropy.words(4).tolist()
@@ -104,21 +104,21 @@ def test_a_draw_rounds_the_normal_number_of_its_digits(
 
 @pytest.mark.parametrize("sigma_squared", [10**30 + 1, Fraction(10**32), 10**400])
 def test_a_sigma_beyond_the_integers_is_refused(sigma_squared: object) -> None:
-    """A sigma whose noise could pass 64 bits is refused by name when the law is made."""
+    """A sigma whose noise could exceed 64 bits raises an error that names the argument."""
     with pytest.raises(BadDeclaration, match=r"sigma_squared must be at most 1e\+30"):
         RoundedGaussian(sigma_squared)  # type: ignore[arg-type]  # callers pass what they like
 
 
 @pytest.mark.parametrize("sigma_squared", [0, -1, math.nan, math.inf, "x", None, True, 0.0])
 def test_a_sigma_that_is_no_positive_number_is_refused(sigma_squared: object) -> None:
-    """A sigma squared of zero, below zero, not finite or not a number is refused by name."""
+    """A sigma squared that is not a finite positive number raises an error that names it."""
     with pytest.raises(BadDeclaration, match="sigma_squared must be a finite number above 0"):
         RoundedGaussian(sigma_squared)  # type: ignore[arg-type]  # callers pass what they like
 
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(3), Fraction(1000)])
 def test_the_tail_is_that_of_the_law(sigma: Fraction) -> None:
-    """Differences of the tail are those of Phi at (z + 1/2) / sigma and (z - 1/2) / sigma."""
+    """Differences of the tail equal those of Phi at (z + 1/2) / sigma and (z - 1/2) / sigma."""
     law = rounded_gaussian(sigma)
     s = float(sigma)
     for value in (0, 1, 2, 10):
@@ -131,7 +131,7 @@ def test_the_tail_is_that_of_the_law(sigma: Fraction) -> None:
 @pytest.mark.parametrize("sigma", [Fraction(1, 3), Fraction(3), Fraction(1000)])
 @pytest.mark.parametrize("miss", [Fraction(1, 2), Fraction(1, 20), Fraction(1, 10**30)])
 def test_the_half_width_is_the_least(sigma: Fraction, miss: Fraction) -> None:
-    """P(|Z| > w) is at most ``miss`` at the half-width w, and above it at w - 1."""
+    """P(|Z| > w) is at most ``miss`` for the half-width w, and more than ``miss`` for w - 1."""
     law = rounded_gaussian(sigma)
     width = half_width(law, miss)
     with ctx.workprec(200):

@@ -1,4 +1,4 @@
-"""Joint noise has the density of its body, rounded to the grid exactly."""
+"""Joint noise has the stated density, rounded to the grid exactly."""
 
 import math
 from collections.abc import Callable
@@ -22,11 +22,11 @@ Joint = Callable[[int, int], float]
 """P(|Z_1| <= i, |Z_2| <= j)."""
 
 FINE = 10**6
-"""So many grid steps to the unit that rounding is invisible to 200,000 draws."""
+"""Grid steps per unit, so fine that 200,000 draws cannot reveal the rounding."""
 
 
 def cones(*corners: tuple[int, int]) -> ConeNoise:
-    """Return the noise of a polygon with these corners, given anticlockwise."""
+    """Return the noise of a polygon with these corners, listed counterclockwise."""
     exact = [(Fraction(x), Fraction(y)) for x, y in corners]
     edges = list(pairwise([*exact, exact[0]]))
     areas = [int(a[0] * b[1] - a[1] * b[0]) for a, b in edges]
@@ -37,7 +37,9 @@ TRIANGLE = ((4, 0), (-2, 3), (-2, -3))
 
 
 def box_law(width: float, height: float) -> Joint:
-    """Return the law of a rounded R (P_1 width, P_2 height), R Gamma(3), P uniform in a square.
+    """Return the distribution of R (P_1 width, P_2 height), rounded.
+
+    R is Gamma(3), and P is uniform in a square.
 
     For x <= y it is E[min(1, x / R) min(1, y / R)], an integral over R < x, x < R < y and R > y.
     """
@@ -51,7 +53,7 @@ def box_law(width: float, height: float) -> Joint:
 
 
 def diamond_law(reach: float) -> Joint:
-    """Return the law of two independent Laplace numbers of scale ``reach``, each rounded."""
+    """Return the distribution of two independent Laplace variables of scale ``reach``, rounded."""
 
     def within(i: int) -> float:
         return -math.expm1(-(i + 0.5) / reach)
@@ -60,7 +62,7 @@ def diamond_law(reach: float) -> Joint:
 
 
 def signed_cells(joint: Joint, reach: int) -> dict[int, float]:
-    """Return P(Z = (i, j)) under the number of each cell, for |i|, |j| up to ``reach``."""
+    """Return P(Z = (i, j)) by cell number, for |i|, |j| up to ``reach``."""
     law: dict[int, float] = {}
     for i in range(reach + 1):
         for j in range(reach + 1):
@@ -74,7 +76,7 @@ def signed_cells(joint: Joint, reach: int) -> dict[int, float]:
 
 
 def number(draws: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one number for each pair of small integers."""
+    """Return a distinct number for each pair of small integers."""
     return draws[:, 0] * 1000 + draws[:, 1]
 
 
@@ -97,7 +99,7 @@ DIAMOND = cones((3, 0), (0, 3), (-3, 0), (0, -3))
 def test_pairs_follow_the_law(
     noise: BoxNoise | ConeNoise, law: Joint, wrong: list[Joint], bits: int, entropy: SeededEntropy
 ) -> None:
-    """Pairs fit the exact law, however few bits doubles see; 15 % off or another body would not."""
+    """Pairs fit the exact distribution at any number of bits, and reject 15% or another body."""
     found = number(noise.draw(200_000 if bits == 63 else 10_000, entropy, bits=bits))
 
     assert chi_square_p(found, signed_cells(law, 30)) > ALPHA
@@ -106,7 +108,7 @@ def test_pairs_follow_the_law(
 
 
 def fiftieths(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return in which of 50 equal parts of [0, 1] each value lies."""
+    """Return the index of each value among 50 equal parts of [0, 1]."""
     return np.clip((values * 50).astype(np.int64), 0, 49)
 
 
@@ -116,7 +118,7 @@ EVEN = [1 / 50] * 50
 @pytest.mark.statistical
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_the_box_norm_is_gamma(size: int, entropy: SeededEntropy) -> None:
-    """max |z_i| / h_i is Gamma(d): not Gamma(d + 1), nor 5 % longer or shorter."""
+    """max |z_i| / h_i is Gamma(d); Gamma(d + 1) or a scale 5% off is rejected."""
     widths = tuple(Fraction(FINE * (1 + index)) for index in range(size))
     drawn = BoxNoise(widths).draw(200_000, entropy)
     norm = (np.abs(drawn) / np.array([float(width) for width in widths])).max(axis=1)
@@ -128,8 +130,8 @@ def test_the_box_norm_is_gamma(size: int, entropy: SeededEntropy) -> None:
 
 
 @pytest.mark.statistical
-def test_the_box_has_no_favourite_direction(entropy: SeededEntropy) -> None:
-    """Each face of a cube is as likely as any other; on it, the other places are uniform."""
+def test_the_box_has_no_favorite_direction(entropy: SeededEntropy) -> None:
+    """Each face of a cube is equally likely, and the other coordinates are uniform on it."""
     drawn = BoxNoise((Fraction(FINE),) * 3).draw(200_000, entropy)
     norm = np.abs(drawn).max(axis=1)
     axis = np.abs(drawn).argmax(axis=1)
@@ -149,7 +151,7 @@ def test_the_box_has_no_favourite_direction(entropy: SeededEntropy) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("size", [1, 3])
 def test_one_coordinate_of_a_box(size: int, entropy: SeededEntropy) -> None:
-    """P(|z_1| > x h_1) = Q(d + 1, x) - x Q(d, x) / d, at x = (k + 1/2) / h exactly; 5 % shows."""
+    """P(|z_1| > x h_1) = Q(d + 1, x) - x Q(d, x) / d, at x = (k + 1/2) / h; 5% off is rejected."""
     width = 3.0
 
     def law(scale: float) -> list[float]:
@@ -172,7 +174,7 @@ def count_positive(values: Integers) -> tuple[int, int]:
 
 
 def split_by_cone(drawn: Integers) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return which cone of the triangle each draw lies in, and its two coefficients there."""
+    """Return the triangle's cone that contains each draw, and the coefficients there."""
     corners = np.array([*TRIANGLE, TRIANGLE[0]], dtype=float) * FINE
     parts = [np.linalg.solve(corners[i : i + 2].T, drawn.T.astype(float)).T for i in range(3)]
     inside = np.array([part.min(axis=1) for part in parts]).argmax(axis=0)
@@ -181,7 +183,7 @@ def split_by_cone(drawn: Integers) -> tuple[NDArray[np.int64], NDArray[np.float6
 
 @pytest.mark.statistical
 def test_cones_of_a_triangle(entropy: SeededEntropy) -> None:
-    """Cones come by their area; inside, |z|_K is Gamma(2) and the place on the edge uniform."""
+    """Cones are chosen by area; inside, |z|_K is Gamma(2) and the position on the edge uniform."""
     drawn = cones(*((x * FINE, y * FINE) for x, y in TRIANGLE)).draw(200_000, entropy)
     cone, parts = split_by_cone(drawn)
     norm, place = parts.sum(axis=1), parts[:, 0] / parts.sum(axis=1)
@@ -199,7 +201,7 @@ def test_cones_of_a_triangle(entropy: SeededEntropy) -> None:
 
 
 def box_ball(words: list[int], width: Fraction, size: int, column: int) -> arb:
-    """Enclose one coordinate of a box from the 63 digits in each of its row's words."""
+    """Return a ball around one coordinate of a box, from the 63 digits in each word of its row."""
     radius = -sum((cell(word).log() for word in words[: size + 1]), arb(0))
     place = words[size + 1 + column]
     sign = -1 if place & 1 else 1
@@ -207,13 +209,13 @@ def box_ball(words: list[int], width: Fraction, size: int, column: int) -> arb:
 
 
 def cell(word: int) -> arb:
-    """Return all numbers whose first 63 digits are those of the word."""
+    """Return a ball of all numbers whose first 63 digits are those of the word."""
     return arb((word | 1, -64), (1, -64))
 
 
 @pytest.mark.parametrize("width", [Fraction(1, 3), Fraction(1000), Fraction(10**13)])
 def test_box_draws_round_the_exact_number(width: Fraction, entropy: SeededEntropy) -> None:
-    """A coordinate is the nearest integer to the number that the row's words spell."""
+    """Each coordinate is the nearest integer to the number that the words of its row define."""
     size, rows = 2, 500
     words = entropy.words(rows * (2 * size + 1)).tolist()
     drawn = BoxNoise((width,) * size).draw(rows, ScriptedEntropy(words, entropy))
@@ -227,7 +229,7 @@ def test_box_draws_round_the_exact_number(width: Fraction, entropy: SeededEntrop
 
 @pytest.mark.parametrize("scale", [1, 1000, 10**13])
 def test_cone_draws_round_the_exact_number(scale: int, entropy: SeededEntropy) -> None:
-    """A coordinate is the nearest integer to the number that the row's words spell."""
+    """Each coordinate is the nearest integer to the number that the words of its row define."""
     rows = 500
     body = cones(*((x * scale, y * scale) for x, y in TRIANGLE))
     words = entropy.words(3 * rows).tolist()
@@ -244,7 +246,7 @@ def test_cone_draws_round_the_exact_number(scale: int, entropy: SeededEntropy) -
 
 
 def test_margins_hold_the_exponentials(entropy: SeededEntropy) -> None:
-    """Over the whole cell of any prefix but 0, -ln U is within the margin of its double."""
+    """Over the whole cell of any prefix except 0, -ln U is within the margin of its double."""
     near = [2**power + step for power in range(2, 63) for step in (-1, 0, 1)]
     far = (2**63 - 1 - prefix for prefix in near)
     prefixes = [1, *near, *far, *(word >> 1 for word in entropy.words(2_000).tolist())]
@@ -257,7 +259,7 @@ def test_margins_hold_the_exponentials(entropy: SeededEntropy) -> None:
 
 @pytest.mark.parametrize("noise", [BOX, SQUARE], ids=["box", "cones"])
 def test_words_of_zero_are_refined(noise: BoxNoise | ConeNoise, entropy: SeededEntropy) -> None:
-    """Where the logarithm has no bound, digits that follow decide, and nothing is infinite."""
+    """If the logarithm is unbounded, later digits decide, and the draw is finite."""
     drawn = noise.draw(1, ScriptedEntropy([0] * 5, entropy))
 
     assert (1, 2) == drawn.shape
@@ -267,7 +269,7 @@ def test_words_of_zero_are_refined(noise: BoxNoise | ConeNoise, entropy: SeededE
 @pytest.mark.parametrize("noise", [BOX, SQUARE], ids=["box", "cones"])
 @pytest.mark.parametrize("count", [0, 1, 4097])
 def test_sizes(noise: BoxNoise | ConeNoise, count: int, entropy: SeededEntropy) -> None:
-    """As many rows of 64-bit integers come as were asked for."""
+    """A draw has the requested number of rows, of 64-bit integers."""
     drawn = noise.draw(count, entropy)
 
     assert (count, 2) == drawn.shape

@@ -1,4 +1,4 @@
-"""Draws follow the discrete Laplace law, whatever the scale and however few bits doubles see."""
+"""Draws follow the discrete Laplace distribution, at every scale and number of bits."""
 
 import math
 from fractions import Fraction
@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 from confide.errors import BadDeclaration
 from confide.exact import ball
-from confide.noise import LARGEST_NOISE, DiscreteLaplace
+from confide.noise import MAX_NOISE, DiscreteLaplace
 from confide.noise.sampler import draw, draw_one, half_width
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, binomial_p, chi_square_p
@@ -17,11 +17,11 @@ from support.scripted import ScriptedEntropy
 from support.tails import cells, floor, point, sort_into_cells
 
 DRAWS = 2_000_000
-"""With a scale 2 % off the test's statistic has a mean of at least 860 where 218 suffices to
-reject (101 cells, scale 1000), so that such a scale escapes with probability below 1e-50."""
+"""With a scale off by 2%, the test statistic has a mean of at least 860, and 218 suffices to reject
+(101 cells, scale 1000). So such a scale escapes with probability below 1e-50."""
 
 REFINED = 10_000
-"""With a scale 20 % off: a mean of at least 336 where 104 suffices, escape below 1e-15."""
+"""With a scale off by 20%: a mean of at least 336, and 104 suffices; escape below 1e-15."""
 
 
 @pytest.mark.statistical
@@ -29,7 +29,7 @@ REFINED = 10_000
     ("scale", "width"), [(Fraction(1, 2), 1), (Fraction(3), 1), (Fraction(1000), 200)]
 )
 def test_draws_follow_the_law(scale: Fraction, width: int, entropy: SeededEntropy) -> None:
-    """Draws fit the stated law, and would expose a scale 2 % off in either direction."""
+    """Draws fit the stated distribution and reject a scale that is 2% too large or too small."""
     found = sort_into_cells(DiscreteLaplace(scale).draw(DRAWS, entropy), width)
     off = Fraction(51, 50)
 
@@ -46,7 +46,7 @@ def test_draws_follow_the_law(scale: Fraction, width: int, entropy: SeededEntrop
 def test_refined_draws_follow_the_law(
     scale: Fraction, width: int, bits: int, entropy: SeededEntropy
 ) -> None:
-    """Doubles that see only 8 bits, or 2, change nothing; a scale 20 % off would be exposed."""
+    """Draws whose doubles use only 8 or 2 bits fit the distribution and reject a scale 20% off."""
     found = sort_into_cells(draw(DiscreteLaplace(scale), REFINED, entropy, bits=bits), width)
     off = Fraction(6, 5)
 
@@ -56,14 +56,14 @@ def test_refined_draws_follow_the_law(
 
 
 def test_a_tiny_scale_gives_zeros(entropy: SeededEntropy) -> None:
-    """At scale 1/1000 a draw other than zero has probability 2 exp(-1000), so none is seen."""
+    """At scale 1/1000 every draw is 0; another has probability 2 exp(-1000)."""
     assert not DiscreteLaplace(Fraction(1, 1000)).draw(DRAWS, entropy).any()
     assert not DiscreteLaplace(Fraction(1, 10**400)).draw(1_000, entropy).any()
     assert not draw(DiscreteLaplace(Fraction(1, 1000)), 1_000, entropy, bits=8).any()
 
 
 def test_a_tiny_scale_reaches_one_when_the_digits_say_so() -> None:
-    """At scale 1/100, U = 2**-150 lies below P(|Z| >= 1) = 2 exp(-100) and gives 1, not 0."""
+    """At scale 1/100, U = 2**-150 is below P(|Z| >= 1) = 2 exp(-100) and gives 1, not 0."""
     law = DiscreteLaplace(Fraction(1, 100))
     above, below = [1, 0, 1 << 62], [1, 0, 1 << 41]
 
@@ -76,7 +76,7 @@ def test_a_tiny_scale_reaches_one_when_the_digits_say_so() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", [10**12, 10**15])
 def test_large_scales_follow_the_law(scale: int, entropy: SeededEntropy) -> None:
-    """Where doubles decide little or nothing, draws still pass given bounds as often as stated."""
+    """Where doubles settle few draws or none, draws exceed given bounds as often as stated."""
     law = DiscreteLaplace(Fraction(scale))
     found = law.draw(2_000, entropy)
     for bound in (scale // 10, scale, 3 * scale):
@@ -93,7 +93,7 @@ def test_large_scales_follow_the_law(scale: int, entropy: SeededEntropy) -> None
 def test_a_draw_is_the_floor_of_its_digits(
     scale: Fraction, bits: int, entropy: SeededEntropy
 ) -> None:
-    """A draw is floor(b (ln(2 / (1 + q)) - ln U)) of the U that its words spell, and its sign."""
+    """A draw is floor(b (ln(2 / (1 + q)) - ln U)) with a sign; its words are the digits of U."""
     law = DiscreteLaplace(scale)
     for _ in range(300):
         words = entropy.words(4).tolist()
@@ -111,30 +111,30 @@ def test_a_draw_is_the_floor_of_its_digits(
 
 
 def test_an_array_saturates_where_one_draw_does_not() -> None:
-    """U = 2**-7000 at scale 10^15 gives 4.85e18: one draw holds it, an array returns 2**62."""
+    """U = 2**-7000 at scale 10^15 gives 4.85e18 in a single draw and 2**62 in an array."""
     law = DiscreteLaplace(Fraction(10**15))
-    # 63 + 108 * 64 digits of zero, then the one at place 7000.
+    # 63 + 108 * 64 zero digits, then a one at position 7000.
     script = [0, *[0] * 108, 1 << (63 + 109 * 64 - 7000), 0, 0, 0]
     with ctx.workprec(200):
         start = (2 / (1 + (-1 / ball(law.exact_scale)).exp())).log()
         exact = floor(ball(law.exact_scale) * (start + 7000 * arb(2).log()))
 
-    assert LARGEST_NOISE < exact
+    assert MAX_NOISE < exact
     assert exact == draw_one(law, ScriptedEntropy(script))
-    assert [LARGEST_NOISE] == draw(law, 1, ScriptedEntropy(script)).tolist()
-    assert [-LARGEST_NOISE] == draw(law, 1, ScriptedEntropy([1, *script[1:]])).tolist()
+    assert [MAX_NOISE] == draw(law, 1, ScriptedEntropy(script)).tolist()
+    assert [-MAX_NOISE] == draw(law, 1, ScriptedEntropy([1, *script[1:]])).tolist()
 
 
 @pytest.mark.parametrize("scale", [10**15 + 1, Fraction(10**16), 10**400, "1e16"])
 def test_a_scale_beyond_the_integers_is_refused(scale: object) -> None:
-    """A scale whose noise could pass 64 bits is refused by name when the law is made."""
+    """A scale whose noise could exceed 64 bits raises an error that names the argument."""
     with pytest.raises(BadDeclaration, match=r"scale must be at most 1e\+15"):
         DiscreteLaplace(scale)  # type: ignore[arg-type]  # callers pass what they like
 
 
 @pytest.mark.parametrize("scale", [0, -1, math.nan, math.inf, "x", None, True, 0.0])
 def test_a_scale_that_is_no_positive_number_is_refused(scale: object) -> None:
-    """A scale of zero, below zero, not finite or not a number is refused by name."""
+    """A scale that is not a finite positive number raises an error that names it."""
     with pytest.raises(BadDeclaration, match="scale must be a finite number above 0"):
         DiscreteLaplace(scale)  # type: ignore[arg-type]  # callers pass what they like
 
@@ -154,7 +154,7 @@ def test_the_tail_is_that_of_the_law(scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(3), Fraction(1000)])
 @pytest.mark.parametrize("miss", [Fraction(1, 2), Fraction(1, 20), Fraction(1, 10**30)])
 def test_the_half_width_is_the_least(scale: Fraction, miss: Fraction) -> None:
-    """P(|Z| > w) is at most ``miss`` at the half-width w, and above it at w - 1."""
+    """P(|Z| > w) is at most ``miss`` for the half-width w, and more than ``miss`` for w - 1."""
     law = DiscreteLaplace(scale)
     width = half_width(law, miss)
     with ctx.workprec(200):

@@ -1,4 +1,4 @@
-"""The sampler decides in doubles only what more digits cannot change."""
+"""The sampler settles a draw in doubles only if no further digit can change it."""
 
 import gc
 import runpy
@@ -16,7 +16,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from confide.noise import DiscreteLaplace, Entropy, Integers, Law, RoundedGaussian
-from confide.noise.sampler import Whole, draw, draw_one, enclose
+from confide.noise.sampler import Integer, draw, draw_one, enclose
 from support.entropy import SeededEntropy
 from support.scripted import ScriptedEntropy
 from support.tails import floor
@@ -39,7 +39,7 @@ each_law = pytest.mark.parametrize("law", LAWS, ids=shown)
 
 
 def split_cells(law: Law) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the mass of the cells of U settled at k, and of those in doubt from k on.
+    """Return the mass of the cells of U settled at each k, and of those in doubt from k on.
 
     Masses are counted in units of 2**-DEPTH. A cell in doubt is split until it is that small.
     """
@@ -64,16 +64,16 @@ def add_up(masses: dict[int, int], values: NDArray[np.float64], mass: int) -> No
 
 @each_law
 def test_cells_add_up_to_the_law(law: Law) -> None:
-    """Masses of settled cells never exceed the law, and fall short of it by at most 1e-12."""
+    """Masses of settled cells never exceed the probabilities, and miss at most 1e-12."""
     settled, doubtful = split_cells(law)
     mass_above = 0
     with ctx.workprec(200):
         for value in sorted(settled.keys() | doubtful.keys(), reverse=True):
-            # U below P(|Z| >= value + 1): all cells above, and a part of those in doubt here.
+            # U below P(|Z| >= value + 1): all cells above, and some of those in doubt here.
             missing = law.tail(value + 1) - arb((mass_above, -DEPTH))
             assert arb(0) <= missing
             assert missing <= arb("1e-12")
-            # Cells nearer to U = 0 are wide enough to be in doubt about more than two integers.
+            # Cells closer to U = 0 are so wide that they leave more than two integers in doubt.
             if mass_above > 8 * law.scale + 8:
                 assert missing <= arb((doubtful.get(value, 0), -DEPTH))
 
@@ -87,8 +87,8 @@ def test_cells_add_up_to_the_law(law: Law) -> None:
     assert 2**DEPTH == mass_above
 
 
-def assert_settled_rightly(law: Law, prefixes: list[int], bits: int) -> int:
-    """Check every settled cell against the exact tail; return how many are settled."""
+def assert_settled_correctly(law: Law, prefixes: list[int], bits: int) -> int:
+    """Check every settled cell against the exact tail, and return the number of settled cells."""
     settled, low = enclose(law, np.array(prefixes, dtype=np.int64).astype(np.float64), bits)
     with ctx.workprec(200):
         for prefix, sure, value in zip(prefixes, settled.tolist(), low.tolist(), strict=True):
@@ -100,17 +100,17 @@ def assert_settled_rightly(law: Law, prefixes: list[int], bits: int) -> int:
 
 @each_law
 def test_settled_cells_are_right_anywhere(law: Law, entropy: SeededEntropy) -> None:
-    """A settled cell lies wholly between the tails of its integer, and nearly all are settled."""
+    """A settled cell lies entirely between the tails of its integer, and nearly all are settled."""
     words = entropy.words(2_000).tolist()
 
-    assert_settled_rightly(law, [word >> 57 for word in words], 7)
-    assert_settled_rightly(law, [word >> 34 for word in words], 30)
-    assert len(words) == assert_settled_rightly(law, [word >> 1 for word in words], BITS)
+    assert_settled_correctly(law, [word >> 57 for word in words], 7)
+    assert_settled_correctly(law, [word >> 34 for word in words], 30)
+    assert len(words) == assert_settled_correctly(law, [word >> 1 for word in words], BITS)
 
 
 @each_law
 def test_settled_cells_are_right_next_to_a_border(law: Law) -> None:
-    """Around the border of each integer, from one cell away to far, no cell is settled wrongly."""
+    """Near the border of each integer, from one cell away outward, no cell is settled wrongly."""
     steps = sorted({0, 1, 2} | {2**power for power in range(2, 60)})
     found = settled = 0
     for magnitude in [*range(1, 12), *range(20, 2_000, 97)]:
@@ -118,7 +118,7 @@ def test_settled_cells_are_right_next_to_a_border(law: Law) -> None:
             border = floor(law.tail(magnitude) * 2**BITS)
         near = [border + sign * step for step in steps for sign in (-1, 1)]
         inside = [prefix for prefix in near if 0 <= prefix < 2**BITS]
-        settled += assert_settled_rightly(law, inside, BITS)
+        settled += assert_settled_correctly(law, inside, BITS)
         found += len(inside)
 
     assert 0 < settled < found
@@ -126,7 +126,7 @@ def test_settled_cells_are_right_next_to_a_border(law: Law) -> None:
 
 @each_law
 def test_eight_bits_settle_little(law: Law) -> None:
-    """Doubles that see 8 bits (7 of U) settle no draw at scale 1000, and part of them below."""
+    """Doubles that use 8 bits (7 of U) settle no draw at scale 1000, and only some below."""
     settled, _ = enclose(law, np.arange(128.0), 7)
 
     assert settled.mean() <= {0.5: 0.95, 3.0: 0.7, 1000.0: 0.0}[law.scale]
@@ -135,7 +135,7 @@ def test_eight_bits_settle_little(law: Law) -> None:
 @each_law
 @pytest.mark.parametrize("bits", [8, 64])
 def test_one_draw_equals_an_array_of_one(law: Law, bits: int, entropy: SeededEntropy) -> None:
-    """From the same words, draw_one and draw give the same integer."""
+    """draw_one and draw return the same integer for the same words."""
     words = entropy.words(500).tolist()
     extra = entropy.words(6).tolist()
     for word in [*words, 0, 1, 2, 3, 2**64 - 1, 2**64 - 2]:
@@ -147,7 +147,7 @@ def test_one_draw_equals_an_array_of_one(law: Law, bits: int, entropy: SeededEnt
 
 @each_law
 def test_an_array_is_its_words_one_by_one(law: Law, entropy: SeededEntropy) -> None:
-    """Every word of an array gives its own draw, at its own place, across blocks and chunks."""
+    """Each word of an array gives its own draw, at its own index, across blocks and chunks."""
     words = entropy.words(70_001)
     places = [0, 1, 4095, 4096, 4097, 65_535, 65_536, 70_000]
     drawn = draw(law, len(words), ScriptedEntropy(words.tolist()))
@@ -160,7 +160,7 @@ def test_an_array_is_its_words_one_by_one(law: Law, entropy: SeededEntropy) -> N
 @each_law
 @pytest.mark.parametrize("count", [0, 1, 4095, 4097, 1_000_000])
 def test_sizes(law: Law, count: int, entropy: SeededEntropy) -> None:
-    """As many 64-bit integers come as were asked for, each from a word of its own."""
+    """A draw has the requested number of 64-bit integers, each from its own word."""
     source = ScriptedEntropy([], entropy)
     drawn = draw(law, count, source)
 
@@ -171,7 +171,7 @@ def test_sizes(law: Law, count: int, entropy: SeededEntropy) -> None:
 
 @each_law
 def test_the_lowest_bit_is_the_sign_alone(law: Law, entropy: SeededEntropy) -> None:
-    """Flipping the lowest bit of its word turns a draw into its negative."""
+    """Flipping the lowest bit of its word negates a draw."""
     words = entropy.words(10_000)
     flipped = words ^ np.uint64(1)
     here = draw(law, len(words), ScriptedEntropy(words.tolist()))
@@ -185,7 +185,7 @@ TOOL = runpy.run_path(str(ROOT / "tools" / "measure_slack.py"))
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_the_slack_is_four_times_the_error(name: str) -> None:
-    """At 20,000 points doubles err by less than a quarter of what the margin allows them."""
+    """At 20,000 points the error of doubles is less than a quarter of the slack."""
     law, exact = TOOL[name.upper()], TOOL[f"exact_{name}"]
     error, _ = TOOL["worst"](law, exact, 20_000)
 
@@ -194,7 +194,7 @@ def test_the_slack_is_four_times_the_error(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_the_slack_covers_one_number_too(name: str) -> None:
-    """One number at a time, where NumPy may take another path, the error is no greater."""
+    """The slack also covers single numbers, for which NumPy may use other code than for arrays."""
     law, exact = TOOL[name.upper()], TOOL[f"exact_{name}"]
     prefixes = TOOL["spread_prefixes"](3_000).tolist()
     with ctx.workprec(160):
@@ -208,7 +208,7 @@ def test_the_slack_covers_one_number_too(name: str) -> None:
 def record_lines(run: Callable[[], object]) -> list[tuple[str, int]]:
     """Return every line of Python that ``run`` executes, in order.
 
-    The garbage collector waits meanwhile: when it comes, and whom it calls, is not the run's doing.
+    Garbage collection is off meanwhile: its timing and callbacks are not part of the run.
     """
     lines: list[tuple[str, int]] = []
 
@@ -230,7 +230,7 @@ def record_lines(run: Callable[[], object]) -> list[tuple[str, int]]:
 
 @each_law
 def test_every_settled_draw_runs_the_same_lines(law: Law) -> None:
-    """From the centre to U = 2**-40, a draw takes the same steps whatever it will be."""
+    """From the center to U = 2**-40, a draw executes the same lines for every result."""
     words = [2**64 - 2, 2**63 + 2**61, 2**62 + 2**55, 2**44 + 2**40, 2**24 + 2**20]
     paths = [record_lines(partial(draw_one, law, ScriptedEntropy([word]))) for word in words]
     blocks = [record_lines(partial(draw, law, 64, ScriptedEntropy([word] * 64))) for word in words]
@@ -242,7 +242,7 @@ def test_every_settled_draw_runs_the_same_lines(law: Law) -> None:
 
 @dataclass(frozen=True)
 class LooseLaw:
-    """A law whose doubles claim so little that refinement can be counted."""
+    """A distribution with so large a slack that refinements can be counted."""
 
     law: Law
     slack: float
@@ -264,13 +264,13 @@ class LooseLaw:
     def draw(self, count: int, entropy: Entropy) -> Integers:
         return draw(self, count, entropy)
 
-    def draw_one(self, entropy: Entropy) -> Whole:
+    def draw_one(self, entropy: Entropy) -> Integer:
         return draw_one(self, entropy)
 
 
 @pytest.mark.parametrize("law", [LAWS[2], LAWS[5]], ids=shown)
-def test_refinement_tells_nothing_of_the_size(law: Law) -> None:
-    """A slack t at scale 1000 sends a share 2000 t to refinement: near U = 1 and at U = 2**-20."""
+def test_refinement_does_not_depend_on_the_size(law: Law) -> None:
+    """A slack t at scale 1000 refines a fraction 2000 t of draws, near U = 1 and at U = 2**-20."""
     loose = LooseLaw(law, 2.0**-12)
     for top in (BITS, BITS - 1, BITS - 10, BITS - 20):
         half = 2 ** (top - 1)

@@ -1,4 +1,4 @@
-"""Coins, categories and whole numbers have exactly their stated chances."""
+"""Coins, categories, and integers have exactly the stated probabilities."""
 
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -24,7 +24,7 @@ def chance(value: Fraction) -> Real:
 
 
 def toss(value: Fraction, *words: int) -> bool:
-    """Return the coin that these words give, all of which must be needed."""
+    """Return the coin for these words, all of which must be used."""
     source = ScriptedEntropy(words)
     [coin] = bernoulli(chance(value), 1, source).tolist()
 
@@ -34,13 +34,13 @@ def toss(value: Fraction, *words: int) -> bool:
 
 @pytest.mark.parametrize("value", [Fraction(0), Fraction(1)])
 def test_a_certain_coin_is_certain(value: Fraction) -> None:
-    """A coin of chance 0 or 1 never errs and needs one word, even the first and the last."""
+    """A coin of probability 0 or 1 never errs and uses one word, even the first and the last."""
     for word in (0, 1, 2**63, LAST - 1, LAST):
         assert bool(value) == toss(value, word)
 
 
 def test_half_is_the_top_bit() -> None:
-    """A coin of chance 1/2 is true below 2**63 and false from there on, on one word."""
+    """A coin of probability 1/2 is true for a word below 2**63, and false for any other."""
     half = Fraction(1, 2)
 
     assert toss(half, 0)
@@ -50,7 +50,7 @@ def test_half_is_the_top_bit() -> None:
 
 
 def test_a_chance_beyond_the_first_word_asks_for_more() -> None:
-    """A coin of chance 2**-65 is decided by the second word exactly when the first is zero."""
+    """A coin of probability 2**-65 needs the second word exactly if the first is zero."""
     tiny = Fraction(1, 2**65)
 
     assert not toss(tiny, 1)
@@ -62,7 +62,7 @@ def test_a_chance_beyond_the_first_word_asks_for_more() -> None:
 
 
 def test_a_third_is_decided_by_its_own_digits() -> None:
-    """Digits equal to those of 1/3 decide nothing, however many; the first other one does."""
+    """Digits equal to those of 1/3 leave the coin open; the first other one decides."""
     third, digits = Fraction(1, 3), 0x5555555555555555
 
     assert toss(third, digits - 1)
@@ -72,7 +72,7 @@ def test_a_third_is_decided_by_its_own_digits() -> None:
 
 
 def test_an_irrational_chance_is_decided_by_its_own_digits() -> None:
-    """For 1/e, the word below its digits is true, the word above false, its own asks for more."""
+    """For 1/e, the word below its digits is true, the one above false, and its own needs more."""
     with ctx.workprec(128):
         digits = floor(arb(-1).exp() * 2**64)
     source = ScriptedEntropy([digits - 1, digits + 1, digits, 0])
@@ -84,7 +84,7 @@ def test_an_irrational_chance_is_decided_by_its_own_digits() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(999, 1000), Fraction(1, 10**4)])
 def test_coins_have_their_chance(value: Fraction, entropy: SeededEntropy) -> None:
-    """Among 10^6 coins as many are true as stated; a chance off by a tenth would be exposed."""
+    """10^6 coins fit their probability and reject one that is off by a tenth."""
     count = 1_000_000
     found = int(bernoulli(chance(value), count, entropy).sum())
     rare = min(value, 1 - value) / 10
@@ -96,7 +96,7 @@ def test_coins_have_their_chance(value: Fraction, entropy: SeededEntropy) -> Non
 
 
 def choose(weights: list[int], *words: int) -> int:
-    """Return the index that these words give, all of which must be needed."""
+    """Return the index for these words, all of which must be used."""
     source = ScriptedEntropy(words)
     [index] = categorical(weights, 1, source).tolist()
 
@@ -105,7 +105,7 @@ def choose(weights: list[int], *words: int) -> int:
 
 
 def test_categories_change_at_their_borders() -> None:
-    """Weights 1, 2, 1 change from one to the next exactly at a quarter and three quarters."""
+    """Weights 1, 2, 1 change category exactly at a quarter and at three quarters."""
     weights = [1, 2, 1]
 
     assert 0 == choose(weights, 0)
@@ -117,7 +117,7 @@ def test_categories_change_at_their_borders() -> None:
 
 
 def test_a_border_inside_a_word_asks_for_more() -> None:
-    """Weights 1, 1, 1 have borders at thirds, where the digits of the third decide nothing."""
+    """Weights 1, 1, 1 have borders at thirds, where the digits of 1/3 leave the choice open."""
     third, weights = 0x5555555555555555, [1, 1, 1]
 
     assert 0 == choose(weights, third, third, 0)
@@ -126,8 +126,8 @@ def test_a_border_inside_a_word_asks_for_more() -> None:
     assert 2 == choose(weights, 2 * third, 2 * third, LAST)
 
 
-def test_borders_closer_than_a_word_are_told_apart() -> None:
-    """A category of weight 1 in 2**80 is chosen by the second word when the first is its own."""
+def test_borders_closer_than_a_word_are_distinguished() -> None:
+    """A category of weight 1 in 2**80 is chosen by the second word if the first is its own."""
     weights = [2**79, 1, 2**79 - 1]
 
     assert 0 == choose(weights, 2**63 - 1)
@@ -138,19 +138,19 @@ def test_borders_closer_than_a_word_are_told_apart() -> None:
 
 @pytest.mark.parametrize("weights", [[0, 1], [1, 0], [0, 1, 0, 0], [0, 0, 7]])
 def test_a_weight_of_zero_is_never_chosen(weights: list[int]) -> None:
-    """Whatever the word, even the first and the last, only a positive weight is chosen."""
+    """Every word, even the first and the last, chooses a positive weight."""
     for word in (0, 1, 2**63, LAST):
         assert weights[choose(weights, word)] > 0
 
 
 def test_a_single_category_is_certain(entropy: SeededEntropy) -> None:
-    """With one category there is nothing to choose."""
+    """A single category is always chosen."""
     assert [0, 0, 0] == categorical([5], 3, entropy).tolist()
 
 
 @pytest.mark.statistical
 def test_categories_have_their_chances(entropy: SeededEntropy) -> None:
-    """200,000 choices fit weights 3, 1, 0, 6, and would expose 10 % too much on one of them."""
+    """200,000 choices fit weights 3, 1, 0, 6 and reject a weight that is 10% too large."""
     found = categorical([3, 1, 0, 6], 200_000, entropy)
 
     assert chi_square_p(found, [0.3, 0.1, 0.0, 0.6]) > ALPHA
@@ -159,7 +159,7 @@ def test_categories_have_their_chances(entropy: SeededEntropy) -> None:
 
 
 def below(bound: int, *words: int) -> int:
-    """Return the whole number that these words give, all of which must be needed."""
+    """Return the integer for these words, all of which must be used."""
     source = ScriptedEntropy(words)
     number = uniform_below(bound, source)
 
@@ -167,8 +167,8 @@ def below(bound: int, *words: int) -> int:
     return number
 
 
-def test_whole_numbers_change_at_their_borders() -> None:
-    """floor(bound * U) is taken exactly: at powers of two on one word, at thirds on more."""
+def test_integers_change_at_their_borders() -> None:
+    """floor(bound * U) is exact: powers of two need one word, and thirds may need more."""
     third = 0x5555555555555555
 
     assert 0 == below(1, LAST)
@@ -181,8 +181,8 @@ def test_whole_numbers_change_at_their_borders() -> None:
     assert 2**70 - 1 == below(2**70, LAST, LAST)
 
 
-def test_whole_numbers_of_several_bounds_take_a_word_each_and_more_where_needed() -> None:
-    """Each bound has a word of its own; further ones go to the number that none has settled."""
+def test_each_bound_uses_its_own_words() -> None:
+    """Each bound uses one word, and further words go to the numbers that are still open."""
     third = 0x5555555555555555
     source = ScriptedEntropy((LAST, third, 2**63, third, LAST))
 
@@ -191,8 +191,8 @@ def test_whole_numbers_of_several_bounds_take_a_word_each_and_more_where_needed(
 
 
 @pytest.mark.statistical
-def test_whole_numbers_are_equally_likely(entropy: SeededEntropy) -> None:
-    """60,000 numbers below 6 fit a fair die, and would expose a face 20 % too likely."""
+def test_integers_are_equally_likely(entropy: SeededEntropy) -> None:
+    """60,000 numbers below 6 fit a fair die and reject a face that is 20% too likely."""
     found = [uniform_below(6, entropy) for _ in range(60_000)]
 
     assert chi_square_p(found, [1 / 6] * 6) > ALPHA
@@ -201,7 +201,7 @@ def test_whole_numbers_are_equally_likely(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_large_bounds_are_filled(entropy: SeededEntropy) -> None:
-    """Numbers below 3 * 2**80 fall into its three thirds alike, and are odd half the time."""
+    """Numbers below 3 * 2**80 are equally likely in each third, and odd half the time."""
     found = [uniform_below(3 * 2**80, entropy) for _ in range(3_000)]
 
     assert chi_square_p([number >> 80 for number in found], [1 / 3] * 3) > ALPHA
@@ -209,7 +209,7 @@ def test_large_bounds_are_filled(entropy: SeededEntropy) -> None:
 
 
 def test_a_cell_is_exact_whatever_the_precision() -> None:
-    """Both ends of a cell of 640 digits are exact, and its ball holds both."""
+    """Both ends of a cell of 640 digits are exact, and its ball contains both."""
     number = Uniform(ScriptedEntropy([LAST] * 10))
     for _ in range(10):
         number.reveal()
@@ -222,7 +222,7 @@ def test_a_cell_is_exact_whatever_the_precision() -> None:
 
 
 def test_threads_may_refine_at_once() -> None:
-    """The precision of balls is shared between threads; answers do not depend on it."""
+    """Concurrent threads, which share the ball precision, return the same answers as one thread."""
     third = 0x5555555555555555
     scripts = [[third] * depth + [end] for depth in range(1, 60) for end in (0, LAST)] * 20
 

@@ -15,7 +15,7 @@ from confide.holdout.scoring import Metric, mean_metric
 from confide.holdout.values import FINENESS, Floats, Marks, sensitivity
 from confide.loss import Loss
 from confide.noise import Entropy
-from confide.noise.sampler import LARGEST_SCALE
+from confide.noise.sampler import MAX_SCALE
 
 if TYPE_CHECKING:
     pass
@@ -268,7 +268,7 @@ def check_rows(method: str, rows: int, asked: QueryBatch) -> None:
 
 def check_sigma(sigma: Fraction, rows: int) -> Fraction:
     """Return the noise of a session, or refuse more than can be drawn on the grid of its rows."""
-    most = LARGEST_SCALE * sensitivity(rows) / (4 * FINENESS)
+    most = MAX_SCALE * sensitivity(rows) / (4 * FINENESS)
     if sigma > most:
         shown = float_above(sigma)  # which may be too large for a float
         raise BadDeclaration(

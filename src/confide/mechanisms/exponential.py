@@ -11,7 +11,15 @@ from confide.exact import Number, integer
 from confide.loss import BoundedRangeLoss
 from confide.mechanisms.grid import Grid, Values
 from confide.mechanisms.scores import Selector, read_scores
-from confide.noise import GUMBEL, SYSTEM, Entropy, Integers, greatest, greatest_each, uniform_below
+from confide.noise import (
+    GUMBEL,
+    SYSTEM,
+    Entropy,
+    Integers,
+    noisy_argmax,
+    noisy_argmax_rows,
+    uniform_below,
+)
 
 __all__ = ["Exponential"]
 
@@ -53,7 +61,7 @@ class Exponential(Selector):
         """Return the index of the chosen candidate; ``weights`` are a base measure."""
         values = read_scores(scores)
         masses = None if weights is None else _read_weights(weights, len(values))
-        return greatest(values, self.rate, GUMBEL, entropy, masses)
+        return noisy_argmax(values, self.rate, GUMBEL, entropy, masses)
 
     def choose_each(
         self, scores: Integers, weights: Integers, *, entropy: Entropy = SYSTEM
@@ -69,7 +77,7 @@ class Exponential(Selector):
                 "weights must be one for each score, and more than zero for at least one in "
                 "each row"
             )
-        return greatest_each(scores, self.rate, GUMBEL, entropy, weights)
+        return noisy_argmax_rows(scores, self.rate, GUMBEL, entropy, weights)
 
     def choose_interval(
         self,
@@ -97,7 +105,7 @@ class Exponential(Selector):
         filled = np.flatnonzero(widths > 0)
         if not len(filled):
             raise BadDeclaration("breaks must enclose at least one grid point, got none")
-        index = filled[greatest(values[filled], self.rate, GUMBEL, entropy, widths[filled])]
+        index = filled[noisy_argmax(values[filled], self.rate, GUMBEL, entropy, widths[filled])]
         point = int(ends[index]) + uniform_below(int(widths[index]), entropy)
         return places.write(np.array(point), point)
 

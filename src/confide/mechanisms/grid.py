@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, positive
-from confide.noise import Entropy, Integers, Law, Whole, half_width
+from confide.noise import Entropy, Integer, Integers, Law, half_width
 
 __all__ = ["LARGEST_VALUE", "Grid", "Values", "read_one", "read_whole", "saturate"]
 
@@ -106,7 +106,7 @@ class Grid:
             )
 
 
-def saturate(value: Whole) -> int:
+def saturate(value: Integer) -> int:
     """Return the value, or the nearest end of what an answer may be."""
     return int(max(-LARGEST_VALUE, min(value, LARGEST_VALUE)))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from confide.loss import PureLoss
 from confide.mechanisms.grid import Values
 from confide.mechanisms.scores import Selector, read_scores
-from confide.noise import EXPONENTIAL, SYSTEM, Entropy, greatest
+from confide.noise import EXPONENTIAL, SYSTEM, Entropy, noisy_argmax
 
 __all__ = ["PermuteAndFlip"]
 
@@ -37,4 +37,4 @@ class PermuteAndFlip(Selector):
 
     def choose(self, scores: Values, *, entropy: Entropy = SYSTEM) -> int:
         """Return the index of the chosen candidate."""
-        return greatest(read_scores(scores), self.rate, EXPONENTIAL, entropy)
+        return noisy_argmax(read_scores(scores), self.rate, EXPONENTIAL, entropy)

@@ -21,7 +21,7 @@ from confide.exact import (
 from confide.loss import PureLoss
 from confide.mechanisms.grid import LARGEST_VALUE, read_one, saturate
 from confide.mechanisms.scores import read_flag
-from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Whole
+from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Integer
 
 __all__ = ["SparseVector"]
 
@@ -98,7 +98,7 @@ class SparseVector:
         )
         self._entropy, self._lock, self._process = entropy, threading.Lock(), os.getpid()
         self._left = self.above
-        self._noisy_threshold: Whole = self.threshold + self._threshold_noise.draw_one(entropy)
+        self._noisy_threshold: Integer = self.threshold + self._threshold_noise.draw_one(entropy)
 
     @property
     def loss(self) -> PureLoss:

@@ -1,10 +1,10 @@
-"""Box and cone noise for several numbers at once, rounded to the grid exactly.
+"""Exact box and cone noise for several numbers at once, rounded to the grid.
 
-The real noise has density proportional to exp(-|z|_K / scale), where |z|_K tells by how much the
-body K must be blown up to reach z. It is a product or a sum of a few exponential and uniform
-numbers, whose digits are revealed lazily as in sampler.py: doubles enclose every coordinate,
-and coordinates whose rounding they leave in doubt are settled in ball arithmetic, from more
-digits of the same numbers.
+The real noise has density proportional to exp(-|z|_K / scale), where |z|_K is the factor by which
+the body K must be scaled to reach z. It is a product or a sum of a few exponential and uniform
+numbers, whose digits are revealed lazily as in sampler.py. Doubles enclose every coordinate. A
+coordinate whose rounding they leave in doubt is decided in ball arithmetic, from more digits of
+the same numbers.
 """
 
 import math
@@ -20,17 +20,19 @@ from numpy.typing import NDArray
 
 from confide.exact import ball
 from confide.noise.entropy import Entropy
-from confide.noise.sampler import LARGEST_NOISE, Floats, Integers, check_scale, rounded_variance
+from confide.noise.sampler import MAX_NOISE, Floats, Integers, check_scale, rounded_variance
 from confide.noise.uniform import Uniform, categorical
 
 __all__ = ["BoxNoise", "ConeNoise"]
 
-BITS: Final = 63
+PREFIX_BITS: Final = 63
 HALF: Final = arb(0.5)
 DOUBLE_LIMIT: Final = 2.0**60
 SLACK: Final = 2.0**-44
-"""Allowed error of -ln U in doubles for U >= 2**-64, where it is at most 44.4: 8 units in the
-last place there, of which NumPy's logarithm was seen to take one; elsewhere, relative error."""
+"""The allowed error of -ln U in doubles for U >= 2**-64, and the allowed relative error elsewhere.
+
+-ln U is at most 44.4 there, so this is 8 units in the last place. NumPy's logarithm was measured
+to use one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,11 @@ class BoxNoise:
 
     Law:     the real noise has density proportional to exp(-max_i |z_i| / h_i) on R^d; each
              coordinate is then rounded to the nearest integer.
-    Why:     a point of the body K, drawn uniformly, times R with a Gamma(d + 1) law has density
-             proportional to exp(-|z|_K): given z, the radius runs over [|z|_K, inf) and its
-             density r^d e^-r / d! meets the density r^-d of the uniform point of r K, which
-             integrates to e^-|z|_K up to a constant. R is a sum of d + 1 exponentials, and a box
-             is a product of intervals.
+    Why:     multiply a uniform point of the body K by R with distribution Gamma(d + 1). The
+             product has density proportional to exp(-|z|_K): given z, the radius ranges over
+             [|z|_K, inf); the product of its density r^d e^-r / d! and the density r^-d of a
+             uniform point of r K integrates to e^-|z|_K, up to a constant. R is a sum of d + 1
+             exponentials, and a box is a product of intervals.
     Source:  [HT10].
     Checked: tests/noise/test_joint.py.
     """
@@ -56,12 +58,12 @@ class BoxNoise:
 
     @property
     def dimension(self) -> int:
-        """How many integers a draw has."""
+        """The number of integers in a draw."""
         return len(self.half_widths)
 
     @property
     def uniforms(self) -> int:
-        """How many numbers in (0, 1) a point takes: one for each exponential and each place."""
+        """The number of uniforms per point: one per exponential and one per position in the box."""
         return 2 * len(self.half_widths) + 1
 
     def scale(self, index: int) -> float:
@@ -69,30 +71,30 @@ class BoxNoise:
         return float(self.half_widths[index])
 
     def deviation(self, index: int) -> float:
-        """Return the standard deviation of one integer before it is rounded."""
+        """Return the standard deviation of one integer before rounding."""
         return math.sqrt(self._spread()) * self.scale(index)
 
     def variance(self) -> Floats:
-        """Return the variance of each integer after it is rounded."""
+        """Return the variance of each integer after rounding."""
         spread = self._spread()
         widths = map(float, self.half_widths)
         return np.array([rounded_variance(spread * width**2) for width in widths])
 
     def _spread(self) -> float:
-        """Return the mean square of one place, in half-widths.
+        """Return the mean square of one coordinate, in half-widths.
 
-        Why: the radius is a Gamma(d + 1) number, with mean square (d + 1)(d + 2); the place within
-             the box is even, with mean square h^2 / 3.
+        Why: the radius is a Gamma(d + 1) variable, with mean square (d + 1)(d + 2); the position in
+             the box is uniform on [-h, h], with mean square h^2 / 3.
         """
         return (self.dimension + 1) * (self.dimension + 2) / 3.0
 
     def density(self, index: int, distance: Floats) -> Floats:
-        """Return how likely one integer is, so many half-widths away from 0, up to a factor.
+        """Return the density of one integer at a distance in half-widths, up to a factor.
 
-        Why: one place is a gamma number of order d + 1 times an even one, whose density is
+        Why: one coordinate is a Gamma(d + 1) variable times a uniform one, with density
              e^-x (1 + x + ... + x^(d-1) / (d-1)!) / 2d.
         """
-        del index  # in half-widths, all have the same law
+        del index  # in half-widths, all coordinates have the same distribution
         x = np.abs(distance)
         term, total = np.ones_like(x), np.zeros_like(x)
         for order in range(self.dimension):
@@ -101,15 +103,15 @@ class BoxNoise:
         return np.exp(-x) * total
 
     def sample(self, points: Floats) -> Floats:
-        """Return the draw for each point of the unit cube, one a row."""
+        """Return the draw for each point of the unit cube, one per row."""
         size = self.dimension
         radius = -np.log(points[:, : size + 1]).sum(axis=1, keepdims=True)
         places = 2.0 * points[:, size + 1 :] - 1.0
         drawn: Floats = np.rint(radius * places * _floats(self.half_widths))
         return drawn
 
-    def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
-        """Return ``count`` independent vectors, one a row."""
+    def draw(self, count: int, entropy: Entropy, *, bits: int = PREFIX_BITS) -> Integers:
+        """Return ``count`` independent vectors, one per row."""
         size = len(self.half_widths)
         words = entropy.words(count * (2 * size + 1)).reshape(count, 2 * size + 1)
         signs = 1 - 2 * (words[:, size + 1 :] & np.uint64(1)).view(np.int64)
@@ -117,7 +119,7 @@ class BoxNoise:
         parts, doubts = _exponentials(prefixes[:, : size + 1], bits)
         radius = parts.sum(axis=1, keepdims=True)
         doubt = doubts.sum(axis=1, keepdims=True) + SLACK * size * radius
-        place = signs * _centre(prefixes[:, size + 1 :], bits)
+        place = signs * _center(prefixes[:, size + 1 :], bits)
         widths = _floats(self.half_widths)
         value = widths * (radius * place)
         margin = widths * (doubt + radius * (2.0**-bits + SLACK))
@@ -138,16 +140,17 @@ def _box_value(width: Fraction, numbers: list[arb]) -> arb:
 
 @dataclass(frozen=True, slots=True)
 class ConeNoise:
-    """Noise whose level sets are copies of a polytope, given by its triangulated surface.
+    """Noise whose level sets are scaled copies of a polytope, given by its triangulated surface.
 
     Law:     the real noise has density proportional to exp(-|z|_K) on R^d, where K is the union
-             of the simplices spanned by the origin and each tuple of ``facets``, which must meet
-             only along their borders and surround the origin; each coordinate is then rounded.
-    Why:     choose a facet with corners v_1..v_d with probability proportional to
-             |det(v_1..v_d)| and add up E_j v_j with independent standard exponentials E_j. In
-             the cone of that facet |z|_K is the sum of the E_j, so the density of z there is
-             e^-|z|_K / |det|, times the chance of the facet: the same constant in every cone.
-    Source:  [HT10] for the law; the sampler is the argument above.
+             of the simplices spanned by the origin and each tuple of ``facets``. The facets must
+             surround the origin and meet only along their boundaries. Each coordinate is then
+             rounded.
+    Why:     choose a facet with vertices v_1..v_d with probability proportional to
+             |det(v_1..v_d)|, and sum E_j v_j with independent standard exponentials E_j. In the
+             cone of that facet, |z|_K is the sum of the E_j, so the density of z is e^-|z|_K /
+             |det| times the probability of the facet: the same constant in every cone.
+    Source:  [HT10] for the distribution; the sampler is the argument above.
     Checked: tests/noise/test_joint.py.
     """
 
@@ -160,8 +163,8 @@ class ConeNoise:
                 for place in corner:
                     check_scale("facets", abs(place))
 
-    def draw(self, count: int, entropy: Entropy, *, bits: int = BITS) -> Integers:
-        """Return ``count`` independent vectors, one a row."""
+    def draw(self, count: int, entropy: Entropy, *, bits: int = PREFIX_BITS) -> Integers:
+        """Return ``count`` independent vectors, one per row."""
         size = len(self.facets[0])
         chosen = categorical(self.weights, count, entropy)
         prefixes = entropy.words(count * size).reshape(count, size) >> np.uint64(64 - bits)
@@ -188,34 +191,34 @@ def _floats(values: tuple[Fraction, ...]) -> Floats:
     return np.array([float(value) for value in values], dtype=np.float64)
 
 
-def _centre(prefixes: NDArray[np.uint64], bits: int) -> Floats:
+def _center(prefixes: NDArray[np.uint64], bits: int) -> Floats:
     return (prefixes.astype(np.float64) + 0.5) * 2.0**-bits
 
 
 def _exponentials(prefixes: NDArray[np.uint64], bits: int) -> tuple[Floats, Floats]:
-    """Return -ln U at the centre of each cell and how far the truth may be from it.
+    """Return -ln U at the center of each cell, with a bound on its error over the cell.
 
-    Why: for a prefix v >= 1 the logarithm moves by at most 1 / (2v) <= 1 / (v + 1/2) across half
-    a cell; for v = 0 it is unbounded.
+    Why: for a prefix v >= 1 the logarithm varies by at most 1 / (2v) <= 1 / (v + 1/2) over half a
+    cell; for v = 0 it is unbounded.
     """
-    centre = _centre(prefixes, bits)
-    spread = np.where(prefixes > 0, 2.0**-bits / centre, np.inf)
-    return -np.log(centre), spread + SLACK
+    center = _center(prefixes, bits)
+    spread = np.where(prefixes > 0, 2.0**-bits / center, np.inf)
+    return -np.log(center), spread + SLACK
 
 
 def _rounded(value: Floats, margin: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the nearest integers, and which of them the margins leave without doubt."""
+    """Return the nearest integers, and a mask of those that the margins leave without doubt."""
     low, high = np.floor(value - margin + 0.5), np.floor(value + margin + 0.5)
     settled = (low == high) & (np.abs(value) < DOUBLE_LIMIT)
     return np.where(settled, low, 0.0).astype(np.int64), settled
 
 
 def _settle(numbers: list[Uniform], value: Callable[[list[arb]], arb]) -> int:
-    """Reveal digits of all the numbers until the value they give rounds to one integer."""
+    """Reveal digits of all numbers until their value rounds to a single integer."""
     while True:
         for number in numbers:
             number.reveal()
         with ctx.workprec(2 * numbers[0].bits + 64):
             nearest = (value([number.ball() for number in numbers]) + HALF).floor().unique_fmpz()
         if nearest is not None:
-            return max(-LARGEST_NOISE, min(int(nearest), LARGEST_NOISE))
+            return max(-MAX_NOISE, min(int(nearest), MAX_NOISE))

@@ -1,4 +1,4 @@
-"""Discrete Laplace law: two-sided geometric noise of any positive scale."""
+"""Discrete Laplace noise: two-sided geometric noise of any positive scale."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,26 +10,26 @@ from flint import arb, ctx
 
 from confide.exact import ball, positive
 from confide.noise.entropy import Entropy
-from confide.noise.sampler import Floats, Integers, Reals, Whole, check_scale, draw, draw_one
+from confide.noise.sampler import Floats, Integer, Integers, Reals, check_scale, draw, draw_one
 
 __all__ = ["DiscreteLaplace"]
 
 SLACK: Final = 2.0**-42
-HIGHEST_RATE: Final = 700.0
+MAX_RATE: Final = 700.0
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
-    """Integer noise that decays by the same factor at every step.
+    """Integer noise whose probability decays by the same factor at every step.
 
     Law:     P(Z = z) = tanh(1 / 2b) * exp(-|z| / b) over the integers, with b = ``exact_scale``.
     Why:     with q = exp(-1 / b), P(|Z| >= k) = 2 q^k / (1 + q) for k >= 1, and U lies below it
-             exactly when k <= b * (ln(2 / (1 + q)) - ln U); so |Z| is the floor of that number.
-    Slack:   for U >= 2**-64 the logarithms add up to at most 45.1. NumPy's logarithm stays within
-             4 units in the last place (8 parts in 2**53), which with the roundings of U, of b, of
-             both sums and of the product is below 45.1 * 14 * 2**-53 < 2**-43.6; measured with
-             the rounding of b and of the product: 8.7e-15 = 2**-46.7 (tools/measure_slack.py,
-             10^6 points); we allow 2**-42.
+             exactly when k <= b * (ln(2 / (1 + q)) - ln U). So |Z| is the floor of the right side.
+    Slack:   for U >= 2**-64 the logarithms add up to at most 45.1. NumPy's logarithm is within
+             4 units in the last place (8 parts in 2**53). With the roundings of U, b, both sums,
+             and the product, the error is below 45.1 * 14 * 2**-53 < 2**-43.6. The measured
+             error, with the rounding of b and of the product, is 8.7e-15 = 2**-46.7
+             (tools/measure_slack.py, 10^6 points). We allow 2**-42.
     Checked: tests/noise/test_laplace.py.
     """
 
@@ -60,22 +60,22 @@ class DiscreteLaplace:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation before rounding, where the law is the Laplace law."""
+        """The standard deviation of the continuous Laplace distribution, before rounding."""
         return math.sqrt(2.0) * self.scale
 
     @property
     def variance(self) -> float:
         """The variance: 1 / (cosh(1 / b) - 1)."""
-        return float(1.0 / (np.cosh(min(1.0 / self.scale, HIGHEST_RATE)) - 1.0))
+        return float(1.0 / (np.cosh(min(1.0 / self.scale, MAX_RATE)) - 1.0))
 
     def density(self, distance: Floats) -> Floats:
-        """Return how likely noise is, so many scales away from 0, up to a factor."""
+        """Return the density of the noise at a distance in scales, up to a factor."""
         return np.exp(-np.abs(distance))
 
     def draw(self, count: int, entropy: Entropy) -> Integers:
         """Return ``count`` independent draws."""
         return draw(self, count, entropy)
 
-    def draw_one(self, entropy: Entropy) -> Whole:
+    def draw_one(self, entropy: Entropy) -> Integer:
         """Return one draw."""
         return draw_one(self, entropy)

@@ -1,9 +1,9 @@
-"""`NoiseLaw`: noise for several numbers at once, and sample points for error bars.
+"""Noise for several numbers at once, and sample points for error bars.
 
-A law is facts about random integers: it knows nothing of privacy. `sample` turns points of the
-unit cube into noise, and `spread_points` gives points that fill the cube evenly: multiples of
-irrational numbers, modulo 1. They show how a law behaves, and give its quantiles far more exactly
-than as many random points.
+A `NoiseLaw` describes random integers and knows nothing about privacy. `sample` maps points of the
+unit cube to noise. `spread_points` returns points that fill the cube evenly: multiples of
+irrational numbers, modulo 1. Quantiles estimated from them are far more accurate than from the
+same number of random points.
 """
 
 import math
@@ -19,67 +19,67 @@ from confide.noise.gaussian import RoundedGaussian
 from confide.noise.laplace import DiscreteLaplace
 from confide.noise.sampler import Floats, Integers
 
-__all__ = ["POINTS", "IndependentNoise", "NoiseLaw", "list_primes", "spread_points"]
+__all__ = ["POINT_COUNT", "IndependentNoise", "NoiseLaw", "list_primes", "spread_points"]
 
-POINTS: Final = 2**14
+POINT_COUNT: Final = 2**14
 
 
 class NoiseLaw(Protocol):
-    """A law of several integers, each symmetric about zero."""
+    """The distribution of several integers, each symmetric about zero."""
 
     @property
     def dimension(self) -> int:
-        """How many integers a draw has."""
+        """The number of integers in a draw."""
         ...
 
     @property
     def uniforms(self) -> int:
-        """How many numbers in (0, 1) a point of `sample` takes."""
+        """The number of uniforms in (0, 1) that a point of `sample` needs."""
         ...
 
     def draw(self, count: int, entropy: Entropy) -> Integers:
-        """Return ``count`` independent draws, one a row."""
+        """Return ``count`` independent draws, one per row."""
         ...
 
     def scale(self, index: int) -> float:
-        """Return the scale of one integer: the unit of ``distance`` in `density`."""
+        """Return the scale of one integer, which is the unit of ``distance`` in `density`."""
         ...
 
     def deviation(self, index: int) -> float:
-        """Return the standard deviation of one integer before it is rounded."""
+        """Return the standard deviation of one integer before rounding."""
         ...
 
     def variance(self) -> Floats:
-        """Return the variance of each integer after it is rounded."""
+        """Return the variance of each integer after rounding."""
         ...
 
     def density(self, index: int, distance: Floats) -> Floats:
-        """Return how likely one integer is, so many scales away from 0, up to a factor."""
+        """Return the density of one integer at a distance in scales, up to a factor."""
         ...
 
     def sample(self, points: Floats) -> Floats:
-        """Return the draw for each point of the unit cube, one a row."""
+        """Return the draw for each point of the unit cube, one per row."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IndependentNoise:
-    """Independent integers, each with a law of its own."""
+    """Independent integers, each with its own distribution."""
 
     laws: tuple[DiscreteLaplace | RoundedGaussian, ...]
 
     @property
     def dimension(self) -> int:
-        """How many integers a draw has."""
+        """The number of integers in a draw."""
         return len(self.laws)
 
     @property
     def uniforms(self) -> int:
-        """How many numbers in (0, 1) a point takes: one for each integer."""
+        """The number of uniforms in (0, 1) per point: one per integer."""
         return len(self.laws)
 
     def draw(self, count: int, entropy: Entropy) -> Integers:
-        """Return ``count`` independent draws, one a row."""
+        """Return ``count`` independent draws, one per row."""
         drawn = [law.draw(count, entropy) for law in self.laws]
         return np.stack(drawn, axis=1) if drawn else np.empty((count, 0), dtype=np.int64)
 
@@ -88,7 +88,7 @@ class IndependentNoise:
         return self.laws[index].scale
 
     def deviation(self, index: int) -> float:
-        """Return the standard deviation of one integer before it is rounded."""
+        """Return the standard deviation of one integer before rounding."""
         return self.laws[index].deviation
 
     def variance(self) -> Floats:
@@ -96,17 +96,17 @@ class IndependentNoise:
         return np.array([law.variance for law in self.laws], dtype=np.float64)
 
     def density(self, index: int, distance: Floats) -> Floats:
-        """Return how likely one integer is, so many scales away from 0, up to a factor."""
+        """Return the density of one integer at a distance in scales, up to a factor."""
         return self.laws[index].density(distance)
 
     def sample(self, points: Floats) -> Floats:
-        """Return the draw for each point of the unit cube, one a row."""
+        """Return the draw for each point of the unit cube, one per row."""
         drawn = [_integer_at(law, points[:, index]) for index, law in enumerate(self.laws)]
         return np.stack(drawn, axis=1) if drawn else np.empty((len(points), 0))
 
 
 def _integer_at(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floats:
-    """Return the integer at each level of a symmetric law's distribution function."""
+    """Return the quantile of a symmetric distribution at each level."""
     folded = 1.0 - np.abs(2.0 * uniform - 1.0)
     magnitude: Floats = np.floor(law.scale * law.magnitude(folded) + law.shift)
     return np.where(uniform < 0.5, -magnitude, magnitude)
@@ -114,14 +114,14 @@ def _integer_at(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floa
 
 @lru_cache(maxsize=8)
 def spread_points(dimensions: int) -> Floats:
-    """Return evenly spread points of the open unit cube."""
+    """Return evenly spread points in the open unit cube."""
     roots = np.sqrt(np.array(list_primes(dimensions), dtype=np.float64))
-    steps = np.arange(1, POINTS + 1, dtype=np.float64)[:, None] * roots
+    steps = np.arange(1, POINT_COUNT + 1, dtype=np.float64)[:, None] * roots
     return np.clip(steps % 1.0, 2.0**-40, 1.0 - 2.0**-40)
 
 
 def list_primes(number: int) -> list[int]:
-    """Return so many primes, the least first: no two of their roots are fractions of each other."""
+    """Return the first ``number`` primes; the ratio of two of their square roots is irrational."""
     return list(islice(filter(_is_prime, count(2)), number))
 
 

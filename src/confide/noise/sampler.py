@@ -1,10 +1,10 @@
-"""The sampler: integers by inverse distribution function, over lazily revealed bits.
+"""Sampling of integers by inversion, over lazily revealed bits.
 
-A draw is the sign and the magnitude of an integer whose law is symmetric about zero. The
+A draw is the sign and the magnitude of an integer whose distribution is symmetric about zero. The
 magnitude is the greatest k with U < P(|Z| >= k), for U uniform. Doubles enclose it for a whole
-array at once; a draw that they leave in doubt is settled by revealing more digits of the same U
-and comparing it with the tail in ball arithmetic. So the law is exact: doubles decide nothing
-that they cannot know, and no digit of U is ever drawn twice.
+array at once. For a draw that they leave in doubt, the sampler reveals more digits of the same U
+and compares it with the tail in ball arithmetic. So the distribution is exact: doubles never
+decide a case that their error bounds leave open, and no digit of U is drawn twice.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from confide.noise.entropy import Entropy, Words
 from confide.noise.uniform import Uniform
 
 __all__ = [
-    "LARGEST_NOISE",
-    "LARGEST_SCALE",
+    "MAX_NOISE",
+    "MAX_SCALE",
     "Floats",
+    "Integer",
     "Integers",
     "Law",
     "Reals",
-    "Whole",
     "check_scale",
     "draw",
     "draw_one",
@@ -39,64 +39,65 @@ __all__ = [
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Reals = Any
-"""One double or an array of doubles; NumPy computes with either."""
+"""One double or an array of doubles, which NumPy handles alike."""
 
-Whole = int | np.int64
-"""One integer: NumPy's, or Python's where the draw took refinement and may be of any size."""
+Integer = int | np.int64
+"""One integer: NumPy's, or Python's if the draw needed refinement and may have any size."""
 
-LARGEST_SCALE: Final = 10**15
-LARGEST_NOISE: Final = 2**62
-WORD: Final = 64
-BLOCK: Final = 4096
-CHUNK: Final = 16 * BLOCK
-ONE: Final = np.uint64(1)
+MAX_SCALE: Final = 10**15
+MAX_NOISE: Final = 2**62
+WORD_BITS: Final = 64
+BLOCK_WORDS: Final = 4096
+CHUNK_WORDS: Final = 16 * BLOCK_WORDS
+SIGN_BIT: Final = np.uint64(1)
 
 
 class Law(Protocol):
-    """An integer law that is symmetric about zero.
+    """An integer distribution that is symmetric about zero.
 
-    For U = e^-t the real number ``scale * magnitude(U) + shift`` has the drawn |Z| as its floor.
-    ``magnitude`` moves by at most 1 when t moves by 1 (by at most 1.26 for the normal law, which
-    the factor 2 in ``margin`` covers), and its value in doubles is within ``slack`` of the truth
-    over [2**-64, 1], rounding of ``scale``, of the final product and of the sums in ``enclose``
-    included. (Adding ``shift`` may cost more than that where ``scale * magnitude`` is small, but
-    then the sum is far from the next integer and no floor depends on it.)
+    For U = e^-t the drawn |Z| is the floor of the real number ``scale * magnitude(U) + shift``.
+    ``magnitude`` changes by at most 1 when t changes by 1 (by at most 1.26 for the normal
+    distribution, which the factor 2 in ``margin`` covers). Over [2**-64, 1], its value in doubles
+    is within ``slack`` of the exact value; ``slack`` includes the rounding of ``scale``, of the
+    final product, and of the sums in ``enclose``. (If ``scale * magnitude`` is small, adding
+    ``shift`` may lose more than that. But then the sum is far from the next integer, so the floor
+    does not depend on it.)
     """
 
     @property
     def scale(self) -> float:
-        """The factor of the magnitude."""
+        """The factor that multiplies the magnitude."""
         ...
 
     @property
     def shift(self) -> float:
-        """What is added before the floor is taken: 0, or 1/2 to round."""
+        """The summand added before the floor is taken: 0, or 1/2 to round."""
         ...
 
     @property
     def slack(self) -> float:
-        """How far doubles may be from the true magnitude."""
+        """A bound on the error of the magnitude in doubles."""
         ...
 
     def magnitude(self, uniform: Reals) -> Reals:
-        """Return the real magnitude of an array of doubles, or of one."""
+        """Return the real magnitude for one double or an array of doubles."""
         ...
 
     def tail(self, magnitude: int) -> arb:
-        """Enclose P(|Z| >= magnitude) at the current precision; exactly 1 at zero."""
+        """Return a ball around P(|Z| >= magnitude) at the current precision; exactly 1 at zero."""
         ...
 
     def draw(self, count: int, entropy: Entropy) -> Integers:
         """Return ``count`` independent draws."""
         ...
 
-    def draw_one(self, entropy: Entropy) -> Whole:
+    def draw_one(self, entropy: Entropy) -> Integer:
         """Return one draw."""
         ...
 
 
-def check_scale(name: str, scale: Fraction, *, largest: int = LARGEST_SCALE) -> None:
-    """Refuse a scale whose noise would not fit a 64-bit integer."""
+def check_scale(name: str, scale: Fraction, *, largest: int = MAX_SCALE) -> None:
+    """Raise BadDeclaration if noise of this scale would not fit into a 64-bit integer."""
     if scale > largest:
         raise BadDeclaration(
             f"{name} must be at most {largest:.0e} in grid steps, got {float_above(scale):.3g}; "
@@ -104,19 +105,19 @@ def check_scale(name: str, scale: Fraction, *, largest: int = LARGEST_SCALE) -> 
         )
 
 
-def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD) -> Whole:
-    """Return one integer of any size: the one that ``draw`` returns for the same word, but faster.
+def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD_BITS) -> Integer:
+    """Return one integer of any size: the one that ``draw`` returns for the same word, only faster.
 
-    # Privacy: the time must not depend on the size of the draw. Integers are converted in
-    # one-element arrays: as a scalar, a NumPy integer takes up to 10 of 8,000 ns longer for some
+    # Privacy: the running time must not depend on the size of the draw. So integers are converted
+    # in one-element arrays. As a scalar, a NumPy integer takes up to 10 of 8,000 ns longer for some
     # values on some CPUs, and a Python integer takes longer the more digits it has. Doubles take
-    # the same time either way, so they are computed as scalars. The sign is arithmetic, not a
-    # branch. bench/noise.py measures the effect. Callers convert the noisy sum to a Python
-    # integer, never the noise.
+    # the same time either way, so they are computed as scalars. The sign is applied by arithmetic,
+    # not by a branch. bench/noise.py measures the effect. Callers convert the noisy sum to a
+    # Python integer, never the noise.
     """
     words = entropy.words(1)
-    prefixes = (words >> np.uint64(WORD + 1 - bits)).view(np.int64)
-    signs = -(words & ONE).view(np.int64)
+    prefixes = (words >> np.uint64(WORD_BITS + 1 - bits)).view(np.int64)
+    signs = -(words & SIGN_BIT).view(np.int64)
     settled, guess = enclose(law, prefixes.astype(np.float64)[0], bits - 1)
     if not settled:
         magnitude = _settle(law, Uniform(entropy, int(prefixes[0]), bits - 1), int(guess))
@@ -126,32 +127,32 @@ def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD) -> Whole:
     return drawn
 
 
-def draw(law: Law, count: int, entropy: Entropy, *, bits: int = WORD) -> Integers:
-    """Return ``count`` independent integers that follow ``law`` exactly.
+def draw(law: Law, count: int, entropy: Entropy, *, bits: int = WORD_BITS) -> Integers:
+    """Return ``count`` independent integers whose distribution is exactly ``law``.
 
-    ``bits`` is how many random bits the doubles get to see; fewer only send more draws through
-    refinement, which the tests use. A magnitude beyond 2**62 is returned as 2**62 (at the largest
-    scale that has probability below exp(-4600)); callers add it to values within 2**61 and
-    saturate the sum there, which is what the unbounded draw would give.
+    ``bits`` is the number of random bits that doubles use. With fewer bits, more draws need
+    refinement; only tests use this. A magnitude above 2**62 is returned as 2**62 (at the largest
+    scale, this has probability below exp(-4600)). Callers add it to values within 2**61 and
+    saturate the sum there, so the result is that of the unbounded draw.
     """
     drawn = np.empty(count, dtype=np.int64)
-    for start in range(0, count, CHUNK):
-        words = entropy.words(min(CHUNK, count - start))
-        for offset in range(0, len(words), BLOCK):
-            block = words[offset : offset + BLOCK]
+    for start in range(0, count, CHUNK_WORDS):
+        words = entropy.words(min(CHUNK_WORDS, count - start))
+        for offset in range(0, len(words), BLOCK_WORDS):
+            block = words[offset : offset + BLOCK_WORDS]
             drawn[start + offset : start + offset + len(block)] = _draw(law, block, entropy, bits)
     return drawn
 
 
 def _draw(law: Law, words: Words, entropy: Entropy, bits: int) -> Integers:
-    """Turn each word into one draw: its lowest bit is the sign, its top bits open U."""
-    prefixes = (words >> np.uint64(WORD + 1 - bits)).view(np.int64)
+    """Convert each word to one draw: its lowest bit is the sign, its top bits start U."""
+    prefixes = (words >> np.uint64(WORD_BITS + 1 - bits)).view(np.int64)
     settled, guesses = enclose(law, prefixes.astype(np.float64), bits - 1)
     magnitudes = guesses.astype(np.int64)
     for index in np.flatnonzero(~settled):
         number = Uniform(entropy, int(prefixes[index]), bits - 1)
-        magnitudes[index] = min(_settle(law, number, int(guesses[index])), LARGEST_NOISE)
-    signs = -(words & ONE).view(np.int64)
+        magnitudes[index] = min(_settle(law, number, int(guesses[index])), MAX_NOISE)
+    signs = -(words & SIGN_BIT).view(np.int64)
     return (magnitudes ^ signs) - signs
 
 
@@ -160,20 +161,20 @@ def enclose(law: Law, prefixes: np.float64, bits: int) -> tuple[np.bool_, np.flo
 @overload
 def enclose(law: Law, prefixes: Floats, bits: int) -> tuple[NDArray[np.bool_], Floats]: ...
 def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
-    """Return which magnitudes are settled by the first ``bits`` digits of U, and their values.
+    """Return a mask of the magnitudes settled by the first ``bits`` digits of U, and their values.
 
-    ``prefixes`` are those digits as integers, rounded to doubles. The rounding, like that of the
-    sum with 1/2, is one of those of U that ``slack`` allows for.
+    ``prefixes`` are those digits as integers, rounded to doubles. ``slack`` allows for this
+    rounding and for that of the sum with 1/2.
 
-    Why: with v = prefix, U lies in [v, v + 1] / 2**bits, so for v >= 1 its logarithm is within
-    1 / (2v) <= 1 / (v + 1/2) of that of the centre; hence the real magnitude is within
-    scale * (slack + 2 / (v + 1/2)) of its value at the centre. Where both ends of this interval
+    Why: with v = prefix, U lies in [v, v + 1] / 2**bits. So for v >= 1 its logarithm is within
+    1 / (2v) <= 1 / (v + 1/2) of the logarithm at the center. Hence the real magnitude is within
+    scale * (slack + 2 / (v + 1/2)) of its value at the center. If both ends of this interval
     have the same floor, no later digit can change it. Nothing is claimed for v = 0, where the
     logarithm is unbounded.
     """
-    centre = (prefixes + 0.5) * 2.0**-bits
-    value = law.scale * law.magnitude(centre) + law.shift
-    margin = law.scale * (law.slack + 2.0 ** (1 - bits) / centre)
+    center = (prefixes + 0.5) * 2.0**-bits
+    value = law.scale * law.magnitude(center) + law.shift
+    margin = law.scale * (law.slack + 2.0 ** (1 - bits) / center)
     low = np.floor(np.maximum(value - margin, 0.0))
     return (low == np.floor(value + margin)) & (prefixes > 0), low
 
@@ -184,25 +185,25 @@ def _settle(law: Law, number: Uniform, guess: int) -> int:
 
 
 def rounded_variance(variance: float) -> float:
-    """Return the variance after rounding to integers; noise far below one is rounded away.
+    """Return the variance after rounding to integers; noise far below one rounds to zero.
 
-    Why: rounding adds that of an even number between -1/2 and 1/2, which is 1 / 12.
+    Why: rounding adds the variance of a uniform variable on [-1/2, 1/2], which is 1 / 12.
     """
     return variance + min(variance, 1.0 / 12.0)
 
 
 def half_width(law: Law, miss: Fraction) -> int:
-    """Return the least w with P(|Z| > w) <= miss, exactly.
+    """Return the smallest w with P(|Z| > w) <= miss, exactly.
 
-    Why: P(|Z| > w) = P(|Z| >= w + 1), which falls as w grows.
+    Why: P(|Z| > w) = P(|Z| >= w + 1), which decreases in w.
     """
     return first_integer(lambda width: not is_above(lambda: law.tail(width + 1), miss), start=0)
 
 
 def _greatest(reaches: Callable[[int], bool], guess: int) -> int:
-    """Return the greatest k that ``reaches`` accepts, searching outwards from ``guess``.
+    """Return the greatest k for which ``reaches`` is true, searching outward from ``guess``.
 
-    Every k <= 0 is accepted, and whatever is accepted, all below it is.
+    ``reaches`` must be true for every k <= 0, and for every k below one for which it is true.
     """
     low, step = guess, 1
     while low > 0 and not reaches(low):

@@ -1,9 +1,9 @@
-"""Index of the greatest noisy score, decided exactly.
+"""Exact index of the greatest noisy score.
 
-Each score gets its own continuous noise, of which only as much is computed as the comparison
-needs: doubles enclose every noisy score, and while more than one index could still be the
-greatest, those contenders reveal more digits. Ties have probability zero, so the winner is that
-of the infinitely precise comparison, and its noisy score is never formed.
+Each score gets its own continuous noise, computed only as precisely as the comparison needs.
+Doubles enclose every noisy score. While several indices could still be the greatest, more digits
+of their noise are revealed. Ties have probability zero, so the winner is that of the infinitely
+precise comparison, and its noisy score is never computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ from confide.noise.entropy import Entropy
 from confide.noise.sampler import Floats, Integers
 from confide.noise.uniform import Uniform
 
-__all__ = ["EXPONENTIAL", "GUMBEL", "Shape", "greatest", "greatest_each"]
+__all__ = ["EXPONENTIAL", "GUMBEL", "Shape", "noisy_argmax", "noisy_argmax_rows"]
 
-WORD: Final = 64
+WORD_BITS: Final = 64
 SLACK: Final = 2.0**-44
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A noise law as a decreasing function of a uniform number, in doubles and in balls.
+    """A noise distribution as a decreasing function of a uniform number, in doubles and in balls.
 
-    ``quantile`` gives the noise of each number, and the size of its derivative there.
+    ``quantile`` returns the noise for each number and the absolute value of its derivative there.
     """
 
     name: str
@@ -59,20 +59,21 @@ GUMBEL: Final = Shape(
 """P(noise <= x) = exp(-exp(-x)), since the noise is -ln(-ln(1 - U))."""
 
 
-def greatest(
+def noisy_argmax(
     scores: Integers | Floats,
     rate: Fraction,
     shape: Shape,
     entropy: Entropy,
     weights: Sequence[int] | Integers | None = None,
 ) -> int:
-    """Return the index that maximises ``rate * score + ln(weight) + noise``.
+    """Return the index that maximizes ``rate * score + ln(weight) + noise``.
 
-    Scores are finite; weights are whole, at least 1 and at most 2**256.
+    Scores are finite. Weights are integers from 1 to 2**256.
 
-    Why: an index is out once the upper end of its enclosure lies below the lower end of another.
-    Where doubles overflow the enclosure is the whole line. Doubles are wrong by less than SLACK
-    of each term; a term that its sum cancels is at most ln(2**256) < 178 and paid for by the 64.
+    Why: an index is out once the upper end of its enclosure is below the lower end of another.
+    If doubles overflow, the enclosure is the whole real line. The error of doubles is below SLACK
+    times each term. A term that cancels in the sum is at most ln(2**256) < 178; the summand 64
+    covers its error.
     """
     words = entropy.words(len(scores))
     noise, margin = _enclose(shape, words)
@@ -90,29 +91,29 @@ def greatest(
     return _refine({index: start(index, entropy) for index in contenders.tolist()}, shape)
 
 
-def greatest_each(
+def noisy_argmax_rows(
     scores: Integers, rate: Fraction, shape: Shape, entropy: Entropy, weights: Integers
 ) -> Integers:
-    """Return what `greatest` does for each row of a table of whole scores.
+    """Return the result of `noisy_argmax` for each row of a table of integer scores.
 
-    An index with a weight of zero is none; every row has one with another weight.
+    An index of weight 0 is not a candidate. Every row must have an index of positive weight.
     """
     if not len(scores):
         return np.empty(0, dtype=np.int64)
-    places = np.flatnonzero(weights.any(axis=0))  # others need no noise
+    places = np.flatnonzero(weights.any(axis=0))  # the other columns need no noise
     scores, weights = scores[:, places], weights[:, places]
     words = entropy.words(scores.size).reshape(scores.shape)
     noise, margin = _enclose(shape, words)
-    is_one = weights > 0
+    is_candidate = weights > 0
     lowest = np.iinfo(np.int64).min
-    tops = np.where(is_one, scores, lowest).max(axis=1, keepdims=True)
+    tops = np.where(is_candidate, scores, lowest).max(axis=1, keepdims=True)
     values = _head_starts(scores, rate, tops) + np.log(np.maximum(weights, 1).astype(np.float64))
     margin += SLACK * (65.0 + np.abs(values))
     unknown = ~np.isfinite(values)
     values[unknown], margin[unknown] = 0.0, np.inf
     values += noise
-    lower = np.where(is_one, values - margin, -np.inf).max(axis=1, keepdims=True)
-    contending = is_one & (values + margin >= lower)
+    lower = np.where(is_candidate, values - margin, -np.inf).max(axis=1, keepdims=True)
+    contending = is_candidate & (values + margin >= lower)
     found: Integers = contending.argmax(axis=1)
     for row in np.flatnonzero(contending.sum(axis=1) > 1).tolist():
         start = partial(
@@ -126,10 +127,10 @@ def greatest_each(
 def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | None = None) -> Floats:
     """Return ``rate * (score - greatest score)``, each to four parts in 2**53, or an infinity.
 
-    ``tops`` are the greatest scores of the rows of a table.
+    ``tops`` are the row maxima of a table.
 
-    Why: the gap between two 64-bit integers is below 2**64, so subtraction that wraps gives it
-    exactly when its bits are read without a sign; doubles round their gap once.
+    Why: the gap between two 64-bit integers is below 2**64. So wrapping subtraction yields it
+    exactly, read as an unsigned integer. For doubles, the gap is rounded once.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = (scores.max() if tops is None else tops) - scores
@@ -139,31 +140,31 @@ def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | Non
 
 
 def _enclose(shape: Shape, words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
-    """Return the noise at the centre of each cell and how far the true noise may be from it.
+    """Return the noise at the center of each cell, with a bound on its error over the cell.
 
-    Why: U is within 2**-65 of the centre of its cell, whose double is off by 2**-53 * U where
-    the word is rounded and by 2**-65 where the half is lost; slope is the size of the derivative
-    at the double, doubled because over that distance it changes by less than a factor of two,
-    except next to 0 and 1, where the margin is infinite.
+    Why: U is within 2**-65 of the center of its cell. The double at the center is off by
+    2**-53 * U if the word is rounded, and by 2**-65 if the half is lost. ``slope`` is the absolute
+    derivative at the double. It is doubled because over that distance the derivative changes by
+    less than a factor of two, except next to 0 and 1, where the margin is infinite.
     """
-    centre = (words.astype(np.float64) + 0.5) * 2.0**-WORD
-    edge = (centre < 2.0**-62) | (centre > 1.0 - 2.0**-50)
-    inside = np.where(edge, 0.5, centre)
+    center = (words.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
+    edge = (center < 2.0**-62) | (center > 1.0 - 2.0**-50)
+    inside = np.where(edge, 0.5, center)
     noise, slope = shape.quantile(inside)
-    spread = 2.0 * slope * (2.0**-WORD + 2.0**-53 * inside)
+    spread = 2.0 * slope * (2.0**-WORD_BITS + 2.0**-53 * inside)
     return noise, np.where(edge, np.inf, spread + SLACK * (1.0 + np.abs(noise)))
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """An index that could still be the greatest: its noise so far, its own score and weight."""
+    """An index that could still win: the digits of its noise, its score, and its weight."""
 
     number: Uniform
     head_start: Fraction
     weight: int
 
     def ends(self, shape: Shape) -> tuple[arb, arb]:
-        """Return exact numbers below and above the noisy score."""
+        """Return exact bounds below and above the noisy score."""
         value = ball(self.head_start) + arb(self.weight).log() + shape.enclosed(self.number.ball())
         if not value.is_finite():
             return arb.neg_inf(), arb.pos_inf()
@@ -179,19 +180,19 @@ def _start(
     rate: Fraction,
     weights: Sequence[int] | Integers | None,
 ) -> Contender:
-    """Return an index with what is known of its noise."""
+    """Return the contender at ``index``, whose noise starts with its first word."""
     return Contender(
-        number=Uniform(entropy, int(words[index]), WORD),
+        number=Uniform(entropy, int(words[index]), WORD_BITS),
         head_start=rate * (Fraction(scores[index].item()) - Fraction(scores.max().item())),
         weight=1 if weights is None else int(weights[index]),
     )
 
 
 def _refine(contenders: dict[int, Contender], shape: Shape) -> int:
-    """Reveal digits of the contenders' noise until one of them is ahead for certain."""
-    bits = WORD
+    """Reveal digits of the contenders' noise until exactly one can be the greatest."""
+    bits = WORD_BITS
     while len(contenders) > 1:
-        bits += WORD
+        bits += WORD_BITS
         for contender in contenders.values():
             contender.number.reveal()
         with ctx.workprec(2 * bits):

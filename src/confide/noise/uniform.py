@@ -1,4 +1,4 @@
-"""Uniform numbers, revealed bit by bit as comparisons need them."""
+"""Uniform numbers whose bits are revealed as comparisons need them."""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -23,17 +23,17 @@ __all__ = [
 ]
 
 Real = Callable[[], arb]
-"""A real number: encloses itself in a ball at whatever precision is current."""
+"""A real number, given by a function that returns a ball around it at the current precision."""
 
-STEP = 64
+WORD_BITS = 64
 
 
 class Uniform:
     """A number in [0, 1), known to lie in the cell [prefix, prefix + 1] / 2**bits.
 
-    Why: the digits not yet revealed are independent fair coins, so deciding by the cell alone,
-    and revealing more digits while it cannot decide, gives the answer that the whole infinite
-    number would have given. A comparison with a fixed real number ends with probability one.
+    Why: the digits not yet revealed are independent fair coins. So decide by the cell alone, and
+    reveal more digits while it cannot decide: the answer is that of the infinite number. A
+    comparison with a fixed real number ends with probability one.
     """
 
     __slots__ = ("bits", "entropy", "prefix")
@@ -42,9 +42,9 @@ class Uniform:
         self.entropy, self.prefix, self.bits = entropy, prefix, bits
 
     def reveal(self) -> None:
-        """Learn 64 more digits."""
-        self.prefix = (self.prefix << STEP) | int(self.entropy.words(1)[0])
-        self.bits += STEP
+        """Reveal 64 more digits."""
+        self.prefix = (self.prefix << WORD_BITS) | int(self.entropy.words(1)[0])
+        self.bits += WORD_BITS
 
     def cell(self) -> tuple[arb, arb]:
         """Return both ends of the cell, exactly."""
@@ -55,9 +55,9 @@ class Uniform:
         return arb((2 * self.prefix + 1, -self.bits - 1), (1, -self.bits - 1))
 
     def is_below(self, real: Real) -> bool:
-        """Tell whether the number lies below ``real``."""
+        """Return whether the number is below ``real``."""
         while True:
-            with ctx.workprec(self.bits + STEP):
+            with ctx.workprec(self.bits + WORD_BITS):
                 low, high = self.cell()
                 bound = real()
                 if high <= bound:
@@ -68,65 +68,65 @@ class Uniform:
 
 
 def bernoulli(chance: Real, count: int, entropy: Entropy) -> NDArray[np.bool_]:
-    """Return ``count`` independent coins that show true with probability ``chance``, exactly.
+    """Return ``count`` independent Booleans that are true with probability ``chance``, exactly.
 
-    Law:     P(true) = chance, whatever real number in [0, 1] it is.
-    Why:     a coin is true where its uniform number lies below the chance. The first 64 digits
-             decide unless they are those of the chance itself; then more digits are revealed.
+    Law:     P(true) = chance, for any real number in [0, 1].
+    Why:     a coin is true if its uniform number is below ``chance``. The first 64 digits decide,
+             unless they equal those of ``chance``; then more digits are revealed.
     """
-    with ctx.workprec(2 * STEP):
-        scaled = chance() * 2**STEP
+    with ctx.workprec(2 * WORD_BITS):
+        scaled = chance() * 2**WORD_BITS
         low, high = floor(fraction_below(scaled)), ceil(fraction_above(scaled))
     words = entropy.words(count)
-    coins = words < np.uint64(min(max(low, 0), 2**STEP - 1))
-    doubtful = ~coins & (words < np.uint64(min(high, 2**STEP - 1)))
-    if high >= 2**STEP:
-        doubtful |= words == np.uint64(2**STEP - 1)
+    coins = words < np.uint64(min(max(low, 0), 2**WORD_BITS - 1))
+    doubtful = ~coins & (words < np.uint64(min(high, 2**WORD_BITS - 1)))
+    if high >= 2**WORD_BITS:
+        doubtful |= words == np.uint64(2**WORD_BITS - 1)
     for index in np.flatnonzero(doubtful):
-        coins[index] = Uniform(entropy, int(words[index]), STEP).is_below(chance)
+        coins[index] = Uniform(entropy, int(words[index]), WORD_BITS).is_below(chance)
     return coins
 
 
 def categorical(weights: Sequence[int], count: int, entropy: Entropy) -> NDArray[np.intp]:
-    """Return ``count`` independent indices, each drawn in proportion to its whole weight.
+    """Return ``count`` independent indices, each drawn with probability proportional to its weight.
 
-    Weights are at least 0 and not all 0.
+    Weights are integers of at least 0, and not all 0.
 
-    Why: index i is the first whose cumulated weight, as a part of the whole, exceeds U. The
-    first 64 digits tell which, unless they are those of a border itself. A border at the whole,
-    before weights of 0, is never passed.
+    Why: index i is the first whose cumulative weight, as a fraction of the total, exceeds U. The
+    first 64 digits decide, unless they equal those of a border. A border at the total, which
+    precedes trailing weights of 0, is never passed.
     """
     *borders, total = accumulate(weights)
     borders = [border for border in borders if border < total]
-    floors = np.array([(border << STEP) // total for border in borders], dtype=np.uint64)
+    floors = np.array([(border << WORD_BITS) // total for border in borders], dtype=np.uint64)
     words = entropy.words(count)
     drawn = np.searchsorted(floors, words, side="right")
     for index in np.flatnonzero(np.isin(words, floors)):
-        number = Uniform(entropy, int(words[index]), STEP)
+        number = Uniform(entropy, int(words[index]), WORD_BITS)
         parts = (Fraction(border, total) for border in borders)
         drawn[index] = sum(not number.is_below(partial(ball, part)) for part in parts)
     return drawn
 
 
 def uniform_below(bound: int, entropy: Entropy) -> int:
-    """Return a whole number in [0, bound), each equally likely; ``bound`` is at least 1."""
-    return _settle(bound, Uniform(entropy, int(entropy.words(1)[0]), STEP))
+    """Return a uniform integer in [0, bound), for ``bound`` of at least 1."""
+    return _settle(bound, Uniform(entropy, int(entropy.words(1)[0]), WORD_BITS))
 
 
 def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy) -> NDArray[np.int64]:
-    """Return what `uniform_below` does for each of some bounds."""
+    """Return the result of `uniform_below` for each bound."""
     words = entropy.words(len(bounds)).tolist()
     drawn = (
-        _settle(bound, Uniform(entropy, word, STEP))
+        _settle(bound, Uniform(entropy, word, WORD_BITS))
         for bound, word in zip(bounds.tolist(), words, strict=True)
     )
     return np.fromiter(drawn, dtype=np.int64, count=len(bounds))
 
 
 def _settle(bound: int, number: Uniform) -> int:
-    """Return a uniform number's whole part after it is multiplied by a bound.
+    """Return floor(bound * U) for a uniform number U.
 
-    Why: floor(bound * U) is uniform, and is settled once both ends of U's cell agree on it.
+    Why: this is uniform on the integers in [0, bound), and known once both ends of U's cell agree.
     """
     while True:
         low = number.prefix * bound >> number.bits
