@@ -22,7 +22,7 @@ Parts = tuple[tuple[Loss, int], ...]
 
 
 def exact_delta(epsilons: list[tuple[Fraction, int]], start: Fraction) -> Fraction:
-    """Return the delta of composed randomised responses, by summing over all outcomes."""
+    """Return the delta of composed randomized responses, by summing over all outcomes."""
     with ctx.workprec(400):
         law: dict[Fraction, arb] = {Fraction(0): arb(1)}
         for epsilon, times in epsilons:
@@ -35,7 +35,7 @@ def exact_delta(epsilons: list[tuple[Fraction, int]], start: Fraction) -> Fracti
 
 
 def spread(law: dict[Fraction, arb], epsilon: Fraction, times: int) -> dict[Fraction, arb]:
-    """Add ``times`` steps of +-epsilon to a law."""
+    """Return the distribution after ``times`` steps of +-epsilon."""
     wide: dict[Fraction, arb] = {}
     up = 1 / (1 + (-ball(epsilon)).exp())
     for down in range(times + 1):
@@ -49,7 +49,7 @@ def spread(law: dict[Fraction, arb], epsilon: Fraction, times: int) -> dict[Frac
 @pytest.mark.parametrize("times", [1, 2, 10, 100, 1000])
 @pytest.mark.parametrize("size", [Fraction(1, 100), Fraction(1, 3), Fraction(3)])
 def test_repeated_pure_losses_are_exact(size: Fraction, times: int) -> None:
-    """n randomised responses have the binomial delta, from above and to 8 digits or more."""
+    """n randomized responses have the binomial delta, bounded from above to 8 digits or more."""
     for part in (Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)):
         start = part * min(size * times, 6 * size * math.isqrt(times) + times * size**2)
         expected = exact_delta([(size, times)], start)
@@ -71,7 +71,7 @@ def test_repeated_pure_losses_are_exact(size: Fraction, times: int) -> None:
 def test_mixed_pure_losses_are_bounded_from_above(
     uses: list[tuple[Fraction, int]], start: Fraction
 ) -> None:
-    """Whether or not they fit one grid, the bound is never below the exact delta."""
+    """The bound is never below the exact delta, even if the losses do not fit one grid."""
     parts = tuple((PureLoss(size), times) for size, times in uses)
     expected = exact_delta(uses, start)
     actual = pld.delta_above(parts, start)
@@ -80,8 +80,8 @@ def test_mixed_pure_losses_are_bounded_from_above(
 
 
 @pytest.mark.parametrize("delta", ["0.1", "1e-6", "1e-30", "1e-150"])
-def test_a_gaussian_loss_is_found_again(delta: str) -> None:
-    """A Gaussian loss taken through the lattice has its own epsilon, from above and closely."""
+def test_a_gaussian_loss_is_recovered(delta: str) -> None:
+    """A Gaussian loss on the lattice has its own epsilon, bounded closely from above."""
     loss = GaussianLoss(Fraction(1, 4))
     exact = loss.epsilon_above(Fraction(delta))
     found = pld.epsilon_above(((loss, 1),), Fraction(delta))
@@ -90,7 +90,7 @@ def test_a_gaussian_loss_is_found_again(delta: str) -> None:
 
 
 def test_two_gaussian_losses_are_one() -> None:
-    """Two halves composed on the grid have the epsilon of the whole, from above and closely."""
+    """Two halves composed on the grid have the epsilon of the whole, bounded closely from above."""
     exact = GaussianLoss(Fraction(1, 2)).epsilon_above(Fraction(1, 10**6))
     found = pld.epsilon_above(((GaussianLoss(Fraction(1, 4)), 2),), Fraction(1, 10**6))
 
@@ -106,16 +106,16 @@ MIXED: Parts = (
 
 
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-12"])
-def test_the_inverse_belongs_to_the_curve(delta: str) -> None:
-    """Epsilon at delta has that delta, up to the grid's error for infinite losses."""
+def test_epsilon_inverts_delta(delta: str) -> None:
+    """Epsilon at delta has that delta, up to the error of the grid for infinite losses."""
     epsilon = pld.epsilon_above(MIXED, Fraction(delta))
     assert isinstance(epsilon, Fraction)
 
     assert pytest.approx(float(delta), rel=0.02) == float(pld.delta_above(MIXED, epsilon))
 
 
-def test_delta_falls_and_grows_as_it_should() -> None:
-    """Delta falls in epsilon and grows in the number of uses."""
+def test_delta_is_monotone() -> None:
+    """Delta decreases in epsilon and increases in the number of uses."""
     deltas = [pld.delta_above(MIXED, Fraction(k, 4)) for k in range(16)]
     uses = [pld.delta_above(((PureLoss(Fraction(1, 5)), n),), Fraction(1)) for n in range(6, 40)]
 
@@ -133,30 +133,30 @@ def test_delta_falls_and_grows_as_it_should() -> None:
     ],
 )
 def test_a_thousand_uses_cost_less_than_their_sum(parts: Parts) -> None:
-    """A thousand compositions are bounded, by less than basic composition says."""
+    """The bound on a thousand uses is below that of basic composition."""
     found = pld.epsilon_above(parts, Fraction(1, 12345))
 
     assert 0 < found < sum(times * loss.epsilon for loss, times in parts)
 
 
-def test_what_has_no_mu_is_left_to_others() -> None:
-    """With a loss of infinite mu the batch claims nothing."""
+def test_an_infinite_mu_gives_no_bound() -> None:
+    """For a loss of infinite mu, the batch returns no bound."""
     parts = ((RenyiLoss(Fraction(2), Fraction(1)), 2),)
 
     assert 1 == pld.delta_above(parts, Fraction(1))
     assert math.inf == pld.epsilon_above(parts, Fraction(1, 100))
 
 
-def test_the_exact_sum_has_teeth() -> None:
-    """The same comparison would reject a bound for an epsilon one percent smaller."""
+def test_the_exact_sum_rejects_a_smaller_epsilon() -> None:
+    """The same comparison rejects a bound for an epsilon that is one percent smaller."""
     start = Fraction(1, 2)
     expected = exact_delta([(Fraction(1, 10), 20)], start)
 
     assert pld.delta_above(((PureLoss(Fraction(99, 1000)), 20),), start) < expected
 
 
-def test_a_place_that_rounds_onto_epsilon_still_counts() -> None:
-    """Delta never falls below the exact one where a privacy loss and epsilon share a double."""
+def test_a_value_that_rounds_to_epsilon_still_counts() -> None:
+    """Delta is never below the exact one, even if a loss and epsilon are the same double."""
     loss = repeat(PureLoss(Fraction(136, 11)), 3)
     just_below = Fraction(37.090909090909086)
     keep = 1 / (1 + math.exp(-136 / 11))

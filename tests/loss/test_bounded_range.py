@@ -9,19 +9,19 @@ from scipy.special import ndtr, ndtri
 from confide.loss import BoundedRangeLoss
 
 EPSILONS = [0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
-PLACES = np.linspace(0, 1, 2001)[1:-1]
+FRACTIONS = np.linspace(0, 1, 2001)[1:-1]
 
 
 def two_points(epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return t, p and q of the pairs whose log-ratios are t and t - epsilon."""
-    t = epsilon * PLACES
+    """Return t, p, and q of the pairs with log-ratios t and t - epsilon."""
+    t = epsilon * FRACTIONS
     p = np.expm1(t - epsilon) / math.expm1(-epsilon)
     return t, p, np.exp(-t) * p
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_gap_is_greatest_in_the_middle(epsilon: float) -> None:
-    """Over t the gap of normal quantiles is greatest at t = epsilon / 2, where it is mu."""
+    """Over t, the gap of normal quantiles is greatest at t = epsilon / 2, where it equals mu."""
     t, p, q = two_points(epsilon)
     gap = ndtri(p) - ndtri(q)
 
@@ -52,7 +52,7 @@ def test_renyi_covers_every_two_point_pair(epsilon: float, order: float) -> None
 
 
 def test_the_ratio_behind_the_proof_falls() -> None:
-    """Phi(z) Phi(-z) / phi(z) falls in z > 0; with exponent 2 on Phi(z) it would not."""
+    """Phi(z) Phi(-z) / phi(z) decreases in z > 0; with exponent 2 on Phi(z) it does not."""
     z = np.linspace(0, 30, 3001)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 

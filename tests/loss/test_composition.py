@@ -34,7 +34,7 @@ LISTS = st.lists(LOSSES, max_size=6)
 
 @given(LISTS, st.randoms())
 def test_the_order_does_not_matter(losses: list[Loss], order: object) -> None:
-    """The same losses in another order compose to the same value, with the same hash."""
+    """Losses in another order compose to an equal value with the same hash."""
     mixed = list(losses)
     order.shuffle(mixed)  # type: ignore[attr-defined]
 
@@ -44,7 +44,7 @@ def test_the_order_does_not_matter(losses: list[Loss], order: object) -> None:
 
 @given(LISTS, LISTS)
 def test_composing_in_stages_changes_nothing(first: list[Loss], second: list[Loss]) -> None:
-    """Composed losses count as their parts."""
+    """A composed loss counts as its parts."""
     assert compose(first + second) == compose([compose(first), compose(second)])
 
 
@@ -56,7 +56,7 @@ def test_n_at_once_is_n_one_by_one(loss: Loss, n: int) -> None:
 
 @given(LISTS)
 def test_sums_add_up(losses: list[Loss]) -> None:
-    """Epsilons, squares of mu and Renyi divergences of the parts add up exactly."""
+    """Epsilons, squares of mu, and Renyi divergences of the parts add up exactly."""
     whole, order = compose(losses), Fraction(2)
 
     assert sum((loss.epsilon for loss in losses), Fraction(0)) == whole.epsilon
@@ -69,7 +69,7 @@ def test_sums_add_up(losses: list[Loss]) -> None:
 @settings(max_examples=12)
 @given(st.lists(LOSSES, min_size=1, max_size=3), LOSSES)
 def test_more_is_never_cheaper(losses: list[Loss], extra: Loss) -> None:
-    """One more loss never lowers epsilon at a delta by more than the grid's error."""
+    """One more loss never lowers epsilon at a delta by more than the error of the grid."""
     before, after = compose(losses), compose([*losses, extra])
 
     assert before.epsilon_at(1e-2) <= after.epsilon_at(1e-2) * (1 + 1e-3)
@@ -78,7 +78,7 @@ def test_more_is_never_cheaper(losses: list[Loss], extra: Loss) -> None:
 @settings(max_examples=12)
 @given(st.lists(LOSSES, min_size=2, max_size=4))
 def test_the_least_bound_is_used(losses: list[Loss]) -> None:
-    """Epsilon at a delta passes neither the sum of epsilons nor what the sum of mu^2 gives."""
+    """Epsilon at a delta exceeds neither the sum of epsilons nor the bound from the sum of mu^2."""
     whole, delta = compose(losses), Fraction(1, 100)
     found = whole.epsilon_above(delta)
 
@@ -95,7 +95,7 @@ def test_gaussian_losses_compose_exactly() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    """No loss at all is the zero loss in every way."""
+    """The composition of no losses has zero cost by every measure."""
     zero = compose([])
 
     assert 0 == zero.epsilon == zero.mu == zero.renyi(2) == zero.delta(0) == zero.epsilon_at(0)
@@ -115,8 +115,8 @@ def test_failures_add_up() -> None:
     assert 0.2 == twice.epsilon_at(2e-6)
 
 
-def test_sure_failure_promises_nothing() -> None:
-    """Failures that sum up to 1 leave delta at 1."""
+def test_certain_failure_gives_no_guarantee() -> None:
+    """Failures that sum to 1 leave delta at 1."""
     hopeless = repeat(ApproximateLoss(PureLoss(1), Fraction(1, 2)), 5)
 
     assert 1 == hopeless.delta(10)
@@ -124,7 +124,7 @@ def test_sure_failure_promises_nothing() -> None:
 
 
 def test_post_processing_is_free_and_advanced_composition_is_beaten() -> None:
-    """A thousand uses of 0.01 need far less than basic and advanced composition say."""
+    """A thousand uses of 0.01 cost far less than basic and advanced composition say."""
     many = repeat(PureLoss(0.01), 1000)
     ours = many.epsilon_at(1e-6)
 
@@ -140,13 +140,13 @@ def test_known_value_of_the_source_documents() -> None:
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "2", None, True])
 def test_a_bad_number_of_times_is_named(bad: int) -> None:
-    """Times are a whole number of at least 0."""
+    """A number of times that is not an integer of at least 0 raises an error that names it."""
     with pytest.raises(BadDeclaration, match="times must be"):
         repeat(PureLoss(1), bad)
 
 
 def test_a_composed_loss_shows_its_parts() -> None:
-    """Equal parts are counted, not listed."""
+    """The representation counts equal parts instead of listing them."""
     whole = repeat(PureLoss(1), 10**6)
 
     assert isinstance(whole, ComposedLoss)

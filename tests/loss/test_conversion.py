@@ -31,7 +31,7 @@ def test_the_formula() -> None:
 
 @given(ORDER, SIZE, DELTA)
 def test_the_three_forms_are_inverse(order: Fraction, size: Fraction, delta: Fraction) -> None:
-    """Epsilon gives back its delta, and a divergence its epsilon, up to the last bit."""
+    """Delta inverts epsilon, and epsilon inverts the divergence, up to the last bit."""
     epsilon = epsilon_from_renyi(order, size, delta)
     if epsilon:
         assert delta_from_renyi(order, size, epsilon) <= delta * ROUNDING
@@ -44,7 +44,7 @@ def test_the_three_forms_are_inverse(order: Fraction, size: Fraction, delta: Fra
 @pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4), Fraction(20)])
 @pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10**9)])
 def test_conversion_only_loosens(order: Fraction, delta: Fraction) -> None:
-    """By way of Renyi, no loss has a smaller epsilon or delta than its own curve says."""
+    """Conversion through Renyi never gives a smaller epsilon or delta than the loss's own curve."""
     for loss in (PureLoss(1), LaplaceLoss(2, 7), GaussianLoss(Fraction(1, 3))):
         divergence = loss.renyi_above(order)
         assert isinstance(divergence, Fraction)
@@ -55,7 +55,7 @@ def test_conversion_only_loosens(order: Fraction, delta: Fraction) -> None:
 
 
 def test_the_best_order_is_nearly_best() -> None:
-    """No order on a fine grid leaves more than a part in a thousand of room beyond the chosen."""
+    """No order on a fine grid leaves more than 0.1% more room than the chosen one."""
     epsilon, delta = Fraction(1), Fraction(1, 10**6)
     chosen = best_order(epsilon, delta)
     room = max(renyi_for(order, epsilon, delta) / order for order in ORDERS)
@@ -65,5 +65,5 @@ def test_the_best_order_is_nearly_best() -> None:
 
 
 def test_huge_divergences_give_no_guarantee() -> None:
-    """A divergence past all use means delta = 1, not a number that fills the memory."""
+    """A huge divergence gives delta = 1, not a number that fills the memory."""
     assert 1 == delta_from_renyi(Fraction(2), Fraction(10**30), Fraction(1))

@@ -52,7 +52,7 @@ def serve(start: Filter, shares: list[Share]) -> Filter:
 @each_filter
 @given(shares=SHARES)
 def test_nothing_ever_passes_the_total(start: Filter, shares: list[Share]) -> None:
-    """A filter may refuse anything, but what it grants never sums up past the whole."""
+    """A filter may refuse any request, but its grants never add up to more than the total."""
     end = serve(start, shares)
 
     assert end.spent.units <= UNITS
@@ -64,7 +64,7 @@ def test_nothing_ever_passes_the_total(start: Filter, shares: list[Share]) -> No
 def test_the_order_of_grants_does_not_matter(
     start: Filter, shares: list[Share], order: object
 ) -> None:
-    """What was granted in one order leaves the same filter in any other."""
+    """The same grants in another order lead to an equal filter."""
     fitting = [share for share in shares if share.units <= UNITS // 12]
     mixed = list(fitting)
     order.shuffle(mixed)  # type: ignore[attr-defined]
@@ -76,14 +76,14 @@ def test_the_order_of_grants_does_not_matter(
 @each_filter
 @given(units=st.integers(1, UNITS // 50), n=st.integers(1, 50))
 def test_n_at_once_is_n_one_by_one(start: Filter, units: int, n: int) -> None:
-    """One grant of n shares leaves what n grants of one share leave."""
+    """One grant of n shares leaves the same filter as n grants of one share."""
     assert start.grant(Share(n * units)) == serve(start, [Share(units)] * n)
 
 
 @each_filter
 @given(loss=LOSSES, n=st.integers(1, 40))
-def test_a_batch_is_never_dearer_than_its_parts(start: Filter, loss: Loss, n: int) -> None:
-    """n uses priced at once cost at most n single prices, and miss them by rounding only."""
+def test_a_batch_never_costs_more_than_its_parts(start: Filter, loss: Loss, n: int) -> None:
+    """n uses priced at once cost at most n single prices, and differ by rounding only."""
     single, batch = start.price(loss)[0], start.price(repeat(loss, n))[0]
 
     assert n * single.units - n < batch.units <= n * single.units
@@ -92,14 +92,14 @@ def test_a_batch_is_never_dearer_than_its_parts(start: Filter, loss: Loss, n: in
 @each_filter
 @given(loss=LOSSES, more=LOSSES)
 def test_more_is_never_cheaper(start: Filter, loss: Loss, more: Loss) -> None:
-    """Two losses cost at least what each costs alone."""
+    """Two losses cost at least as much as each costs alone."""
     assert start.price(compose([loss, more]))[0] >= max(start.price(loss)[0], start.price(more)[0])
 
 
 @each_filter
 @given(share=st.integers(1, UNITS).map(Share))
 def test_the_loss_of_a_share_costs_that_share(start: Filter, share: Share) -> None:
-    """What a share allows is priced at exactly that share."""
+    """The loss that a share allows is priced at exactly that share."""
     assert (share, Fraction(0)) == start.price(start.loss_of(share))
 
 
@@ -113,7 +113,7 @@ def test_the_whole_budget_keeps_the_guarantee(start: Filter) -> None:
 
 @each_filter
 def test_a_refusal_changes_nothing(start: Filter) -> None:
-    """After a refusal the filter is what it was, and says what was asked and what is left."""
+    """A refusal leaves the filter unchanged and reports the requested and the remaining budget."""
     half = start.grant(Share.floor("50%"))
     before = repr(half)
     with pytest.raises(
@@ -126,8 +126,8 @@ def test_a_refusal_changes_nothing(start: Filter) -> None:
 
 
 @each_filter
-def test_refusal_texts_round_against_the_asker(start: Filter) -> None:
-    """A cost is never shown smaller than it is, nor what is left larger."""
+def test_refusals_round_against_the_caller(start: Filter) -> None:
+    """A displayed cost is never below the exact one, and a displayed remainder never above it."""
     full = start.grant(Share(UNITS - 1))
     with pytest.raises(BudgetExceeded, match=r"costs 4.47466E-19 .* only 2.23732E-19 is left"):
         full.grant(Share(2))
@@ -135,7 +135,7 @@ def test_refusal_texts_round_against_the_asker(start: Filter) -> None:
 
 @each_filter
 def test_failures_are_paid_from_their_pot(start: Filter) -> None:
-    """A failure is priced as itself, granted while the pot lasts, and then refused."""
+    """A failure is priced at its own delta, granted until the pot is empty, and then refused."""
     share, delta = start.price(ApproximateLoss(PureLoss(Fraction(1, 100)), start.delta_pot / 2))
     spent = start.grant(share, delta).grant(share, delta)
 
@@ -145,7 +145,7 @@ def test_failures_are_paid_from_their_pot(start: Filter) -> None:
 
 
 @each_filter
-def test_no_delta_is_ever_given_back(start: Filter) -> None:
+def test_no_delta_is_ever_refunded(start: Filter) -> None:
     """A negative delta or share cannot be granted."""
     with pytest.raises(BadDeclaration, match="delta"):
         start.grant(Share(1), Fraction(-1, 10))
@@ -177,7 +177,7 @@ def test_a_million_grants_of_a_millionth_fit() -> None:
 
 
 def test_a_filter_is_restored_from_what_is_spent() -> None:
-    """A filter built from stored spendings equals the one that spent them."""
+    """A filter built from stored spending equals the one that spent it."""
     terms = (Fraction(1), Fraction(1, 10**6), Fraction(1, 10**7))
     spent = GaussianFilter(*terms).grant(Share(5), Fraction(1, 10**9))
     again = GaussianFilter(*terms, spent=Share(5), delta_spent=Fraction(1, 10**9))
@@ -186,7 +186,7 @@ def test_a_filter_is_restored_from_what_is_spent() -> None:
 
 
 def test_each_filter_pays_in_its_own_currency() -> None:
-    """The canonical loss of a share is a part of the total, of the filter's own kind."""
+    """The canonical loss of a share is a fraction of the total, of the filter's own kind."""
     quarter = Share.floor(Fraction(1, 4))
     pure, gaussian, renyi = FILTERS
 
@@ -198,7 +198,7 @@ def test_each_filter_pays_in_its_own_currency() -> None:
 
 
 def test_the_gaussian_filter_allows_more_gaussian_answers() -> None:
-    """At (1, 1e-6) the Renyi filter needs 7 % more noise for the same share."""
+    """At (1, 1e-6) the Renyi filter needs 7% more noise for the same share."""
     loss, terms = GaussianLoss(Fraction(1, 1000)), (Fraction(1), Fraction(1, 10**6))
     ratio = (
         RenyiFilter(*terms).price(loss)[0].fraction / GaussianFilter(*terms).price(loss)[0].fraction
@@ -218,7 +218,7 @@ def test_the_gaussian_filter_allows_more_gaussian_answers() -> None:
     ],
 )
 def test_what_a_filter_cannot_bound_is_refused(start: Filter, loss: Loss) -> None:
-    """A loss without a bound in the filter's currency is a refusal of its own code."""
+    """A loss without a bound in the filter's currency raises Unpriceable."""
     with pytest.raises(Unpriceable, match="cannot pay for"):
         start.price(loss)
     assert issubclass(Unpriceable, Refusal)
@@ -226,7 +226,7 @@ def test_what_a_filter_cannot_bound_is_refused(start: Filter, loss: Loss) -> Non
 
 
 def test_a_cost_beyond_all_budgets_is_refused() -> None:
-    """A loss that is worth more than any number of units is priced above the whole."""
+    """A loss worth more than any number of units is priced above the whole budget."""
     share, _ = PureFilter(Fraction(1, 10**6)).price(PureLoss(Fraction(10**9)))
 
     with pytest.raises(BudgetExceeded):
@@ -234,7 +234,7 @@ def test_a_cost_beyond_all_budgets_is_refused() -> None:
 
 
 def test_auto_chooses_by_delta() -> None:
-    """Pure where delta is 0, Gaussian otherwise, and the one named where one is named."""
+    """The filter is pure if delta is 0, Gaussian otherwise, or the one named."""
     assert PureFilter(Fraction(1)) == auto_filter(1)
     assert GaussianFilter(Fraction(1), Fraction(1, 10**6)) == auto_filter(1, 1e-6)
     assert isinstance(auto_filter(1, 1e-6, "pure"), PureFilter)
@@ -246,7 +246,7 @@ def test_auto_chooses_by_delta() -> None:
 @pytest.mark.parametrize("kind", [PureFilter, GaussianFilter, RenyiFilter])
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "x", None, True])
 def test_a_bad_epsilon_is_named(kind: Callable[..., Filter], bad: object) -> None:
-    """A budget's epsilon is a finite number above 0."""
+    """An epsilon that is not a finite number above 0 raises an error that names it."""
     with pytest.raises(BadDeclaration, match="epsilon must be"):
         kind(bad, 1e-6)
 
@@ -254,13 +254,13 @@ def test_a_bad_epsilon_is_named(kind: Callable[..., Filter], bad: object) -> Non
 @pytest.mark.parametrize("kind", [PureFilter, GaussianFilter, RenyiFilter])
 @pytest.mark.parametrize("bad", [1, -1e-9, 2, math.nan, math.inf, "x", None, True])
 def test_a_bad_delta_is_named(kind: Callable[..., Filter], bad: object) -> None:
-    """A budget's delta is in [0, 1), and above 0 where the accounting needs one."""
+    """A delta outside [0, 1), or 0 if the accounting needs one, raises an error that names it."""
     with pytest.raises(BadDeclaration, match="delta must be"):
         kind(1, bad)
 
 
 def test_bad_terms_are_named() -> None:
-    """An impossible part set aside, order or stored spending is refused by its name."""
+    """An impossible delta_aside, order, or stored spending raises an error that names it."""
     with pytest.raises(BadDeclaration, match="delta must be"):
         GaussianFilter(Fraction(1))
     with pytest.raises(BadDeclaration, match="delta_aside"):

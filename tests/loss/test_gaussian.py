@@ -13,7 +13,7 @@ DELTAS = ["0.5", "1e-6", "1e-30", "1e-300"]
 
 
 def curve(mu: float, epsilon: float) -> float:
-    """Integrate P - exp(epsilon) Q over the outcomes where it is positive, without erfc."""
+    """Return the integral of P - exp(epsilon) Q where it is positive, without erfc."""
     with ctx.workprec(300):
         start, shift, size = arb(epsilon) / mu + arb(mu) / 2, acb(mu), acb(epsilon).exp()
 
@@ -26,7 +26,7 @@ def curve(mu: float, epsilon: float) -> float:
 
 
 def test_the_known_calibration() -> None:
-    """At (1, 1e-6) the exact deviation is 4.2247 sensitivities."""
+    """At (1, 1e-6) the exact standard deviation is 4.2247 times the sensitivity."""
     sigma = 1 / math.sqrt(mu_squared_for(1, 1e-6))
 
     assert "4.2247" == f"{sigma:.4f}"
@@ -48,7 +48,7 @@ def test_the_curve_is_the_integral_over_the_best_event(mu: float, epsilon: float
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_calibration_is_safe_and_tight(epsilon: str, delta: str) -> None:
-    """The mu^2 found keeps (epsilon, delta), and a part in 2**55 more would not."""
+    """The returned mu^2 satisfies (epsilon, delta), and one part in 2**55 more does not."""
     mu_squared = mu_squared_for(epsilon, delta)
     more = mu_squared * (1 + Fraction(1, 2**55))
 
@@ -60,7 +60,7 @@ def test_calibration_is_safe_and_tight(epsilon: str, delta: str) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_inverses_agree(epsilon: str, delta: str) -> None:
-    """Back from mu^2 to epsilon comes out at most epsilon, and near it."""
+    """Epsilon computed back from mu^2 is at most the original, and close to it."""
     back = gaussian_epsilon(mu_squared_for(epsilon, delta), delta)
 
     assert back <= Fraction(epsilon) * (1 + Fraction(1, 2**60))
@@ -68,19 +68,19 @@ def test_the_inverses_agree(epsilon: str, delta: str) -> None:
 
 
 def test_no_epsilon_is_needed_where_delta_covers_all() -> None:
-    """Epsilon is 0 once delta passes the total variation distance."""
+    """Epsilon is 0 once delta exceeds the total variation distance."""
     assert 0 == gaussian_epsilon(Fraction(1, 100), Fraction(1, 2))
 
 
 def test_delta_grows_with_mu() -> None:
-    """More signal is never cheaper."""
+    """A larger mu never has a smaller delta."""
     deltas = [gaussian_delta(Fraction(k, 10), Fraction(1)) for k in range(1, 40)]
 
     assert sorted(deltas) == deltas
 
 
 def test_floats_alone_would_not_do() -> None:
-    """In doubles the two terms of the curve cancel to nothing where the exact one does not."""
+    """In doubles the two terms of the curve cancel to zero, but the exact curve is positive."""
     mu, epsilon = 1e-3, 0.02
     left, right = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     exact = gaussian_delta(Fraction(1, 10**6), Fraction(2, 100))
@@ -90,14 +90,14 @@ def test_floats_alone_would_not_do() -> None:
 
 @pytest.mark.parametrize("bad", [-1, math.nan, math.inf, "x", None, True])
 def test_a_bad_epsilon_is_named(bad: object) -> None:
-    """Anything but a finite number of at least 0 is refused by name."""
+    """An epsilon that is not a finite number of at least 0 raises an error that names it."""
     with pytest.raises(BadDeclaration, match="epsilon"):
         mu_squared_for(bad, 1e-6)
 
 
 @pytest.mark.parametrize("bad", [0, 1, -1e-9, 2, math.nan, math.inf, "x", None, True, "1e-1300"])
 def test_a_bad_delta_is_named(bad: object) -> None:
-    """Anything but a number in (0, 1) that the curve can reach is refused by name."""
+    """A delta outside (0, 1), or too small for the curve, raises an error that names it."""
     with pytest.raises(BadDeclaration, match="delta"):
         mu_squared_for(1, bad)
     with pytest.raises(BadDeclaration, match="delta"):
@@ -106,6 +106,6 @@ def test_a_bad_delta_is_named(bad: object) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "x", None])
 def test_a_bad_mu_squared_is_named(bad: object) -> None:
-    """Anything but a finite number above 0 is refused by name."""
+    """A mu^2 that is not a finite number above 0 raises an error that names it."""
     with pytest.raises(BadDeclaration, match="mu_squared"):
         gaussian_epsilon(bad, 1e-6)

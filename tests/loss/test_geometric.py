@@ -19,7 +19,7 @@ CASES = [
 
 
 def pair(epsilon: Fraction, steps: int) -> list[tuple[arb, arb]]:
-    """List (P(y), Q(y)) of Z and Z + steps, down to exp(-150)."""
+    """Return a list of (P(y), Q(y)) for Z and Z + steps, down to exp(-150)."""
     q = (-ball(epsilon / steps)).exp()
     reach = int(150 * steps / float(epsilon)) + steps
     weight = (1 - q) / (1 + q)
@@ -28,7 +28,7 @@ def pair(epsilon: Fraction, steps: int) -> list[tuple[arb, arb]]:
 
 @pytest.mark.parametrize(("epsilon", "steps"), CASES)
 def test_delta_is_the_sum_over_the_law(epsilon: Fraction, steps: int) -> None:
-    """The closed form equals the sum of P - exp(epsilon) Q where that is positive."""
+    """The closed form equals the sum of P - exp(epsilon) Q where it is positive."""
     with ctx.workprec(300):
         law = pair(epsilon, steps)
         for part in range(8):
@@ -61,7 +61,7 @@ def corners(epsilon: Fraction, steps: int) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize(("epsilon", "steps"), [*CASES, (Fraction(1), 1000), (Fraction(12), 301)])
 def test_mu_is_the_greatest_gap_over_all_corners(epsilon: Fraction, steps: int) -> None:
-    """No corner of the trade-off curve lies below the Gaussian one, and one touches it."""
+    """No corner of the trade-off curve is below the Gaussian one, and one corner touches it."""
     worst = max(-ndtri(alpha) - ndtri(beta) for alpha, beta in corners(epsilon, steps))
 
     assert pytest.approx(worst, rel=1e-9) == math.sqrt(mu_squared_of(epsilon, steps))
@@ -80,7 +80,7 @@ def test_the_gaussian_curve_stays_below(epsilon: Fraction, steps: int) -> None:
             assert gaussian <= beta + 1e-12
 
 
-def test_one_step_is_randomised_response() -> None:
+def test_one_step_is_randomized_response() -> None:
     """With one step, mu is 2 Phi^-1(exp(epsilon) / (1 + exp(epsilon)))."""
     for epsilon in (0.01, 1.0, 5.0):
         expected = 2 * ndtri(1 / (1 + math.exp(-epsilon)))
@@ -89,7 +89,7 @@ def test_one_step_is_randomised_response() -> None:
 
 
 def test_more_steps_cost_less_down_to_the_continuous_law() -> None:
-    """Mu falls with the number of steps, towards 2 u(exp(-epsilon / 2) / 2)."""
+    """Mu decreases in the number of steps, toward 2 u(exp(-epsilon / 2) / 2)."""
     squares = [mu_squared_of(Fraction(1), steps) for steps in (1, 2, 4, 8, 100, 10**6, 10**15)]
     limit = -2 * ndtri(math.exp(-0.5) / 2)
 

@@ -30,17 +30,17 @@ from confide.loss import (
     ],
 )
 def test_three_people_face_three_times_the_distance(expected: Loss, loss: Loss) -> None:
-    """Each kind grows as its distance does."""
+    """The loss of each kind for three units is that of three times the distance."""
     assert expected == group(loss, 3)
 
 
 def test_one_person_is_no_group() -> None:
-    """A group of one faces the loss itself."""
+    """A group of one unit has the loss of the unit."""
     assert RenyiLoss(2, 1) == group(RenyiLoss(2, 1), 1)
 
 
 def test_failures_grow_with_the_group() -> None:
-    """Three people face failure (e^(3 epsilon) - 1) / (e^epsilon - 1), rounded up."""
+    """Three units have failure (e^(3 epsilon) - 1) / (e^epsilon - 1), rounded up."""
     found = group(ApproximateLoss(PureLoss(Fraction(1, 10)), Fraction(1, 10**9)), 3)
     expected = 1e-9 * math.expm1(0.3) / math.expm1(0.1)
 
@@ -57,13 +57,13 @@ def test_failures_grow_with_the_group() -> None:
     ],
 )
 def test_what_is_not_known_about_groups_is_refused(loss: Loss) -> None:
-    """Where no bound is known, or nothing is left of it, the answer is a refusal."""
+    """A loss without a useful bound for groups raises Unpriceable."""
     with pytest.raises(Unpriceable):
         group(loss, 2)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None])
 def test_a_bad_group_is_named(bad: int) -> None:
-    """A group is a whole number of people."""
+    """A group size that is not a positive integer raises an error that names it."""
     with pytest.raises(BadDeclaration, match="size must be"):
         group(PureLoss(1), bad)

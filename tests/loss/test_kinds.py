@@ -37,7 +37,7 @@ NOT_POSITIVE = [0, -1, -0.5, math.nan, math.inf, -math.inf, "x", "", None, True,
 def test_more_is_never_cheaper(
     kind: Callable[[Fraction], Loss], one: Fraction, other: Fraction
 ) -> None:
-    """Of two losses of a kind, the larger one is nowhere smaller."""
+    """The larger of two losses of a kind is nowhere smaller."""
     small, large = kind(min(one, other)), kind(max(one, other))
 
     assert small.epsilon <= large.epsilon
@@ -53,7 +53,7 @@ def test_more_is_never_cheaper(
 def test_epsilon_and_delta_belong_together(
     kind: Callable[[Fraction], Loss], size: Fraction, delta: float
 ) -> None:
-    """The epsilon at a delta has at most that delta, and a bit less epsilon has more."""
+    """The epsilon at a delta has at most that delta, and a slightly smaller epsilon has more."""
     loss, target = kind(size), Fraction(str(delta))
     epsilon = loss.epsilon_above(target)
     if isinstance(epsilon, Fraction):
@@ -65,10 +65,10 @@ def test_epsilon_and_delta_belong_together(
 @pytest.mark.parametrize("kind", KINDS[:4])
 @settings(max_examples=30)
 @given(SIZE)
-def test_a_pure_promise_covers_its_finer_kinds(
+def test_a_pure_loss_covers_the_finer_kinds(
     kind: Callable[[Fraction], Loss], size: Fraction
 ) -> None:
-    """Nothing that is epsilon-DP costs more than the pure loss of the same epsilon, in any way."""
+    """No epsilon-DP loss costs more than the pure loss of the same epsilon, by any measure."""
     loss, pure = kind(size), PureLoss(size)
 
     assert loss.epsilon == pure.epsilon
@@ -82,7 +82,7 @@ def test_a_pure_promise_covers_its_finer_kinds(
 @settings(max_examples=30)
 @given(SIZE)
 def test_gaussian_conversion_only_loosens(kind: Callable[[Fraction], Loss], size: Fraction) -> None:
-    """The Gaussian loss of a loss's mu has at least its delta everywhere."""
+    """The Gaussian loss with the mu of a loss has at least its delta everywhere."""
     loss = kind(size)
     assert isinstance(loss.mu_squared, Fraction)
     gaussian = GaussianLoss(loss.mu_squared)
@@ -90,8 +90,8 @@ def test_gaussian_conversion_only_loosens(kind: Callable[[Fraction], Loss], size
         assert loss.delta(epsilon) <= gaussian.delta(epsilon)
 
 
-def test_no_promise_is_infinite() -> None:
-    """What a kind cannot promise is infinite, and never a number."""
+def test_a_missing_bound_is_infinite() -> None:
+    """A bound that a kind of loss cannot prove is infinite."""
     assert math.inf == GaussianLoss(1).epsilon
     assert math.inf == RenyiLoss(2, 1).mu == RenyiLoss(2, 1).epsilon == RenyiLoss(2, 1).renyi(3)
     failing = ApproximateLoss(PureLoss(1), 1e-6)
@@ -99,7 +99,7 @@ def test_no_promise_is_infinite() -> None:
 
 
 def test_known_values() -> None:
-    """Curves pass through points that can be worked out by hand."""
+    """Curves pass through points that can be computed by hand."""
     assert pytest.approx((math.e - 1) / (math.e + 1), rel=1e-15) == PureLoss(1).delta(0)
     assert 0 == PureLoss(1).delta(1) == LaplaceLoss(1, 9).delta(1) == BoundedRangeLoss(1).delta(1)
     assert pytest.approx(math.tanh(0.25), rel=1e-15) == BoundedRangeLoss(1).delta(0)
@@ -108,8 +108,8 @@ def test_known_values() -> None:
     assert 0.001 == ApproximateLoss(PureLoss(1), 0.001).delta(1)
 
 
-def test_failures_of_failures_are_put_together() -> None:
-    """A loss that fails in two ways fails with the probability of either."""
+def test_nested_failures_are_combined() -> None:
+    """The failure of a loss with two failures is the probability of either."""
     twice = ApproximateLoss(ApproximateLoss(PureLoss(1), Fraction(1, 4)), Fraction(1, 3))
 
     assert ApproximateLoss(PureLoss(1), Fraction(1, 2)) == twice
@@ -117,14 +117,14 @@ def test_failures_of_failures_are_put_together() -> None:
 
 
 def test_deltas_never_pass_one() -> None:
-    """A delta is a probability even where rounding goes up."""
+    """A delta is at most 1, even after rounding up."""
     for loss in (PureLoss(1e9), GaussianLoss(1e12), LaplaceLoss(1e6, 3), BoundedRangeLoss(1e5)):
         assert 1 == loss.delta(0.5)
 
 
 @pytest.mark.parametrize("bad", NOT_POSITIVE)
 def test_a_bad_size_is_named(bad: object) -> None:
-    """Each kind refuses a size that is not a finite number above 0, by the name of its field."""
+    """A size that is not a finite number above 0 raises an error that names its field."""
     for kind, name in (
         (PureLoss, "epsilon"),
         (BoundedRangeLoss, "epsilon"),
@@ -138,14 +138,14 @@ def test_a_bad_size_is_named(bad: object) -> None:
 
 @pytest.mark.parametrize("bad", [0, -3, 1.0, 2**63, "1", None, True])
 def test_bad_steps_are_named(bad: int) -> None:
-    """Steps are a whole number from 1 to 2**63 - 1."""
+    """Steps that are not an integer from 1 to 2**63 - 1 raise an error that names them."""
     with pytest.raises(BadDeclaration, match="steps must be"):
         LaplaceLoss(1, bad)
 
 
 @pytest.mark.parametrize("bad", [1, 0.5, -1, math.nan, math.inf, "x", None])
 def test_a_bad_order_is_named(bad: object) -> None:
-    """An order is a finite number above 1, in a field and in a question."""
+    """An order that is not a finite number above 1 raises an error that names it."""
     with pytest.raises(BadDeclaration, match="order must be"):
         RenyiLoss(bad, 1)  # type: ignore[arg-type]
     with pytest.raises(BadDeclaration, match="alpha must be"):
@@ -154,7 +154,7 @@ def test_a_bad_order_is_named(bad: object) -> None:
 
 @pytest.mark.parametrize("bad", [1, 1.5, -1e-9, math.nan, math.inf, "x", None, True])
 def test_a_bad_probability_is_named(bad: object) -> None:
-    """Delta and failure are numbers in [0, 1)."""
+    """A delta or failure outside [0, 1) raises an error that names it."""
     with pytest.raises(BadDeclaration, match="failure must be"):
         ApproximateLoss(PureLoss(1), bad)  # type: ignore[arg-type]
     with pytest.raises(BadDeclaration, match="delta must be"):
@@ -163,14 +163,14 @@ def test_a_bad_probability_is_named(bad: object) -> None:
 
 @pytest.mark.parametrize("bad", [-1, math.nan, math.inf, "x", None, True])
 def test_a_bad_epsilon_is_named(bad: object) -> None:
-    """A curve is asked at a finite epsilon of at least 0."""
+    """A curve evaluated at a negative or infinite epsilon raises an error that names it."""
     with pytest.raises(BadDeclaration, match="epsilon must be"):
         PureLoss(1).delta(bad)
 
 
 @pytest.mark.parametrize("bad", [1, None, "loss", PureLoss])
-def test_what_is_no_loss_is_named(bad: Loss) -> None:
-    """Only losses are composed or wrapped."""
+def test_a_value_that_is_not_a_loss_is_named(bad: Loss) -> None:
+    """Composing or wrapping a value that is not a loss raises an error that names the argument."""
     with pytest.raises(BadDeclaration, match="losses must be"):
         compose([bad])
     with pytest.raises(BadDeclaration, match="inner must be"):

@@ -6,7 +6,7 @@ from confide.loss.pld import Spectrum
 
 
 def laws(size: int) -> list[NDArray[np.float64]]:
-    """Return laws that are smooth, spiked, random and far from uniform."""
+    """Return distributions that are smooth, peaked, random, and far from uniform."""
     generator = np.random.default_rng(size)
     place = np.arange(size)
     spikes = np.zeros(size)
@@ -22,7 +22,7 @@ def laws(size: int) -> list[NDArray[np.float64]]:
 
 @pytest.mark.parametrize("size", [1 << 4, 1 << 10, 1 << 14, 1 << 17])
 def test_the_error_of_a_transform_is_covered(size: int) -> None:
-    """Every coefficient is within its bound of the one in extended precision."""
+    """Every coefficient is within its error bound of the one in extended precision."""
     for law in laws(size):
         exact = np.fft.rfft(law.astype(np.longdouble))
         found = Spectrum.of(law)
@@ -33,7 +33,7 @@ def test_the_error_of_a_transform_is_covered(size: int) -> None:
 @pytest.mark.parametrize("times", [1, 2, 3, 10, 300])
 @pytest.mark.parametrize("size", [1 << 8, 1 << 14])
 def test_the_error_of_a_power_is_covered(size: int, times: int) -> None:
-    """Masses of a repeated law are at least those in extended precision, and hardly more."""
+    """Masses of a power are at least those in extended precision, and only slightly more."""
     for law in laws(size):
         power = np.ones(size // 2 + 1, dtype=np.clongdouble)
         for _ in range(times):
@@ -45,8 +45,8 @@ def test_the_error_of_a_power_is_covered(size: int, times: int) -> None:
         assert np.abs(found - exact).max() <= 1e-13 * times
 
 
-def test_the_bound_has_teeth() -> None:
-    """A bound a thousand times smaller would be broken by the same laws."""
+def test_a_smaller_error_bound_fails() -> None:
+    """A bound a thousand times smaller fails for the same distributions."""
     law = laws(1 << 14)[2]
     exact = np.fft.rfft(law.astype(np.longdouble))
     found = Spectrum.of(law)

@@ -8,19 +8,19 @@ from confide.loss.textbook import textbook_advanced_composition, textbook_gaussi
 
 
 def achieved(epsilon: float, delta: float) -> float:
-    """Return the delta that the classical noise really reaches."""
+    """Return the delta that the classical noise achieves."""
     return GaussianLoss(1 / textbook_gaussian_sigma(epsilon, delta) ** 2).delta(epsilon)
 
 
 def test_the_classical_noise_wastes_a_quarter_at_one() -> None:
-    """At (1, 1e-6) the classical deviation is 1.25 times the exact one."""
+    """At (1, 1e-6) the classical standard deviation is 1.25 times the exact one."""
     exact = 1 / math.sqrt(mu_squared_for(1, 1e-6))
 
     assert "1.254" == f"{textbook_gaussian_sigma(1, 1e-6) / exact:.3f}"
 
 
 def test_the_classical_noise_fails_for_large_epsilon() -> None:
-    """At delta 1e-6 the formula keeps its word at epsilon 8.6 and breaks it from 8.8 on."""
+    """At delta 1e-6 the formula is valid at epsilon 8.6 and wrong from 8.8 on."""
     assert achieved(8.6, 1e-6) <= 1e-6
     for epsilon in (8.8, 10, 20):
         assert achieved(epsilon, 1e-6) > 1e-6
@@ -28,7 +28,7 @@ def test_the_classical_noise_fails_for_large_epsilon() -> None:
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
 def test_the_classical_noise_holds_below_one(delta: float) -> None:
-    """In its stated range the formula is right."""
+    """The formula is valid in its stated range."""
     for epsilon in (0.01, 0.1, 0.5, 0.99):
         assert achieved(epsilon, delta) <= delta
 
@@ -42,7 +42,7 @@ def test_advanced_composition_is_looser_than_ours(epsilon: float, times: int) ->
 
 
 def test_bad_arguments_are_named() -> None:
-    """Zero, negative and wrongly typed arguments are refused by name."""
+    """An argument that is zero, negative, or of the wrong type raises an error that names it."""
     with pytest.raises(BadDeclaration, match="epsilon"):
         textbook_gaussian_sigma(0, 1e-6)
     with pytest.raises(BadDeclaration, match="delta"):

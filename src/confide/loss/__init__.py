@@ -1,4 +1,4 @@
-"""What a use of a mechanism costs, and what may still be granted."""
+"""Privacy losses of mechanisms, their composition, and filters that limit the total."""
 
 from confide.loss.composition import ComposedLoss, compose, group, repeat
 from confide.loss.curves import mu_squared_for

@@ -1,7 +1,7 @@
-"""Losses of several uses, and of several people.
+"""Losses of several uses, and of groups of units.
 
-The uses may be chosen one after the other, each mechanism in view of earlier answers, as long as
-the losses themselves are fixed beforehand. Losses that are chosen on the way need a filter.
+An analyst may choose each mechanism after seeing earlier answers, as long as the losses are fixed
+in advance. If the losses depend on answers too, use a filter.
 """
 
 import math
@@ -33,14 +33,14 @@ __all__ = [
     "repeat",
 ]
 
-_MOST_TIMES = (1 << 63) - 1
+_MAX_TIMES = (1 << 63) - 1
 
 
 def compose(losses: Iterable[Loss]) -> Loss:
-    """Return the loss of all these uses together, in whatever order they happen.
+    """Return the loss of all these uses together, in any order.
 
-    Nothing is lost by asking at once: ``compose([x] * n) == repeat(x, n)``, losses inside a
-    composed loss count one by one, and no loss at all is the zero loss.
+    ``compose([x] * n)`` equals ``repeat(x, n)``. Losses inside a composed loss count one by one.
+    Without any losses, the result is the zero loss.
 
     >>> from confide.loss.kinds import PureLoss
     >>> compose([PureLoss(1), PureLoss(2)]).epsilon
@@ -50,8 +50,8 @@ def compose(losses: Iterable[Loss]) -> Loss:
 
 
 def repeat(loss: Loss, times: int) -> Loss:
-    """Return the loss of ``times`` uses that have ``loss`` each."""
-    count = integer("times", times, low=0, high=_MOST_TIMES)
+    """Return the loss of ``times`` uses, each with the loss ``loss``."""
+    count = integer("times", times, low=0, high=_MAX_TIMES)
     return _gather([(read_loss("loss", loss), count)])
 
 
@@ -75,7 +75,7 @@ def _parts(core: Loss) -> tuple[tuple[Loss, int], ...]:
 
 
 def _merge(counts: Counter[Loss]) -> tuple[tuple[Loss, int], ...]:
-    """Add up what adds up exactly: Gaussian parts, and Renyi parts of one order."""
+    """Merge the parts that add up exactly: Gaussian parts, and Renyi parts of the same order."""
     mu_squared = Fraction(0)
     renyi: dict[Fraction, Fraction] = {}
     merged: list[tuple[Loss, int]] = []
@@ -89,25 +89,25 @@ def _merge(counts: Counter[Loss]) -> tuple[tuple[Loss, int], ...]:
                 merged.append((loss, times))
     merged += [(GaussianLoss(mu_squared), 1)] if mu_squared else []
     merged += [(RenyiLoss(order, total), 1) for order, total in renyi.items() if total]
-    return tuple(sorted((use for use in merged if use[1]), key=_place))
+    return tuple(sorted((use for use in merged if use[1]), key=_sort_key))
 
 
-def _place(use: tuple[Loss, int]) -> tuple[str, str]:
+def _sort_key(use: tuple[Loss, int]) -> tuple[str, str]:
     return type(use[0]).__name__, repr(use[0])
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedLoss(Loss):
-    """Several losses at once; made by `compose` and `repeat`, which keep ``parts`` in one order.
+    """The loss of several uses together, created by `compose` and `repeat`.
 
-    ``parts`` holds each loss with the number of its uses; ``failure`` is the sum of all failures.
-    `mu`, like `renyi`, is infinite where a failure is present.
+    ``parts`` contains each loss with the number of its uses, in sorted order. ``failure`` is the
+    sum of all failures. With a failure above 0, `mu` and `renyi` are infinite.
 
-    Claim:   epsilons, squares of mu and Renyi divergences of the parts add up; delta at epsilon,
-             and epsilon at delta, are the least that follows from these three sums or from the
-             batch of `confide.loss.pld`; failures add up.
-    Why:     each bound holds on its own, so the least one does; the union of the failing events
-             has at most the sum of their probabilities.
+    Claim:   epsilons, squares of mu, and Renyi divergences of the parts add up. Delta at epsilon,
+             and epsilon at delta, are the smallest bounds that follow from these three sums or
+             from the batch of `confide.loss.pld`. Failures add up.
+    Why:     each bound holds on its own, so the smallest one does. The union of the failing
+             events has at most the sum of their probabilities.
     Source:  [DMNS06] for epsilon, [DRS22] for mu, [Mir17] for Renyi, [ZDW22] for the batch.
     Checked: tests/loss/test_composition.py, tests/loss/test_batch.py.
     """
@@ -181,62 +181,63 @@ class ComposedLoss(Loss):
         return sum((times * loss.renyi_above(order) for loss, times in self.parts), Fraction(0))
 
 
-_MOST_PEOPLE = 1 << 31
+_MAX_GROUP_SIZE = 1 << 31
 
 
 def group(loss: Loss, size: int) -> Loss:
-    """Return the loss that ``size`` units face together when one of them faces ``loss``.
+    """Return the loss of ``size`` units together, if one unit has the loss ``loss``.
 
     Claim:   k units: pure k epsilon, range k epsilon, Laplace k steps, Gaussian k mu; with a
              failure, (k epsilon, failure (exp(k epsilon) - 1) / (exp(epsilon) - 1)).
-    Why:     walk from one database to the other through k neighbours. Log-ratios, and the lengths
-             of the intervals they lie in, add up; moves of an input add up; a test of power
-             1 - beta is the next step's false alarm, and two Gaussian shifts make one; an event
-             is reached through P_k <= exp(epsilon) P_(k-1) + failure, k times over.
+    Why:     go from one database to the other in k steps, each between neighboring databases.
+             Log-ratios, and the lengths of the intervals that contain them, add up; so do the
+             changes of an input. The power 1 - beta of a test is the false alarm rate of the next
+             step, so Gaussian shifts add up. For an event, apply
+             P_k <= exp(epsilon) P_(k-1) + failure k times.
     Source:  [DR14] Theorem 2.2, [DRS22]; docs/proofs/loss-filters.md.
     Checked: tests/loss/test_groups.py.
 
     Raises:
-        Unpriceable: nothing useful is known about groups for this loss.
+        Unpriceable: no bound on the loss of a group is known for this loss.
     """
-    people = integer("size", size, low=1, high=_MOST_PEOPLE)
-    if people == 1:
+    units = integer("size", size, low=1, high=_MAX_GROUP_SIZE)
+    if units == 1:
         return read_loss("loss", loss)
     if read_loss("loss", loss).failure:
-        return _group_approximate(loss, people)
+        return _group_approximate(loss, units)
     if isinstance(loss.core, ComposedLoss):
-        return compose(repeat(group(part, people), times) for part, times in loss.core.parts)
-    return _group_one(loss.core, people)
+        return compose(repeat(group(part, units), times) for part, times in loss.core.parts)
+    return _group_one(loss.core, units)
 
 
-def _group_one(loss: Loss, people: int) -> Loss:
+def _group_one(loss: Loss, units: int) -> Loss:
     match loss:
         case PureLoss(epsilon):
-            return PureLoss(people * epsilon)
+            return PureLoss(units * epsilon)
         case LaplaceLoss(epsilon, steps):
-            return LaplaceLoss(people * epsilon, people * steps)
+            return LaplaceLoss(units * epsilon, units * steps)
         case BoundedRangeLoss(epsilon):
-            return BoundedRangeLoss(people * epsilon)
+            return BoundedRangeLoss(units * epsilon)
         case GaussianLoss(mu_squared):
-            return GaussianLoss(people**2 * mu_squared)
+            return GaussianLoss(units**2 * mu_squared)
         case _:
             raise Unpriceable(f"no bound for a group is known for {loss!r}; use another mechanism")
 
 
-def _group_approximate(loss: Loss, people: int) -> Loss:
+def _group_approximate(loss: Loss, units: int) -> Loss:
     epsilon = loss.core.epsilon
     if not isinstance(epsilon, Fraction):
-        raise Unpriceable(f"a group of {people} needs a pure core where a failure is, got {loss!r}")
-    failure = loss.failure * people
+        raise Unpriceable(f"a group of {units} needs a pure core where a failure is, got {loss!r}")
+    failure = loss.failure * units
     if epsilon:
-        failure = loss.failure * bound_above(lambda: _growth(epsilon, people))
+        failure = loss.failure * bound_above(lambda: _growth(epsilon, units))
     if failure >= 1:
         raise Unpriceable(
-            f"a group of {people} has no guarantee left under {loss!r}; take a smaller group, or a "
+            f"a group of {units} has no guarantee left under {loss!r}; take a smaller group, or a "
             "smaller delta"
         )
-    return ApproximateLoss(PureLoss(people * epsilon) if epsilon else compose([]), failure)
+    return ApproximateLoss(PureLoss(units * epsilon) if epsilon else compose([]), failure)
 
 
-def _growth(epsilon: Fraction, people: int) -> arb:
-    return ball(people * epsilon).expm1() / ball(epsilon).expm1()
+def _growth(epsilon: Fraction, units: int) -> arb:
+    return ball(units * epsilon).expm1() / ball(epsilon).expm1()

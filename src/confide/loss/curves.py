@@ -1,9 +1,9 @@
-"""Exact privacy curves of the noise laws, and the conversion of Renyi losses.
+"""Exact privacy curves of noise distributions, and conversions of Renyi losses.
 
-The curve of two-sided geometric noise in one coordinate is the one behind pure and Laplace losses:
-P is the law of Z and Q that of Z + s, where P(Z = z) is proportional to q^|z| over the integers
-and q = exp(-epsilon / s). With s = 1 the likelihood ratio has only the values exp(epsilon) and
-exp(-epsilon): that is randomized response, the worst of all epsilon-DP pairs.
+Pure and Laplace losses use the curve of two-sided geometric noise in one coordinate: P is the
+distribution of Z and Q that of Z + s, where P(Z = z) is proportional to q^|z| over the integers
+and q = exp(-epsilon / s). With s = 1 the likelihood ratio takes only the values exp(epsilon) and
+exp(-epsilon): this is randomized response, the worst of all epsilon-DP pairs.
 """
 
 import math
@@ -25,11 +25,11 @@ from confide.exact import (
 from confide.loss.enclosure import (
     TINY,
     bound_above,
-    chance_above,
     first_dyadic,
     last_dyadic,
     normal_tail,
     normal_tail_inverse,
+    probability_above,
     shorten_down,
     shorten_up,
 )
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
-    """Return the least delta at ``epsilon``, rounded up by less than one part in 2**60.
+    """Return the smallest delta at ``epsilon``, rounded up by less than one part in 2**60.
 
     Law:     P = N(mu, 1) against Q = N(0, 1), mu = sqrt(mu_squared).
     Claim:   sup over events S of P(S) - exp(epsilon) Q(S) equals
@@ -60,7 +60,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
     Source:  [BW18] Theorem 8.
     Checked: tests/loss/test_gaussian.py.
     """
-    return chance_above(lambda: _curve(mu_squared, epsilon))
+    return probability_above(lambda: _curve(mu_squared, epsilon))
 
 
 def _curve(mu_squared: Fraction, epsilon: Fraction) -> arb:
@@ -72,13 +72,13 @@ def _curve(mu_squared: Fraction, epsilon: Fraction) -> arb:
 def mu_squared_for(epsilon: object, delta: object) -> Fraction:
     """Return the greatest mu^2 whose Gaussian mechanism is (epsilon, delta)-DP, rounded down.
 
-    The answer is a dyadic number of 63 bits; it is below the exact one by less than one part in
-    2**58. Noise of deviation sensitivity / mu reaches the guarantee at any epsilon, also far above
-    1, where the textbook formula fails.
+    The result is a dyadic number of 63 bits, below the exact one by less than one part in 2**58.
+    Noise of standard deviation sensitivity / mu achieves the guarantee at any epsilon, even far
+    above 1, where the textbook formula fails.
 
     Claim:   the Gaussian mechanism with this mu^2 is (epsilon, delta)-DP.
-    Why:     the curve of `delta_at` grows with mu, and its upper bound was seen to be at most
-             delta at the number returned.
+    Why:     the curve of `gaussian_delta` increases in mu, and its upper bound was checked to be
+             at most delta at the returned number.
     Source:  [BW18] Theorem 8.
     Checked: tests/loss/test_gaussian.py.
 
@@ -94,11 +94,11 @@ def _mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def gaussian_epsilon(mu_squared: object, delta: object) -> Fraction:
-    """Return the least epsilon of a Gaussian mechanism at ``delta``, rounded up.
+    """Return the smallest epsilon of a Gaussian mechanism at ``delta``, rounded up.
 
-    Claim:   a mechanism with this mu^2 is (epsilon, delta)-DP for the epsilon returned.
-    Why:     the curve of `delta_at` falls as epsilon grows, and its upper bound was seen to be at
-             most delta at the number returned.
+    Claim:   a mechanism with this mu^2 is (epsilon, delta)-DP for the returned epsilon.
+    Why:     the curve of `gaussian_delta` decreases in epsilon, and its upper bound was checked
+             to be at most delta at the returned number.
     Source:  [BW18] Theorem 8.
     Checked: tests/loss/test_gaussian.py.
     """
@@ -106,11 +106,11 @@ def gaussian_epsilon(mu_squared: object, delta: object) -> Fraction:
 
 
 def _read_delta(delta: object) -> Fraction:
-    """Return a delta that the curve can reach: what is smaller is rounded up to 2**-4096."""
-    chance = probability("delta", delta, zero=False)
-    if chance < TINY:
+    """Return ``delta`` as a fraction; raise BadDeclaration if it is below 2**-4096."""
+    value = probability("delta", delta, zero=False)
+    if value < TINY:
         raise BadDeclaration("delta must be at least 2**-4096 (1e-1233), got a smaller one")
-    return chance
+    return value
 
 
 @lru_cache(maxsize=1024)
@@ -122,12 +122,12 @@ def _epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1 << 14)
 def geometric_delta(epsilon: Fraction, steps: int, start: Fraction) -> Fraction:
-    """Return the least delta at epsilon = ``start`` >= 0, rounded up.
+    """Return the smallest delta at epsilon = ``start`` >= 0, rounded up.
 
     Claim:   with m the greatest integer below (s - start / u) / 2, where u = epsilon / s, the
              supremum of P(S) - exp(start) Q(S) is
-             1 - (q^(m+1) + exp(start) q^(s-m)) / (1 + q), and 0 from start = epsilon on.
-    Why:     at y between 0 and s the log-ratio is (s - 2 y) u and it is constant outside, so the
+             1 - (q^(m+1) + exp(start) q^(s-m)) / (1 + q); it is 0 for start >= epsilon.
+    Why:     for y between 0 and s the log-ratio is (s - 2 y) u, and it is constant outside. So the
              best event is y <= m. There P(Z <= m) = 1 - q^(m+1) / (1 + q), since m >= 0, and
              P(Z <= m - s) = q^(s-m) / (1 + q), since m < s.
     Source:  [KOV17] for s = 1; otherwise docs/proofs/loss-laplace.md.
@@ -142,7 +142,7 @@ def geometric_delta(epsilon: Fraction, steps: int, start: Fraction) -> Fraction:
         false_alarm = (ball(start) - ball(epsilon * (steps - last) / steps)).exp()
         return 1 - (miss + false_alarm) / (1 + _power(epsilon, steps, 1))
 
-    return chance_above(curve)
+    return probability_above(curve)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -151,8 +151,8 @@ def renyi_at(epsilon: Fraction, steps: int, order: Fraction) -> Fraction:
 
     Claim:   with a = order and r = q^(2a-1), exp((a - 1) D) equals
              (q^((1-a)s) + q^(as)) / (1 + q) + q^((1-a)s) (1 - q) (r - r^s) / ((1 + q) (1 - r)).
-    Why:     the sum of P(y)^a Q(y)^(1-a) over y <= 0, over y >= s and over the s - 1 values
-             between, each a geometric series.
+    Why:     sum P(y)^a Q(y)^(1-a) over y <= 0, over y >= s, and over the s - 1 values between;
+             each of the three is a geometric series.
     Source:  [Mir17] for s = 1; otherwise docs/proofs/loss-laplace.md.
     Checked: tests/loss/test_geometric.py.
     """
@@ -172,14 +172,14 @@ def renyi_at(epsilon: Fraction, steps: int, order: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1 << 14)
 def mu_squared_of(epsilon: Fraction, steps: int) -> Fraction:
-    """Return the least mu^2 for which the pair is mu-Gaussian-DP, rounded up.
+    """Return the smallest mu^2 for which the pair is mu-Gaussian-DP, rounded up.
 
     Claim:   mu = u(q^j / (1 + q)) + u(q^(s+1-j) / (1 + q)), where j = floor((s + 1) / 2) and
-             u(x) is the point that a standard normal variable passes with probability x. With
+             u(x) is the point that a standard normal variable exceeds with probability x. With
              s = 1: mu = 2 Phi^-1(exp(epsilon) / (1 + exp(epsilon))).
-    Why:     the trade-off curve is polygonal and the Gaussian one convex, so its corners
-             (q^j / (1 + q), q^(s+1-j) / (1 + q)) decide; u(exp(-w)) is concave in w, because its
-             slope is the Mills ratio, so the most central corner is the worst.
+    Why:     the trade-off curve is polygonal and the Gaussian one is convex, so the corners
+             (q^j / (1 + q), q^(s+1-j) / (1 + q)) decide. u(exp(-w)) is concave in w, because its
+             slope is the Mills ratio, so the central corner is the worst.
     Source:  [DRS22]; proof in docs/proofs/loss-laplace.md.
     Checked: tests/loss/test_geometric.py.
     """
@@ -201,16 +201,16 @@ def _power(epsilon: Fraction, steps: int, exponent: int) -> arb:
 _QUARTERS = [Fraction(part, 4) for part in (4, 5, 6, 7)]
 
 ORDERS: Final = tuple(1 + part * Fraction(2) ** e for e in range(-12, 24) for part in _QUARTERS)
-"""Orders at which a whole Renyi curve is tried; any of them is sound, the best one is kept."""
+"""The orders at which a Renyi curve is evaluated. Each is valid; the best one is kept."""
 
 _PRECISION = 192
 
 
 def epsilon_from_renyi(order: Fraction, divergence: Fraction, delta: Fraction) -> Fraction:
-    """Return an epsilon that holds at ``delta``, rounded up.
+    """Return a valid epsilon at ``delta``, rounded up.
 
     Claim:   a Renyi divergence of at most r at order a implies (epsilon, delta)-DP with
-             epsilon = r + ln((a - 1) / a) - (ln delta + ln a) / (a - 1), or 0 if that is negative.
+             epsilon = r + ln((a - 1) / a) - (ln delta + ln a) / (a - 1), or 0 if this is negative.
     Why:     1 - exp(epsilon - z) <= exp((a - 1)(z - epsilon)) (1 - 1/a)^a / (a - 1) for every z,
              with equality at one point; take the mean over the privacy loss z.
     Source:  [CKS20] Proposition 12.
@@ -222,7 +222,7 @@ def epsilon_from_renyi(order: Fraction, divergence: Fraction, delta: Fraction) -
 
 
 def delta_from_renyi(order: Fraction, divergence: Fraction, epsilon: Fraction) -> Fraction:
-    """Return a delta that holds at ``epsilon``, rounded up and at most 1.
+    """Return a valid delta at ``epsilon``, rounded up and at most 1.
 
     Claim:   a Renyi divergence of at most r at order a implies (epsilon, delta)-DP with
              delta = exp((a - 1)(r - epsilon)) (1 - 1/a)^a / (a - 1).
@@ -239,13 +239,13 @@ def delta_from_renyi(order: Fraction, divergence: Fraction, epsilon: Fraction) -
     with ctx.workprec(_PRECISION):
         if not exponent() < 0:
             return Fraction(1)
-    return chance_above(lambda: exponent().exp())
+    return probability_above(lambda: exponent().exp())
 
 
 def renyi_for(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the greatest divergence at ``order`` that keeps (epsilon, delta), rounded down.
+    """Return the greatest divergence at ``order`` that implies (epsilon, delta)-DP, rounded down.
 
-    Nothing is left, and the answer is 0, where the order is too small for the delta.
+    The result is 0 if the order is too small for the delta.
 
     Claim:   a mechanism of at most this divergence at ``order`` is (epsilon, delta)-DP.
     Why:     the formula of `epsilon_from_renyi`, solved for r.
@@ -258,17 +258,17 @@ def renyi_for(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _allowance(order: Fraction, delta: Fraction) -> arb:
-    """Enclose what delta is worth: the divergence bound minus epsilon."""
+    """Return a ball around the divergence bound minus epsilon, which depends on delta."""
     size = ball(order).log()
     return size - ball(order - 1).log() + (ball(delta).log() + size) / ball(order - 1)
 
 
 @lru_cache(maxsize=256)
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the order at which most Gaussian answers fit into (epsilon, delta).
+    """Return the order at which the most Gaussian answers fit into (epsilon, delta).
 
-    Every order is sound, so the choice needs no proof. It is worked out with balls, and so is the
-    same on every machine. An order a leaves room for mu^2 = 2 r / a.
+    Every order is valid, so the choice needs no proof. It is computed with balls, so that it is
+    the same on every machine. An order a leaves room for mu^2 = 2 r / a.
     """
 
     def room(order: Fraction) -> Fraction:

@@ -1,7 +1,7 @@
-"""Privacy filters: what adaptive requests may still spend.
+"""Privacy filters, which limit the total loss of adaptive requests.
 
-A filter is a value. Granting returns another one; a refusal raises and leaves everything as it
-was. A budget is counted in shares, so that no rounding ever adds up.
+A filter is an immutable value. Granting returns another one; a refusal raises an error and changes
+nothing. A budget is counted in shares, so that rounding errors cannot add up.
 """
 
 from dataclasses import dataclass, field
@@ -27,24 +27,27 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound="Filter")
-_NOTHING = Share(0)
-_UP, _DOWN = Context(prec=6, rounding=ROUND_CEILING), Context(prec=6, rounding=ROUND_FLOOR)
+_ZERO_SHARE = Share(0)
+_ROUND_UP, _ROUND_DOWN = (
+    Context(prec=6, rounding=ROUND_CEILING),
+    Context(prec=6, rounding=ROUND_FLOOR),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What the three filters have in common: a guarantee, and what is spent of it.
+    """The base class of the three filters: a guarantee, and the spent part of it.
 
-    ``total`` is the whole budget in the filter's own currency: an epsilon, a mu^2 or a Renyi
-    divergence. ``delta_pot`` is the part of delta that failures of single answers are paid from.
-    ``TERMS`` names the fields that no grant changes.
+    ``total`` is the total budget in the filter's own currency: an epsilon, a mu^2, or a Renyi
+    divergence. ``delta_pot`` is the part of delta reserved for the failures of single answers.
+    ``TERMS`` lists the fields that a grant does not change.
     """
 
     TERMS: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "total", "delta_pot")
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
-    spent: Share = field(default=_NOTHING, kw_only=True)
+    spent: Share = field(default=_ZERO_SHARE, kw_only=True)
     delta_spent: Fraction = field(default=Fraction(0), kw_only=True)
     total: Fraction = field(init=False, repr=False, compare=False)
     delta_pot: Fraction = field(init=False, repr=False, compare=False)
@@ -62,7 +65,7 @@ class Filter:
             )
 
     def _open(self) -> None:
-        """Check the arguments of this kind of filter and set ``total`` and ``delta_pot``."""
+        """Check the arguments of this kind of filter, and set ``total`` and ``delta_pot``."""
         raise NotImplementedError
 
     def _loss(self, amount: Fraction) -> Loss:
@@ -77,12 +80,12 @@ class Filter:
 
     @property
     def left(self) -> Share:
-        """The share that may still be granted."""
+        """The remaining share."""
         return Share(UNITS - self.spent.units)
 
     @property
     def delta_left(self) -> Fraction:
-        """The delta that may still be granted to failures."""
+        """The remaining delta for failures."""
         return self.delta_pot - self.delta_spent
 
     def loss_of(self, share: Share) -> Loss:
@@ -91,7 +94,7 @@ class Filter:
         return self._loss(amount) if amount else compose([])
 
     def price(self, loss: Loss) -> tuple[Share, Fraction]:
-        """Return what a loss costs: a share, rounded up, and the delta of its failure.
+        """Return the cost of a loss: a share, rounded up, and the delta of its failure.
 
         Raises:
             Unpriceable: this filter cannot bound the loss.
@@ -105,42 +108,42 @@ class Filter:
         return Share.ceil(amount / self.total), loss.failure
 
     def grant(self: F, share: Share, delta: object = 0) -> F:
-        """Return the filter after granting ``share``, and ``delta`` for a failure.
+        """Return the filter after granting ``share``, plus ``delta`` for a failure.
 
         Raises:
-            BudgetExceeded: more than is left was asked for; this filter is unchanged.
+            BudgetExceeded: the request exceeds the remaining budget; this filter is unchanged.
         """
         units = self.spent.units + _read_share("share", share).units
-        # Privacy: both comparisons are between exact numbers, before anything is granted.
+        # Privacy: compare exact numbers, both times, before granting anything.
         if units > UNITS:
-            raise _too_much("the budget", share.fraction, self.left.fraction)
+            raise _budget_exceeded("the budget", share.fraction, self.left.fraction)
         return self._moved(Share(units), self._charge(delta) if delta else self.delta_spent)
 
     def _charge(self, delta: object) -> Fraction:
-        asked = probability("delta", delta)
-        if asked > self.delta_left:
-            raise _too_much("the delta set aside", asked, self.delta_left)
-        return self.delta_spent + asked
+        requested = probability("delta", delta)
+        if requested > self.delta_left:
+            raise _budget_exceeded("the delta set aside", requested, self.delta_left)
+        return self.delta_spent + requested
 
     def _moved(self: F, spent: Share, delta_spent: Fraction) -> F:
-        """Return a copy with other spendings, without working the totals out again."""
+        """Return a copy with other spending, without recomputing the totals."""
         moved = object.__new__(type(self))
-        place = object.__setattr__
+        set_field = object.__setattr__
         for name in self.TERMS:
-            place(moved, name, getattr(self, name))
-        place(moved, "spent", spent)
-        place(moved, "delta_spent", delta_spent)
+            set_field(moved, name, getattr(self, name))
+        set_field(moved, "spent", spent)
+        set_field(moved, "delta_spent", delta_spent)
         return moved
 
 
 @dataclass(frozen=True, slots=True)
 class PureFilter(Filter):
-    """Grants epsilons that sum up to at most epsilon, and failures up to delta.
+    """A filter that grants epsilons up to a total of epsilon, and failures up to delta.
 
-    Claim:   whatever is granted, in whatever way requests depend on answers, the whole
+    Claim:   for any grants, and any dependence of requests on answers, the whole
              interaction is (epsilon, delta)-DP; epsilon-DP when delta is 0.
-    Why:     the epsilon_i granted sum up to at most epsilon on every path, so every log-ratio of
-             a whole transcript does; failures are added in docs/proofs/loss-filters.md.
+    Why:     the granted epsilon_i sum to at most epsilon on every path, so this bounds every
+             log-ratio of a transcript. docs/proofs/loss-filters.md adds failures.
     Source:  [RRUV16].
     Checked: tests/loss/test_filters.py.
 
@@ -160,12 +163,12 @@ class PureFilter(Filter):
 
 @dataclass(frozen=True, slots=True)
 class GaussianFilter(Filter):
-    """Grants squares of mu that sum up to at most what (epsilon, delta) allows.
+    """A filter that grants squares of mu up to the total that (epsilon, delta) allows.
 
-    Claim:   whatever is granted, in whatever way requests depend on answers, the whole
+    Claim:   for any grants, and any dependence of requests on answers, the whole
              interaction is (epsilon, delta)-DP.
-    Why:     mu_i^2 that sum up to at most mu^2 on every path make the interaction mu-Gaussian-DP,
-             and mu was taken for delta - delta_aside; failures use up delta_aside at most, see
+    Why:     the mu_i^2 sum to at most mu^2 on every path, so the interaction is mu-Gaussian-DP,
+             and mu was computed for delta - delta_aside. Failures use at most delta_aside; see
              docs/proofs/loss-filters.md.
     Source:  [ST22]; [BW18] Theorem 8 for the exact mu.
     Checked: tests/loss/test_filters.py.
@@ -189,15 +192,15 @@ class GaussianFilter(Filter):
 
 @dataclass(frozen=True, slots=True)
 class RenyiFilter(Filter):
-    """Grants Renyi divergences of one order that sum up to at most what (epsilon, delta) allows.
+    """A filter that grants Renyi divergences of one order up to what (epsilon, delta) allows.
 
-    Left out, the order is the one at which most Gaussian answers fit.
+    The default order is the one at which the most Gaussian answers fit.
 
-    Claim:   whatever is granted, in whatever way requests depend on answers, the whole
+    Claim:   for any grants, and any dependence of requests on answers, the whole
              interaction is (epsilon, delta)-DP.
-    Why:     divergences r_i at one order that sum up to at most r on every path bound that of the
-             interaction by r, and r was taken for delta - delta_aside; failures use up
-             delta_aside at most, see docs/proofs/loss-filters.md.
+    Why:     the divergences r_i at one order sum to at most r on every path, so that of the
+             interaction is at most r, and r was computed for delta - delta_aside. Failures use at
+             most delta_aside; see docs/proofs/loss-filters.md.
     Source:  [FZ21]; [CKS20] Proposition 12 for r.
     Checked: tests/loss/test_filters.py.
     """
@@ -210,7 +213,7 @@ class RenyiFilter(Filter):
     @property
     def alpha(self) -> Fraction:
         """The order in use."""
-        assert self.order is not None  # noqa: S101 - the order is set at birth
+        assert self.order is not None  # noqa: S101 - _open sets the order
         return self.order
 
     def _open(self) -> None:
@@ -238,7 +241,7 @@ class RenyiFilter(Filter):
 def auto_filter(
     epsilon: object, delta: object = 0, accounting: str = "auto", *, delta_aside: object = 0
 ) -> Filter:
-    """Return the filter for a budget: pure where delta is 0, else Gaussian, or the one named.
+    """Return the filter for a budget: pure if delta is 0, else Gaussian, or the one named.
 
     >>> type(auto_filter(1, 1e-6)).__name__
     'GaussianFilter'
@@ -278,14 +281,15 @@ def _read_share(name: str, value: Share) -> Share:
     return value
 
 
-def _too_much(what: str, cost: Fraction, left: Fraction) -> BudgetExceeded:
+def _budget_exceeded(what: str, cost: Fraction, left: Fraction) -> BudgetExceeded:
     message = (
-        f"this answer costs {_text(cost, _UP)} of {what} but only {_text(left, _DOWN)} is left; "
+        f"this answer costs {_format(cost, _ROUND_UP)} of {what} but only "
+        f"{_format(left, _ROUND_DOWN)} is left; "
         "ask for less, for fewer groups, or accept a larger error"
     )
     return BudgetExceeded(message, cost=cost, left=left)
 
 
-def _text(value: Fraction, context: Context) -> str:
-    """Write six digits, rounded the way of ``context``: costs up, what is left down."""
+def _format(value: Fraction, context: Context) -> str:
+    """Return ``value`` with six digits, rounded up for a cost or down for a remaining budget."""
     return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))

@@ -1,4 +1,4 @@
-"""Pure, Laplace, bounded-range, Gaussian, Renyi and approximate losses."""
+"""Pure, Laplace, bounded-range, Gaussian, Renyi, and approximate losses."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from flint import arb
 from confide.exact import Number, ball, integer, positive, probability
 from confide.loss import curves
 from confide.loss.curves import delta_from_renyi, epsilon_from_renyi
-from confide.loss.enclosure import chance_above
+from confide.loss.enclosure import probability_above
 from confide.loss.protocol import Bound, Loss, read_loss, read_order
 
 __all__ = [
@@ -21,19 +21,19 @@ __all__ = [
     "RenyiLoss",
 ]
 
-_MOST_STEPS = (1 << 63) - 1
+_MAX_STEPS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class PureLoss(Loss):
-    """epsilon-DP and nothing more is known.
+    """The loss of an epsilon-DP mechanism about which nothing more is known.
 
-    Law:     the worst pair is randomised response, P = (p, 1 - p) and Q = (1 - p, p) with
+    Law:     the worst pair is randomized response, P = (p, 1 - p) and Q = (1 - p, p) with
              p = exp(epsilon) / (1 + exp(epsilon)).
     Claim:   every epsilon-DP mechanism has at most the delta, Renyi divergence and mu of this pair;
              mu = 2 Phi^-1(p).
-    Why:     any epsilon-DP pair is this one, processed further; and the trade-off curve of this
-             one has a single inner corner (1 - p, 1 - p), where the curve of mu passes through.
+    Why:     every epsilon-DP pair is a post-processing of this one, whose trade-off curve has a
+             single inner corner (1 - p, 1 - p); the curve of mu passes through it.
     Source:  [KOV17] for the reduction, [DRS22] for mu.
     Checked: tests/loss/test_kinds.py, docs/proofs/loss-laplace.md.
 
@@ -59,17 +59,17 @@ class PureLoss(Loss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class LaplaceLoss(Loss):
-    """One integer with discrete Laplace noise, moved by at most ``steps`` in all.
+    """The loss of an integer with discrete Laplace noise, changed by at most ``steps`` per unit.
 
-    Only for a single coordinate: noise on several coordinates that one unit moves at once has
-    the `PureLoss` of their sum, unless another argument is at hand.
+    It applies to a single coordinate only. If one unit changes several coordinates at once, the
+    loss is the `PureLoss` of their sum, unless another argument applies.
 
     Law:     P(Z = z) is proportional to exp(-|z| / b) over the integers, b = steps / epsilon; the
-             input moves by a whole number of at most ``steps``.
-    Claim:   the curves of Z against Z + steps bound those of every smaller move.
-    Why:     the law is log-concave, so thresholds are the best tests, and a threshold finds a
-             larger move at least as often as a smaller one.
-    Source:  [GRS12] for the law, [DRS22] for mu; docs/proofs/loss-laplace.md.
+             input changes by an integer of at most ``steps``.
+    Claim:   the curves of Z against Z + steps bound those of every smaller shift.
+    Why:     the distribution is log-concave, so thresholds are the best tests, and a threshold
+             detects a larger shift at least as often as a smaller one.
+    Source:  [GRS12] for the distribution, [DRS22] for mu; docs/proofs/loss-laplace.md.
     Checked: tests/loss/test_kinds.py, tests/loss/test_geometric.py.
 
     >>> LaplaceLoss(1, 1000).mu < PureLoss(1).mu
@@ -81,7 +81,7 @@ class LaplaceLoss(Loss):
 
     def __init__(self, epsilon: Number, steps: int) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "steps", integer("steps", steps, low=1, high=_MOST_STEPS))
+        object.__setattr__(self, "steps", integer("steps", steps, low=1, high=_MAX_STEPS))
 
     @property
     def mu_squared(self) -> Fraction:
@@ -96,14 +96,14 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class BoundedRangeLoss(Loss):
-    """Log-ratios of probabilities lie within some interval of length epsilon: selection.
+    """The loss of a selection whose log-ratios lie in some interval of length epsilon.
 
-    Law:     the exponential mechanism that is epsilon-DP by the usual count.
+    Law:     the exponential mechanism that is epsilon-DP by the usual analysis.
     Claim:   mu = 2 Phi^-1(1 / (1 + exp(-epsilon / 2))); Renyi divergence at most
              order epsilon^2 / 8; delta(x) = (1 - exp((x - epsilon) / 2))^2 / (1 - exp(-epsilon)).
-    Why:     the log-ratio may be spread to the two ends of its interval [t - epsilon, t], which
-             only helps a test; the delta of that two-point pair is greatest at
-             t = (x + epsilon) / 2, its mu at t = epsilon / 2; Renyi by Hoeffding's lemma.
+    Why:     moving the log-ratio to the two ends of its interval [t - epsilon, t] only helps a
+             test. The delta of that two-point pair is greatest at t = (x + epsilon) / 2, its mu
+             at t = epsilon / 2. The Renyi bound is Hoeffding's lemma.
     Source:  [DDR20] for two-point pairs, [CR21] for Renyi; docs/proofs/loss-bounded-range.md.
     Checked: tests/loss/test_bounded_range.py.
     """
@@ -129,16 +129,16 @@ class BoundedRangeLoss(Loss):
             rise = ball((epsilon - self.epsilon) / 2).expm1()
             return rise * rise / -(-ball(self.epsilon)).expm1()
 
-        return chance_above(curve)
+        return probability_above(curve)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class GaussianLoss(Loss):
-    """Gaussian noise of deviation sensitivity / mu.
+    """The loss of Gaussian noise with standard deviation sensitivity / mu.
 
     Law:     the worst pair is N(0, 1) against N(mu, 1).
     Claim:   Renyi divergence order mu^2 / 2; the delta of `confide.loss.curves.gaussian_delta`.
-    Why:     both are exact for this pair, and rounding or any other processing only loses.
+    Why:     both are exact for this pair, and rounding or other post-processing only lowers them.
     Source:  [BW18] Theorem 8, [Mir17] Proposition 7, [DRS22].
     Checked: tests/loss/test_kinds.py, tests/loss/test_gaussian.py.
     """
@@ -160,10 +160,10 @@ class GaussianLoss(Loss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class RenyiLoss(Loss):
-    """A Renyi divergence that is known at one order only.
+    """A bound on the Renyi divergence at one order only.
 
-    Claim:   at a smaller order the divergence is no larger; at a larger one nothing is known.
-    Why:     Renyi divergence never falls as its order grows.
+    Claim:   at a smaller order the divergence is no larger; at a larger one no bound is known.
+    Why:     Renyi divergence never decreases in its order.
     Source:  [Mir17] Proposition 9; [CKS20] Proposition 12 for delta.
     Checked: tests/loss/test_kinds.py.
     """
@@ -187,14 +187,14 @@ class RenyiLoss(Loss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ApproximateLoss(Loss):
-    """The promise of ``inner``, except with probability ``failure`` (the delta of a key rule).
+    """The guarantee of ``inner``, except with probability ``failure`` (as in key selection).
 
-    An inner loss that may fail itself is unfolded: the two failures are put together.
+    If the inner loss has a failure of its own, the two are combined.
 
     Claim:   delta(epsilon) is at most failure + (1 - failure) times that of ``inner``.
-    Why:     P and Q are mixtures, with the same weight failure, of a pair that keeps the promise
-             and one that keeps nothing; the hockey-stick divergence is jointly convex and at
-             most 1.
+    Why:     P and Q are mixtures, with the same weight failure, of a pair that satisfies the
+             guarantee and an arbitrary pair; the hockey-stick divergence is jointly convex and
+             at most 1.
     Source:  [KOV17]: an (epsilon, delta)-DP pair is such a mixture of a pure one.
     Checked: tests/loss/test_kinds.py.
     """

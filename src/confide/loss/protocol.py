@@ -1,7 +1,7 @@
-"""`Loss` protocol: what every loss can tell about one use of a mechanism.
+"""The `Loss` base class: bounds on the privacy loss of one use of a mechanism.
 
-A loss is a promise about every pair of neighboring databases, in both orders. It is kept in
-fractions. Its curves are shown as floats, and every float is rounded up.
+A loss is a guarantee about every pair of neighboring databases, in both orders. It is stored in
+fractions. Its curves are displayed as floats, and every float is rounded up.
 """
 
 import math
@@ -22,22 +22,22 @@ __all__ = [
 ]
 
 Bound = Fraction | float
-"""A fraction, or infinity where nothing can be promised."""
+"""A fraction, or infinity if there is no bound."""
 
 
 class Loss:
-    """What one use of a mechanism costs.
+    """The privacy loss of one use of a mechanism.
 
     The properties and methods that return a `Bound` are exact or rounded up; those that return a
-    float show the same numbers. A kind of loss replaces what it can promise; the rest stays at
-    infinity, which promises nothing.
+    float display the same numbers. Each kind of loss overrides the bounds that it can prove. The
+    others stay infinite, which claims nothing.
     """
 
     __slots__ = ()
 
     @property
     def epsilon(self) -> Bound:
-        """The pure guarantee: log-ratios of probabilities never pass it."""
+        """The pure guarantee, which no log-ratio of probabilities exceeds."""
         return math.inf
 
     @property
@@ -47,24 +47,24 @@ class Loss:
 
     @property
     def failure(self) -> Fraction:
-        """The probability with which the promise of `core` does not hold."""
+        """The probability that the guarantee of `core` fails."""
         return Fraction(0)
 
     @property
     def core(self) -> "Loss":
-        """The promise that holds except with probability `failure`."""
+        """The guarantee that holds except with probability `failure`."""
         return self
 
     def renyi_above(self, order: Fraction) -> Bound:
-        """Bound the Renyi divergence of an ``order`` above 1."""
+        """Return an upper bound on the Renyi divergence of an ``order`` above 1."""
         raise NotImplementedError
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
-        """Bound the delta that goes with ``epsilon`` >= 0."""
+        """Return an upper bound on delta at ``epsilon`` >= 0."""
         raise NotImplementedError
 
     def epsilon_above(self, delta: Fraction) -> Bound:
-        """Bound the epsilon that goes with ``delta`` > 0."""
+        """Return an upper bound on epsilon at ``delta`` > 0."""
         if self.delta_above(Fraction(0)) <= delta:
             return Fraction(0)
         found = first_dyadic(lambda epsilon: self.delta_above(epsilon) <= delta)
@@ -72,9 +72,10 @@ class Loss:
 
     @property
     def mu(self) -> float:
-        """Gaussian differential privacy: no test tells neighbours apart better than N(mu, 1).
+        """The parameter of Gaussian differential privacy.
 
-        Infinite where a part of the promise may fail, for no Gaussian curve covers that.
+        No test distinguishes neighboring databases better than N(0, 1) from N(mu, 1). It is
+        infinite if the guarantee may fail, because no Gaussian curve covers that.
         """
         square = self.mu_squared
         if not isinstance(square, Fraction):
@@ -101,7 +102,7 @@ def _show(bound: Bound) -> float:
 
 
 def read_order(name: str, value: object) -> Fraction:
-    """Return the order of a Renyi divergence, or refuse it by its argument's name."""
+    """Return a valid order of a Renyi divergence as a fraction, or raise BadDeclaration."""
     allowed = "a finite number above 1"
     order = fraction(name, value, allowed)
     if order <= 1:
@@ -110,13 +111,13 @@ def read_order(name: str, value: object) -> Fraction:
 
 
 def read_loss(name: str, value: object) -> Loss:
-    """Return ``value`` if it is a loss, or refuse it by its argument's name."""
+    """Return ``value``; raise BadDeclaration if it is not a loss."""
     if not isinstance(value, Loss):
         raise BadDeclaration(f"{name} must be a loss such as PureLoss(1), got {value!r}")
     return value
 
 
 class Unpriceable(Refusal):
-    """No accountant here can bound this loss; nothing was read or spent."""
+    """No accountant can bound this loss; nothing was read or spent."""
 
     code = "unpriceable"

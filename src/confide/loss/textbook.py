@@ -1,7 +1,7 @@
-"""Textbook formulas, for teaching and comparison; nothing in confide calls them.
+"""Textbook formulas, for teaching and comparison only.
 
-They are looser than what `compose` and `mu_squared_for` return, and the second one is wrong
-outside of its range; see docs/proofs/gaussian-calibration.md.
+No other code in confide calls them. They are looser than `compose` and `mu_squared_for`, and the
+second one is wrong outside its range; see docs/proofs/gaussian-calibration.md.
 """
 
 import math
@@ -10,7 +10,7 @@ from confide.exact import float_above, integer, positive, probability
 
 __all__ = ["textbook_advanced_composition", "textbook_gaussian_sigma"]
 
-_MOST_USES = 1 << 62
+_MAX_USES = 1 << 62
 
 
 def textbook_advanced_composition(epsilon: object, times: int, slack: object) -> float:
@@ -18,26 +18,27 @@ def textbook_advanced_composition(epsilon: object, times: int, slack: object) ->
 
     Claim:   k uses of an epsilon-DP mechanism are (epsilon', slack)-DP with
              epsilon' = epsilon sqrt(2 k ln(1 / slack)) + k epsilon (exp(epsilon) - 1).
-    Why:     the privacy losses are a martingale with bounded steps, up to a drift that is at most
-             epsilon (exp(epsilon) - 1) a step; Azuma's inequality bounds the sum.
+    Why:     the privacy losses are a martingale with bounded steps, up to a drift of at most
+             epsilon (exp(epsilon) - 1) per step; Azuma's inequality bounds the sum.
     Source:  [DRV10] Theorem III.3.
     Checked: tests/loss/test_textbook.py.
     """
     each = float_above(positive("epsilon", epsilon))
-    count = integer("times", times, low=1, high=_MOST_USES)
-    chance = float(probability("slack", slack, zero=False))
-    return each * math.sqrt(2 * count * math.log(1 / chance)) + count * each * math.expm1(each)
+    count = integer("times", times, low=1, high=_MAX_USES)
+    miss = float(probability("slack", slack, zero=False))
+    return each * math.sqrt(2 * count * math.log(1 / miss)) + count * each * math.expm1(each)
 
 
 def textbook_gaussian_sigma(epsilon: object, delta: object, sensitivity: object = 1) -> float:
-    """Return the classical deviation of Gaussian noise, for comparison.
+    """Return the classical standard deviation of Gaussian noise, for comparison.
 
-    Claim:   for epsilon < 1, noise of deviation sensitivity sqrt(2 ln(1.25 / delta)) / epsilon
-             is (epsilon, delta)-DP. For large epsilon it is not.
-    Why:     a tail bound of the normal law, applied to the privacy loss.
+    Claim:   for epsilon < 1, noise of standard deviation
+             sensitivity sqrt(2 ln(1.25 / delta)) / epsilon is (epsilon, delta)-DP. For large
+             epsilon it is not.
+    Why:     a tail bound of the normal distribution, applied to the privacy loss.
     Source:  [DR14] Theorem A.1.
     Checked: tests/loss/test_textbook.py.
     """
     size = float_above(positive("sensitivity", sensitivity))
-    chance = float(probability("delta", delta, zero=False))
-    return size * math.sqrt(2 * math.log(1.25 / chance)) / float(positive("epsilon", epsilon))
+    miss = float(probability("delta", delta, zero=False))
+    return size * math.sqrt(2 * math.log(1.25 / miss)) / float(positive("epsilon", epsilon))

@@ -1,9 +1,9 @@
-"""Transfer theorems: from a loss to the population.
+"""Transfer theorems: from a privacy loss to accuracy on the population.
 
-Each speaks of n independent rows, queries with values in [0, 1], and an analyst who chooses each
-query after seeing all answers. *Sample-accurate* (alpha, b): with probability 1 - b every answer
-is within alpha of the mean over the rows. Results are (tau, beta): with probability 1 - beta every
-answer is within tau of the mean over the population.
+Each theorem is about n independent rows, queries with values in [0, 1], and an analyst who chooses
+each query after seeing all earlier answers. *Sample-accurate* (alpha, b) means that with
+probability 1 - b every answer is within alpha of the mean over the rows. A result (tau, beta)
+means that with probability 1 - beta every answer is within tau of the mean over the population.
 """
 
 import math
@@ -25,41 +25,41 @@ __all__ = [
     "sessions_to_try",
 ]
 
-NORMAL: Final = NormalDist()
-COPIES: Final = 60
+STANDARD_NORMAL: Final = NormalDist()
+GRID_SIZE: Final = 60
 
 
-def pure_transfer(epsilon: float, rows: int, chance: float) -> float:
-    """Return a bound of P(S in R(Y)) when Y is epsilon-DP and P(S in R(y)) <= chance for each y.
+def pure_transfer(epsilon: float, rows: int, p: float) -> float:
+    """Return a bound on P(S in R(Y)) for an epsilon-DP Y, if P(S in R(y)) <= p for all y.
 
-    Law:     S has ``rows`` independent rows; Y is what an epsilon-DP mechanism tells of S.
-    Claim:   at most exp(-L + 2 sqrt(a L)), with L = ln(1 / chance), a = rows epsilon^2 / 8, L >= a.
-    Why:     P(S in R(Y)) is the mean over Y of E[r 1(S in R)] with r = P(y | S) / P(y), for S
-             drawn afresh. By Hoelder it is at most E[r^q]^(1/q) chance^(1 - 1/q). ln P(y | S)
-             moves by at most epsilon with one row, so its exponential moment about its mean is at
-             most exp(q^2 rows epsilon^2 / 8) (McDiarmid), and ln P(y) is at least that mean
-             (Jensen); so E[r^q]^(1/q) <= exp(q a). Take q = sqrt(L / a).
-    Source:  docs/proofs/holdout.md; [DFHPRR15a] has 3 sqrt(chance) for epsilon^2 <= L / (2 rows),
-             where this gives sqrt(chance).
+    Law:     S has ``rows`` independent rows; Y is the output of an epsilon-DP mechanism on S.
+    Claim:   at most exp(-L + 2 sqrt(a L)), with L = ln(1 / p), a = rows epsilon^2 / 8, L >= a.
+    Why:     P(S in R(Y)) is the mean over Y of E[r 1(S in R)] with r = P(y | S) / P(y), for an
+             independent S. By Hoelder it is at most E[r^q]^(1/q) p^(1 - 1/q). One row
+             changes ln P(y | S) by at most epsilon, so its exponential moment about its mean is
+             at most exp(q^2 rows epsilon^2 / 8) (McDiarmid), and ln P(y) is at least that mean
+             (Jensen). So E[r^q]^(1/q) <= exp(q a). Take q = sqrt(L / a).
+    Source:  docs/proofs/holdout.md; [DFHPRR15a] has 3 sqrt(p) for epsilon^2 <= L / (2 rows),
+             where our bound is sqrt(p).
     Checked: tests/holdout/test_transfer.py.
 
     >>> round(math.log(pure_transfer(0.01, 10_000, 1e-10)) / math.log(1e-10), 2)
     0.85
     """
-    return math.exp(log_pure_transfer(epsilon, rows, -math.log(chance)))
+    return math.exp(log_pure_transfer(epsilon, rows, -math.log(p)))
 
 
 def log_pure_transfer(epsilon: float, rows: int, nats: float) -> float:
-    """Return ln of `pure_transfer` for a chance of exp(-nats), however small that is."""
+    """Return ln of `pure_transfer` for a probability of exp(-nats), however small."""
     spread = rows * epsilon**2 / 8
     return 2 * math.sqrt(spread * nats) - nats if spread < nats else 0.0
 
 
 def pure_transfer_published(tau: float, rows: int) -> float:
-    """Return the bound of P(|mean - truth| >= tau) for a tau-DP choice of one query.
+    """Return the bound on P(|mean - truth| >= tau) for a tau-DP choice of one query.
 
     Claim:   6 exp(-tau^2 rows) when epsilon <= tau.
-    Why:     the published theorem with chance exp(-2 tau^2 rows) for each of the two sides.
+    Why:     the published theorem with probability exp(-2 tau^2 rows) for each of the two sides.
     Source:  [DFHPRR15a]; `pure_transfer` implies it.
     Checked: tests/holdout/test_transfer.py.
     """
@@ -71,8 +71,8 @@ def approximate_transfer(tau: float, beta: float) -> tuple[float, float, float]:
 
     Claim:   epsilon <= tau / 4, delta <= (beta / 8)^(4 / tau) and rows >= 48 ln(8 / beta) / tau^2
              give P(|mean - truth| >= tau) <= beta.
-    Why:     the theorem there, with its symbols as here; delta is given as ln(1 / delta) since it
-             leaves the range of floats.
+    Why:     the published theorem, with the same symbols. The result contains ln delta, because
+             delta underflows a float.
     Source:  [DFHPRR15a].
     Checked: tests/holdout/test_transfer.py.
     """
@@ -81,14 +81,14 @@ def approximate_transfer(tau: float, beta: float) -> tuple[float, float, float]:
 
 
 def max_information(epsilon: float, rows: int, failure: float = 0.0) -> float:
-    """Return the max-information, in nats, between the rows and what an epsilon-DP mechanism tells.
+    """Return the max-information, in nats, between the rows and an epsilon-DP output.
 
     Claim:   P(S in R(Y)) <= e^k P(S in R(y)) + failure with k = epsilon rows for failure = 0 and
-             any law of S; for independent rows k = rows epsilon^2 / 2
+             any distribution of S; for independent rows k = rows epsilon^2 / 2
              + epsilon sqrt(rows ln(2 / failure) / 2).
     Why:     changing all rows one by one changes P(y | S) by at most e^(epsilon rows), and some S'
-             has P(y | S') <= P(y). The second is theirs. It is an *upper* bound of the
-             dependence: never a lower one.
+             has P(y | S') <= P(y). The second bound is from the source. Both are *upper* bounds
+             on the dependence, never lower ones.
     Source:  [DFHPRR15b].
     Checked: tests/holdout/test_transfer.py.
     """
@@ -100,10 +100,11 @@ def max_information(epsilon: float, rows: int, failure: float = 0.0) -> float:
 
 
 def max_information_transfer(tau: float, rows: int) -> float:
-    """Return the bound of a one-sided error tau when epsilon <= tau^2.
+    """Return the bound on an error of tau, if epsilon <= tau^2.
 
-    Claim:   max-information of at most tau^2 rows nats leaves exp(-tau^2 rows) of the chance
-             exp(-2 tau^2 rows) of one side; both sides together twice that.
+    Claim:   a one-sided error of tau has probability at most exp(-2 tau^2 rows) for a fixed query.
+             With max-information of at most tau^2 rows nats, it has at most exp(-tau^2 rows) for
+             a chosen one; for both sides, twice that.
     Why:     e^(tau^2 rows) exp(-2 tau^2 rows).
     Source:  [DFHPRR15a], [DFHPRR15b].
     Checked: tests/holdout/test_transfer.py.
@@ -112,16 +113,16 @@ def max_information_transfer(tau: float, rows: int) -> float:
 
 
 def monitor_transfer(epsilon: float, delta: float, alpha: float, miss: float, beta: float) -> float:
-    """Return tau for a (epsilon, delta)-DP mechanism that is sample-accurate (alpha, miss).
+    """Return tau for an (epsilon, delta)-DP mechanism that is sample-accurate (alpha, miss).
 
     Claim:   (tau, beta) with tau = min over T >= 1 of
              (alpha + T miss + e^epsilon - 1 + T delta) / (1 - (1 - beta)^T).
-    Why:     run T independent sessions and let a monitor, who knows the population, point at the
-             worst answer of all. If one session missed tau with probability above beta, the
-             worst would have a mean error above tau (1 - (1 - beta)^T). But that answer, which like
-             all answers lies in [0, 1], is within
-             alpha + T miss of its sample on average, and the query pointed at, a private choice
-             among T samples, has a sample mean within e^epsilon - 1 + T delta of the truth.
+    Why:     run T independent sessions and let a monitor, who knows the population, choose the
+             worst answer of all. If a session missed tau with probability above beta, the worst
+             answer would have a mean error above tau (1 - (1 - beta)^T). But that answer, like
+             all answers in [0, 1], is within alpha + T miss of its sample mean on average. And
+             the chosen query, a private choice among T samples, has a sample mean within
+             e^epsilon - 1 + T delta of the truth.
     Source:  [BNSSSU16] (monitor; their constants follow with T = 1 / beta), docs/proofs/holdout.md.
     Checked: tests/holdout/test_transfer.py.
     """
@@ -133,20 +134,20 @@ def monitor_transfer(epsilon: float, delta: float, alpha: float, miss: float, be
 
 
 def sessions_to_try(beta: float) -> list[int]:
-    """Return numbers of sessions for a monitor, up to a few times 1 / beta; every one is sound."""
+    """Return numbers of sessions for a monitor, up to a few times 1 / beta; each is valid."""
     most = 4 / beta
-    return sorted({math.ceil(most ** (i / COPIES)) for i in range(COPIES + 1)})
+    return sorted({math.ceil(most ** (i / GRID_SIZE)) for i in range(GRID_SIZE + 1)})
 
 
 def posterior_transfer(
     epsilon: float, delta: float, alpha: float, miss: float, *, c: float, d: float
 ) -> tuple[float, float]:
-    """Return (tau, beta) for a (epsilon, delta)-DP mechanism that is sample-accurate (alpha, miss).
+    """Return (tau, beta) for an (epsilon, delta)-DP mechanism with accuracy (alpha, miss).
 
     Claim:   tau = alpha + e^epsilon - 1 + c + 2 d, beta = miss / c + delta / d, for any c, d > 0.
-    Why:     an answer is within alpha + c of the query's mean over the posterior of the rows except
-             with probability miss / c (Markov), and privacy keeps that mean within
-             e^epsilon - 1 + 2 d of the truth except with probability delta / d.
+    Why:     an answer is within alpha + c of the query's mean over the posterior of the rows,
+             except with probability miss / c (Markov). Privacy keeps that mean within
+             e^epsilon - 1 + 2 d of the truth, except with probability delta / d.
     Source:  [JLNRSS20].
     Checked: tests/holdout/test_transfer.py.
     """
@@ -154,14 +155,14 @@ def posterior_transfer(
 
 
 def gaussian_information(queries: int, rows: int, sigma: float) -> float:
-    """Return a bound, in nats, of the mutual information of the rows and noisy answers.
+    """Return a bound, in nats, on the mutual information of the rows and the noisy answers.
 
-    Law:     each answer is the mean over the rows plus normal noise of deviation sigma.
+    Law:     each answer is the mean over the rows plus normal noise of standard deviation sigma.
     Claim:   I <= queries / (8 rows sigma^2).
     Why:     rows are independent, so I is at most the sum over rows of the information about one
-             row given all others; there an answer is normal about a mean that varies by at most
-             1 / rows, hence with variance at most 1 / (4 rows^2), which gives
-             1 / (8 rows^2 sigma^2) for each answer and row, whatever came before.
+             row given all others. Given these, an answer is normal about a mean that varies by at
+             most 1 / rows, hence with variance at most 1 / (4 rows^2). This yields
+             1 / (8 rows^2 sigma^2) for each answer and row, given any earlier answers.
     Source:  [RRSSTW20], docs/proofs/holdout.md.
     Checked: tests/holdout/test_transfer.py.
     """
@@ -169,16 +170,16 @@ def gaussian_information(queries: int, rows: int, sigma: float) -> float:
 
 
 def information_transfer(information: float, rows: int, beta: float) -> float:
-    """Return w: a query chosen with this much information is within w, save with chance beta.
+    """Return a bound w on the error of a chosen query, except with probability beta.
 
     Claim:   w^2 = min over 0 < s < 1 of (2 I - ln(1 - s)) / (4 rows s beta).
     Why:     a mean of independent values in [0, 1] is sub-Gaussian of variance 1 / (4 rows), so
-             E exp(2 rows s e^2) <= (1 - s)^(-1/2) for its error e on a fixed query; by Donsker and
-             Varadhan E e^2 <= (I - ln(1 - s) / 2) / (2 rows s) on a chosen one. Markov.
+             E exp(2 rows s e^2) <= (1 - s)^(-1/2) for its error e on a fixed query. By Donsker and
+             Varadhan, E e^2 <= (I - ln(1 - s) / 2) / (2 rows s) on a chosen one. Apply Markov.
     Source:  [RRSSTW20], [RZ16], docs/proofs/holdout.md.
     Checked: tests/holdout/test_transfer.py.
     """
-    # The best s has u - 1 - ln u = 2 I with u = 1 / (1 - s); any u > 1 is sound.
+    # The best s has u - 1 - ln u = 2 I with u = 1 / (1 - s); any u > 1 is valid.
     u = 1 + max(2 * information + 2 * math.sqrt(information), 1e-9)
     for _ in range(8):
         u -= (u - 1 - math.log(u) - 2 * information) / (1 - 1 / u)
@@ -189,14 +190,14 @@ def information_transfer(information: float, rows: int, beta: float) -> float:
 def gaussian_transfer(
     queries: int, rows: int, sigma: float, beta: float, *, split: float = 0.9
 ) -> float:
-    """Return tau for answers that carry normal noise of deviation sigma.
+    """Return tau for answers with normal noise of standard deviation sigma.
 
-    Claim:   tau = w + noise, w of `information_transfer` at split * beta and noise the bound that
-             all noises keep save with chance (1 - split) beta.
-    Why:     the answer farthest from the truth is pointed at by the answers alone (the truth is
-             fixed), so its query is chosen with no more information than they carry.
+    Claim:   tau = w + noise, with w of `information_transfer` at split * beta; noise bounds all
+             noise values except with probability (1 - split) beta.
+    Why:     the answers alone determine which answer is farthest from the truth (the truth is
+             fixed). So its query is chosen with no more information than they carry.
     Source:  [RRSSTW20] with split = 1/2.
     Checked: tests/holdout/test_transfer.py, tests/holdout/test_analysts.py.
     """
     spread = information_transfer(gaussian_information(queries, rows, sigma), rows, split * beta)
-    return spread + sigma * -NORMAL.inv_cdf((1 - split) * beta / (2 * queries))
+    return spread + sigma * -STANDARD_NORMAL.inv_cdf((1 - split) * beta / (2 * queries))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from confide.errors import BadDeclaration
 from confide.exact import Number, first_integer, integer, is_above, positive, probability
 from confide.loss import ApproximateLoss, GaussianLoss, PureLoss
-from confide.loss.enclosure import chance_above
+from confide.loss.enclosure import probability_above
 from confide.mechanisms.grid import LARGEST_VALUE, read_whole
 from confide.mechanisms.neighbours import Neighbours, histogram_sensitivity
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Integers, RoundedGaussian
@@ -73,7 +73,7 @@ class KeySelection:
     @property
     def loss(self) -> ApproximateLoss:
         """What one release costs, with the delta that the whole threshold really gives."""
-        failure = chance_above(
+        failure = probability_above(
             lambda: _chance_of_naming(self.noise, self.threshold, self.keys_per_unit)
         )
         return ApproximateLoss(inner=self.inner, failure=failure)
