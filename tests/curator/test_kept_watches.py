@@ -269,7 +269,7 @@ def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) ->
 def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session goes on with the law that it was opened with, or not at all."""
     watch = open_curator().keep_watch(20, share="1/4")
-    monkeypatch.setattr("confide.mechanisms.sparse_vector._split", lambda _: Fraction(7))
+    monkeypatch.setattr("confide.mechanisms.sparse_vector._best_ratio", lambda _: Fraction(7))
     with pytest.raises(UnsupportedQuery, match="drew its noise otherwise"):
         watch.ask(younger(30))
 

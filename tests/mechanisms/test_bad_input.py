@@ -1,4 +1,4 @@
-"""Every bad input is refused by name, with what is allowed, before any randomness is drawn."""
+"""Bad arguments raise an error that names them, before any randomness is drawn."""
 
 import math
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from support.scripted import ScriptedEntropy
 
 SILENT = ScriptedEntropy([])
 SECRET = 8_675_309
-"""Stands for data: no message may contain it."""
+"""A stand-in for data, which no message may contain."""
 
 Make = Callable[[Any], object]
 
 NOT_POSITIVE = [0, -1, math.nan, math.inf, -math.inf, "nonsense", "1/0", "", True, None, [1], 1j,
                 Decimal("NaN"), Decimal("Infinity"), np.float64("nan"), b"1", "-1e-9"]  # fmt: skip
-NOT_CHANCE = [-0.1, 1, 1.5, math.nan, math.inf, "nonsense", True, [0.1]]
+NOT_PROBABILITY = [-0.1, 1, 1.5, math.nan, math.inf, "nonsense", True, [0.1]]
 NOT_COUNT = [0, -1, 1.0, 1.5, math.nan, math.inf, "1", True, None, 10**90]
 
 POSITIVE: list[tuple[str, Make]] = [
@@ -60,7 +60,7 @@ OPTIONAL: list[tuple[str, Make]] = [
     ("epsilon", lambda bad: KeySelection(1, bad, 0.1)),
     ("mu", lambda bad: KeySelection(1, delta=0.1, mu=bad)),
 ]
-CHANCE: list[tuple[str, Make]] = [
+PROBABILITY: list[tuple[str, Make]] = [
     ("delta", lambda bad: Gaussian(1, 1, bad)),
     ("delta", lambda bad: KeySelection(1, 1, bad)),
     ("confidence", lambda bad: Laplace().interval(bad)),
@@ -85,7 +85,7 @@ CELLS: list[tuple[str, Make]] = [
     ("cells", lambda bad: Gaussian(1, mu=1, grid=1, cells=bad)),
 ]
 
-BAD_WHOLE = [1.5, float(SECRET), [0.5, 1.0], np.array([1.0]), math.nan, "nonsense", None, True,
+BAD_INT = [1.5, float(SECRET), [0.5, 1.0], np.array([1.0]), math.nan, "nonsense", None, True,
              [True], 2**61 + 1, -(2**61) - 1, 2**63, 10**30, np.array([2**63], dtype=np.uint64),
              [[1], [1, 2]], 1j, [None], b"1", {1}, np.array(["1"]), [SECRET, 2**62]]  # fmt: skip
 EMPTY = [[], np.array([]), np.zeros((0, 2), dtype=np.int64)]
@@ -95,25 +95,25 @@ BAD_SCORES = [[math.nan, 1.0], [math.inf], [1.0, -math.inf], [2**62], [1e30], ["
               [1j], [[1, 2]], None, [[1], [1, 2]], [True], "nonsense", [SECRET * 0.5, math.nan],
               *EMPTY]  # fmt: skip
 DATA: list[tuple[str, list[Any], Make]] = [
-    ("x", [*BAD_WHOLE, *EMPTY], lambda bad: Laplace().release(bad, entropy=SILENT)),
-    ("x", [*BAD_WHOLE, *EMPTY], lambda bad: Gaussian(1, mu=1).release(bad, entropy=SILENT)),
+    ("x", [*BAD_INT, *EMPTY], lambda bad: Laplace().release(bad, entropy=SILENT)),
+    ("x", [*BAD_INT, *EMPTY], lambda bad: Gaussian(1, mu=1).release(bad, entropy=SILENT)),
     ("x", BAD_REAL, lambda bad: Laplace(grid=1, cells=2).release(bad, entropy=SILENT)),
     ("x", [math.nan, math.inf, [math.nan], "nonsense", [[1.0], [1.0, 2.0]]],
      lambda bad: Laplace(grid=1).release(bad, entropy=SILENT)),
     ("x", BAD_REAL, lambda bad: Gaussian(1, mu=1, grid=1, cells=2).release(bad, entropy=SILENT)),
-    ("x", [*BAD_WHOLE, *EMPTY, 1, [1], [1, 2, 3], [[[1, 2]]], [[1], [2]], SECRET],
+    ("x", [*BAD_INT, *EMPTY, 1, [1], [1, 2, 3], [[[1, 2]]], [[1], [2]], SECRET],
      lambda bad: KNorm(Box([1, 1])).release(bad, entropy=SILENT)),
-    ("x", [*BAD_WHOLE, *EMPTY, -1, 2, [0, 1, SECRET]],
+    ("x", [*BAD_INT, *EMPTY, -1, 2, [0, 1, SECRET]],
      lambda bad: RandomisedResponse().release(bad, entropy=SILENT)),
-    ("reports", [*BAD_WHOLE, *EMPTY, -1, 2, [0, SECRET]],
+    ("reports", [*BAD_INT, *EMPTY, -1, 2, [0, SECRET]],
      lambda bad: RandomisedResponse().estimate(bad)),
     ("scores", BAD_SCORES, lambda bad: Exponential().choose(bad, entropy=SILENT)),
     ("scores", BAD_SCORES, lambda bad: PermuteAndFlip().choose(bad, entropy=SILENT)),
     ("scores", BAD_SCORES, lambda bad: Exponential().choose_interval([0, 1], bad, entropy=SILENT)),
-    ("breaks", [*BAD_WHOLE, *EMPTY, [0], [0, 1, 2], [1, 0], [0, 0], 5, [[0, 1]], [SECRET, 0]],
+    ("breaks", [*BAD_INT, *EMPTY, [0], [0, 1, 2], [1, 0], [0, 0], 5, [[0, 1]], [SECRET, 0]],
      lambda bad: Exponential().choose_interval(bad, [0], entropy=SILENT)),
-    ("threshold", [*BAD_WHOLE, *EMPTY, [1], [1, 2]], lambda bad: SparseVector(bad, entropy=SILENT)),
-    ("counts", [0, -1, [1, 0], [-SECRET], *BAD_WHOLE],
+    ("threshold", [*BAD_INT, *EMPTY, [1], [1, 2]], lambda bad: SparseVector(bad, entropy=SILENT)),
+    ("counts", [0, -1, [1, 0], [-SECRET], *BAD_INT],
      lambda bad: KeySelection(1, 1, 0.1).release(bad, entropy=SILENT)),
     ("counts", [["a"], 5, None, {"a": 0}, {"a": 1.5}, {"a": -SECRET}],
      lambda bad: KeySelection(1, 1, 0.1).release_keys(bad, entropy=SILENT)),
@@ -152,8 +152,8 @@ def spread(table: list[tuple[str, Make]], bads: list[Any]) -> list[Any]:
 DECLARED = [
     *spread(POSITIVE, NOT_POSITIVE),
     *spread(OPTIONAL, [bad for bad in NOT_POSITIVE if bad is not None]),
-    *spread(CHANCE, NOT_CHANCE),
-    *spread(CHANCE[:7], [0]),
+    *spread(PROBABILITY, NOT_PROBABILITY),
+    *spread(PROBABILITY[:7], [0]),
     *spread(COUNT, NOT_COUNT),
     *spread(CELLS, [bad for bad in NOT_COUNT if bad is not None]),
     *(param for name, make, bads in OTHER for param in spread([(name, make)], bads)),
@@ -162,7 +162,7 @@ DECLARED = [
 
 @pytest.mark.parametrize(("name", "make", "bad"), DECLARED)
 def test_a_bad_declaration_is_named_and_quoted(name: str, make: Make, bad: Any) -> None:
-    """The message opens with the argument, says what is allowed and what came; nothing is drawn."""
+    """The message has the argument, the allowed and the received value; nothing is drawn."""
     with pytest.raises(BadDeclaration) as caught:
         make(bad)
     text = str(caught.value)
@@ -177,7 +177,7 @@ def test_a_bad_declaration_is_named_and_quoted(name: str, make: Make, bad: Any) 
     [param for name, bads, make in DATA for param in spread([(name, make)], bads)],
 )
 def test_bad_data_are_named_and_not_quoted(name: str, make: Make, bad: Any) -> None:
-    """Data that cannot be used are refused by argument and allowed range, without their values."""
+    """The message about bad data names the argument and the allowed range, but no value."""
     with pytest.raises(BadDeclaration) as caught:
         make(bad)
     text = str(caught.value)
@@ -187,9 +187,9 @@ def test_bad_data_are_named_and_not_quoted(name: str, make: Make, bad: Any) -> N
     assert "nonsense" not in text
 
 
-@pytest.mark.parametrize("bad", [*BAD_WHOLE, *EMPTY, [1], [1, 2]])
+@pytest.mark.parametrize("bad", [*BAD_INT, *EMPTY, [1], [1, 2]])
 def test_a_bad_value_is_refused_by_an_open_session(bad: object) -> None:
-    """A session refuses a bad value by name, draws nothing for it and keeps what it has left."""
+    """A session refuses a bad value by name, without a draw and without using an answer."""
     session = SparseVector(0, entropy=ScriptedEntropy([2**63]))
     with pytest.raises(BadDeclaration, match=r"^value must "):
         session.ask(bad)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ def test_a_bad_value_is_refused_by_an_open_session(bad: object) -> None:
 
 
 def test_real_arrays_need_cells() -> None:
-    """With a grid, more than one number needs `cells`: how many of them one unit can change."""
+    """With a grid, releasing several numbers without `cells` raises an error."""
     for mechanism in (Laplace(1, 1, grid=0.5), Gaussian(1, mu=1, grid=0.5)):
         with pytest.raises(BadDeclaration, match=r"^cells must be given"):
             mechanism.release([0.5, 1.5], entropy=SILENT)
@@ -218,12 +218,12 @@ def test_real_arrays_need_cells() -> None:
     ],
 )
 def test_the_loss_is_given_in_one_way(make: Callable[[], object]) -> None:
-    """Noise that is declared in no way, or in two ways at once, is refused."""
+    """Noise that is set in no way, or in two ways at once, is refused."""
     with pytest.raises(BadDeclaration, match="epsilon"):
         make()
 
 
-def test_the_silent_source_speaks_up() -> None:
-    """The source used above fails when it is asked, so passing shows that nobody asked."""
+def test_the_silent_source_raises() -> None:
+    """A draw from the source used above fails, so a passing test shows that none was made."""
     with pytest.raises(AssertionError, match="more words"):
         Laplace().release(1, entropy=SILENT)

@@ -1,4 +1,4 @@
-"""Gaussian: the stated law, the exact delta, and noise that could not be less."""
+"""The Gaussian mechanism has the stated distribution, the exact delta, and minimal noise."""
 
 import math
 from fractions import Fraction
@@ -17,7 +17,7 @@ from support.tails import point
 
 
 def law(sigma: float, centre: int = 0) -> dict[int, float]:
-    """Return the law of a normal number rounded to the nearest integer, written down again."""
+    """Return the rounded normal distribution, computed independently."""
     reach = math.ceil(9 * sigma) + 1
     ends = special.ndtr((np.arange(-reach, reach + 2) - 0.5) / sigma)
     return {
@@ -34,7 +34,7 @@ def textbook_delta(mu: float, epsilon: float) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("sensitivity", "mu"), [(1, 2), (1, "1/3"), (5, 1), (2, 3)])
 def test_releases_follow_the_law(sensitivity: int, mu: int | str, entropy: SeededEntropy) -> None:
-    """Noise fits sigma = s / mu, and would expose a sigma 2 % off in either direction."""
+    """Noise fits sigma = s / mu and rejects a sigma that is 2% too large or too small."""
     mechanism = Gaussian(sensitivity, mu=mu)
     draws = mechanism.release(np.full(400_000, 7), entropy=entropy)
     sigma = sensitivity / float(Fraction(mu))
@@ -47,7 +47,7 @@ def test_releases_follow_the_law(sensitivity: int, mu: int | str, entropy: Seede
 
 @pytest.mark.statistical
 def test_single_releases_follow_the_same_law(entropy: SeededEntropy) -> None:
-    """One number at a time has the law of the arrays, and would expose a sigma 15 % off."""
+    """Single releases have the distribution of arrays and reject a sigma that is 15% off."""
     mechanism = Gaussian(3, mu=1)
     draws = [mechanism.release(-3, entropy=entropy) for _ in range(20_000)]
 
@@ -59,7 +59,7 @@ def test_single_releases_follow_the_same_law(entropy: SeededEntropy) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 20.0])
 @pytest.mark.parametrize("delta", [0.1, 1e-6, 1e-12])
 def test_calibration_spends_all_of_delta(epsilon: float, delta: float) -> None:
-    """The noise just fits (epsilon, delta): sigma smaller by one part in a million would not."""
+    """The noise satisfies (epsilon, delta), and sigma times 1 - 1e-6 does not."""
     mechanism = Gaussian(1, epsilon, delta)
     mu = 1 / mechanism.sigma
 
@@ -69,7 +69,7 @@ def test_calibration_spends_all_of_delta(epsilon: float, delta: float) -> None:
 
 
 def test_the_known_deviation() -> None:
-    """At (1, 1e-6) the deviation is 4.2247 sensitivities, well below the textbook formula's."""
+    """At (1, 1e-6) sigma is 4.2247 times the sensitivity, well below the textbook's."""
     assert 4.2247 == pytest.approx(Gaussian(1, 1, 1e-6).sigma, abs=1e-4)
     assert math.sqrt(2 * math.log(1.25e6)) > 1.25 * Gaussian(1, 1, 1e-6).sigma
 
@@ -77,9 +77,9 @@ def test_the_known_deviation() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("sensitivity", [2, 30])
 def test_delta_holds_and_is_nearly_attained(sensitivity: int, epsilon: float) -> None:
-    """The exact delta of two neighbours stays below the loss and, on a fine grid, close to it.
+    """The exact delta of neighboring inputs is below the loss and, on a fine grid, close to it.
 
-    Noise for half the sensitivity would show a delta far above.
+    Noise for half the sensitivity has a much larger delta.
     """
     mechanism = Gaussian(sensitivity, mu=1)
     reach = range(-12 * sensitivity, 12 * sensitivity)
@@ -96,8 +96,8 @@ def test_delta_holds_and_is_nearly_attained(sensitivity: int, epsilon: float) ->
     assert doubled > 1.5 * claimed
 
 
-def test_three_ways_to_say_it_agree() -> None:
-    """mu, rho = mu^2 / 2 and (epsilon, delta) describe one loss."""
+def test_three_parameterizations_agree() -> None:
+    """mu, rho = mu^2 / 2, and (epsilon, delta) give the same loss."""
     assert GaussianLoss(Fraction(1, 4)) == Gaussian(1, mu=0.5).loss == Gaussian(1, rho=0.125).loss
     assert 1 == pytest.approx(Gaussian(7, 1, 1e-6).loss.epsilon_at(1e-6), rel=1e-9)
 
@@ -109,7 +109,7 @@ def test_three_ways_to_say_it_agree() -> None:
 def test_rounding_is_paid_for(
     sensitivity: int, grid: Number, cells: int | None, steps: int
 ) -> None:
-    """The noise covers whole steps for one cell, and the root of the number of cells for more."""
+    """The noise covers full steps for one cell, and the square root of the cells for more."""
     mechanism = Gaussian(sensitivity, mu=1, grid=grid, cells=cells)
 
     assert steps**2 == pytest.approx(float(mechanism.noise.sigma_squared), rel=1e-12)
@@ -119,7 +119,7 @@ def test_rounding_is_paid_for(
 @pytest.mark.parametrize("confidence", ["0.5", "0.95", "0.999999"])
 @pytest.mark.parametrize("sigma", ["0.1", "3", "1000"])
 def test_the_interval_is_the_narrowest(sigma: str, confidence: str) -> None:
-    """The interval holds the noise with the confidence, and one step less would not."""
+    """The interval contains the noise with the confidence, and one step less does not."""
     low, high = Gaussian(1, mu=1 / Fraction(sigma)).interval(confidence)
     outside = float(special.erfc((high + 0.5) / float(sigma) / math.sqrt(2)))
     narrower = float(special.erfc((high - 0.5) / float(sigma) / math.sqrt(2))) if high else 1.0

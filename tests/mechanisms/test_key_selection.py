@@ -1,4 +1,4 @@
-"""Key selection: its law, and its delta in full against every kind of neighbour."""
+"""Key selection has the stated distribution, and its exact delta for every kind of neighbor."""
 
 import math
 from collections.abc import Hashable
@@ -15,11 +15,13 @@ from support.laws import ALPHA, chi_square_p
 from support.tails import at_least, point
 
 Law = dict[Hashable, float]
-SHOWN = 8
+COUNT_LIMIT = 8
 
 
 def one_key(mechanism: KeySelection, units: int) -> Law:
-    """Return what is seen of one key: nothing, a count, or a count beyond the last we tell apart.
+    """Return the distribution of one key's output: absent, a count, or a count beyond the limit.
+
+    Beyond the limit the ratio of two Laplace distributions is constant, so nothing is lost.
 
     Beyond it the ratio of two Laplace laws is constant, so nothing is lost by not looking.
     """
@@ -27,15 +29,15 @@ def one_key(mechanism: KeySelection, units: int) -> Law:
     if units == 0:
         return {None: 1.0}
     seen: Law = {
-        count: point(mechanism.noise, count - units) for count in range(first, first + SHOWN)
+        count: point(mechanism.noise, count - units) for count in range(first, first + COUNT_LIMIT)
     }
-    seen["more"] = float(at_least(mechanism.noise, first + SHOWN - units))
+    seen["more"] = float(at_least(mechanism.noise, first + COUNT_LIMIT - units))
     seen[None] = 1 - math.fsum(seen.values())
     return seen
 
 
 def several_keys(mechanism: KeySelection, units: tuple[int, ...]) -> Law:
-    """Return the joint law of several keys."""
+    """Return the joint distribution of several keys."""
     each = [one_key(mechanism, count) for count in units]
     return {
         outcome: math.prod(law[part] for law, part in zip(each, outcome, strict=True))
@@ -44,10 +46,10 @@ def several_keys(mechanism: KeySelection, units: tuple[int, ...]) -> Law:
 
 
 def neighbours(mechanism: KeySelection) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return counts of the keys that differ, for every kind of neighbour that matters.
+    """Return the counts of the differing keys, for every relevant kind of neighbor.
 
-    A unit that comes brings a key of its own (0 -> 1) or joins a key near the threshold or below
-    it; under replace as many leave. Equal kinds are not told apart by their order.
+    An added unit has a key of its own (0 -> 1), or shares a key close to the threshold or below it;
+    under replace, the same number of units leaves. The order of equal kinds does not matter.
     """
     joins = [(0, 1), (1, 2), (mechanism.threshold, mechanism.threshold + 1)]
     leaves = [(after, before) for before, after in joins]
@@ -68,9 +70,9 @@ def neighbours(mechanism: KeySelection) -> list[tuple[tuple[int, ...], tuple[int
 )
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 def test_delta_holds_and_is_attained(keys: int, relation: str, delta: float) -> None:
-    """Over all kinds of neighbours the exact divergence stays within the loss, at any epsilon.
+    """For all kinds of neighbors the exact divergence is within the loss, at any epsilon.
 
-    From the stated epsilon on it is the stated failure itself.
+    From the stated epsilon on, it equals the stated failure.
     """
     mechanism = KeySelection(keys, 1, delta, neighbours=relation)
     laws = [tuple(several_keys(mechanism, one) for one in pair) for pair in neighbours(mechanism)]
@@ -89,7 +91,7 @@ def test_delta_holds_and_is_attained(keys: int, relation: str, delta: float) -> 
 @pytest.mark.parametrize("keys", [1, 2, 3, 1000])
 @pytest.mark.parametrize("noise", [{"epsilon": 1}, {"mu": 1}])
 def test_the_threshold_is_the_least(keys: int, noise: dict[str, int]) -> None:
-    """The threshold keeps the chance of naming a lone unit's keys within delta; one less fails."""
+    """The threshold selects keys of one unit with probability at most delta; one less does not."""
     delta = 1e-6
     mechanism = KeySelection(keys, delta=delta, **noise)  # type: ignore[arg-type]
 
@@ -103,7 +105,7 @@ def test_the_threshold_is_the_least(keys: int, noise: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("keys", [2, 3])
 def test_the_threshold_of_one_key_is_too_low_for_more(keys: int) -> None:
-    """With the threshold of one key at the same noise, several keys would exceed delta."""
+    """With the threshold for one key at the same noise, several keys exceed delta."""
     mechanism = KeySelection(keys, 1, 0.01)
     lone = KeySelection(1, Fraction(1, keys), 0.01)
 
@@ -113,7 +115,7 @@ def test_the_threshold_of_one_key_is_too_low_for_more(keys: int) -> None:
 
 
 def test_gaussian_delta_holds() -> None:
-    """With Gaussian noise and one key, no neighbour passes the curve of the loss."""
+    """With Gaussian noise and one key, no neighbor exceeds the curve of the loss."""
     mechanism = KeySelection(1, delta=0.01, mu=1)
     for before in (0, 1, 2, 3, 4, 5):
         one, two = one_key(mechanism, before), one_key(mechanism, before + 1)
@@ -123,7 +125,7 @@ def test_gaussian_delta_holds() -> None:
 
 
 def test_noise_covers_what_a_unit_moves() -> None:
-    """Laplace noise has scale L / epsilon, under replace twice that; Gaussian variance L / mu^2."""
+    """Laplace noise has scale L / epsilon, doubled under replace; Gaussian, variance L / mu^2."""
     assert 3 == KeySelection(3, 1, 0.1).noise.exact_scale  # type: ignore[union-attr]
     assert 6 == KeySelection(3, 1, 0.1, neighbours="replace").noise.exact_scale  # type: ignore[union-attr]
     assert 3 == KeySelection(3, delta=0.1, mu=1).noise.sigma_squared  # type: ignore[union-attr]
@@ -132,7 +134,7 @@ def test_noise_covers_what_a_unit_moves() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("units", [1, 4, 9])
 def test_releases_follow_the_law(units: int, entropy: SeededEntropy) -> None:
-    """Named counts fit the law of count plus noise, cut at the threshold; 10 % off would show."""
+    """Selected counts fit count plus noise, truncated at the threshold; 10% off is rejected."""
     mechanism, off = KeySelection(1, 1, 0.05), KeySelection(1, 1.1, 0.05)
     named, noisy = mechanism.release(np.full(200_000, units), entropy=entropy)
     assert mechanism.threshold == off.threshold == 4
@@ -148,7 +150,7 @@ def test_releases_follow_the_law(units: int, entropy: SeededEntropy) -> None:
 
 
 def test_keys_come_in_their_own_order(entropy: SeededEntropy) -> None:
-    """Named keys are sorted, so that the order of the data shows nothing; rare keys are absent."""
+    """Selected keys are sorted, so the order of the data is not revealed; rare keys are absent."""
     mechanism = KeySelection(1, 1, 1e-9)
     forth = mechanism.release_keys({"b": 900, "a": 500, "lone": 1}, entropy=entropy)
 
@@ -157,7 +159,7 @@ def test_keys_come_in_their_own_order(entropy: SeededEntropy) -> None:
 
 
 def test_data_without_keys_are_answered() -> None:
-    """No key at all gives an empty answer, as a database of lone units nearly always does."""
+    """Data without keys give an empty answer, as do data whose keys have one unit each."""
     mechanism = KeySelection(1, 1, 1e-9)
     named, noisy = mechanism.release([])
 

@@ -1,4 +1,4 @@
-"""K-norm noise: its law, its exact intervals, and the claim on neighbours in the body."""
+"""K-norm noise has the stated distribution and exact intervals, and satisfies its claim."""
 
 import math
 from fractions import Fraction
@@ -24,7 +24,7 @@ REACH = 25
 
 
 def norm(body: Body, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return |z|_K of each row, by the facets' hyperplanes."""
+    """Return |z|_K of each row, from the hyperplanes of the facets."""
     if isinstance(body, Box):
         return np.asarray(np.abs(values / [float(h) for h in body.half_widths]).max(axis=-1))
     assert isinstance(body, Polytope)
@@ -36,7 +36,7 @@ def norm(body: Body, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def tail(body: Body, index: int, reach: Fraction) -> float:
-    """Return a coordinate's tail at epsilon 1, with bits to spare for what cancels."""
+    """Return a coordinate's tail at epsilon 1, with extra bits against cancellation."""
     with ctx.workprec(400):
         enclosed = body.tail(index, reach)
         assert enclosed.rel_accuracy_bits() > 60
@@ -44,7 +44,7 @@ def tail(body: Body, index: int, reach: Fraction) -> float:
 
 
 def rounded_law(body: Body, epsilon: float, reach: int) -> dict[int, float]:
-    """Return the law of two rounded coordinates (coded as one number), by integration."""
+    """Return the distribution of two rounded coordinates (coded as one number), by integration."""
     marks = np.arange(-reach - 0.5, reach + 0.5, 1 / MESH) + 0.5 / MESH
     places = np.stack(np.meshgrid(marks, marks, indexing="ij"), axis=-1)
     density = np.exp(-epsilon * norm(body, places))
@@ -61,7 +61,7 @@ def code(noisy: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("body", [Box([1, 2]), HEXAGON], ids=["box", "hexagon"])
 def test_rounded_noise_follows_the_law(body: Body, entropy: SeededEntropy) -> None:
-    """Two coordinates together fit the density, and would expose an epsilon 5 % off."""
+    """Two coordinates together fit the density and reject an epsilon that is 5% off."""
     noisy = KNorm(body, 1).release(np.zeros((200_000, 2), dtype=np.int64), entropy=entropy)
 
     assert chi_square_p(code(noisy, REACH), rounded_law(body, 1, REACH)) > ALPHA
@@ -76,7 +76,7 @@ def test_rounded_noise_follows_the_law(body: Body, entropy: SeededEntropy) -> No
     ids=["cube", "box", "polytope"],
 )
 def test_the_norm_has_a_gamma_law(body: Body, entropy: SeededEntropy) -> None:
-    """|z|_K has a Gamma(d) law, tested in 40 cells; Gamma(d + 1) is rejected, and 3 % off too."""
+    """|z|_K is Gamma(d) in 40 cells; Gamma(d + 1) is rejected, and a scale 3% off too."""
     rows = np.zeros((100_000, body.size), dtype=np.int64)
     sizes = norm(body, KNorm(body, 1).release(rows, entropy=entropy).astype(float))
 
@@ -90,7 +90,7 @@ def test_the_norm_has_a_gamma_law(body: Body, entropy: SeededEntropy) -> None:
 
 @pytest.mark.parametrize("body", [Box([2, 1]), HEXAGON], ids=["box", "hexagon"])
 def test_epsilon_holds_and_is_attained(body: Body) -> None:
-    """A move to a corner of the body costs epsilon, no less; twice that move would cost more."""
+    """A change by a corner of the body costs exactly epsilon; twice that change costs more."""
     law = rounded_law(body, 1.0, 12)
     moves = [(2, 1), (2, -1)] if isinstance(body, Box) else [(2, 1), (1, 2), (1, -1)]
 
@@ -110,7 +110,7 @@ def test_epsilon_holds_and_is_attained(body: Body) -> None:
 
 @pytest.mark.parametrize("reach", [Fraction(1, 2), Fraction(3), Fraction(20)])
 def test_tails_agree_with_closed_forms(reach: Fraction) -> None:
-    """A cube given by corners has the tail of the box; a cross-polytope that of Laplace noise."""
+    """A cube given by corners has the tail of the box; a cross-polytope, that of Laplace noise."""
     box, laplace = tail(Box([1, 1, 1]), 0, reach), math.exp(-reach)
     for index in range(3):
         assert box == pytest.approx(tail(CUBE, index, reach), rel=1e-9)
@@ -120,7 +120,7 @@ def test_tails_agree_with_closed_forms(reach: Fraction) -> None:
 
 
 def test_one_statistic_is_laplace() -> None:
-    """In one dimension both bodies give the tail exp(-t) of the continuous Laplace law."""
+    """In one dimension both bodies have the tail exp(-t) of the continuous Laplace distribution."""
     for body in (Box([3]), Polytope([[3]])):
         assert math.exp(-2) == pytest.approx(tail(body, 0, Fraction(6)), rel=1e-9)
 
@@ -135,9 +135,9 @@ def test_one_statistic_is_laplace() -> None:
 def test_intervals_are_the_narrowest(
     body: Body, epsilon: Number, confidence: float, entropy: SeededEntropy
 ) -> None:
-    """Noise leaves an interval no more often than stated, and one narrower by a step more often.
+    """Noise leaves an interval with at most the stated probability; one step less is too narrow.
 
-    Both are exact in the tail; 200,000 draws agree with the exact chance of leaving.
+    Both are exact in the tail; 200,000 draws agree with the exact probability of leaving.
     """
     mechanism = KNorm(body, epsilon)
     noisy = mechanism.release(np.zeros((200_000, body.size), dtype=np.int64), entropy=entropy)
@@ -155,19 +155,19 @@ def test_intervals_are_the_narrowest(
 
 
 def test_the_loss_is_epsilon() -> None:
-    """One release costs epsilon, whatever the body."""
+    """One release costs epsilon, for every body."""
     assert PureLoss(Fraction(1, 3)) == KNorm(HEXAGON, "1/3").loss
 
 
 def test_joint_noise_beats_separate_noise() -> None:
-    """Ten counts that all move by 1 get shorter intervals than Laplace noise at epsilon / 10."""
+    """Ten counts that all change by 1 have shorter intervals than Laplace noise at epsilon / 10."""
     [(_, joint), *_] = KNorm(Box([1] * 10), 1).interval(0.95)
 
     assert joint < 10 * math.log(20) * 0.7
 
 
 def test_rows_keep_their_shape() -> None:
-    """A vector gives a vector, rows give rows."""
+    """A vector gives a vector, and rows give rows."""
     mechanism = KNorm(Box([1, 1]), 1)
 
     assert (2,) == mechanism.release([1, 2]).shape

@@ -1,4 +1,4 @@
-"""Laplace: the stated law, the stated loss, and both of them tight."""
+"""The Laplace mechanism has the stated distribution and the stated loss, and both are tight."""
 
 import math
 from fractions import Fraction
@@ -19,7 +19,7 @@ CASES = [(1, Fraction(1, 2)), (1, Fraction(2)), (3, Fraction(1)), (Fraction(5, 2
 
 
 def law(scale: float, centre: int = 0) -> dict[int, float]:
-    """Return the two-sided geometric law, written down a second time."""
+    """Return the two-sided geometric distribution, computed independently."""
     weight = math.tanh(1 / (2 * scale))
     return {
         z: weight * math.exp(-abs(z - centre) / scale)
@@ -28,7 +28,7 @@ def law(scale: float, centre: int = 0) -> dict[int, float]:
 
 
 def outputs(mechanism: Laplace, x: int) -> dict[int, float]:
-    """Return the law of a release of ``x``, far beyond where two neighbours differ."""
+    """Return the distribution of a release of ``x``, far beyond where neighboring inputs differ."""
     return {y: point(mechanism.noise, abs(y - x)) for y in range(-REACH, REACH + 1)}
 
 
@@ -37,7 +37,7 @@ def outputs(mechanism: Laplace, x: int) -> dict[int, float]:
 def test_releases_follow_the_law(
     sensitivity: Fraction, epsilon: Fraction, entropy: SeededEntropy
 ) -> None:
-    """Noise fits scale s / epsilon, and would expose a scale 2 % off in either direction."""
+    """Noise fits scale s / epsilon and rejects a scale that is 2% too large or too small."""
     draws = Laplace(sensitivity, epsilon).release(np.full(400_000, 7), entropy=entropy)
     scale = float(sensitivity / epsilon)
 
@@ -48,7 +48,7 @@ def test_releases_follow_the_law(
 
 @pytest.mark.statistical
 def test_single_releases_follow_the_same_law(entropy: SeededEntropy) -> None:
-    """One number at a time has the law of the arrays, and would expose a scale 15 % off."""
+    """Single releases have the distribution of arrays and reject a scale that is 15% off."""
     mechanism = Laplace(1, Fraction(1, 2))
     draws = [mechanism.release(-3, entropy=entropy) for _ in range(20_000)]
 
@@ -59,7 +59,7 @@ def test_single_releases_follow_the_same_law(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_real_numbers_get_noise_on_the_grid(entropy: SeededEntropy) -> None:
-    """Reals are rounded to the grid and get the law of their sensitivity in steps."""
+    """Real numbers are rounded to the grid, with noise for their sensitivity in steps."""
     mechanism = Laplace(sensitivity=0.5, epsilon=1, grid=0.25)
     noisy = [mechanism.release(1.3, entropy=entropy) for _ in range(20_000)]
 
@@ -70,7 +70,7 @@ def test_real_numbers_get_noise_on_the_grid(entropy: SeededEntropy) -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_epsilon_holds_and_is_attained(sensitivity: int, epsilon: Fraction) -> None:
-    """Neighbours at full distance have the log-ratio epsilon, no less; nearer ones have less."""
+    """Neighboring inputs at full distance have log-ratio exactly epsilon; closer ones have less."""
     mechanism = Laplace(sensitivity, epsilon)
     ratios = [
         largest_ratio(outputs(mechanism, 0), outputs(mechanism, move))
@@ -83,7 +83,7 @@ def test_epsilon_holds_and_is_attained(sensitivity: int, epsilon: Fraction) -> N
 
 @pytest.mark.parametrize("move", [(3, 0), (1, 2), (-1, 1)])
 def test_a_vector_pays_by_the_sum_of_its_moves(move: tuple[int, int]) -> None:
-    """Moves that add up to the sensitivity cost epsilon, however they are spread over cells."""
+    """Changes that add up to the sensitivity cost epsilon, in any distribution over cells."""
     mechanism = Laplace(3, Fraction(3, 2))
     both = sum(
         largest_ratio(outputs(mechanism, 0), outputs(mechanism, step)) for step in move if step
@@ -95,7 +95,7 @@ def test_a_vector_pays_by_the_sum_of_its_moves(move: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("start", [0.0, 0.25, 0.5, 0.9])
 def test_delta_of_one_cell_is_exact(start: float) -> None:
-    """With one cell the loss gives the hockey-stick divergence itself, not a bound above it."""
+    """With one cell the loss is the hockey-stick divergence itself, not a bound above it."""
     mechanism = Laplace(3, 1, cells=1)
     exact = hockey_stick(outputs(mechanism, 0), outputs(mechanism, 3), start)
 
@@ -104,7 +104,7 @@ def test_delta_of_one_cell_is_exact(start: float) -> None:
 
 
 def test_the_loss_is_pure_unless_one_cell_moves() -> None:
-    """Only a release that says one cell moves gets the better curve of one coordinate."""
+    """Only a release with cells=1 has the better curve of one coordinate."""
     assert PureLoss(Fraction(1, 2)) == Laplace(1, 0.5).loss
     assert PureLoss(Fraction(1, 2)) == Laplace(2, 0.5, cells=2).loss
     assert PureLoss(Fraction(1)) == Laplace(Fraction(1, 2), 1, cells=1).loss
@@ -117,7 +117,7 @@ def test_the_loss_is_pure_unless_one_cell_moves() -> None:
 def test_rounding_is_paid_for(
     sensitivity: Number, grid: Number, cells: int | None, steps: int
 ) -> None:
-    """The noise covers the sensitivity in whole steps, plus one step for each further cell."""
+    """The noise covers the sensitivity in full steps, plus one step per additional cell."""
     mechanism = Laplace(sensitivity, 1, grid=grid, cells=cells)
 
     assert steps == mechanism.noise.exact_scale
@@ -126,7 +126,7 @@ def test_rounding_is_paid_for(
 @pytest.mark.parametrize("confidence", ["0.5", "0.9", "0.95", "0.999999"])
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(2), Fraction(1000)])
 def test_the_interval_is_the_narrowest(scale: Fraction, confidence: str) -> None:
-    """The interval holds the noise with the confidence, and one step less would not."""
+    """The interval contains the noise with the confidence, and one step less does not."""
     mechanism = Laplace(1, 1 / scale)
     low, high = mechanism.interval(confidence)
     outside = float(mechanism.noise.tail(high + 1))
@@ -140,7 +140,7 @@ def test_the_interval_is_the_narrowest(scale: Fraction, confidence: str) -> None
 
 
 def test_the_interval_is_in_the_unit_of_the_numbers() -> None:
-    """With a grid, the interval is in the numbers' own unit."""
+    """With a grid, the interval is in the unit of the numbers."""
     steps = Laplace(4, 1).interval()[1]
 
     assert steps * 0.25 == Laplace(1, 1, grid=0.25).interval()[1]

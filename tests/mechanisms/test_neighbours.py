@@ -1,4 +1,4 @@
-"""Sensitivities, compared with every pair of small databases."""
+"""Sensitivities match those of every pair of small databases."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ BINS = 4
 
 
 def units(cells: int, rows: int) -> list[Unit]:
-    """Return what one unit can hold: up to ``rows`` rows in each of up to ``cells`` bins."""
+    """Return all possible units: up to ``rows`` rows in each of up to ``cells`` bins."""
     return [
         unit
         for unit in product(range(rows + 1), repeat=BINS)
@@ -25,7 +25,7 @@ def units(cells: int, rows: int) -> list[Unit]:
 
 
 def pairs(neighbours: Neighbours, each: list[Unit]) -> Iterator[tuple[Database, Database]]:
-    """Yield all neighbours with up to one unit besides those that differ."""
+    """Yield all neighboring databases with at most one unit besides those that differ."""
     for rest in [(), *combinations(each[1:6], 1)]:
         if neighbours is Neighbours.REPLACE:
             for one, other in combinations_with_replacement(each, 2):
@@ -41,8 +41,8 @@ def histogram(database: Database) -> list[int]:
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize(("cells", "rows"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_histograms_move_as_far_as_stated(neighbours: Neighbours, cells: int, rows: int) -> None:
-    """Over all small neighbours the greatest moves are those stated, in every length."""
+def test_histogram_sensitivity_is_exact(neighbours: Neighbours, cells: int, rows: int) -> None:
+    """Over small neighboring databases, the greatest changes are those stated, in every norm."""
     moves = [
         [abs(a - b) for a, b in zip(histogram(one), histogram(other), strict=True)]
         for one, other in pairs(neighbours, units(cells, rows))
@@ -60,7 +60,7 @@ def test_histograms_move_as_far_as_stated(neighbours: Neighbours, cells: int, ro
 def test_the_noise_of_a_histogram_and_its_largest_error(
     neighbours: str, scale: int, bins: int
 ) -> None:
-    """However many bins, each count gets the same noise; the mean largest error grows like ln d."""
+    """Each count gets the same noise for any number of bins; the largest error grows like ln d."""
     mechanism = Laplace(int(histogram_sensitivity(neighbours).l1), 1)
     beyond = np.array([float(mechanism.noise.tail(far)) for far in range(1, 60 * scale)])
     largest = float((1 - (1 - beyond) ** bins).sum())
@@ -72,14 +72,14 @@ def test_the_noise_of_a_histogram_and_its_largest_error(
 
 
 def test_a_histogram_moves_by_one_or_two() -> None:
-    """One row a unit: l1 is 1 under add-remove and 2 under replace."""
+    """With one row per unit, l1 is 1 under add-remove and 2 under replace."""
     assert 1 == histogram_sensitivity("add-remove").l1
     assert 2 == histogram_sensitivity("replace").l1
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 5), (-3, 2), (2, 4), (-5, -1), (3, 3)])
-def test_sums_move_as_far_as_stated(low: int, high: int) -> None:
-    """Over all values the greatest moves of a sum are those stated."""
+def test_sum_sensitivity_is_exact(low: int, high: int) -> None:
+    """Over all values, the greatest changes of a sum are those stated."""
     values = range(low, high + 1)
 
     assert sum_sensitivity("add-remove", low, high) == max(abs(v) for v in values)
@@ -87,5 +87,5 @@ def test_sums_move_as_far_as_stated(low: int, high: int) -> None:
 
 
 def test_bounds_may_be_fractions() -> None:
-    """Bounds are exact: 0.1 is a tenth."""
+    """Bounds are exact: 0.1 is one tenth."""
     assert Fraction(3, 10) == sum_sensitivity("replace", -0.1, "0.2")

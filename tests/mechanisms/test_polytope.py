@@ -1,4 +1,4 @@
-"""Polytopes: the triangulated surface has the right volume and meets every direction once."""
+"""The triangulated surface of a polytope has the right volume and meets every direction once."""
 
 import math
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ def cross(size: int) -> list[Point]:
 
 
 def prism(size: int) -> list[Point]:
-    """Return a cross-polytope times an interval: some facets are simplices, others not."""
+    """Return a cross-polytope times an interval, which has facets of both kinds."""
     return [(*corner, Fraction(end)) for corner in cross(size - 1) for end in (-1, 1)]
 
 
 def volume(surface: Surface) -> Fraction:
-    """Return the volume of all cones, by determinants computed a second time."""
+    """Return the total volume of all cones, from independently computed determinants."""
     total = Fraction(0)
     for facet in surface.facets:
         rows = [list(corner) for corner in facet]
@@ -60,13 +60,13 @@ def random_points(size: int, count: int, entropy: SeededEntropy) -> list[Point]:
 
 @pytest.mark.parametrize("size", DIMENSIONS)
 def test_cubes_have_their_volume(size: int) -> None:
-    """The cones of a cube fill 2^d."""
+    """The cones of a cube have volume 2^d."""
     assert 2**size == volume(triangulate(cube(size)))
 
 
 @pytest.mark.parametrize("size", DIMENSIONS)
 def test_cross_polytopes_have_their_volume(size: int) -> None:
-    """The 2^d cones of a cross-polytope, one an orthant, fill 2^d / d!."""
+    """The 2^d cones of a cross-polytope, one per orthant, have volume 2^d / d!."""
     surface = triangulate(cross(size))
 
     assert 2**size == len(surface.facets)
@@ -83,7 +83,7 @@ def test_prisms_have_their_volume(size: int) -> None:
 
 @pytest.mark.parametrize(("size", "count"), [(2, 3), (2, 12), (3, 5), (3, 9), (4, 6)])
 def test_random_hulls_have_their_volume(size: int, count: int, entropy: SeededEntropy) -> None:
-    """For random corners the volume is the one that Qhull finds."""
+    """For random corners the volume is that of Qhull."""
     corners = random_points(size, count, entropy)
     both = np.array([[float(x) for x in corner] for corner in corners])
 
@@ -101,9 +101,9 @@ def test_random_hulls_have_their_volume(size: int, count: int, entropy: SeededEn
     ],
 )  # fmt: skip
 def test_every_direction_lies_in_one_cone(corners: list[Point], entropy: SeededEntropy) -> None:
-    """Random directions are positive sums of the corners of exactly one simplex, on the surface.
+    """A random direction is a positive sum of the corners of exactly one simplex, on the surface.
 
-    Corners in the middle of edges and faces, or inside the body, change nothing.
+    Corners inside edges, faces, or the body change nothing.
     """
     surface = triangulate(corners)
     size = len(corners[0])
@@ -122,7 +122,7 @@ def test_every_direction_lies_in_one_cone(corners: list[Point], entropy: SeededE
 
 
 def test_weights_are_determinants() -> None:
-    """Weights are proportional to the volumes of the cones, as whole numbers."""
+    """Weights are integers proportional to the volumes of the cones."""
     surface = triangulate(points([["1/2", 0], [0, "1/3"], ["1/4", "1/4"]]))
     exact = [abs(determinant([list(corner) for corner in facet])) for facet in surface.facets]
     factors = {weight / size for weight, size in zip(surface.weights, exact, strict=True)}

@@ -1,4 +1,4 @@
-"""Randomised response: its law, its claim in full, and the estimate from reports."""
+"""Randomized response has the stated distribution, its exact claim, and an unbiased estimate."""
 
 import math
 from fractions import Fraction
@@ -21,7 +21,7 @@ def law(epsilon: float, categories: int, truth: int) -> dict[int, float]:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "categories"), [(1, 2), (0.25, 3), (2, 10)])
 def test_reports_follow_the_law(epsilon: float, categories: int, entropy: SeededEntropy) -> None:
-    """Reports of any truth fit the law, and would expose an epsilon off by 0.1."""
+    """Reports of any true category fit the distribution and reject an epsilon off by 0.1."""
     mechanism = RandomisedResponse(epsilon, categories)
     for truth in {0, 1, categories - 1}:
         reports = mechanism.release(np.full(200_000, truth), entropy=entropy)
@@ -34,7 +34,7 @@ def test_reports_follow_the_law(epsilon: float, categories: int, entropy: Seeded
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("categories", [2, 3, 7])
 def test_epsilon_holds_and_is_attained(epsilon: float, categories: int) -> None:
-    """Any two truths have the log-ratio epsilon, no more and no less."""
+    """Any two true categories have log-ratio exactly epsilon."""
     chance = float(RandomisedResponse(epsilon, categories).chance_of_truth())
 
     def reports(truth: int) -> dict[int, float]:
@@ -46,7 +46,7 @@ def test_epsilon_holds_and_is_attained(epsilon: float, categories: int) -> None:
 
 
 def test_two_categories_are_the_worst_pair() -> None:
-    """With two categories the loss's delta is the exact divergence."""
+    """With two categories the delta of the loss is the exact divergence."""
     exact = hockey_stick(law(1, 2, 0), law(1, 2, 1), 0.5)
 
     assert exact == pytest.approx(RandomisedResponse(1, 2).loss.delta(0.5), rel=1e-9)
@@ -55,7 +55,7 @@ def test_two_categories_are_the_worst_pair() -> None:
 
 @pytest.mark.statistical
 def test_the_estimate_finds_the_shares(entropy: SeededEntropy) -> None:
-    """Estimated shares are within 6.5 standard errors (false alarms below 1e-9) of the truth."""
+    """Estimated shares are within 6.5 standard errors of the truth (false alarms below 1e-9)."""
     mechanism = RandomisedResponse(1, 3)
     truth = np.repeat([0, 1, 2], [100_000, 60_000, 40_000])
     reports = mechanism.release(truth, entropy=entropy)
@@ -68,7 +68,7 @@ def test_the_estimate_finds_the_shares(entropy: SeededEntropy) -> None:
 
 
 def test_form_is_kept(entropy: SeededEntropy) -> None:
-    """One category gives one report, a list a list, an array an array."""
+    """A number, a list, or an array is returned in the same form."""
     mechanism = RandomisedResponse(50, 4)
 
     assert 3 == mechanism.release(3, entropy=entropy)

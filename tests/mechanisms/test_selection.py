@@ -1,4 +1,4 @@
-"""Selection: both laws in full, what they give away, and how good the choice is."""
+"""Selection mechanisms have the stated distributions, losses, and regret bounds."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ KINDS = [Exponential, PermuteAndFlip]
 def exponential_law(
     scores: Sequence[float], rate: float, weights: Sequence[int] | None = None
 ) -> Law:
-    """Return the law of the exponential mechanism."""
+    """Return the distribution of the exponential mechanism."""
     masses = weights or [1] * len(scores)
     best = max(scores)
     each = [w * math.exp(rate * (s - best)) for s, w in zip(scores, masses, strict=True)]
@@ -30,7 +30,7 @@ def exponential_law(
 
 
 def permute_and_flip_law(scores: Sequence[float], rate: float) -> Law:
-    """Return the law of permute-and-flip, by walking through every order of the candidates."""
+    """Return the distribution of permute-and-flip, by visiting candidates in every order."""
     heads = [math.exp(rate * (score - max(scores))) for score in scores]
     law = dict.fromkeys(range(len(scores)), 0.0)
     orders = list(permutations(range(len(scores))))
@@ -49,10 +49,10 @@ LAWS: dict[type, Callable[[Sequence[float], float], Law]] = {
 
 
 def noisy_maximum_law(scores: Sequence[float]) -> Law:
-    """Return the law of the noisy maximum with exponential noise, by numerical integration.
+    """Return the distribution of the noisy maximum with exponential noise, by integration.
 
-    Why: candidate i wins at height x with density exp(-(x - s_i)), x >= s_i, when every other one
-    stays below, which has probability 1 - exp(-(x - s_j)) or 0.
+    Why: candidate i wins at height x with density exp(-(x - s_i)), x >= s_i, if every other one
+    stays below; that has probability 1 - exp(-(x - s_j)) or 0.
     """
     width = 2.0**-14
     heights = max(scores) + (np.arange(40 * 2**14) + 0.5) * width
@@ -71,7 +71,7 @@ def draw(kind: type, scores: object, count: int, entropy: SeededEntropy) -> list
 
 
 def test_the_two_laws_of_the_errata() -> None:
-    """Scores 0, 1, 2 at rate 1 tell the two mechanisms apart, with the figures of the errata."""
+    """Scores 0, 1, 2 at rate 1 distinguish the two mechanisms, as in the errata."""
     flipped, exponential = permute_and_flip_law([0, 1, 2], 1), exponential_law([0, 1, 2], 1)
 
     assert [0.0594, 0.1756, 0.7650] == [round(p, 4) for p in flipped.values()]
@@ -80,7 +80,7 @@ def test_the_two_laws_of_the_errata() -> None:
 
 @pytest.mark.parametrize("scores", [[0, 1, 2], [0.5, 0.5, 0.0], [0, 3], [1, 1, 1, 0]])
 def test_permute_and_flip_is_the_noisy_maximum(scores: list[float]) -> None:
-    """The noisy maximum with exponential noise has the law of permute-and-flip."""
+    """The noisy maximum with exponential noise has the distribution of permute-and-flip."""
     assert permute_and_flip_law(scores, 1) == pytest.approx(noisy_maximum_law(scores), abs=1e-6)
 
 
@@ -91,7 +91,7 @@ def test_permute_and_flip_is_the_noisy_maximum(scores: list[float]) -> None:
     [[0, 1, 2], np.array([2, 0, 1, 1, 2]), [0.0, 0.25, -1.5], [2**60, 2**60 + 1, 2**60 - 1]],
 )
 def test_choices_follow_the_law(kind: type, scores: list[float], entropy: SeededEntropy) -> None:
-    """Choices fit the stated law, and would expose a rate half as high again, or a third lower."""
+    """Choices fit the distribution and reject a rate that is 50% too high or a third too low."""
     draws = draw(kind, scores, 4_000, entropy)
     law = LAWS[kind]
     exact = [float(score - max(scores)) for score in scores]
@@ -103,7 +103,7 @@ def test_choices_follow_the_law(kind: type, scores: list[float], entropy: Seeded
 
 @pytest.mark.statistical
 def test_each_mechanism_is_not_the_other(entropy: SeededEntropy) -> None:
-    """Draws of either mechanism reject the law of the other."""
+    """Draws of either mechanism reject the distribution of the other."""
     scores = [0.0, 1.0, 2.0]
 
     assert (
@@ -118,7 +118,7 @@ def test_each_mechanism_is_not_the_other(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_weights_are_a_base_measure(entropy: SeededEntropy) -> None:
-    """A candidate of weight w is as likely as w equal ones, and ignoring weights would show."""
+    """A candidate of weight w is as likely as w equal ones; equal weights are rejected."""
     mechanism, scores, weights = Exponential(1, 2), [0, 1, 1], [10, 1, 3]
     draws = [mechanism.choose(scores, weights=weights, entropy=entropy) for _ in range(4_000)]
 
@@ -130,7 +130,7 @@ def test_weights_are_a_base_measure(entropy: SeededEntropy) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("grid", [None, "0.5"])
 def test_points_of_intervals_follow_the_law(grid: str | None, entropy: SeededEntropy) -> None:
-    """Each grid point of an interval has the weight of its score; empty intervals have none."""
+    """Each grid point of an interval has the weight of its score, and empty intervals have none."""
     step = 1.0 if grid is None else 0.5
     breaks, scores = [0, 2, 2, 5, 6], [0, 9, 1, 2]
     ends: Values = breaks if grid is None else [b * step for b in breaks]
@@ -148,9 +148,9 @@ def test_points_of_intervals_follow_the_law(grid: str | None, entropy: SeededEnt
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_epsilon_holds_and_is_nearly_attained(kind: type, epsilon: float) -> None:
-    """Over all neighbours of small scores the log-ratio stays within epsilon and comes close.
+    """Over all neighboring small scores the log-ratio is within epsilon and close to it.
 
-    With the rate of monotone scores, twice as high, some neighbours would pass epsilon.
+    At twice the rate, as for monotone scores, some neighbors exceed epsilon.
     """
     rate, law = float(kind(1, epsilon).rate), LAWS[kind]
     far = math.ceil(30 / epsilon)
@@ -169,7 +169,7 @@ def test_epsilon_holds_and_is_nearly_attained(kind: type, epsilon: float) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_monotone_scores_pay_half(kind: type, epsilon: float) -> None:
-    """When all scores move the same way, twice the rate stays within epsilon and comes close."""
+    """If all scores change in one direction, twice the rate is within epsilon and close to it."""
     mechanism, law = kind(1, epsilon, monotone=True), LAWS[kind]
     far = math.ceil(30 / epsilon)
     pairs = [
@@ -185,7 +185,7 @@ def test_monotone_scores_pay_half(kind: type, epsilon: float) -> None:
 
 
 def test_the_exponential_mechanism_has_bounded_range() -> None:
-    """Log-ratios of one pair of neighbours lie in an interval of length epsilon, not 2 epsilon."""
+    """Log-ratios of one neighboring pair are in an interval of length epsilon, not 2 epsilon."""
     rate = float(Exponential(1, 1).rate)
     for moves in product([-1, 0, 1], repeat=4):
         before, after = (
@@ -198,7 +198,7 @@ def test_the_exponential_mechanism_has_bounded_range() -> None:
 
 
 def test_losses_are_of_the_right_kind() -> None:
-    """Only the exponential mechanism is priced as one of bounded range."""
+    """Only the exponential mechanism has a bounded-range loss."""
     assert BoundedRangeLoss(epsilon=Fraction(1, 2)) == Exponential(1, 0.5).loss
     assert PureLoss(epsilon=Fraction(1, 2)) == PermuteAndFlip(1, 0.5).loss
 
@@ -206,7 +206,7 @@ def test_losses_are_of_the_right_kind() -> None:
 def worst_miss(
     law: Callable[[Sequence[float], float], Law], count: int, bound: float, rate: float
 ) -> float:
-    """Return the largest chance of a gap of ``bound`` or more: all others just that far behind."""
+    """Return the greatest probability of a gap of at least ``bound``: all others at that gap."""
     return max(
         sum(p for i, p in law([0.0] * good + [-bound] * (count - good), rate).items() if i >= good)
         for good in range(1, count)
@@ -217,7 +217,7 @@ def worst_miss(
 @pytest.mark.parametrize("count", [2, 3, 6])
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
 def test_the_regret_bound_holds(kind: type, count: int, confidence: float) -> None:
-    """On the worst scores a gap of the bound 2 s (ln d + t) / epsilon has chance at most e^-t."""
+    """On the worst scores, a gap of 2 s (ln d + t) / epsilon has probability at most e^-t."""
     mechanism = kind(1, 1)
     bound = mechanism.regret(count, confidence)
     miss = worst_miss(LAWS[kind], count, bound, float(mechanism.rate))
@@ -227,7 +227,7 @@ def test_the_regret_bound_holds(kind: type, count: int, confidence: float) -> No
 
 
 def test_the_constant_two_cannot_be_lowered() -> None:
-    """With 1.9 for 2, many candidates just that far behind win more often than allowed."""
+    """With 1.9 instead of 2, many candidates at that gap win more often than allowed."""
     count, miss = 10**6, 1e-9
     behind = 1.9 / 2 * math.log(count / miss)
     others = (count - 1) * math.exp(-behind)
@@ -238,7 +238,7 @@ def test_the_constant_two_cannot_be_lowered() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_regret_bound_holds_in_runs(kind: type, entropy: SeededEntropy) -> None:
-    """In 4,000 runs with 50 candidates at the bound, gaps are as rare as the law says."""
+    """In 4,000 runs with 50 candidates at the bound, gaps are as rare as stated."""
     mechanism = kind(1, 1)
     gap = mechanism.regret(50, 0.9)
     scores = [0.0] + [-gap] * 49
@@ -253,12 +253,12 @@ def test_the_regret_bound_holds_in_runs(kind: type, entropy: SeededEntropy) -> N
 
 
 def _flip_miss(others: int, head: float) -> float:
-    """Return the chance that one of ``others`` equal coins falls before the best is reached."""
+    """Return the probability that one of ``others`` equal coins succeeds before the best."""
     return 1 - math.fsum((1 - head) ** k for k in range(others + 1)) / (others + 1)
 
 
 def test_permute_and_flip_is_never_worse() -> None:
-    """Its expected gap is at most the exponential mechanism's, for every grid of scores."""
+    """Its expected gap is at most that of the exponential mechanism, on a grid of scores."""
     for tail in product([0.0, 0.3, 1.0, 2.5, 6.0], repeat=3):
         gaps = [0.0, *tail]
         scores = [-gap for gap in gaps]

@@ -1,4 +1,4 @@
-"""Sparse vector: the law of its answers, the whole claim for short sessions, and one-time use."""
+"""Sparse-vector sessions have the stated distribution and exact claim, and cannot be copied."""
 
 import copy
 import math
@@ -32,7 +32,7 @@ def geometric(scale: Fraction) -> Doubles:
     return np.asarray(math.tanh(1 / (2 * float(scale))) * np.exp(-z / float(scale)))
 
 
-def chance_above(session: SparseVector, value: int) -> Doubles:
+def probability_above(session: SparseVector, value: int) -> Doubles:
     """Return P(value + V >= threshold + T) for each T from -REACH to REACH."""
     b = float(session._query_noise.exact_scale)
     need = session.threshold + np.arange(-REACH, REACH + 1) - value
@@ -40,17 +40,17 @@ def chance_above(session: SparseVector, value: int) -> Doubles:
     return np.asarray(np.where(need > 0, tail, 1 - tail * math.exp(-1 / b)))
 
 
-def pattern_chance(session: SparseVector, values: tuple[int, ...], answers: str) -> float:
-    """Return the exact chance of a pattern such as "001", summed over the threshold's noise."""
+def pattern_probability(session: SparseVector, values: tuple[int, ...], answers: str) -> float:
+    """Return the exact probability of a pattern such as "001", summed over threshold noise."""
     weights = geometric(session._threshold_noise.exact_scale)
     for value, answer in zip(values, answers, strict=True):
-        above = chance_above(session, value)
+        above = probability_above(session, value)
         weights = weights * (above if answer == "1" else 1 - above)
     return float(weights.sum())
 
 
 def patterns(length: int, most: int) -> list[str]:
-    """Return the complete answers of a session: it ends with the last "above" it may give."""
+    """Return the complete answers of a session, which ends with its last allowed "above"."""
     every = ("".join(bits) for bits in product("01", repeat=length))
     cut = {
         text
@@ -62,20 +62,20 @@ def patterns(length: int, most: int) -> list[str]:
 
 
 def worst_ratio(session: SparseVector, one: tuple[int, ...], other: tuple[int, ...]) -> float:
-    """Return the largest log-ratio over everything a session may answer."""
+    """Return the greatest log-ratio over all possible answers of a session."""
     return max(
         abs(
-            math.log(pattern_chance(session, one[: len(text)], text))
-            - math.log(pattern_chance(session, other[: len(text)], text))
+            math.log(pattern_probability(session, one[: len(text)], text))
+            - math.log(pattern_probability(session, other[: len(text)], text))
         )
         for text in patterns(len(one), session.above)
     )
 
 
 def test_all_answers_add_up() -> None:
-    """The chances of all complete sessions sum to one, so none is forgotten below."""
+    """The probabilities of all complete sessions sum to one."""
     session = SparseVector(3, above=2, epsilon=1)
-    total = sum(pattern_chance(session, (1, 5, 3, 0)[: len(p)], p) for p in patterns(4, 2))
+    total = sum(pattern_probability(session, (1, 5, 3, 0)[: len(p)], p) for p in patterns(4, 2))
 
     assert total == pytest.approx(1, rel=1e-12)
 
@@ -84,9 +84,9 @@ def test_all_answers_add_up() -> None:
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
 def test_epsilon_holds_for_all_short_sessions(most: int, monotone: bool, epsilon: Fraction) -> None:
-    """Over all neighbouring answers to four questions no session's log-ratio passes epsilon.
+    """Over all neighboring values of four queries, no log-ratio of a session exceeds epsilon.
 
-    With monotone values the moves go one way, up or down.
+    Monotone values change in one direction, up or down.
     """
     session = SparseVector(0, above=most, epsilon=epsilon, monotone=monotone)
     allowed = [(0, 1), (0, -1)] if monotone else [(-1, 1)]
@@ -103,17 +103,17 @@ def test_epsilon_holds_for_all_short_sessions(most: int, monotone: bool, epsilon
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("most", [1, 3])
 def test_epsilon_is_nearly_attained_by_long_sessions(most: int, monotone: bool) -> None:
-    """A thousand questions below and then B above cost at least 97 % of epsilon, never more.
+    """A thousand queries below and then B above cost at least 97% of epsilon, and never more.
 
-    Monotone values, whose "below" all grow while the "above" stay, are as tight; without the
-    flag the same noise would serve moves of both signs only at up to twice the loss.
+    Monotone values are as tight if all values below increase and those above stay. Without the
+    flag, the same noise covers changes in both directions only at up to twice the loss.
     """
     session = SparseVector(0, above=most, epsilon=1, monotone=monotone)
     weights = geometric(session._threshold_noise.exact_scale)
     fall = 0 if monotone else -1
 
     def chance(low: int, high: int) -> float:
-        below, above = 1 - chance_above(session, low), chance_above(session, high)
+        below, above = 1 - probability_above(session, low), probability_above(session, high)
         return float((weights * below**1000 * above**most).sum())
 
     ratio = math.log(chance(0, -150) / chance(1, -150 + fall))
@@ -126,7 +126,7 @@ def test_epsilon_is_nearly_attained_by_long_sessions(most: int, monotone: bool) 
 @pytest.mark.parametrize("most", [1, 4, 50])
 @pytest.mark.parametrize("monotone", [False, True])
 def test_the_split_is_the_best(most: int, monotone: bool) -> None:
-    """The two parts of epsilon add up to it, and no other split has a smaller variance."""
+    """The two parts add up to epsilon, and no other split has a smaller variance."""
     session = SparseVector(0, above=most, epsilon=1, monotone=monotone)
     factor = most * (1 if monotone else 2)
     first = 1 / session._threshold_noise.exact_scale
@@ -142,12 +142,12 @@ def test_the_split_is_the_best(most: int, monotone: bool) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("value", [4, 7, 11])
 def test_one_comparison_follows_the_law(value: int, entropy: SeededEntropy) -> None:
-    """First answers of fresh sessions fit the exact sum, and would expose a value off by 2."""
+    """First answers of new sessions fit the exact sum and reject a value that is off by 2."""
     sessions = [SparseVector(7, above=2, epsilon=2, entropy=entropy) for _ in range(8_000)]
     above = sum(session.ask(value) for session in sessions)
 
     def chance(at: int) -> float:
-        return pattern_chance(sessions[0], (at,), "1")
+        return pattern_probability(sessions[0], (at,), "1")
 
     assert binomial_p(above, len(sessions), chance(value)) > ALPHA
     assert binomial_p(above, len(sessions), chance(value + 2)) < ALPHA
@@ -156,7 +156,7 @@ def test_one_comparison_follows_the_law(value: int, entropy: SeededEntropy) -> N
 
 @pytest.mark.statistical
 def test_whole_sessions_follow_the_law(entropy: SeededEntropy) -> None:
-    """Four answers together fit the law with one noisy threshold; fresh ones would show."""
+    """Four answers together fit one noisy threshold and reject a new one per query."""
     values, seen = (0, 2, 0, 2), []
     sessions = [SparseVector(1, above=2, epsilon=6, entropy=entropy) for _ in range(8_000)]
     for session in sessions:
@@ -166,9 +166,11 @@ def test_whole_sessions_follow_the_law(entropy: SeededEntropy) -> None:
                 text += "01"[session.ask(value)]
         seen.append(text)
     names = patterns(4, 2)
-    shared = [pattern_chance(sessions[0], values[: len(p)], p) for p in names]
+    shared = [pattern_probability(sessions[0], values[: len(p)], p) for p in names]
     fresh = [
-        math.prod(pattern_chance(sessions[0], (v,), a) for v, a in zip(values, p, strict=False))
+        math.prod(
+            pattern_probability(sessions[0], (v,), a) for v, a in zip(values, p, strict=False)
+        )
         for p in names
     ]
     draws = [names.index(text) for text in seen]
@@ -178,7 +180,7 @@ def test_whole_sessions_follow_the_law(entropy: SeededEntropy) -> None:
 
 
 def test_a_session_stops_after_its_last_above() -> None:
-    """After B answers "above" every question is refused, and "below" never counts."""
+    """After B answers "above" every query is refused, and "below" never counts."""
     session = SparseVector(0, above=3, epsilon=100)
 
     assert [False] * 50 + [True] * 3 == [session.ask(v) for v in [-1000] * 50 + [1000] * 3]
@@ -190,7 +192,7 @@ def test_a_session_stops_after_its_last_above() -> None:
 
 @pytest.mark.statistical
 def test_answers_have_noise_of_their_own(entropy: SeededEntropy) -> None:
-    """A value given out has Laplace noise of scale B s / e3, independent of the comparison's."""
+    """A returned value has Laplace noise of scale B s / e3, independent of the comparison's."""
     answers: list[int] = []
     for _ in range(200):
         session = SparseVector(0, above=50, epsilon=100, answers=0.25, entropy=entropy)
@@ -204,7 +206,7 @@ def test_answers_have_noise_of_their_own(entropy: SeededEntropy) -> None:
 
 
 def test_answers_are_paid_from_epsilon() -> None:
-    """The three parts add up to epsilon, and a value below the threshold is not given."""
+    """The three parts add up to epsilon, and a value below the threshold is not returned."""
     session = SparseVector(0, above=2, sensitivity=3, epsilon=1, answers="1/4")
     assert session._answer_noise is not None
     parts = [
@@ -222,7 +224,7 @@ def test_answers_are_paid_from_epsilon() -> None:
 
 
 def test_copies_are_refused() -> None:
-    """A session can be neither copied nor pickled: both copies would answer on one loss."""
+    """A session can be neither copied nor pickled; both copies would answer for one loss."""
     session = SparseVector(0)
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="cannot be copied"):
@@ -231,7 +233,7 @@ def test_copies_are_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_cannot_ask() -> None:
-    """A forked process may not use its parent's session, even while the parent's lock is held."""
+    """A forked process cannot use its parent's session, even while the parent holds the lock."""
     session = SparseVector(0)
     with session._lock:
         child = os.fork()
@@ -249,7 +251,7 @@ def test_a_fork_cannot_ask() -> None:
 
 
 class LingeringLock:
-    """A lock that is slow to move on: what was left undone under it, others overtake."""
+    """A lock with a slow release, so that work left outside it is overtaken by other threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -263,9 +265,9 @@ class LingeringLock:
 
 
 def test_threads_share_one_budget() -> None:
-    """However many threads ask at once, there are never more than B answers "above"."""
+    """Any number of concurrent threads gets at most B answers "above"."""
     session = SparseVector(0, above=40, epsilon=10**4)
-    session._lock = LingeringLock()  # type: ignore[assignment] # it locks, but is no Lock
+    session._lock = LingeringLock()  # type: ignore[assignment] # it locks, but is not a Lock
     answers: list[bool] = []
 
     def ask_on() -> None:
@@ -285,15 +287,15 @@ def test_threads_share_one_budget() -> None:
 
 @pytest.mark.parametrize("epsilon", ["1/3", 1, 30])
 @pytest.mark.parametrize(("most", "confidence"), [(1, 0.9), (1, 0.5), (5, 0.99)])
-def test_values_outside_the_interval_are_told_right(
+def test_values_outside_the_interval_are_answered_correctly(
     epsilon: Number, most: int, confidence: float
 ) -> None:
-    """A value just outside the interval gets the wrong answer with at most the stated chance."""
+    """A value just outside the interval gets a wrong answer with at most the stated probability."""
     session = SparseVector(0, above=most, epsilon=epsilon)
     low, high = session.interval(confidence)
 
-    assert pattern_chance(session, (high + 1,), "0") <= 1 - confidence
-    assert pattern_chance(session, (low - 1,), "1") <= 1 - confidence
+    assert pattern_probability(session, (high + 1,), "0") <= 1 - confidence
+    assert pattern_probability(session, (low - 1,), "1") <= 1 - confidence
     both = np.convolve(
         geometric(session._threshold_noise.exact_scale), geometric(session._query_noise.exact_scale)
     )

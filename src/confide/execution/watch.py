@@ -335,7 +335,7 @@ class DurableWatch:
             )
         vector = self._vector()
         _check_noise(vector, newest)
-        vector.take_up(newest["secret"], newest["left"])
+        vector.resume(newest["secret"], newest["left"])
         hold = self._charge(newest["step"] + 1)
         if hold is None:
             return None

@@ -36,7 +36,7 @@ from confide.holdout.protocol import (
 )
 from confide.holdout.values import FINENESS, sensitivity
 from confide.loss import GaussianLoss
-from confide.mechanisms.grid import LARGEST_VALUE, Grid
+from confide.mechanisms.grid import MAX_VALUE, Grid
 from confide.noise import Entropy, RoundedGaussian
 
 __all__ = ["GaussianAnswers", "Ladder", "Naive", "Rounding", "Splitting"]
@@ -106,7 +106,7 @@ class GaussianAnswers(StoredTerms):
         batch = asked.first(check_left(self.left(progress)))
         steps = Grid(self.step).read(batch.means)
         noise = _law((self.sigma / self.step) ** 2).draw(len(steps), entropy)
-        noisy = np.clip(steps + noise, -LARGEST_VALUE, LARGEST_VALUE) * float(self.step)
+        noisy = np.clip(steps + noise, -MAX_VALUE, MAX_VALUE) * float(self.step)
         values, half = np.clip(noisy, 0.0, 1.0), self.tau
         nats = np.zeros(len(values))
         # The width holds for the worst answer of the session as it stands: nothing is added.

@@ -27,7 +27,7 @@ from confide.holdout.protocol import (
 )
 from confide.holdout.values import FINENESS, Marks, sensitivity
 from confide.loss import LaplaceLoss, Loss, PureLoss, compose, repeat
-from confide.mechanisms.grid import LARGEST_VALUE, Grid
+from confide.mechanisms.grid import MAX_VALUE, Grid
 from confide.noise import DiscreteLaplace, Entropy, Integers
 
 __all__ = ["Thresholdout"]
@@ -196,7 +196,7 @@ class Thresholdout(StoredTerms):
         # Privacy: an answer never reuses the noise of its comparison.
         tools = self._tools()
         noise = tools.answer.draw(int(marks.sum()), entropy)
-        noisy = np.clip(steps[marks] + noise, -LARGEST_VALUE, LARGEST_VALUE) * float(self.step)
+        noisy = np.clip(steps[marks] + noise, -MAX_VALUE, MAX_VALUE) * float(self.step)
         values[marks] = middle_of(np.clip(noisy, 0.0, 1.0), self.cells)[1]
         standing, given, nats = self._margins()
         half = np.where(marks, given, float(self.threshold) + standing)

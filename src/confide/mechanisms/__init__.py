@@ -1,4 +1,4 @@
-"""One use of noise each, with the loss it causes."""
+"""Mechanisms, each with the privacy loss of one use."""
 
 from confide.mechanisms.exponential import Exponential
 from confide.mechanisms.gaussian import Gaussian

@@ -1,4 +1,4 @@
-"""Exponential mechanism: the best of many candidates, finite or on a line."""
+"""Exponential mechanism: choosing one of many candidates, from a list or on a line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ from confide.noise import (
 
 __all__ = ["Exponential"]
 
-HEAVIEST: Final = 2**256
+MAX_WEIGHT: Final = 2**256
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Exponential(Selector):
-    """Choose a candidate, the likelier the higher its score.
+    """A mechanism that chooses a candidate, more likely one with a higher score.
 
     Law:     P(i) proportional to weight_i * exp(rate * score_i), with rate = epsilon / (2 s), or
              epsilon / s for monotone scores; s is the sensitivity.
-    Claim:   epsilon-DP and of epsilon-bounded range; and without weights the chosen score falls
-             more than (ln d + t) / rate short of the best of d with probability at most exp(-t).
+    Claim:   epsilon-DP with epsilon-bounded range. Without weights, the chosen score is more than
+             (ln d + t) / rate below the best of d with probability at most exp(-t).
     Why:     one unit changes every rate * score_i by an amount in one fixed interval of length
-             epsilon, hence the logarithm of P(i) too up to a common constant; P sums to one
-             before and after, so that constant keeps every change within +-epsilon. The noisy
-             maximum with Gumbel noise has this law. For the accuracy: candidates with a gap g
-             have together at most d exp(-rate g) times the weight of the best.
+             epsilon. So ln P(i) changes by the same amount, up to a common constant. P sums to
+             one before and after, so that constant keeps every change within +-epsilon. The noisy
+             maximum with Gumbel noise has this distribution. For the accuracy: candidates with a
+             gap of at least g have in total at most d exp(-rate g) times the weight of the best.
     Source:  [MT07]; [DDR20] for the bounded range.
     Checked: tests/mechanisms/test_selection.py (law, accuracy), tests/audit/test_claims.py.
 
@@ -48,7 +48,7 @@ class Exponential(Selector):
 
     @property
     def loss(self) -> BoundedRangeLoss:
-        """What one choice costs."""
+        """The privacy loss of one choice."""
         return BoundedRangeLoss(epsilon=self.epsilon)
 
     def choose(
@@ -66,13 +66,13 @@ class Exponential(Selector):
     def choose_each(
         self, scores: Integers, weights: Integers, *, entropy: Entropy = SYSTEM
     ) -> Integers:
-        """Return the index chosen in each row of a table, each a choice of its own to pay for.
+        """Return the index chosen in each row of a table; each row is a separate choice to pay for.
 
-        ``weights`` are a base measure; what weighs nothing is no candidate. Choices about units
-        that no two rows share, such as groups of rows, cost as much as one.
+        ``weights`` are a base measure; an index of weight 0 is not a candidate. If no unit affects
+        two rows, as with disjoint groups, all choices together cost as much as one.
         """
         if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
-            # Privacy: how many scores there are may be data, here and below.
+            # Privacy: omit the number of scores, which may be data, here and below.
             raise BadDeclaration(
                 "weights must be one for each score, and more than zero for at least one in "
                 "each row"
@@ -89,12 +89,12 @@ class Exponential(Selector):
     ) -> Any:
         """Return a point of [first break, last break), where interval i has score i.
 
-        Candidates are the whole numbers (or the multiples of ``grid``) of that range, all with
-        the same base weight; the intervals between consecutive breaks only say which score a
-        candidate has, so they may depend on the data while the candidates do not.
+        Candidates are the integers (or the multiples of ``grid``) in that range, all with the same
+        base weight. The intervals between consecutive breaks only assign scores to candidates. So
+        the breaks may depend on the data; the candidates do not.
         """
-        places = Grid.of(grid)
-        ends = places.read(breaks, "breaks")
+        exact_grid = Grid.of(grid)
+        ends = exact_grid.read(breaks, "breaks")
         values = read_scores(scores)
         if ends.ndim != 1 or len(ends) != len(values) + 1 or (np.diff(ends) < 0).any():
             raise BadDeclaration(
@@ -107,10 +107,10 @@ class Exponential(Selector):
             raise BadDeclaration("breaks must enclose at least one grid point, got none")
         index = filled[noisy_argmax(values[filled], self.rate, GUMBEL, entropy, widths[filled])]
         point = int(ends[index]) + uniform_below(int(widths[index]), entropy)
-        return places.write(np.array(point), point)
+        return exact_grid.write(np.array(point), point)
 
 
 def _read_weights(weights: Sequence[int], count: int) -> list[int]:
     if np.shape(weights) != (count,):
         raise BadDeclaration(f"weights must be one for each of {count} scores, got {weights!r}")
-    return [integer("weights", weight, low=1, high=HEAVIEST) for weight in weights]
+    return [integer("weights", weight, low=1, high=MAX_WEIGHT) for weight in weights]

@@ -1,4 +1,4 @@
-"""Selection of undeclared group keys: a key is named only if enough units share it."""
+"""Selection of undeclared group keys that enough units share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from confide.errors import BadDeclaration
 from confide.exact import Number, first_integer, integer, is_above, positive, probability
 from confide.loss import ApproximateLoss, GaussianLoss, PureLoss
 from confide.loss.enclosure import probability_above
-from confide.mechanisms.grid import LARGEST_VALUE, read_whole
+from confide.mechanisms.grid import MAX_VALUE, read_integers
 from confide.mechanisms.neighbours import Neighbours, histogram_sensitivity
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Integers, RoundedGaussian
 
@@ -21,22 +21,22 @@ __all__ = ["KeySelection"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class KeySelection:
-    """Release the keys whose number of units, plus noise, reaches a threshold.
+    """A mechanism that releases the keys whose noisy number of units reaches a threshold.
 
-    ``keys_per_unit`` is the most keys under which one unit is counted, once under each. The noise
-    is given by ``epsilon`` (Laplace) or by ``mu`` (Gaussian); ``delta`` bounds the chance that a
-    key of one single unit is named.
+    ``keys_per_unit`` is the maximum number of keys under which one unit is counted, once each. Set
+    the noise by ``epsilon`` (Laplace) or by ``mu`` (Gaussian). ``delta`` bounds the probability
+    that a key of a single unit is selected.
 
-    Law:     a key with n units has count n + Z, and is named, with that count, when n + Z >= t.
+    Law:     a key with n units has count n + Z, and is selected, with that count, if n + Z >= t.
     Claim:   epsilon-DP (or mu-Gaussian DP) except with probability d = 1 - (1 - p)^L, where
-             p = P(1 + Z >= t) and L = keys_per_unit; t is the least that makes d <= delta. The
-             same d holds under add-remove and replace neighbours.
-    Why:     keys that both neighbours hold are a histogram with noise. Let one neighbour hold k
-             keys of its own and the other k', each with one unit, k and k' at most L. With
-             probability (1 - p)^k, or (1 - p)^k', none of its own keys is named, independently
-             of the rest, and the output is then that of the histogram. Both are at least 1 - d,
-             so each output law is the histogram's with weight 1 - d and some other law with
-             weight d: a mixture whose main parts keep the histogram's promise.
+             p = P(1 + Z >= t) and L = keys_per_unit; t is the smallest with d <= delta. The same
+             d holds under add-remove and replace.
+    Why:     the keys that both neighboring datasets contain form a noisy histogram. One dataset
+             has k keys of its own, the other k', each with one unit; k and k' are at most L. With
+             probability (1 - p)^k, or (1 - p)^k', none of these keys is selected, independently
+             of the rest, and then the output is that of the histogram. Both are at least 1 - d.
+             So each output distribution is a mixture of the histogram's, with weight 1 - d, and
+             another one, with weight d. The histograms satisfy their guarantee.
     Source:  [KKMN09], [DVGM22]; the bound for L > 1 is argued above.
     Checked: tests/mechanisms/test_key_selection.py (law, delta in full for small cases),
              tests/audit/test_claims.py (claim).
@@ -61,10 +61,10 @@ class KeySelection:
         rho: Number | None = None,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     ) -> None:
-        count = integer("keys_per_unit", keys_per_unit, low=1, high=LARGEST_VALUE)
+        count = integer("keys_per_unit", keys_per_unit, low=1, high=MAX_VALUE)
         allowed = probability("delta", delta, zero=False)
         relation = Neighbours.of(neighbours)
-        inner, noise = _inner(count, epsilon, mu, rho, relation)
+        inner, noise = _loss_and_noise(count, epsilon, mu, rho, relation)
         names = ("keys_per_unit", "neighbours", "inner", "noise", "threshold")
         threshold = _threshold(noise, count, allowed)
         for name, value in zip(names, (count, relation, inner, noise, threshold), strict=True):
@@ -72,43 +72,43 @@ class KeySelection:
 
     @property
     def loss(self) -> ApproximateLoss:
-        """What one release costs, with the delta that the whole threshold really gives."""
+        """The privacy loss of one release, with the delta of the integer threshold."""
         failure = probability_above(
-            lambda: _chance_of_naming(self.noise, self.threshold, self.keys_per_unit)
+            lambda: _naming_probability(self.noise, self.threshold, self.keys_per_unit)
         )
         return ApproximateLoss(inner=self.inner, failure=failure)
 
     def release(
         self, counts: NDArray[np.int64] | list[int], *, entropy: Entropy = SYSTEM
     ) -> tuple[NDArray[np.bool_], Integers]:
-        """Return which keys are named, and the noisy counts, zero where they are not.
+        """Return a mask of the selected keys and the noisy counts, zero for other keys.
 
-        Only the named keys with their counts may be shown: how many others there are, and where
-        they stand between the named ones, is data.
+        Show only the selected keys with their counts. The number of other keys, and their
+        positions among the selected ones, are data.
         """
-        # Privacy: data without any key is answered like other data, not refused.
-        units = read_whole("counts", counts, least=0).reshape(-1)
+        # Privacy: answer data without any key like other data; do not refuse it.
+        units = read_integers("counts", counts, least=0).reshape(-1)
         if (units < 1).any():
             raise BadDeclaration("counts must be at least 1, since a key without a unit is no key")
-        noisy = np.clip(units + self.noise.draw(units.size, entropy), -LARGEST_VALUE, LARGEST_VALUE)
-        named = noisy >= self.threshold
-        # Privacy: the noisy count of a key that is not named stays here.
-        return named, np.where(named, noisy, 0)
+        noisy = np.clip(units + self.noise.draw(units.size, entropy), -MAX_VALUE, MAX_VALUE)
+        selected = noisy >= self.threshold
+        # Privacy: never return the noisy count of a key that is not selected.
+        return selected, np.where(selected, noisy, 0)
 
     def release_keys(
         self, counts: Mapping[str, int], *, entropy: Entropy = SYSTEM
     ) -> dict[str, int]:
-        """Return the named keys with their noisy counts, in the order of the keys themselves."""
+        """Return the selected keys with their noisy counts, sorted by key."""
         if not isinstance(counts, Mapping):
             raise BadDeclaration(
                 'counts must map each key to its number of units, such as {"A": 12}'
             )
         keys = sorted(counts)
-        named, noisy = self.release([counts[key] for key in keys], entropy=entropy)
-        return {key: int(noisy[i]) for i, key in enumerate(keys) if named[i]}
+        selected, noisy = self.release([counts[key] for key in keys], entropy=entropy)
+        return {key: int(noisy[i]) for i, key in enumerate(keys) if selected[i]}
 
 
-def _inner(
+def _loss_and_noise(
     keys: int,
     epsilon: Number | None,
     mu: Number | None,
@@ -125,15 +125,15 @@ def _inner(
     return GaussianLoss(mu_squared=mu_squared), RoundedGaussian(moves.l2_squared / mu_squared)
 
 
-def _chance_of_naming(noise: DiscreteLaplace | RoundedGaussian, threshold: int, keys: int) -> arb:
-    """Enclose 1 - (1 - P(1 + Z >= threshold))^keys, for a threshold of at least 2."""
+def _naming_probability(noise: DiscreteLaplace | RoundedGaussian, threshold: int, keys: int) -> arb:
+    """Return a ball around 1 - (1 - P(1 + Z >= threshold))^keys, for a threshold of at least 2."""
     alone = noise.tail(threshold - 1) / 2
     return -((-alone).log1p() * keys).expm1()
 
 
 def _threshold(noise: DiscreteLaplace | RoundedGaussian, keys: int, delta: Fraction) -> int:
-    """Return the least threshold, of at least 2, whose chance of naming is at most delta."""
+    """Return the smallest threshold, at least 2, whose selection probability is at most delta."""
     return first_integer(
-        lambda threshold: not is_above(lambda: _chance_of_naming(noise, threshold, keys), delta),
+        lambda threshold: not is_above(lambda: _naming_probability(noise, threshold, keys), delta),
         start=2,
     )

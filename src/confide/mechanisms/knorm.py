@@ -1,4 +1,4 @@
-"""K-norm mechanism for boxes and polytopes: joint noise for several statistics."""
+"""K-norm mechanism: joint noise for several statistics, shaped by a box or a polytope."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from flint import arb, fmpq, fmpq_mat
 from confide.errors import BadDeclaration
 from confide.exact import Number, ball, first_integer, fraction, is_above, positive, probability
 from confide.loss import PureLoss
-from confide.mechanisms.grid import LARGEST_VALUE, Values, read_whole
+from confide.mechanisms.grid import MAX_VALUE, Values, read_integers
 from confide.noise import SYSTEM, BoxNoise, ConeNoise, Entropy, Integers
 from confide.noise.sampler import check_scale
 
@@ -25,21 +25,21 @@ Facet = tuple[Point, ...]
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Simplices that tile the surface of a polytope, with weights like their cones' volumes."""
+    """Simplices that tile the surface of a polytope, weighted by the volumes of their cones."""
 
     facets: tuple[Facet, ...]
     weights: tuple[int, ...]
 
 
 def triangulate(corners: Sequence[Point]) -> Surface:
-    """Return the surface of the convex hull of ``corners`` and of their negatives.
+    """Return the surface of the convex hull of ``corners`` and their negatives.
 
-    Claim:   the cones from the origin over the simplices tile space, and each simplex lies in
-             the surface; a simplex weighs |det| of its corners, times a common factor.
-    Why:     every facet lies in a hyperplane a.x = 1 that no corner passes, and is spanned by
-             corners; all choices of d of them are tried. A facet is cut into simplices by
+    Claim:   the cones from the origin over the simplices tile space, and each simplex is part of
+             the surface. The weight of a simplex is |det| of its corners, times a common factor.
+    Why:     every facet is in a hyperplane a.x = 1 with all corners on one side, and is spanned
+             by corners; we try all choices of d of them. A facet is divided into simplices by
              joining its first corner to the simplices of those of its own facets that do not
-             hold it (the pulling triangulation), which tiles any polytope.
+             contain it (the pulling triangulation), which tiles any polytope.
     Source:  [GO04] for the pulling triangulation.
     Checked: tests/mechanisms/test_polytope.py (volumes, every direction in one cone).
     """
@@ -51,7 +51,7 @@ def triangulate(corners: Sequence[Point]) -> Surface:
     simplices = [
         tuple(points[index] for index in simplex)
         for face in sorted(faces, key=sorted)
-        for simplex in _pull(face, faces, size)
+        for simplex in _pull_triangulation(face, faces, size)
     ]
     sizes = [abs(_matrix(simplex).det()) for simplex in simplices]
     common = lcm(*(int(part.q) for part in sizes))
@@ -59,7 +59,7 @@ def triangulate(corners: Sequence[Point]) -> Surface:
 
 
 def _faces(points: list[Point], size: int) -> Iterator[frozenset[int]]:
-    """Yield the points on each facet, as indices; some facets more than once."""
+    """Yield the indices of the points on each facet; some facets repeat."""
     every = _matrix(points)
     for chosen in combinations(range(len(points)), size):
         matrix = _matrix([points[index] for index in chosen])
@@ -77,12 +77,12 @@ def _matrix(rows: Sequence[Point]) -> fmpq_mat:
 
 
 def _borders(face: frozenset[int], faces: set[frozenset[int]]) -> set[frozenset[int]]:
-    """Return the largest proper faces of ``face``: where it meets facets that do not hold it."""
+    """Return the maximal proper faces of ``face``, by intersection with other facets."""
     shared = {face & other for other in faces if not face <= other} - {frozenset()}
     return {part for part in shared if not any(part < other for other in shared)}
 
 
-def _pull(
+def _pull_triangulation(
     face: frozenset[int], faces: set[frozenset[int]], count: int
 ) -> Iterator[tuple[int, ...]]:
     """Yield simplices of ``count`` points that tile ``face``."""
@@ -92,17 +92,17 @@ def _pull(
     apex = min(face)
     for border in _borders(face, faces):
         if apex not in border:
-            for simplex in _pull(border, faces, count - 1):
+            for simplex in _pull_triangulation(border, faces, count - 1):
                 yield (apex, *simplex)
 
 
-LARGEST_CHOICES: Final = 200_000
-APART: Final = Fraction(1, 10**12)
+MAX_VERTEX_CHOICES: Final = 200_000
+MEAN_SEPARATION: Final = Fraction(1, 10**12)
 
 
 @runtime_checkable
 class Body(Protocol):
-    """A symmetric convex body that holds every change one unit can make."""
+    """A symmetric convex body that contains every change one unit can make."""
 
     @property
     def size(self) -> int:
@@ -114,22 +114,22 @@ class Body(Protocol):
         ...
 
     def tail(self, index: int, reach: Fraction) -> arb:
-        """Enclose P(|z_index| >= reach) for that noise at epsilon 1."""
+        """Return a ball around P(|z_index| >= reach) for that noise at epsilon 1."""
         ...
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Box:
-    """All vectors with |z_i| <= half_width_i.
+    """The box of all vectors with |z_i| <= half_width_i.
 
-    The l-infinity ball has equal half-widths (k counts, each moved by at most 1). What one row
-    with a value within h of the centre does to (count, sum of centred values) is (1, v) or
-    (-1, -v) with |v| <= h, whose hull is the box with half-widths 1 and h.
+    The l-infinity ball has equal half-widths (k counts, each changed by at most 1). A row with a
+    value within h of the center changes (count, sum of centered values) by (1, v) or (-1, -v) with
+    |v| <= h. The hull of these vectors is the box with half-widths 1 and h.
 
-    Claim:   P(|z_i| >= t h_i) = Q(d + 1, t) - t Q(d, t) / d at epsilon 1, with Q the regularised
+    Claim:   P(|z_i| >= t h_i) = Q(d + 1, t) - t Q(d, t) / d at epsilon 1, with Q the regularized
              upper gamma function.
-    Why:     |z_i| = h_i R u with R of law Gamma(d + 1) and u uniform; P(R u >= t) is the mean of
-             1 - t / R over R >= t, and r^d / r = r^(d-1) lowers the order by one.
+    Why:     |z_i| = h_i R u with R of distribution Gamma(d + 1) and u uniform. P(R u >= t) is the
+             mean of 1 - t / R over R >= t, and r^d / r = r^(d-1) lowers the order by one.
     Checked: tests/mechanisms/test_knorm.py.
     """
 
@@ -149,28 +149,28 @@ class Box:
         return len(self.half_widths)
 
     def noise(self, epsilon: Fraction) -> BoxNoise:
-        """Return noise whose level sets are such boxes."""
+        """Return noise whose level sets are scaled copies of this box."""
         check_scale("half_widths / epsilon", max(self.half_widths) / epsilon)
         return BoxNoise(tuple(width / epsilon for width in self.half_widths))
 
     def tail(self, index: int, reach: Fraction) -> arb:
-        """Enclose P(|z_index| >= reach) at epsilon 1."""
+        """Return a ball around P(|z_index| >= reach) at epsilon 1."""
         far, size = ball(reach / self.half_widths[index]), self.size
         return far.gamma_upper(size + 1, 1) - far * far.gamma_upper(size, 1) / size
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Polytope:
-    """The hull of the given corners and of their negatives.
+    """The convex hull of the given corners and their negatives.
 
-    Claim:   P(|z_i| >= t) at epsilon 1 is at most what ``tail`` encloses, and above it by less
-             than one part in 10^9 for tails above 10^-30.
+    Claim:   the number that ``tail`` encloses is at least P(|z_i| >= t) at epsilon 1, and exceeds
+             it by less than one part in 10^9 for tails above 10^-30.
     Why:     in the cone of a facet z_i = X - Y, where X and Y are sums of independent exponentials
              with the facet's positive and negative i-th coordinates as means. For distinct means
-             a_j the tail of X is the sum of w_j exp(-t / a_j) with w_j = prod a_j / (a_j - a_k),
-             so P(X - Y > t) is that sum with each term times E exp(-Y / a_j) = prod 1 / (1 + b_k
-             / a_j). Raising means only raises the tail, so equal ones are pulled apart upwards.
-    Source:  [HT10] for the law.
+             a_j the tail of X is the sum of w_j exp(-t / a_j) with w_j = prod a_j / (a_j - a_k).
+             So P(X - Y > t) is that sum with each term times E exp(-Y / a_j) = prod 1 / (1 + b_k
+             / a_j). Raising a mean only raises the tail, so equal means are separated upward.
+    Source:  [HT10] for the distribution.
     Checked: tests/mechanisms/test_knorm.py.
     """
 
@@ -179,9 +179,9 @@ class Polytope:
 
     def __init__(self, corners: Sequence[Sequence[Number]]) -> None:
         points = _read_corners(corners)
-        if comb(2 * len(points), len(points[0])) > LARGEST_CHOICES:
+        if comb(2 * len(points), len(points[0])) > MAX_VERTEX_CHOICES:
             raise BadDeclaration(
-                f"corners must be few enough to search ({LARGEST_CHOICES} choices of "
+                f"corners must be few enough to search ({MAX_VERTEX_CHOICES} choices of "
                 f"{len(points[0])} among them and their negatives), got {len(points)}"
             )
         object.__setattr__(self, "corners", points)
@@ -193,7 +193,7 @@ class Polytope:
         return len(self.corners[0])
 
     def noise(self, epsilon: Fraction) -> ConeNoise:
-        """Return noise whose level sets are copies of this polytope."""
+        """Return noise whose level sets are scaled copies of this polytope."""
         check_scale(
             "corners / epsilon", max(abs(x) for point in self.corners for x in point) / epsilon
         )
@@ -204,7 +204,7 @@ class Polytope:
         return ConeNoise(facets, self.surface.weights)
 
     def tail(self, index: int, reach: Fraction) -> arb:
-        """Enclose P(|z_index| >= reach) at epsilon 1, or a little more."""
+        """Return a ball around P(|z_index| >= reach) at epsilon 1, or slightly above it."""
         total = arb(0)
         for facet, weight in zip(self.surface.facets, self.surface.weights, strict=True):
             ups = [corner[index] for corner in facet if corner[index] > 0]
@@ -226,8 +226,8 @@ def _read_corners(corners: Sequence[Sequence[Number]]) -> tuple[Point, ...]:
 
 
 def _excess(ups: list[Fraction], downs: list[Fraction], reach: Fraction) -> arb:
-    """Enclose a number just above P(X - Y > reach), for sums X and Y of exponentials."""
-    means = [ball(mean * (1 + APART * place)) for place, mean in enumerate(sorted(ups))]
+    """Return a ball just above P(X - Y > reach), for sums X and Y of independent exponentials."""
+    means = [ball(mean * (1 + MEAN_SEPARATION * place)) for place, mean in enumerate(sorted(ups))]
     total = arb(0)
     for mean in means:
         term = (-ball(reach) / mean).exp()
@@ -241,17 +241,17 @@ def _excess(ups: list[Fraction], downs: list[Fraction], reach: Fraction) -> arb:
 
 @dataclass(frozen=True, slots=True, init=False)
 class KNorm:
-    """Release a vector of whole numbers with noise that follows the shape of a body.
+    """A mechanism that adds noise with the shape of a body to an integer vector.
 
-    ``body`` must hold every vector by which one unit can change the released vector. Several
-    vectors at once, one a row, need that one unit changes one row only.
+    ``body`` must contain every vector by which one unit can change the released vector. To release
+    several vectors at once, one per row, each unit must change at most one row.
 
     Law:     x + round(z), where z has density proportional to exp(-epsilon |z|_K) on R^d.
     Claim:   epsilon-DP.
-    Why:     moving x by a vector of the body moves |y - x|_K by at most 1, by the triangle
-             inequality, so densities differ by a factor of at most exp(epsilon); on integers
+    Why:     changing x by a vector of the body changes |y - x|_K by at most 1, by the triangle
+             inequality, so densities differ by a factor of at most exp(epsilon). On integers
              x + round(z) = round(x + z), which is post-processing, as is saturating.
-    Source:  [HT10]; drawn exactly, see noise/joint.py.
+    Source:  [HT10]; sampled exactly, see noise/joint.py.
     Checked: tests/mechanisms/test_knorm.py (law), tests/audit/test_claims.py (claim).
 
     >>> mechanism = KNorm(Box([1, 500]), epsilon=1)
@@ -275,32 +275,30 @@ class KNorm:
 
     @property
     def loss(self) -> PureLoss:
-        """What one release costs."""
+        """The privacy loss of one release."""
         return PureLoss(epsilon=self.epsilon)
 
     def release(self, x: Values, *, entropy: Entropy = SYSTEM) -> Integers:
         """Return the vector, or each row, plus joint noise."""
-        values = read_whole("x", x)
+        values = read_integers("x", x)
         if values.ndim not in (1, 2) or values.shape[-1] != self.body.size:
             raise BadDeclaration(
                 f"x must be a vector of {self.body.size} numbers, or rows of that length, "
                 f"got an array of shape {values.shape}"
             )
         rows = values.reshape(-1, self.body.size)
-        noisy: Integers = np.clip(
-            rows + self.noise.draw(len(rows), entropy), -LARGEST_VALUE, LARGEST_VALUE
-        )
+        noisy: Integers = np.clip(rows + self.noise.draw(len(rows), entropy), -MAX_VALUE, MAX_VALUE)
         return noisy.reshape(values.shape)
 
     def interval(self, confidence: Number = 0.95) -> list[tuple[int, int]]:
-        """Return for each coordinate the narrowest symmetric range that holds its noise."""
+        """Return the narrowest symmetric range that contains the noise of each coordinate."""
         miss = 1 - probability("confidence", confidence, zero=False)
         widths = [self._half_width(index, miss) for index in range(self.body.size)]
         return [(-width, width) for width in widths]
 
     def _half_width(self, index: int, miss: Fraction) -> int:
-        def passes(width: int) -> bool:
+        def is_too_narrow(width: int) -> bool:
             reach = (width + Fraction(1, 2)) * self.epsilon
             return is_above(lambda: self.body.tail(index, reach), miss)
 
-        return first_integer(lambda width: not passes(width), start=0)
+        return first_integer(lambda width: not is_too_narrow(width), start=0)

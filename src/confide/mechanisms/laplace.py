@@ -6,7 +6,7 @@ from typing import Any
 
 from confide.exact import Number, integer, positive, probability
 from confide.loss import LaplaceLoss, PureLoss
-from confide.mechanisms.grid import LARGEST_VALUE, Grid, Values
+from confide.mechanisms.grid import MAX_VALUE, Grid, Values
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy
 
 __all__ = ["Laplace"]
@@ -14,20 +14,20 @@ __all__ = ["Laplace"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Laplace:
-    """Release numbers plus two-sided geometric noise.
+    """A mechanism that adds two-sided geometric noise to numbers.
 
-    ``sensitivity`` is the most that one unit can change the sum of absolute differences over all
-    the numbers released together (the l1 sensitivity); ``cells``, if given, is how many of the
-    numbers one unit can change. Real numbers need ``grid=``: they are rounded to its multiples.
+    ``sensitivity`` is the most that one unit can change all numbers released together, as a sum of
+    absolute differences (the l1 sensitivity). ``cells``, if given, is the number of values that
+    one unit can change. Real numbers need ``grid=`` and are rounded to its multiples.
 
     Law:     P(Z = z) = tanh(1 / 2b) * exp(-|z| / b) over the integers, independent for each
              number, with b = s / epsilon where s is the sensitivity in grid steps.
     Claim:   epsilon-DP; for ``cells`` = 1 its curve is that of one shifted coordinate.
-    Why:     moving the input by s in l1 moves the sum of |y_i - x_i| by at most s, so the two
-             probabilities of any output y differ by a factor of at most exp(s / b). Rounding to
-             the grid first moves each changed cell by less than one step more, which ``s`` counts
-             in; saturating the sum is post-processing.
-    Source:  [DMNS06], [GRS12]; drawn exactly, see noise/sampler.py.
+    Why:     a change of s in the input, in l1, changes the sum of |y_i - x_i| by at most s. So
+             the two probabilities of any output y differ by a factor of at most exp(s / b).
+             Rounding to the grid changes each changed cell by less than one step more; ``s``
+             includes this. Saturating the sum is post-processing.
+    Source:  [DMNS06], [GRS12]; sampled exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_laplace.py (law), tests/audit/test_claims.py (claim).
 
     >>> mechanism = Laplace(sensitivity=1, epsilon=0.5)
@@ -55,26 +55,26 @@ class Laplace:
         cells: int | None = None,
     ) -> None:
         exact = positive("sensitivity", sensitivity), positive("epsilon", epsilon)
-        places = Grid.of(grid)
-        count = None if cells is None else integer("cells", cells, low=1, high=LARGEST_VALUE)
-        steps = places.moves(exact[0], count)
+        exact_grid = Grid.of(grid)
+        count = None if cells is None else integer("cells", cells, low=1, high=MAX_VALUE)
+        steps = exact_grid.moves(exact[0], count)
         noise = DiscreteLaplace(steps / exact[1])
         names = ("sensitivity", "epsilon", "grid", "cells", "noise", "steps")
-        for name, value in zip(names, (*exact, places, count, noise, steps), strict=True):
+        for name, value in zip(names, (*exact, exact_grid, count, noise, steps), strict=True):
             object.__setattr__(self, name, value)
 
     @property
     def loss(self) -> PureLoss | LaplaceLoss:
-        """What one release costs."""
+        """The privacy loss of one release."""
         if self.cells == 1 and self.steps.denominator == 1:
             return LaplaceLoss(epsilon=self.epsilon, steps=int(self.steps))
         return PureLoss(epsilon=self.epsilon)
 
     def release(self, x: Values, *, entropy: Entropy = SYSTEM) -> Any:
-        """Return ``x`` plus noise, in the form in which it came."""
+        """Return ``x`` plus noise, in the form of ``x``."""
         self.grid.check_cells(x, self.cells)
         return self.grid.add_noise(self.noise, x, entropy)
 
     def interval(self, confidence: Number = 0.95) -> tuple[Any, Any]:
-        """Return the narrowest symmetric range that holds the noise of one number."""
+        """Return the narrowest symmetric range that contains the noise of one number."""
         return self.grid.interval(self.noise, probability("confidence", confidence, zero=False))

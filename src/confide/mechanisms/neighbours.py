@@ -1,4 +1,4 @@
-"""Neighboring relations, and textbook sensitivities of common statistics."""
+"""Neighboring relations, and the sensitivities of common statistics."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,14 +11,14 @@ __all__ = ["Neighbours", "Sensitivity", "histogram_sensitivity", "sum_sensitivit
 
 
 class Neighbours(StrEnum):
-    """Which pairs of databases must look alike; every guarantee is for one of these."""
+    """The relation that defines neighboring databases; every guarantee is for one of these."""
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"
 
     @classmethod
     def of(cls, value: "Neighbours | str") -> "Neighbours":
-        """Return the named relation, or refuse the name."""
+        """Return the relation with this name, or raise BadDeclaration."""
         try:
             return cls(value)
         except ValueError:
@@ -28,7 +28,7 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far a vector of statistics moves between neighbours, in the usual lengths."""
+    """The most that a vector of statistics changes between neighboring databases, in each norm."""
 
     l0: int
     l1: Fraction
@@ -39,13 +39,13 @@ class Sensitivity:
 def histogram_sensitivity(
     neighbours: Neighbours | str, *, cells: int = 1, rows: int = 1
 ) -> Sensitivity:
-    """Return how far counts move when a unit has at most ``rows`` rows in each of ``cells`` cells.
+    """Return the sensitivity of counts with at most ``rows`` rows per unit in ``cells`` cells each.
 
-    Claim:   l1 is cells * rows under add-remove and twice that under replace; the squared l2
-             likewise cells * rows^2; no single count moves by more than ``rows``.
-    Why:     adding a unit raises each of its cells by at most ``rows``; replacing one removes
-             such a unit and adds another, and the two can touch different cells. In one cell
-             both act against each other, so its count still moves by at most ``rows``.
+    Claim:   l1 is cells * rows under add-remove and twice that under replace; the squared l2 is
+             cells * rows^2 and twice that; no single count changes by more than ``rows``.
+    Why:     adding a unit raises each of its cells by at most ``rows``. Replacing one removes
+             such a unit and adds another, which can be in different cells. In a common cell the
+             two changes have opposite signs, so its count changes by at most ``rows``.
     Checked: tests/mechanisms/test_neighbours.py (all small databases).
 
     >>> histogram_sensitivity("add-remove").l1, histogram_sensitivity("replace").l1
@@ -60,11 +60,11 @@ def histogram_sensitivity(
 
 
 def sum_sensitivity(neighbours: Neighbours | str, low: Number, high: Number) -> Fraction:
-    """Return how far a sum of values in [low, high], one a unit, moves.
+    """Return the sensitivity of a sum of values in [low, high], one per unit.
 
     Claim:   max(|low|, |high|) under add-remove, high - low under replace.
-    Why:     a unit that comes or goes changes the sum by its value; one that is replaced, by the
-             difference of two values.
+    Why:     adding or removing a unit changes the sum by its value; replacing one changes it by
+             the difference of two values.
 
     >>> sum_sensitivity("add-remove", 0, 120), sum_sensitivity("replace", 100, 120)
     (Fraction(120, 1), Fraction(20, 1))

@@ -1,4 +1,4 @@
-"""Permute-and-flip: the best of many under pure differential privacy."""
+"""Permute-and-flip mechanism: choosing one of many candidates under pure differential privacy."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ __all__ = ["PermuteAndFlip"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class PermuteAndFlip(Selector):
-    """Choose a candidate, never worse on average than the exponential mechanism.
+    """A mechanism that chooses a candidate, on average no worse than the exponential mechanism.
 
-    Law:     walk through the candidates in random order and take one with probability
-             exp(rate * (score - best)), until one is taken; rate = epsilon / (2 s), or
+    Law:     visit the candidates in random order and accept each with probability
+             exp(rate * (score - best)), until one is accepted; rate = epsilon / (2 s), or
              epsilon / s for monotone scores.
     Claim:   epsilon-DP; the same accuracy bound as `Exponential`, and no larger expected gap.
     Why:     it is the noisy maximum with exponential noise (not the exponential mechanism, which
-             needs Gumbel noise). Fix the noise of all other candidates, so that m is their
-             greatest rate * score + noise: candidate i wins with probability
-             min(1, exp(rate * score_i - m)), and one unit moves m - rate * score_i by at most
-             2 s rate = epsilon, or s rate = epsilon when all scores move the same way.
+             needs Gumbel noise). Fix the noise of all other candidates, and let m be their
+             greatest rate * score + noise. Candidate i wins with probability
+             min(1, exp(rate * score_i - m)), and one unit changes m - rate * score_i by at most
+             2 s rate = epsilon, or s rate = epsilon if all scores change in the same direction.
     Source:  [MS20], [DKSSWXZ21].
     Checked: tests/mechanisms/test_selection.py (law, accuracy), tests/audit/test_claims.py.
 
@@ -32,7 +32,7 @@ class PermuteAndFlip(Selector):
 
     @property
     def loss(self) -> PureLoss:
-        """What one choice costs."""
+        """The privacy loss of one choice."""
         return PureLoss(epsilon=self.epsilon)
 
     def choose(self, scores: Values, *, entropy: Entropy = SYSTEM) -> int:

@@ -1,4 +1,4 @@
-"""Randomized response: privacy before the data leaves its owner's hands."""
+"""Randomized response: local privacy for categories."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from confide.errors import BadDeclaration
 from confide.exact import Number, ball, integer, positive
 from confide.loss import PureLoss
-from confide.mechanisms.grid import read_whole
+from confide.mechanisms.grid import read_integers
 from confide.noise import SYSTEM, Entropy, Integers, bernoulli, categorical
 
 __all__ = ["RandomisedResponse"]
@@ -18,12 +18,12 @@ __all__ = ["RandomisedResponse"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class RandomisedResponse:
-    """Report a category truthfully with some probability, else one of the others.
+    """A mechanism that reports the true category with some probability, else another one.
 
     Law:     the truth with probability e^epsilon / (e^epsilon + k - 1), each other category with
              probability 1 / (e^epsilon + k - 1), for k categories.
-    Claim:   epsilon-DP for each report on its own (the local model).
-    Why:     for any report, two true categories give probabilities that are equal or differ by
+    Claim:   epsilon-DP for each single report (the local model).
+    Why:     the probabilities of a report under two true categories are equal or differ by
              exactly the factor e^epsilon.
     Source:  [War65], [KLNRS11].
     Checked: tests/mechanisms/test_randomised_response.py (law, estimate),
@@ -42,11 +42,11 @@ class RandomisedResponse:
 
     @property
     def loss(self) -> PureLoss:
-        """What one report costs the unit that makes it."""
+        """The privacy loss of one report for the unit that makes it."""
         return PureLoss(epsilon=self.epsilon)
 
     def chance_of_truth(self) -> arb:
-        """Enclose the probability of a truthful report."""
+        """Return a ball around the probability of a truthful report."""
         return 1 / (1 + (self.categories - 1) * (-ball(self.epsilon)).exp())
 
     def release(
@@ -57,25 +57,25 @@ class RandomisedResponse:
         flat = truth.reshape(-1)
         honest = bernoulli(self.chance_of_truth, flat.size, entropy)
         shift = 1 + categorical([1] * (self.categories - 1), flat.size, entropy)
-        # Privacy: both draws are made for every report, so that the time tells nothing.
+        # Privacy: make both draws for every report, so that the time reveals nothing.
         reports = np.where(honest, flat, (flat + shift) % self.categories).reshape(truth.shape)
         return reports if isinstance(x, np.ndarray) else reports.tolist()
 
     def estimate(self, reports: NDArray[np.int64] | list[int]) -> tuple[list[float], list[float]]:
-        """Return the share of each category among the true values, and its standard error.
+        """Return the estimated share of each true category, and its standard error.
 
-        Why: with p the chance of truth and r = (1 - p) / (k - 1), a category with share f is
-             reported with probability f p + (1 - f) r; solving for f is unbiased.
+        Why: with p the probability of the truth and r = (1 - p) / (k - 1), a category with share
+             f is reported with probability f p + (1 - f) r; solving for f is unbiased.
         """
-        seen = self._read("reports", reports)
+        observed = self._read("reports", reports)
         truth = float(self.chance_of_truth())
         other = (1 - truth) / (self.categories - 1)
-        share = np.bincount(seen.reshape(-1), minlength=self.categories) / seen.size
-        error = np.sqrt(share * (1 - share) / seen.size) / (truth - other)
+        share = np.bincount(observed.reshape(-1), minlength=self.categories) / observed.size
+        error = np.sqrt(share * (1 - share) / observed.size) / (truth - other)
         return ((share - other) / (truth - other)).tolist(), error.tolist()
 
     def _read(self, name: str, values: object) -> Integers:
-        read = read_whole(name, values)
+        read = read_integers(name, values)
         if (read < 0).any() or (read >= self.categories).any():
             raise BadDeclaration(
                 f"{name} must hold categories from 0 to {self.categories - 1}; number yours so"

@@ -1,4 +1,4 @@
-"""What all selection mechanisms share: reading scores, and how good a choice is."""
+"""Shared code of selection mechanisms: reading scores and bounding the regret."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration
 from confide.exact import Number, ball, float_above, integer, positive, probability
-from confide.mechanisms.grid import LARGEST_VALUE, read_whole
+from confide.mechanisms.grid import MAX_VALUE, read_integers
 
 __all__ = ["Selector", "read_flag", "read_scores"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Selector:
-    """A choice among scored candidates, with what one unit can do to the scores.
+    """The base class of mechanisms that choose among scored candidates.
 
     ``sensitivity`` is the most that one unit can change any candidate's score. ``monotone=True``
-    says that one unit moves all scores the same way (counts, which only grow when a unit is
-    added, under add-remove neighbours); the same epsilon then buys twice the accuracy.
+    declares that one unit changes all scores in the same direction, as with counts under
+    add-remove. Then the same epsilon buys twice the accuracy.
     """
 
     sensitivity: Fraction
@@ -36,26 +36,26 @@ class Selector:
 
     @property
     def rate(self) -> Fraction:
-        """The factor between a score and noise of unit scale."""
+        """The factor that scales a score before noise of unit scale is added."""
         return self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
 
     def regret(self, candidates: int, confidence: Number = 0.95) -> float:
         """Return (ln d + ln(1 / (1 - confidence))) / rate, rounded up.
 
-        Claim:  of d candidates without weights, the chosen score falls short of the best by less
-                than this, with at least this confidence.
-        Why:    for either noise law, a candidate with a gap g wins only if its noise exceeds that
-                of the best by rate * g, which has probability at most exp(-rate * g); there are
-                at most d such candidates.
+        Claim:  of d candidates without weights, the chosen score is below the best by less than
+                this, with at least this confidence.
+        Why:    for either noise distribution, a candidate with a gap g wins only if its noise
+                exceeds that of the best by rate * g. This has probability at most exp(-rate * g),
+                and there are at most d such candidates.
         Source: [MT07]; Theorem 6 of [Smi17], with its factor 4 lowered to the 2 that suffices.
         """
-        count = integer("candidates", candidates, low=1, high=LARGEST_VALUE)
+        count = integer("candidates", candidates, low=1, high=MAX_VALUE)
         miss = 1 - probability("confidence", confidence, zero=False)
         return float_above((ball(count) / ball(miss)).log() / ball(self.rate))
 
 
 def read_scores(scores: object) -> NDArray[Any]:
-    """Return scores as an array of integers or of finite doubles, or refuse them."""
+    """Return scores as an array of integers or of finite doubles, or raise BadDeclaration."""
     try:
         array = np.asarray(scores)
     except ValueError:
@@ -63,9 +63,9 @@ def read_scores(scores: object) -> NDArray[Any]:
     if array.ndim != 1 or array.size == 0:
         raise BadDeclaration("scores must be a list of at least one number, one a candidate")
     if array.dtype.kind != "f":
-        return read_whole("scores", array)
+        return read_integers("scores", array)
     doubles = array.astype(np.float64)
-    if not (np.abs(doubles) <= LARGEST_VALUE).all():
+    if not (np.abs(doubles) <= MAX_VALUE).all():
         raise BadDeclaration(
             "scores must be finite and within 2**61 of zero, got NaN or a larger one"
         )
@@ -73,7 +73,7 @@ def read_scores(scores: object) -> NDArray[Any]:
 
 
 def read_flag(name: str, value: object) -> bool:
-    """Return a truth value, or refuse what only counts as one (such as the text "no")."""
+    """Return a Boolean; raise BadDeclaration for other types, such as the string "no"."""
     if not isinstance(value, bool | np.bool_):
         raise BadDeclaration(f"{name} must be True or False, got {value!r}")
     return bool(value)

@@ -1,4 +1,4 @@
-"""Sparse vector technique: many comparisons, paid by the few above a threshold."""
+"""Sparse vector technique: many threshold comparisons at the price of the few above it."""
 
 import os
 import threading
@@ -19,7 +19,7 @@ from confide.exact import (
     probability,
 )
 from confide.loss import PureLoss
-from confide.mechanisms.grid import LARGEST_VALUE, read_one, saturate
+from confide.mechanisms.grid import MAX_VALUE, read_one, saturate
 from confide.mechanisms.scores import read_flag
 from confide.noise import SYSTEM, DiscreteLaplace, Entropy, Integer
 
@@ -29,23 +29,22 @@ SPLIT_BITS: Final = 20
 
 
 class SparseVector:
-    """Tell of each value whether it lies above a threshold, at most B times "above".
+    """A session that compares values with a threshold until B of them are above it.
 
-    Any number of answers "below" come free; after ``above`` answers "above" every further question
-    is refused. ``monotone=True`` says that one unit moves all values the same way. With
-    ``answers`` (a part of epsilon between 0 and 1) the noisy value itself is given along with
-    each "above", from `ask_value`.
+    Answers "below" are free. After ``above`` answers "above", every further query is refused.
+    ``monotone=True`` declares that one unit changes all values in the same direction. With
+    ``answers`` (a fraction of epsilon between 0 and 1), `ask_value` returns the noisy value with
+    each "above".
 
-    Law:     "above" when value + V >= threshold + T, with discrete Laplace noise: T once, of scale
-             s / e1; V fresh for every question, of scale 2 B s / e2 (B s / e2 for monotone
-             values); a value given out has noise of its own, of scale B s / e3.
-    Claim:   epsilon-DP for the whole session, epsilon = e1 + e2 + e3, however the questions are
-             chosen.
-    Why:     compare neighbours by moving T up by s: every "below" stays below, whatever V is, and
-             every "above" stays above if its V moves up by 2 s. The first costs e1 and the at
-             most B others e2 / B each. When all values grow, V needs to move by s only; when all
-             shrink, T need not move, and V by s. Values given out are B Laplace answers. The
-             split e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3), makes the variance of V - T least.
+    Law:     "above" if value + V >= threshold + T, with discrete Laplace noise: T once, of scale
+             s / e1; a new V for every query, of scale 2 B s / e2 (B s / e2 for monotone values).
+             A returned value has separate noise, of scale B s / e3.
+    Claim:   epsilon-DP for the whole session, epsilon = e1 + e2 + e3, for any choice of queries.
+    Why:     compare neighboring datasets by raising T by s: every "below" stays below, for any V,
+             and every "above" stays above if its V rises by 2 s. The first costs e1, and each of
+             the at most B others costs e2 / B. If all values increase, V needs to rise by s only.
+             If all decrease, T stays and V rises by s. Returned values are B Laplace answers. The
+             ratio e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3), minimizes the variance of V - T.
     Source:  [DR14], [LSL17] (Algorithm 7 and the split).
     Checked: tests/mechanisms/test_sparse_vector.py (law, claim for short sessions in full),
              tests/audit/test_claims.py (claim), tests/audit/test_known_bad.py (wrong variants).
@@ -85,11 +84,11 @@ class SparseVector:
     ) -> None:
         self.threshold = read_one("threshold", threshold)
         self.above = integer("above", above, low=1, high=10**9)
-        self.sensitivity = integer("sensitivity", sensitivity, low=1, high=LARGEST_VALUE)
+        self.sensitivity = integer("sensitivity", sensitivity, low=1, high=MAX_VALUE)
         self.epsilon = positive("epsilon", epsilon)
-        given = _part("answers", answers) * self.epsilon
+        given = _fraction_of_epsilon("answers", answers) * self.epsilon
         moves = 1 if read_flag("monotone", monotone) else 2
-        first = (self.epsilon - given) / (1 + _split(moves * self.above))
+        first = (self.epsilon - given) / (1 + _best_ratio(moves * self.above))
         second = self.epsilon - given - first
         self._threshold_noise = DiscreteLaplace(self.sensitivity / first)
         self._query_noise = DiscreteLaplace(moves * self.above * self.sensitivity / second)
@@ -102,38 +101,38 @@ class SparseVector:
 
     @property
     def loss(self) -> PureLoss:
-        """What the whole session costs, reserved at its start."""
+        """The privacy loss of the whole session, reserved at its start."""
         return PureLoss(epsilon=self.epsilon)
 
     @property
     def left(self) -> int:
-        """How many answers "above" may still be given."""
+        """The remaining number of answers "above"."""
         return self._left
 
     @property
     def secret(self) -> int:
-        """The noisy threshold, as secret as the values: for a session that outlives its process."""
+        """The noisy threshold, as secret as the data; it lets a session outlive its process."""
         return int(self._noisy_threshold)
 
     @property
     def scales(self) -> tuple[Fraction, Fraction]:
-        """The scales of the threshold's noise and of each comparison's."""
+        """The scales of the noise of the threshold and of each comparison."""
         return self._threshold_noise.exact_scale, self._query_noise.exact_scale
 
-    def take_up(self, secret: int, left: int) -> None:
-        """Go on where another session on the same terms stood, before this one tells anything.
+    def resume(self, secret: int, left: int) -> None:
+        """Resume another session on the same terms, before this one answers any query.
 
-        # Privacy: the two are one session only if no other goes on from the same place; whoever
-        # keeps ``secret`` sees to that.
+        # Privacy: the two count as one session only if no third one resumes from the same state.
+        # The code that stores ``secret`` must ensure this.
         """
         self._noisy_threshold, self._left = secret, left
 
     def ask(self, value: int) -> bool:
-        """Tell whether ``value`` lies above the threshold, up to noise."""
+        """Return whether ``value`` is above the threshold, up to noise."""
         return self._compare(value)[0]
 
     def ask_value(self, value: int) -> int | None:
-        """Return the noisy value when it lies above the threshold, else nothing."""
+        """Return the noisy value if it is above the threshold, else None."""
         if self._answer_noise is None:
             raise BadDeclaration("ask_value needs a session with answers= a part of epsilon, got 0")
         return self._compare(value)[1]
@@ -145,14 +144,14 @@ class SparseVector:
             self._check_left()
             if exact + self._query_noise.draw_one(self._entropy) < self._noisy_threshold:
                 return False, None
-            # Privacy: the answer never reuses the noise of the comparison.
+            # Privacy: never reuse the noise of the comparison in the answer.
             self._left -= 1
         if self._answer_noise is None:
             return True, None
         return True, saturate(exact + self._answer_noise.draw_one(self._entropy))
 
     def _check_process(self) -> None:
-        # Privacy: two copies of a session would answer twice on one loss.
+        # Privacy: two copies of a session would answer twice for one loss.
         if self._process != os.getpid():
             raise Fault(
                 "a sparse-vector session belongs to the process that opened it; open one in each"
@@ -168,12 +167,12 @@ class SparseVector:
             )
 
     def interval(self, confidence: Number = 0.95) -> tuple[int, int]:
-        """Return a range about the threshold: one answer on a value farther off is right.
+        """Return a range around the threshold; an answer about a value outside it is correct.
 
-        Claim: with at least this confidence, for any one value outside the range.
+        Claim: with at least this confidence, for any single value outside the range.
         Why:   an answer is wrong only if V - T reaches the value's distance from the threshold,
-               which is then at least the width plus 1; the law of V - T is the convolution of two
-               two-sided geometric laws, summed in closed form.
+               which is then at least the width plus 1. V - T is distributed as the convolution of
+               two two-sided geometric distributions, summed in closed form.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
         width = first_integer(
@@ -192,14 +191,14 @@ class SparseVector:
         self.__reduce__()
 
 
-def _part(name: str, value: object) -> Fraction:
+def _fraction_of_epsilon(name: str, value: object) -> Fraction:
     part = non_negative(name, value)
     if part >= 1:
         raise BadDeclaration(f"{name} must be a part of epsilon in [0, 1), got {value!r}")
     return part
 
 
-def _split(moves: int) -> Fraction:
+def _best_ratio(moves: int) -> Fraction:
     """Return about moves^(2/3), the best ratio of e2 to e1; any positive ratio is private."""
     with ctx.workprec(64):
         root = arb(moves) ** (arb(2) / 3)
@@ -207,7 +206,7 @@ def _split(moves: int) -> Fraction:
 
 
 def _tail_of_sum(first: Fraction, second: Fraction, width: int) -> arb:
-    """Enclose P(|X + Y| > width) for independent discrete Laplace X and Y of these scales.
+    """Return a ball around P(|X + Y| > width), for independent discrete Laplace X and Y.
 
     Why: with p = exp(-1/first), r = exp(-1/second), the sum of p^|j| r^|k - j| over j is, for
          k >= 0, A + (p^k + r^k) p r / (1 - p r), where A = (p^(k+1) - r^(k+1)) / (p - r), or

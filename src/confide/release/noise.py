@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from confide.engines import Groups, Sealed
 from confide.expressions.tree import Value
-from confide.mechanisms.grid import LARGEST_VALUE, saturate
+from confide.mechanisms.grid import MAX_VALUE, saturate
 from confide.noise import Entropy, Integers
 from confide.plan import DeclaredKeys, Plan, SelectedKeys
 from confide.release.quantiles import Chosen, choose_each, read_cells
@@ -97,7 +97,7 @@ def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     columns = []
     for place, size in enumerate(plan.noise.steps):
         steps = round_each([row[place] for row in rows], size)
-        noisy = np.clip(steps + noise[:, place], -LARGEST_VALUE, LARGEST_VALUE)
+        noisy = np.clip(steps + noise[:, place], -MAX_VALUE, MAX_VALUE)
         columns.append(noisy.tolist())
     noisy = tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
     return NoisyMeasurement(groups, noisy, _choose(sealed, plan, groups, entropy))
@@ -166,4 +166,4 @@ def round_each(totals: Sequence[int], size: Fraction) -> Integers:
     if max(2 * bottom * largest + top, 2 * top) >= SAFE:
         return np.array([saturate(round_to_steps(total, size)) for total in totals], dtype=np.int64)
     steps: Integers = (2 * bottom * np.array(totals, dtype=np.int64) + top) // (2 * top)
-    return np.clip(steps, -LARGEST_VALUE, LARGEST_VALUE)
+    return np.clip(steps, -MAX_VALUE, MAX_VALUE)

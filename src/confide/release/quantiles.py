@@ -11,7 +11,7 @@ import numpy as np
 
 from confide.engines.protocol import Integers, Pair, Sealed
 from confide.mechanisms import Exponential
-from confide.mechanisms.grid import LARGEST_VALUE, saturate
+from confide.mechanisms.grid import MAX_VALUE, saturate
 from confide.noise import Entropy, uniform_below_each
 from confide.plan import Cells, Plan, Quantile
 from confide.plan.quantiles import QuantileTree
@@ -174,7 +174,7 @@ def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
 
 def _negate(gaps: Integers) -> Integers:
     """Return gaps below zero; those that are there already count as none."""
-    return -np.minimum(np.maximum(gaps, 0), LARGEST_VALUE).astype(np.int64, copy=False)
+    return -np.minimum(np.maximum(gaps, 0), MAX_VALUE).astype(np.int64, copy=False)
 
 
 def _choose(
