@@ -1,4 +1,4 @@
-"""Budgets: exact, and possible."""
+"""Budgets are exact and valid."""
 
 from fractions import Fraction
 from typing import Any
@@ -10,7 +10,7 @@ from confide.errors import BadDeclaration
 
 
 def test_a_budget_is_what_was_written() -> None:
-    """Epsilon and delta are the decimals that the owner typed."""
+    """Epsilon and delta are the decimals that the owner wrote."""
     budget = Budget(0.1, 1e-8)
 
     assert (Fraction(1, 10), Fraction(1, 10**8)) == (budget.epsilon, budget.delta)
@@ -29,7 +29,7 @@ def test_a_budget_is_what_was_written() -> None:
     ],
 )
 def test_a_wrong_budget_is_refused(given: dict[str, Any], said: str) -> None:
-    """No budget comes into being that no filter could keep."""
+    """A budget that no filter could enforce is refused."""
     with pytest.raises(BadDeclaration) as caught:
         Budget(**given)
 

@@ -1,4 +1,4 @@
-"""The catalog: names that differ, and a fingerprint that misses nothing."""
+"""The catalog has distinct names and a fingerprint of everything that matters."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,20 +53,20 @@ def with_column(column: Column) -> str:
     ],
 )
 def test_the_fingerprint_sees_every_change(changes: dict[str, Any]) -> None:
-    """Whatever changes the meaning of an answer changes the fingerprint."""
+    """Every change to the meaning of an answer changes the fingerprint."""
     assert Catalog([visits()]).fingerprint() != Catalog([visits(**changes)]).fingerprint()
 
 
 def test_the_fingerprint_sees_uniqueness() -> None:
-    """Vouching for one row a unit is part of the declaration."""
+    """The declaration of one row per unit is part of the fingerprint."""
     one = visits(max_rows_per_unit=1, max_groups_per_unit=1)
     vouched = visits(max_rows_per_unit=1, max_groups_per_unit=1, unique=True)
 
     assert Catalog([one]).fingerprint() != Catalog([vouched]).fingerprint()
 
 
-def test_the_fingerprint_tells_rows_from_a_column_of_that_name() -> None:
-    """A unit column that happens to be called ROW is not the unit ROW."""
+def test_a_unit_column_named_row_is_not_the_unit_row() -> None:
+    """A unit column named ROW has another fingerprint than the unit ROW."""
     limits = {"max_rows_per_unit": 1, "max_groups_per_unit": 1, "unique": True}
     column, rows = visits(unit="ROW", **limits), visits(unit=ROW, **limits)
 
@@ -74,7 +74,7 @@ def test_the_fingerprint_tells_rows_from_a_column_of_that_name() -> None:
 
 
 def test_the_fingerprint_sees_every_field_of_a_column() -> None:
-    """Columns that differ in type or in any field never share a fingerprint."""
+    """Columns that differ in type or in any field have different fingerprints."""
     columns: list[Column] = [
         Int(0, 1),
         Int(0, 2),
@@ -101,7 +101,7 @@ def test_the_fingerprint_sees_every_field_of_a_column() -> None:
 
 
 def test_the_fingerprint_of_strings_stays() -> None:
-    """A ledger that was written for categories of strings still knows its declaration."""
+    """The fingerprint of categories of strings equals that of existing ledgers."""
     columns: dict[str, Column] = {"ward": Category(["A", "B", None]), "code": Category(["1", "2"])}
     kept = "977d19ff70e0e869d83dce617c3f74b6fa0e285a0432cd4290fa7cab43e497cd"
 
@@ -109,7 +109,7 @@ def test_the_fingerprint_of_strings_stays() -> None:
 
 
 def test_the_fingerprint_sees_public_tables() -> None:
-    """A public table more, or another version of it, changes the fingerprint."""
+    """Another public table, or another version of one, changes the fingerprint."""
     alone = Catalog([visits()])
     first = Catalog([visits(), PublicTable("icd", "icd.csv")])
     second = Catalog([visits(), PublicTable("icd", "icd.csv", version="2")])
@@ -117,8 +117,8 @@ def test_the_fingerprint_sees_public_tables() -> None:
     assert 3 == len({alone.fingerprint(), first.fingerprint(), second.fingerprint()})
 
 
-def test_the_fingerprint_ignores_order_and_place() -> None:
-    """Order of tables, order of columns and where the data lie change no answer."""
+def test_the_fingerprint_ignores_order_and_sources() -> None:
+    """The order of tables, the order of columns, and the sources do not change the fingerprint."""
     other = visits(name="labs")
     columns = {"age": Int(0, 120), "sex": Bool()}
     turned = dict(reversed(columns.items()))
@@ -142,7 +142,7 @@ def test_the_fingerprint_ignores_order_and_place() -> None:
     ],
 )
 def test_a_wrong_catalog_is_refused(make: Callable[[], Catalog], said: str) -> None:
-    """Tables that cannot be told apart, or that protect no one, make no catalog."""
+    """A catalog of tables with equal names, or without a private table, is refused."""
     with pytest.raises(BadDeclaration) as caught:
         make()
 

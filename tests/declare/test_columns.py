@@ -1,4 +1,4 @@
-"""Columns: valid from birth, or refused by the name of what is wrong."""
+"""Columns are valid once constructed; the error for any other names the argument."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Text
-from confide.declare.columns import FINENESS, LARGEST, finest_step
+from confide.declare.columns import GRID_BITS, MAX_INTEGER, finest_step
 from confide.errors import BadDeclaration
 
 
 def test_bounds_are_kept_as_written() -> None:
-    """Whole bounds stay whole, and a float means the decimal that prints it."""
+    """Integer bounds stay integers, and a float means the decimal that it prints as."""
     assert (0, 120) == (Int(0, 120).low, Int(0, 120).high)
     assert Fraction(1, 10) == Float(0.1, 1).low
     assert Fraction(1, 100) == Float(0, 1, step=0.01).step
@@ -36,7 +36,7 @@ def test_equal_bounds_are_a_constant() -> None:
         (lambda: Int(1, 0), "low <= high, got low=1, high=0"),
         (lambda: Int(0.5, 1), "low must be a whole number"),  # type: ignore[arg-type]
         (lambda: Int(0, True), "high must be a whole number"),
-        (lambda: Int(0, LARGEST + 1), "high must be a whole number"),
+        (lambda: Int(0, MAX_INTEGER + 1), "high must be a whole number"),
         (lambda: Float(1, 0.5), "low <= high"),
         (lambda: Float(float("nan"), 1), "low must be a finite number"),
         (lambda: Float(0, float("inf")), "high must be a finite number"),
@@ -62,7 +62,7 @@ def test_equal_bounds_are_a_constant() -> None:
     ],
 )
 def test_a_wrong_column_is_refused_by_name(make: Callable[[], Any], said: str) -> None:
-    """No column comes into being with bounds, steps or values that cannot be meant."""
+    """Impossible bounds, steps, or values raise an error that names the argument."""
     with pytest.raises(BadDeclaration) as caught:
         make()
 
@@ -70,13 +70,13 @@ def test_a_wrong_column_is_refused_by_name(make: Callable[[], Any], said: str) -
 
 
 def test_columns_cannot_be_changed() -> None:
-    """A declared bound stays what it was."""
+    """Assigning to a bound of a column fails."""
     with pytest.raises(AttributeError):
         Int(0, 1).high = 5  # type: ignore[misc]
 
 
 def test_each_type_has_its_kind() -> None:
-    """Declarations and questions use the same words for types."""
+    """Declarations and queries have the same names for types."""
     day = Date("2020-01-01", "2021-01-01")
     columns: list[Column] = [Int(0, 1), Float(0, 1), Category(["A"]), Text(), Bool(), day]
 
@@ -86,7 +86,7 @@ def test_each_type_has_its_kind() -> None:
 
 
 def test_a_category_has_the_kind_of_its_values() -> None:
-    """Listed integers are ints, whatever their type, and strings of digits stay strings."""
+    """Integers of any type are ints, and strings of digits stay strings."""
     codes = Category([np.int64(3), 1, None])  # type: ignore[list-item]
 
     assert (3, 1, None) == codes.values
@@ -98,10 +98,10 @@ def test_a_category_has_the_kind_of_its_values() -> None:
 
 @given(low=st.fractions(), width=st.fractions(min_value=Fraction(1, 10**12)))
 def test_the_step_is_fine_and_a_power_of_two(low: Fraction, width: Fraction) -> None:
-    """The range holds at most 2^40 steps and more than 2^39, whatever it is."""
+    """Every range contains at most 2^40 steps and more than 2^39."""
     step = finest_step(low, low + width)
     top, bottom = step.numerator, step.denominator
 
     assert 1 in (top, bottom)
     assert 0 == (top * bottom) & (top * bottom - 1)
-    assert 2 ** (FINENESS - 1) < width / step <= 2**FINENESS
+    assert 2 ** (GRID_BITS - 1) < width / step <= 2**GRID_BITS

@@ -1,4 +1,4 @@
-"""Drafts: nothing is decided for the owner, and nothing can slip out of its comment."""
+"""Drafts decide nothing for the owner, and no name can escape from its comment."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ TABLE = DraftTable("visits", "data/visits.parquet", {f"c{i}": k for i, k in enum
 
 
 def test_a_draft_leaves_unit_and_budget_to_the_owner() -> None:
-    """A draft as it stands is refused, for what only the owner knows."""
+    """An unedited draft is refused for the missing facts that only the owner knows."""
     with pytest.raises(BadDeclaration) as caught:
         parse_toml(draft_toml([TABLE]), name="confide.toml", folder=Path())
 
@@ -29,7 +29,7 @@ def test_a_draft_leaves_unit_and_budget_to_the_owner() -> None:
 
 
 def test_a_draft_holds_no_bounds() -> None:
-    """Of every type that needs bounds, the draft names the column in a comment only."""
+    """A column of a type that needs bounds appears only in a comment."""
     columns = tomllib.loads(draft_toml([TABLE]))["tables"]["visits"]["columns"]
 
     assert {"text", "bool"} == {column["type"] for column in columns.values()}
@@ -49,7 +49,7 @@ def test_a_finished_draft_is_a_declaration() -> None:
 
 
 def test_guessed_types_stay_comments() -> None:
-    """What was guessed from rows is no line of the declaration until the owner makes it one."""
+    """A type that was guessed from rows stays a comment until the owner uncomments it."""
     guessed = replace(TABLE, is_guessed=True)
 
     assert {} == tomllib.loads(draft_toml([guessed]))["tables"]["visits"]["columns"]
@@ -66,7 +66,7 @@ def test_guessed_types_stay_comments() -> None:
     ],
 )
 def test_a_unit_is_proposed_by_its_name(unit: str | None, names: list[str]) -> None:
-    """A column named for a person is proposed as the unit, and then not as a column."""
+    """A column named for a person is proposed as the unit, and not as a column."""
     table = DraftTable("t", "t.csv", dict.fromkeys(names, Kind.TEXT))
     text = draft_toml([table])
     columns = tomllib.loads(text)["tables"]["t"]["columns"]
@@ -85,8 +85,10 @@ def test_a_unit_is_proposed_by_its_name(unit: str | None, names: list[str]) -> N
         ("person", {"person": None}),
     ],
 )
-def test_what_names_nobody_is_no_unit(unit: str | None, columns: dict[str, Kind | None]) -> None:
-    """Flags, dates and measured numbers are not proposed, and a number of a person goes first."""
+def test_unsuitable_columns_are_not_proposed_as_the_unit(
+    unit: str | None, columns: dict[str, Kind | None]
+) -> None:
+    """Flags, dates, and measurements are not proposed, and an ID of a person comes first."""
     assert unit == guess_unit(columns)
 
 
@@ -95,7 +97,7 @@ def test_what_names_nobody_is_no_unit(unit: str | None, columns: dict[str, Kind 
     source=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
 )
 def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
-    """Whatever columns and files are called, a draft is TOML and says nothing more."""
+    """For any names of columns and files, a draft is TOML without further keys."""
     table = DraftTable("t", source, dict.fromkeys(names, Kind.TEXT))
     found = tomllib.loads(draft_toml([table]))
 
@@ -107,7 +109,7 @@ def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
 
 @given(stems=st.lists(st.text(max_size=80), max_size=6))
 def test_every_file_gets_a_plain_name_of_its_own(stems: list[str]) -> None:
-    """Table names are plain and differ by more than case."""
+    """Table names are plain and distinct, ignoring case."""
     names: list[str] = []
     for stem in stems:
         names.append(name_table(stem, names))
@@ -116,8 +118,8 @@ def test_every_file_gets_a_plain_name_of_its_own(stems: list[str]) -> None:
     assert len(names) == len({name.lower() for name in names})
 
 
-def test_a_draft_says_what_became_of_the_line_of_its_unit() -> None:
-    """A unit that was proposed has no line below; another one's line is to be taken away."""
+def test_a_draft_omits_the_column_of_a_proposed_unit() -> None:
+    """A proposed unit has no column below; the comment says to delete that of another unit."""
     guessed = draft_toml([DraftTable("t", "t.csv", {"patient": Kind.TEXT, "age": Kind.INT})])
     open_ = draft_toml([DraftTable("t", "t.csv", {"visit": Kind.TEXT, "age": Kind.INT})])
 
@@ -128,7 +130,7 @@ def test_a_draft_says_what_became_of_the_line_of_its_unit() -> None:
 
 
 def test_a_guessed_flag_may_be_a_category() -> None:
-    """What was guessed from words shows what else it may be; a stored flag is a flag."""
+    """A flag that was guessed from strings shows the alternative; a stored flag does not."""
     table = DraftTable("t", "t.csv", {"smoker": Kind.BOOL}, is_guessed=True)
 
     assert '# smoker = { type = "bool" }  # or { type = "category"' in draft_toml([table])

@@ -1,4 +1,4 @@
-"""Lines: the scanner and the parser read the same keys."""
+"""The scanner finds the same keys as the parser, on the right lines."""
 
 import tomllib
 from collections.abc import Iterator
@@ -47,19 +47,19 @@ def leaves(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     ],
 )
 def test_a_key_is_found_on_its_line(line: int, path: KeyPath) -> None:
-    """Texts, lists, comments and quoted keys mislead nobody; what is missing has a place too."""
+    """Strings, lists, comments, and quoted keys do not mislead; a missing key has a line too."""
     assert line == Lines(HARD).of(path)
 
 
 def test_the_scanner_invents_no_keys() -> None:
-    """What looks like a section inside a text is none."""
+    """A section header inside a string is not a section."""
     known = set(Lines(HARD).known)
 
     assert set() == known - set(leaves(tomllib.loads(HARD)))
 
 
 def test_a_section_counts_where_it_is_opened() -> None:
-    """A table named after its own columns is still found at its own header."""
+    """A table named like its own columns is found at its own header."""
     text = "[a.b]\nx = 1\n[a]\ny = 2\n"
 
     assert 3 == Lines(text).of(("a",))
@@ -67,7 +67,7 @@ def test_a_section_counts_where_it_is_opened() -> None:
 
 
 def test_windows_line_ends_count_once() -> None:
-    """CR LF is one line end."""
+    """CR LF is one line ending."""
     assert 3 == Lines("a = 1\r\nb = 2\r\nc = 3\r\n").of(("c",))
 
 
@@ -93,7 +93,7 @@ VALUE = st.sampled_from(
     entries=st.lists(st.tuples(KEY, VALUE), max_size=8, unique_by=lambda pair: pair[0].strip('"'))
 )
 def test_scanner_and_parser_agree(entries: list[tuple[str, str]]) -> None:
-    """Every key of a random text is found on the line on which it was written."""
+    """Every key of a random document is found on its own line."""
     lines, text = {}, ""
     for key, value in entries:
         lines[key.strip('"')] = text.count("\n") + 1

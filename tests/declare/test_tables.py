@@ -1,38 +1,38 @@
-"""Tables: limits, units and names that hold together, or a refusal."""
+"""Tables have consistent limits, units, and names, or are refused."""
 
 from typing import Any
 
 import pytest
 
 from confide.declare import ROW, Int, PublicTable, Table, Text
-from confide.declare.tables import MOST_ROWS
+from confide.declare.tables import MAX_ROWS
 from confide.errors import BadDeclaration
 
 AGE = {"age": Int(0, 120)}
 
 
 def declare(**changes: Any) -> Table:
-    """Return a plain table with some things said otherwise."""
+    """Return a plain table with some arguments replaced."""
     given: dict[str, Any] = {"name": "visits", "unit": "pid", "columns": AGE, **changes}
     return Table(given.pop("name"), "visits.parquet", **given)
 
 
-def test_the_least_is_one_row_a_unit() -> None:
-    """Who says nothing about limits gets one row and one group a unit, cut by confide."""
+def test_the_default_is_one_row_per_unit() -> None:
+    """The default limits are one row and one group per unit, enforced by confide."""
     table = declare()
 
     assert (1, 1, False) == (table.max_rows_per_unit, table.max_groups_per_unit, table.unique)
 
 
 def test_groups_never_exceed_rows() -> None:
-    """A unit of five rows is in five groups at most, whatever is declared."""
+    """The declared number of groups is capped at the number of rows per unit."""
     assert 5 == declare(max_rows_per_unit=5).max_groups_per_unit
     assert 5 == declare(max_rows_per_unit=5, max_groups_per_unit=9).max_groups_per_unit
     assert 2 == declare(max_rows_per_unit=5, max_groups_per_unit=2).max_groups_per_unit
 
 
 def test_rows_as_units_are_unique() -> None:
-    """unit=ROW needs no cut: no two rows are about the same person."""
+    """unit=ROW needs no contribution bounding, because no two rows share a unit."""
     assert declare(unit=ROW).unique
 
 
@@ -52,7 +52,7 @@ def test_rows_as_units_are_unique() -> None:
         ({"columns": {"a b": Text()}}, "plain name"),
         ({"columns": {"age": Text(), "AGE": Text()}}, "more than capitals"),
         ({"max_rows_per_unit": 0}, "max_rows_per_unit must be a whole number from 1"),
-        ({"max_rows_per_unit": MOST_ROWS + 1}, "max_rows_per_unit must be"),
+        ({"max_rows_per_unit": MAX_ROWS + 1}, "max_rows_per_unit must be"),
         ({"max_rows_per_unit": 2.5}, "max_rows_per_unit must be"),
         ({"max_groups_per_unit": 0}, "max_groups_per_unit must be"),
         ({"unique": True, "max_rows_per_unit": 2}, "unique=True needs max_rows_per_unit=1"),
@@ -60,7 +60,7 @@ def test_rows_as_units_are_unique() -> None:
     ],
 )
 def test_a_wrong_table_is_refused_by_name(changes: dict[str, Any], said: str) -> None:
-    """No table comes into being whose unit, columns or limits cannot be meant."""
+    """An impossible unit, column, or limit raises an error that names the argument."""
     with pytest.raises(BadDeclaration) as caught:
         declare(**changes)
 
@@ -68,13 +68,13 @@ def test_a_wrong_table_is_refused_by_name(changes: dict[str, Any], said: str) ->
 
 
 def test_a_unit_differs_from_columns_by_more_than_case() -> None:
-    """The engine reads AGE and age as one column, so the unit may not come back as a column."""
+    """A column that differs from the unit only in case is refused, as engines ignore case."""
     with pytest.raises(BadDeclaration):
         declare(unit="AGE")
 
 
 def test_columns_cannot_be_added_later() -> None:
-    """What was declared stays: neither the table's mapping nor the caller's can change it."""
+    """Neither the table's mapping nor the caller's can change the declared columns."""
     given = {"age": Int(0, 120)}
     table = declare(columns=given)
     given["more"] = Int(0, 1)
@@ -85,12 +85,12 @@ def test_columns_cannot_be_added_later() -> None:
 
 
 def test_a_table_does_not_show_its_source() -> None:
-    """The text of a table, which may end in a message, holds no frame and no path."""
+    """The representation of a table, which messages may contain, has no DataFrame and no path."""
     assert "visits.parquet" not in repr(declare())
     assert "icd.csv" not in repr(PublicTable("icd", "icd.csv"))
 
 
 def test_public_tables_have_plain_names() -> None:
-    """A public table's name goes through the same check."""
+    """The name of a public table is checked as well."""
     with pytest.raises(BadDeclaration):
         PublicTable("i c d", "icd.csv")

@@ -1,4 +1,4 @@
-"""confide.toml: everything that can be declared, and every problem at once."""
+"""confide.toml can declare everything, and all its problems are reported at once."""
 
 import re
 from datetime import date
@@ -37,7 +37,7 @@ from confide.errors import BadDeclaration
 from confide.mechanisms import Neighbours
 from support.tree import ROOT
 
-WHOLE = """\
+FULL_TOML = """\
 [budget]
 epsilon = 2.0
 delta = 1e-8
@@ -91,7 +91,7 @@ week = 0.01
 [purposes.planning]
 share = "1/2"
 """
-LEAST = """\
+MIN_TOML = """\
 [budget]
 epsilon = 1
 
@@ -107,7 +107,7 @@ def read(text: str, folder: str = "/home") -> Declaration:
 
 
 def problems(text: str) -> list[str]:
-    """Return the problems of a text, without its heading."""
+    """Return the problems of a declaration, without the heading."""
     with pytest.raises(BadDeclaration) as caught:
         read(text)
     heading, *listed = str(caught.value).splitlines()
@@ -116,9 +116,9 @@ def problems(text: str) -> list[str]:
     return [line.strip() for line in listed]
 
 
-def test_a_file_says_everything_that_python_can() -> None:
-    """Each table of a file equals the one that an owner would write in Python."""
-    found = read(WHOLE)
+def test_a_file_declares_everything_that_python_can() -> None:
+    """Each table of a file equals the one declared in Python."""
+    found = read(FULL_TOML)
     visits = Table(
         "visits",
         "",
@@ -155,9 +155,9 @@ def test_a_file_says_everything_that_python_can() -> None:
     )
 
 
-def test_what_is_left_out_has_its_default() -> None:
-    """The least file is pure, add-remove, in memory, one row a unit and without analysts."""
-    found = read(LEAST)
+def test_omitted_keys_have_their_defaults() -> None:
+    """A minimal file is pure, add-remove, in memory, one row per unit, and without analysts."""
+    found = read(MIN_TOML)
 
     assert (Budget(1), Neighbours.ADD_REMOVE, None) == (
         found.budget,
@@ -178,8 +178,8 @@ def test_what_is_left_out_has_its_default() -> None:
     ],
 )
 def test_sources_are_relative_to_the_file(expected: str, written: str) -> None:
-    """A relative path begins at the file's folder; addresses and absolute paths stay."""
-    assert expected == read(LEAST.replace("t.csv", written)).tables[0].source
+    """A relative path starts at the file's folder; addresses and absolute paths are kept."""
+    assert expected == read(MIN_TOML.replace("t.csv", written)).tables[0].source
 
 
 @pytest.mark.parametrize(
@@ -193,14 +193,14 @@ def test_sources_are_relative_to_the_file(expected: str, written: str) -> None:
     ],
 )
 def test_the_ledger_is_relative_to_the_file(expected: str, written: str) -> None:
-    """The same holds for a ledger in a file."""
-    assert expected == read(f'[ledger]\nurl = "{written}"\n{LEAST}').ledger
+    """A relative path of a ledger starts at the file's folder."""
+    assert expected == read(f'[ledger]\nurl = "{written}"\n{MIN_TOML}').ledger
 
 
 def test_a_file_is_read_from_its_own_folder(tmp_path: Path) -> None:
-    """read_toml takes paths from where the file is, not from where the command runs."""
+    """read_toml resolves paths against the file's folder, not the working directory."""
     file = tmp_path / "confide.toml"
-    file.write_text(LEAST, encoding="utf-8")
+    file.write_text(MIN_TOML, encoding="utf-8")
 
     assert str(tmp_path / "t.csv") == read_toml(file).tables[0].source
 
@@ -252,7 +252,7 @@ share = 1.5
 
 
 def test_every_problem_is_reported_at_once_with_its_line() -> None:
-    """Nothing is left to be found by the next run, and each problem points at its line."""
+    """One error reports every problem, each with its line."""
     expected = [
         "line 2: budget: epsilon must be a finite number above 0",
         "line 3: budget: delta must be a number in [0, 1)",
@@ -293,23 +293,44 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        ("the section [budget] is missing", LEAST[LEAST.index("[tables") :]),
-        ("at least one Table is needed", LEAST[: LEAST.index("[tables")]),
-        ("accounting 'renyi' needs delta", LEAST.replace("= 1", '= 1\naccounting = "renyi"')),
-        ("t more than once", LEAST + '[public_tables.T]\nsource = "t.csv"\n'),
-        ("budget: must be a section", LEAST.replace("[budget]\nepsilon", "budget")),
+        (
+            "the section [budget] is missing",
+            MIN_TOML[MIN_TOML.index("[tables") :],
+        ),
+        (
+            "at least one Table is needed",
+            MIN_TOML[: MIN_TOML.index("[tables")],
+        ),
+        (
+            "accounting 'renyi' needs delta",
+            MIN_TOML.replace("= 1", '= 1\naccounting = "renyi"'),
+        ),
+        ("t more than once", MIN_TOML + '[public_tables.T]\nsource = "t.csv"\n'),
+        ("budget: must be a section", MIN_TOML.replace("[budget]\nepsilon", "budget")),
         ("tables.t: must be a section", "[budget]\nepsilon = 1\n[tables]\nt = 5\n"),
-        ("columns: must be a section", LEAST.replace('{ x = { type = "bool" } }', "5")),
-        ("at least one column", LEAST.replace('{ x = { type = "bool" } }', "{}")),
-        ("unit must be a plain name", LEAST.replace('"id"', '"my id"')),
-        ("source must be a text", LEAST.replace('"t.csv"', "5")),
-        ("step must be at least", LEAST.replace('"bool"', '"float", low=0, high=1, step=1e-30')),
-        ("unknown key 'low'", LEAST.replace('"bool"', '"text", low = 0')),
-        ("reuse must be 'own' or 'all'", f'[ledger]\nurl = "x.db"\nreuse = "no"\n{LEAST}'),
-        ("limits: unknown key 'hour'", f"[limits]\nhour = 0.1\n{LEAST}"),
-        ("limits: day must be", f"[limits]\nday = 0\n{LEAST}"),
-        ("purposes.p: month must be at most 1", f"[purposes.p]\nshare=1\nmonth=2\n{LEAST}"),
-        ("unit=ROW needs", LEAST.replace('"id"', '"ROW"\nmax_rows_per_unit = 2')),
+        (
+            "columns: must be a section",
+            MIN_TOML.replace('{ x = { type = "bool" } }', "5"),
+        ),
+        ("at least one column", MIN_TOML.replace('{ x = { type = "bool" } }', "{}")),
+        ("unit must be a plain name", MIN_TOML.replace('"id"', '"my id"')),
+        ("source must be a text", MIN_TOML.replace('"t.csv"', "5")),
+        (
+            "step must be at least",
+            MIN_TOML.replace('"bool"', '"float", low=0, high=1, step=1e-30'),
+        ),
+        ("unknown key 'low'", MIN_TOML.replace('"bool"', '"text", low = 0')),
+        (
+            "reuse must be 'own' or 'all'",
+            f'[ledger]\nurl = "x.db"\nreuse = "no"\n{MIN_TOML}',
+        ),
+        ("limits: unknown key 'hour'", f"[limits]\nhour = 0.1\n{MIN_TOML}"),
+        ("limits: day must be", f"[limits]\nday = 0\n{MIN_TOML}"),
+        (
+            "purposes.p: month must be at most 1",
+            f"[purposes.p]\nshare=1\nmonth=2\n{MIN_TOML}",
+        ),
+        ("unit=ROW needs", MIN_TOML.replace('"id"', '"ROW"\nmax_rows_per_unit = 2')),
     ],
 )
 def test_each_problem_is_named(said: str, text: str) -> None:
@@ -319,8 +340,8 @@ def test_each_problem_is_named(said: str, text: str) -> None:
     assert said in problem
 
 
-def test_what_is_not_toml_is_refused_with_its_line() -> None:
-    """A slip of syntax is reported where the parser saw it."""
+def test_a_syntax_error_is_refused_with_its_line() -> None:
+    """A syntax error is reported at the line where the parser found it."""
     with pytest.raises(BadDeclaration, match=r"not TOML.*line 2"):
         read("[budget]\nepsilon = \n")
 
@@ -334,8 +355,8 @@ def test_what_is_not_toml_is_refused_with_its_line() -> None:
         ("url", 'url = "postgresql://me:secret@db'),
     ],
 )
-def test_what_a_draft_left_open_is_named(said: str, line: str) -> None:
-    """The line is shown with what to write there, and no part of an address."""
+def test_a_placeholder_is_reported(said: str, line: str) -> None:
+    """The error shows the line of a placeholder with advice, but no part of an address."""
     with pytest.raises(BadDeclaration, match="line 2") as caught:
         read(f"[budget]\n{line}\n")
 
@@ -344,7 +365,7 @@ def test_what_a_draft_left_open_is_named(said: str, line: str) -> None:
 
 
 def test_a_missing_or_binary_file_is_a_bad_declaration(tmp_path: Path) -> None:
-    """Files that cannot be read end in a message, not in a traceback."""
+    """A file that cannot be read raises BadDeclaration."""
     binary = tmp_path / "confide.toml"
     binary.write_bytes(b"\xff\xfe")
 
@@ -355,7 +376,7 @@ def test_a_missing_or_binary_file_is_a_bad_declaration(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_a_file_that_is_accepted() -> None:
-    """The example of docs/declaration.md declares what the page says, every key included."""
+    """The example in docs/declaration.md declares what the page says, every key included."""
     page = (ROOT / "docs" / "declaration.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     found = read(example)

@@ -1,4 +1,4 @@
-"""What the owner vouches for: columns, units, tables, limits, budget; confide.toml."""
+"""The owner's declaration: columns, units, tables, limits, and the budget, or `confide.toml`."""
 
 from confide.declare.budget import Budget, Limit, Limits
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text

@@ -1,4 +1,4 @@
-"""`Budget` and `Limits`; the keyword arguments that name a price."""
+"""`Budget` and `Limits`, and the keyword arguments that set a price."""
 
 import inspect
 import re
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 ACCOUNTINGS: Final = ("auto", "pure", "gaussian", "renyi")
-NEED_DELTA: Final = ("gaussian", "renyi")
+DELTA_ACCOUNTINGS: Final = ("gaussian", "renyi")
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
-    """What may be spent in all: (epsilon, delta)-DP, pure when delta is 0.
+    """The total privacy budget: (epsilon, delta)-DP, pure if delta is 0.
 
     >>> Budget(2.0).delta
     Fraction(0, 1)
@@ -52,18 +52,18 @@ class Budget:
             raise BadDeclaration(
                 f"accounting must be auto, pure, gaussian or renyi, got {accounting!r}"
             )
-        if accounting in NEED_DELTA and not self.delta:
+        if accounting in DELTA_ACCOUNTINGS and not self.delta:
             raise BadDeclaration(f"accounting {accounting!r} needs delta above 0, got {delta!r}")
         object.__setattr__(self, "accounting", accounting)
 
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
-WHOLE: Final = Share.floor(1)
-REUSES: Final = ("own", "all")
+FULL_SHARE: Final = Share.floor(1)
+REUSE_OPTIONS: Final = ("own", "all")
 
 
 class Window(StrEnum):
-    """A stretch of the calendar, in UTC."""
+    """A calendar period, in UTC."""
 
     DAY = "day"
     WEEK = "week"
@@ -71,7 +71,7 @@ class Window(StrEnum):
     YEAR = "year"
 
     def start(self, time: datetime) -> datetime:
-        """Return when the window began that holds ``time``; weeks begin on Monday.
+        """Return the start of the window that contains ``time``; weeks start on Monday.
 
         >>> Window.MONTH.start(datetime(2026, 11, 16, 9, tzinfo=UTC)).isoformat()
         '2026-11-01T00:00:00+00:00'
@@ -90,7 +90,7 @@ class Window(StrEnum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Limit:
-    """The most that may be spent: in all, and in each day, week, month or year.
+    """A spending limit: in total, and per day, week, month, or year.
 
     >>> Limit("25%", month=0.05).windows[Window.MONTH].fraction
     Fraction(1, 20)
@@ -105,21 +105,21 @@ class Limit:
         object.__setattr__(self, "windows", _read_windows(windows, allowed))
 
     def items(self) -> Iterator[tuple[Window | None, Share]]:
-        """Yield each stretch of time (None: all of it) with what may be spent in it."""
-        if self.share < WHOLE:
+        """Yield each window with its limit; None stands for all time."""
+        if self.share < FULL_SHARE:
             yield None, self.share
         yield from self.windows.items()
 
     def __reduce__(self) -> tuple["partial[Limit]", tuple[()]]:
-        """Be declared anew where a copy arrives."""
+        """Support pickling by rebuilding the object from its declaration."""
         return partial(Limit, self.share, **_by_name(self.windows)), ()
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """One bound that a charge must keep: whose, in what stretch of time, and how much.
+    """One limit on charges: its scope, its window, and its share.
 
-    ``scope`` is "budget", "analyst" or "purpose"; ``name`` says which of them.
+    ``scope`` is "budget", "analyst", or "purpose"; ``name`` is the name of the analyst or purpose.
     """
 
     scope: str
@@ -134,10 +134,10 @@ class LimitRule:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Limits:
-    """Bounds below the budget: for everyone together by the calendar, for analysts, for purposes.
+    """Limits within the budget: per calendar window for all analysts, per analyst, per purpose.
 
-    What analysts spend adds up against the budget, so nothing is gained by working together.
-    ``reuse`` says whose stored answers an analyst gets for free: their own, or those of all.
+    The spending of all analysts counts against one budget, so collusion gains nothing. ``reuse``
+    says which stored answers are free for an analyst: their own, or everyone's.
 
     >>> limits = Limits(month="10%", analysts={"ana": 0.25}, purposes={"planning": Limit(0.5)})
     >>> [str(rule) for rule in limits.rules("ana", "")]
@@ -157,7 +157,7 @@ class Limits:
         reuse: str = "own",
         **windows: Number | Share,
     ) -> None:
-        if reuse not in REUSES:
+        if reuse not in REUSE_OPTIONS:
             raise BadDeclaration(f"reuse must be 'own' or 'all', got {reuse!r}")
         allowed = "limits for all together are day, week, month or year"
         object.__setattr__(self, "windows", _read_windows(windows, allowed))
@@ -167,26 +167,26 @@ class Limits:
 
     @property
     def is_shared(self) -> bool:
-        """Whether an answer given to one analyst is free for all."""
+        """Whether an answer given to one analyst is free for all others."""
         return self.reuse == "all"
 
     def admit(self, analyst: str, purpose: str) -> None:
-        """Refuse names that nobody declared, where some were declared."""
+        """Raise BadDeclaration for an undeclared analyst or purpose, if any are declared."""
         for scope, name, known in (
             ("analyst", analyst, self.analysts),
             ("purpose", purpose, self.purposes),
         ):
             if name and not (isinstance(name, str) and NAME.match(name)):
-                raise BadDeclaration(_bad_name(scope, name))
+                raise BadDeclaration(_name_error(scope, name))
             if name and known and name not in known:
                 listed = ", ".join(sorted(known))
                 raise BadDeclaration(
                     f"nobody declared the {scope} {name!r}; declared: {listed}; add "
-                    f"[{scope}s.{_bare(name)}] to confide.toml"
+                    f"[{scope}s.{_toml_key(name)}] to confide.toml"
                 )
 
     def rules(self, analyst: str, purpose: str) -> list[LimitRule]:
-        """Return every bound that a charge of this analyst for this purpose must keep."""
+        """Return every limit on a charge of this analyst for this purpose."""
         rules = [LimitRule("budget", "", window, share) for window, share in self.windows.items()]
         for scope, name, known in (
             ("analyst", analyst, self.analysts),
@@ -197,15 +197,15 @@ class Limits:
         return rules
 
     def __reduce__(self) -> tuple["partial[Limits]", tuple[()]]:
-        """Be declared anew where a copy arrives."""
-        shares, people = _by_name(self.windows), dict(self.analysts)
+        """Support pickling by rebuilding the object from its declaration."""
+        shares, analysts = _by_name(self.windows), dict(self.analysts)
         purposes = dict(self.purposes)
-        again = partial(Limits, analysts=people, purposes=purposes, reuse=self.reuse, **shares)
-        return again, ()
+        rebuild = partial(Limits, analysts=analysts, purposes=purposes, reuse=self.reuse, **shares)
+        return rebuild, ()
 
 
 def read_share(name: str, value: object) -> Share:
-    """Return a part of the budget, from above 0 to 1, or refuse it by its name."""
+    """Return a share of the budget, above 0 and at most 1; the error for others names ``name``."""
     if isinstance(value, Share):
         share = value
     else:
@@ -213,7 +213,7 @@ def read_share(name: str, value: object) -> Share:
             share = Share.floor(value)
         except BadDeclaration as error:
             raise BadDeclaration(str(error).replace("share", name, 1)) from None
-    if share > WHOLE:
+    if share > FULL_SHARE:
         raise BadDeclaration(f"{name} must be at most 1, got {value!r}")
     return share
 
@@ -231,7 +231,7 @@ def _read_limits(scope: str, given: Mapping[str, Number | Share | Limit]) -> Map
     read: dict[str, Limit] = {}
     for name, limit in given.items():
         if not isinstance(name, str) or not NAME.match(name):
-            raise BadDeclaration(_bad_name(scope, name))
+            raise BadDeclaration(_name_error(scope, name))
         read[name] = limit if isinstance(limit, Limit) else Limit(limit)
     return MappingProxyType(read)
 
@@ -240,16 +240,16 @@ def _by_name(windows: Mapping[Window, Share]) -> dict[str, Share]:
     return {window.value: share for window, share in windows.items()}
 
 
-def _bare(name: str) -> str:
-    """Return a name as a key of TOML.
+def _toml_key(name: str) -> str:
+    """Return a name as a TOML key, quoted if necessary.
 
-    >>> _bare("bob"), _bare("bob@clinic.org")
+    >>> _toml_key("bob"), _toml_key("bob@clinic.org")
     ('bob', '"bob@clinic.org"')
     """
     return f'"{name}"' if {".", "@"} & set(name) else name
 
 
-def _bad_name(scope: str, name: object) -> str:
+def _name_error(scope: str, name: object) -> str:
     return f"the name of each {scope} has letters, digits and _ . @ -, at most 63, got {name!r}"
 
 
@@ -257,10 +257,10 @@ C = TypeVar("C", bound=type)
 
 
 class CostArgs(TypedDict, total=False):
-    """What an answer may cost: exactly one of the two.
+    """Keyword arguments that set the cost of an answer; pass exactly one.
 
-    ``epsilon=`` is that of this answer alone, at the budget's delta; ``share=`` is a part of the
-    whole budget, such as 0.05, "1/20" or "5%".
+    ``epsilon=`` is the epsilon of this answer alone, at the budget's delta. ``share=`` is a
+    fraction of the total budget, such as 0.05, "1/20", or "5%".
     """
 
     epsilon: Number
@@ -268,9 +268,10 @@ class CostArgs(TypedDict, total=False):
 
 
 class PriceArgs(CostArgs, total=False):
-    """What an answer may cost, or how near it must be: exactly one of the first three.
+    """Keyword arguments that set the cost or the error of an answer.
 
-    ``error=`` is the half-width wanted for every number, at ``confidence=`` (0.95).
+    Pass exactly one of ``epsilon=``, ``share=``, and ``error=``. ``error=`` is the target margin
+    of error of every number, at ``confidence=`` (0.95).
     """
 
     error: Number
@@ -278,10 +279,10 @@ class PriceArgs(CostArgs, total=False):
 
 
 class QueryArgs(PriceArgs, total=False):
-    """The same, and how a question is asked.
+    """Keyword arguments of a query: a price, ``fresh=``, and ``key=``.
 
-    ``fresh=True`` pays for a new answer to an old question. The same ``key=`` is answered and
-    charged once, whatever broke down in between.
+    ``fresh=True`` pays for a new answer to an earlier query. Queries with the same ``key=`` are
+    answered and charged once, even after a failure in between.
     """
 
     fresh: bool
@@ -292,19 +293,19 @@ DEFAULTS: Final[dict[str, object]] = {"confidence": 0.95, "fresh": False}
 
 
 def show_keywords(cls: C) -> C:
-    """Let help() and notebooks show what ``**want`` of a class's methods takes, name by name."""
+    """Show the keywords behind ``**want`` in the signatures of a class's methods, as in help()."""
     for method in vars(cls).values():
         signature = inspect.signature(method) if inspect.isfunction(method) else None
         if signature is not None and "want" in signature.parameters:
             *before, want = signature.parameters.values()
             if want.kind is inspect.Parameter.VAR_KEYWORD:
-                named = _named(want, {one.name for one in before})
+                named = _keyword_parameters(want, {one.name for one in before})
                 method.__signature__ = signature.replace(parameters=[*before, *named])
     return cls
 
 
-def _named(want: inspect.Parameter, taken: set[str]) -> Iterator[inspect.Parameter]:
-    """Yield each argument that ``**want: Unpack[...]`` stands for, unless it has its own place."""
+def _keyword_parameters(want: inspect.Parameter, taken: set[str]) -> Iterator[inspect.Parameter]:
+    """Yield a parameter per keyword of ``**want: Unpack[...]`` that is not a parameter already."""
     (listed,) = want.annotation.__args__
     for name, kind in get_type_hints(listed).items():
         if name not in taken:

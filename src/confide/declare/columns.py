@@ -1,7 +1,7 @@
-"""Column types with bounds: `Int`, `Float`, `Category`, `Text`, `Bool`, `Date`.
+"""Column types with bounds: `Int`, `Float`, `Category`, `Text`, `Bool`, and `Date`.
 
-Bounds are enforced, never trusted: confide clips every value to them inside the engine, row by
-row. They must come from knowledge of the subject, not from the data.
+Bounds are enforced, not trusted: the engine clips the values of every row. Bounds must come from
+domain knowledge, never from the data.
 """
 
 import sys
@@ -29,15 +29,15 @@ __all__ = [
     "read_day",
 ]
 
-LARGEST: Final = 2**53
-LARGEST_FLOAT: Final = Fraction(sys.float_info.max)
-SMALLEST_STEP: Final = Fraction(1, 10**300)
-"""So many steps fit into 1 that a double holds their number."""
-FINENESS: Final = 40
+MAX_INTEGER: Final = 2**53
+MAX_FLOAT: Final = Fraction(sys.float_info.max)
+MIN_STEP: Final = Fraction(1, 10**300)
+"""The smallest step allowed, so that a double can hold the number of steps in 1."""
+GRID_BITS: Final = 40
 
 
 class Kind(StrEnum):
-    """The types that a value can have; the same words in declarations, queries and engines."""
+    """The type of a value, named alike in declarations, queries, and engines."""
 
     INT = "int"
     FLOAT = "float"
@@ -48,15 +48,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Int:
-    """Whole numbers from ``low`` to ``high``; others are clipped."""
+    """Integers from ``low`` to ``high``; values outside are clipped."""
 
     kind: ClassVar[Kind] = Kind.INT
     low: int
     high: int
 
     def __init__(self, low: int, high: int) -> None:
-        least = integer("low", low, low=-LARGEST, high=LARGEST)
-        most = integer("high", high, low=-LARGEST, high=LARGEST)
+        least = integer("low", low, low=-MAX_INTEGER, high=MAX_INTEGER)
+        most = integer("high", high, low=-MAX_INTEGER, high=MAX_INTEGER)
         _check_order(least, most)
         object.__setattr__(self, "low", least)
         object.__setattr__(self, "high", most)
@@ -64,10 +64,10 @@ class Int:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Float:
-    """Real numbers from ``low`` to ``high``, rounded to multiples of ``step`` when added up.
+    """Real numbers from ``low`` to ``high``, rounded to multiples of ``step`` in sums.
 
-    Without a step confide takes a power of two, about 2^-40 of the range: fine enough that
-    rounding stays invisible in any sum, coarse enough that every sum is an exact integer.
+    The default step is a power of two, about 2^-40 of the range: fine enough that rounding is
+    invisible in any sum, and coarse enough that every sum is an exact integer number of steps.
     """
 
     kind: ClassVar[Kind] = Kind.FLOAT
@@ -79,27 +79,31 @@ class Float:
         least = fraction("low", low, "a finite number")
         most = fraction("high", high, "a finite number")
         _check_order(least, most)
-        if max(-least, most) > LARGEST_FLOAT:
+        if max(-least, most) > MAX_FLOAT:
             raise BadDeclaration(
                 "bounds must be numbers that a double can hold, at most 1.7e308 either way"
             )
-        grain = positive("step", step) if step is not None else finest_step(least, most)
-        if step is not None and most > least and not 1 <= (most - least) / grain <= LARGEST:
+        exact_step = positive("step", step) if step is not None else finest_step(least, most)
+        if (
+            step is not None
+            and most > least
+            and not 1 <= (most - least) / exact_step <= MAX_INTEGER
+        ):
             raise BadDeclaration(
                 f"step must be at least 2**-53 of the range, and at most all of it, got {step!r}"
             )
-        if step is not None and grain < SMALLEST_STEP:
+        if step is not None and exact_step < MIN_STEP:
             raise BadDeclaration(f"step must be at least 1e-300, got {step!r}; use larger units")
-        for name, value in (("low", least), ("high", most), ("step", grain)):
+        for name, value in (("low", least), ("high", most), ("step", exact_step)):
             object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category:
-    """One of a few values known beforehand, strings or integers; every one is always answered.
+    """A few declared values, strings or integers; answers contain every one as a group key.
 
-    A value that is not listed counts as NULL. List ``None`` to have NULL answered as a key too.
-    Integers are stored as 1 or as 1.0; answers have them as integers, and queries compare them
+    A value that is not listed counts as NULL. List ``None`` to include NULL as a group key. The
+    data may store integers as 1 or 1.0; answers contain integers, and queries compare the column
     with numbers.
 
     >>> Category([1, 2, 3]).kind, Category(["1", "2", "3"]).kind
@@ -134,7 +138,7 @@ class Category:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text; as a group key it is named only if enough units share it."""
+    """Any string; as a group key, it is released only if enough units share it."""
 
     kind: ClassVar[Kind] = Kind.TEXT
 
@@ -148,7 +152,7 @@ class Bool:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Date:
-    """Days from ``low`` to ``high``, both included; others are clipped."""
+    """Dates from ``low`` to ``high``, inclusive; values outside are clipped."""
 
     kind: ClassVar[Kind] = Kind.DATE
     low: date
@@ -165,9 +169,9 @@ Column = Int | Float | Category | Text | Bool | Date
 
 
 def finest_step(low: Fraction, high: Fraction) -> Fraction:
-    """Return the power of two that cuts [low, high] into about 2**40 steps.
+    """Return the power of two that divides [low, high] into about 2**40 steps.
 
-    A single number is a multiple of its step, so that rounding leaves it alone.
+    If ``low`` equals ``high``, the number is a multiple of the step, so rounding keeps it.
 
     >>> finest_step(Fraction(0), Fraction(5_000)) == Fraction(8_192, 2**40)
     True
@@ -177,7 +181,7 @@ def finest_step(low: Fraction, high: Fraction) -> Fraction:
     width = high - low
     exponent = width.numerator.bit_length() - width.denominator.bit_length()
     power: Fraction = Fraction(2) ** exponent
-    return (power if power >= width else power * 2) / (1 << FINENESS)
+    return (power if power >= width else power * 2) / (1 << GRID_BITS)
 
 
 def _is_integer(value: object) -> bool:
@@ -185,8 +189,8 @@ def _is_integer(value: object) -> bool:
 
 
 def _read_code(value: object) -> int:
-    """Return a listed integer; larger ones would be several in a column of floats."""
-    return integer("each of the values", value, low=1 - LARGEST, high=LARGEST - 1)
+    """Return a listed integer; larger ones would not be unique in a column of floats."""
+    return integer("each of the values", value, low=1 - MAX_INTEGER, high=MAX_INTEGER - 1)
 
 
 def _check_order(low: object, high: object) -> None:
@@ -195,7 +199,7 @@ def _check_order(low: object, high: object) -> None:
 
 
 def read_day(name: str, value: object) -> date:
-    """Return a day that was given as one or as text such as '2020-01-31'."""
+    """Return a date, passed as a `date` or as a string such as '2020-01-31'."""
     if isinstance(value, str):
         try:
             return date.fromisoformat(value)

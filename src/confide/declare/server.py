@@ -16,18 +16,18 @@ DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(ms|s|min)\Z")
 SECONDS: Final = {"ms": Fraction(1, 1_000), "s": Fraction(1), "min": Fraction(60)}
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?\Z")
 MAX_RATE: Final = 10**6
-LARGEST_BODY: Final = 2**30
-MOST_WORKERS: Final = 64
+MAX_BODY_SIZE: Final = 2**30
+MAX_WORKERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Limits and habits of the server; times are in seconds.
+    """Settings of the server; times are in seconds.
 
-    ``answer_after`` releases every answer and every refusal at a multiple of that time, 0 at once.
-    ``longest_wait`` is how long a question may take before its asker is told to come back for it.
-    ``requests_per_minute`` is for all ``workers`` together, which are as many as `confide serve`
-    was told to start.
+    ``answer_after`` delays every answer and every refusal to a multiple of that time; 0 means no
+    delay. ``longest_wait`` is the time after which the caller of a running query must retry for
+    its answer. ``requests_per_minute`` applies to all ``workers`` together; `confide serve` sets
+    the number of workers.
     """
 
     answer_after: Fraction = Fraction(0)
@@ -44,14 +44,14 @@ class ServerSettings:
         object.__setattr__(self, "allowed_origins", read_origins("", self.allowed_origins))
         integer("requests_per_minute", self.requests_per_minute, low=1, high=MAX_RATE)
         integer("questions_at_once", self.questions_at_once, low=1, high=MAX_RATE)
-        integer("workers", self.workers, low=1, high=MOST_WORKERS)
-        integer("largest_body", self.largest_body, low=1_024, high=LARGEST_BODY)
+        integer("workers", self.workers, low=1, high=MAX_WORKERS)
+        integer("largest_body", self.largest_body, low=1_024, high=MAX_BODY_SIZE)
         if not self.longest_wait:
             raise BadDeclaration('longest_wait must be above zero, such as "60s"')
 
 
 def read_duration(name: str, value: object) -> Fraction:
-    """Return a time in seconds that was written as "2s", "500ms" or "1min".
+    """Return a duration in seconds, written as "2s", "500ms", or "1min".
 
     >>> read_duration("answer_after", "500ms")
     Fraction(1, 2)
@@ -65,7 +65,7 @@ def read_duration(name: str, value: object) -> Fraction:
 
 
 def read_origins(_: str, value: object) -> tuple[str, ...]:
-    """Return the web origins that may call the server from their own pages."""
+    """Return the web origins whose pages may call the server."""
     origins: list[str] = []
     for one in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(one, str) or not ORIGIN.match(one):
@@ -81,9 +81,9 @@ MAX_SUBMISSIONS: int = 10**9
 
 @dataclass(frozen=True, slots=True)
 class BoardSettings:
-    """Labels in one column of a CSV file, and how often they may be scored against.
+    """Settings of a leaderboard: labels in a column of a CSV file, and the number of submissions.
 
-    ``state`` is the file in which the board keeps how far it is, shared by all workers.
+    ``state`` is the file that stores the state of the board, shared by all workers.
     """
 
     name: str

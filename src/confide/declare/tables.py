@@ -1,4 +1,4 @@
-"""`Table`, `PublicTable`, and the catalog of all of them."""
+"""`Table`, `PublicTable`, and their catalog."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from confide.exact import integer
 __all__ = ["ROW", "Catalog", "PublicTable", "Row", "Table", "is_parquet", "read_name"]
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
-MOST_ROWS: Final = 10**9
+MAX_ROWS: Final = 10**9
 
 
 class Row:
-    """The unit of a table in which every row is another person."""
+    """The unit of a table in which every row is a different person."""
 
     __slots__ = ()
 
@@ -33,13 +33,13 @@ ROW: Final = Row()
 
 @dataclass(frozen=True, slots=True, init=False)
 class Table:
-    """A table with rows about people, who are protected.
+    """A private table, whose rows are about the people to protect.
 
-    ``unit`` names the column that tells whom a row is about, or is ``ROW``. ``max_rows_per_unit``
-    and ``max_groups_per_unit`` say how much of one unit may count in one answer; confide cuts the
-    rest. ``unique=True`` vouches for one row a unit, which is checked, and saves the cutting.
-    ``nonnegative=True`` shows no count below zero, at the price of a bias where counts are small.
-    ``version`` names a state of the data: change it when rows change.
+    ``unit`` names the column that identifies a person, or is ``ROW``. ``max_rows_per_unit`` and
+    ``max_groups_per_unit`` limit the contribution of one unit to one answer; confide drops the
+    rest. ``unique=True`` declares one row per unit; confide checks this and skips contribution
+    bounding. ``nonnegative=True`` shows counts below zero as 0, which biases small counts.
+    ``version`` names a state of the data; change it when rows change.
     """
 
     name: str
@@ -65,9 +65,9 @@ class Table:
         nonnegative: bool = False,
         version: str = "1",
     ) -> None:
-        rows = integer("max_rows_per_unit", max_rows_per_unit, low=1, high=MOST_ROWS)
+        rows = integer("max_rows_per_unit", max_rows_per_unit, low=1, high=MAX_ROWS)
         groups = rows if max_groups_per_unit is None else max_groups_per_unit
-        groups = min(rows, integer("max_groups_per_unit", groups, low=1, high=MOST_ROWS))
+        groups = min(rows, integer("max_groups_per_unit", groups, low=1, high=MAX_ROWS))
         if unique and rows != 1:
             raise BadDeclaration(f"unique=True needs max_rows_per_unit=1, got {rows}")
         if isinstance(unit, Row) and rows != 1:
@@ -98,7 +98,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, init=False)
 class PublicTable:
-    """A table about no one, which is not protected and may be joined."""
+    """A public table, which contains no personal data and may be joined."""
 
     name: str
     source: Any = field(repr=False, compare=False)
@@ -111,12 +111,12 @@ class PublicTable:
 
 
 def is_parquet(source: Any) -> bool:
-    """Tell whether a source is a Parquet file, or a pattern for several."""
+    """Return whether a source is a Parquet file, or a pattern for several."""
     return isinstance(source, str | Path) and Path(source).suffix.lower() == ".parquet"
 
 
 def read_name(argument: str, name: object) -> str:
-    """Return a plain name, or refuse it by its argument's name."""
+    """Return a plain name; the error for others names the argument."""
     if not isinstance(name, str) or not NAME.match(name):
         raise BadDeclaration(
             f"{argument} must be a plain name (letters, digits, underscores, at most 63, "
@@ -144,10 +144,10 @@ def _read_columns(columns: object) -> Mapping[str, Column]:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Catalog:
-    """The declared tables by name; names differ by more than upper and lower case.
+    """The declared tables by name; names that differ only in case are refused.
 
-    All private tables must have the same kind of unit: one person is protected in all of them
-    together.
+    All private tables must have the same kind of unit, because confide protects a person across
+    all of them together.
     """
 
     private: Mapping[str, Table]
@@ -182,17 +182,17 @@ class Catalog:
         return [*self.private.values(), *self.public.values()]
 
     @property
-    def has_open_keys(self) -> bool:
-        """Whether some column has keys that are not known beforehand."""
+    def has_undeclared_keys(self) -> bool:
+        """Whether some column can have undeclared group keys."""
         tables = self.private.values()
         return any(
             isinstance(column, Text) for table in tables for column in table.columns.values()
         )
 
     def fingerprint(self) -> str:
-        """Return a digest of what noisy totals depend on, which changes when any of it does.
+        """Return a hash of all declarations that noisy totals depend on.
 
-        ``nonnegative`` is left out: it only changes how stored totals are shown.
+        ``nonnegative`` is not included, because it only changes the display of stored totals.
         """
         text = json.dumps(
             {

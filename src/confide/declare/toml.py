@@ -1,7 +1,7 @@
-"""`confide.toml` to a declaration.
+"""Reading of `confide.toml` into a declaration.
 
-Every problem of a file is reported at once, each with its line, so that the owner mends it in one
-go. Paths in a file are relative to the file.
+All problems of a file are reported at once, with line numbers, so that the owner can fix them
+together. Paths in a file are relative to the file.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from confide.declare.budget import ACCOUNTINGS, NAME, Budget, Limit, Limits, Window, read_share
 from confide.declare.columns import (
-    LARGEST,
+    MAX_INTEGER,
     Bool,
     Category,
     Column,
@@ -25,7 +25,7 @@ from confide.declare.columns import (
     read_day,
 )
 from confide.declare.server import BoardSettings, ServerSettings, read_duration, read_origins
-from confide.declare.tables import MOST_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
+from confide.declare.tables import MAX_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
 from confide.declare.toml_reader import Field, KeyPath, Lines, Problems, explain_error, flag, text
 from confide.errors import BadDeclaration
 from confide.exact import fraction, integer, positive, probability
@@ -33,7 +33,7 @@ from confide.mechanisms import Neighbours
 
 __all__ = ["Declaration", "parse_toml", "read_toml"]
 
-SQLITE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:)(.+)", re.DOTALL)
+SQLITE_URL: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:)(.+)", re.DOTALL)
 SECTIONS: Final = [
     *("budget", "ledger", "tables", "public_tables"),
     *("limits", "analysts", "purposes", "server", "holdouts"),
@@ -42,9 +42,9 @@ SECTIONS: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Everything that one file declares.
+    """The content of a declaration file.
 
-    ``ledger`` and ``anchor`` are addresses or None; ``limits`` are the bounds below the budget.
+    ``ledger`` and ``anchor`` are addresses or None; ``limits`` are the limits within the budget.
     """
 
     tables: tuple[Table, ...]
@@ -59,9 +59,9 @@ class Declaration:
 
 
 def read_toml(path: str | Path) -> Declaration:
-    """Return what a file declares, or raise one error that lists all its problems by line.
+    """Return the declaration in a file, or raise one error that lists all its problems by line.
 
-    Reads the file alone; whether the data fit is seen when they are opened.
+    It reads only this file. The data are checked against it when they are opened.
     """
     file = Path(path)
     try:
@@ -77,7 +77,7 @@ def read_toml(path: str | Path) -> Declaration:
 
 
 def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
-    """Return what a text declares; ``name`` is for messages, ``folder`` is where paths begin."""
+    """Return the declaration in ``content``; ``name`` is used in messages, ``folder`` for paths."""
     try:
         values = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
@@ -88,16 +88,16 @@ def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
     return _Reader(Problems(Lines(content)), folder).declaration(values, name)
 
 
-def _bounds(name: str, value: object) -> int:
-    return integer(name, value, low=-LARGEST, high=LARGEST)
+def _integer(name: str, value: object) -> int:
+    return integer(name, value, low=-MAX_INTEGER, high=MAX_INTEGER)
 
 
 def _real(name: str, value: object) -> Any:
     return fraction(name, value, "a finite number")
 
 
-def _limit(name: str, value: object) -> int:
-    return integer(name, value, low=1, high=MOST_ROWS)
+def _positive_integer(name: str, value: object) -> int:
+    return integer(name, value, low=1, high=MAX_ROWS)
 
 
 def _version(name: str, value: object) -> str:
@@ -122,27 +122,30 @@ def _category(values: Any, *, null: bool = False) -> Category:
     return Category([*values, None] if null else values)
 
 
-def _keep(_: str, value: object) -> object:
+def _any_value(_: str, value: object) -> object:
     return value
 
 
-EXAMPLE: Final = 'age = { type = "int", low = 0, high = 120 }'
-LEAST: Final = "low = 0, or what is the least possible"
-MOST: Final = "high = 120, or what is the most possible"
+COLUMN_EXAMPLE: Final = 'age = { type = "int", low = 0, high = 120 }'
+LOW_EXAMPLE: Final = "low = 0, or what is the least possible"
+HIGH_EXAMPLE: Final = "high = 120, or what is the most possible"
 COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
     "int": (
         Int,
-        {"low": Field(_bounds, LEAST), "high": Field(_bounds, MOST)},
+        {"low": Field(_integer, LOW_EXAMPLE), "high": Field(_integer, HIGH_EXAMPLE)},
     ),
     "float": (
         Float,
         {
-            "low": Field(_real, LEAST),
-            "high": Field(_real, MOST),
+            "low": Field(_real, LOW_EXAMPLE),
+            "high": Field(_real, HIGH_EXAMPLE),
             "step": Field(positive),
         },
     ),
-    "category": (_category, {"values": Field(_keep, 'values = ["A", "B"]'), "null": Field(flag)}),
+    "category": (
+        _category,
+        {"values": Field(_any_value, 'values = ["A", "B"]'), "null": Field(flag)},
+    ),
     "text": (Text, {}),
     "bool": (Bool, {}),
     "date": (
@@ -166,8 +169,8 @@ TABLE: Final = {
     "unit": Field(
         _unit, 'unit = "COLUMN", the one that tells whom a row is about, or unit = "ROW"'
     ),
-    "max_rows_per_unit": Field(_limit),
-    "max_groups_per_unit": Field(_limit),
+    "max_rows_per_unit": Field(_positive_integer),
+    "max_groups_per_unit": Field(_positive_integer),
     "unique": Field(flag),
     "nonnegative": Field(flag),
     "version": Field(_version),
@@ -176,16 +179,16 @@ PUBLIC_TABLE: Final = {"source": Field(text, 'source = "icd.csv"'), "version": F
 SERVER: Final = {
     "answer_after": Field(read_duration),
     "longest_wait": Field(read_duration),
-    "requests_per_minute": Field(_limit),
-    "questions_at_once": Field(_limit),
-    "largest_body": Field(_limit),
+    "requests_per_minute": Field(_positive_integer),
+    "questions_at_once": Field(_positive_integer),
+    "largest_body": Field(_positive_integer),
     "allowed_origins": Field(read_origins),
 }
 HOLDOUT: Final = {
     "labels": Field(text, 'labels = "labels.csv"'),
     "column": Field(text, 'column = "label"'),
     "state": Field(text, 'state = "board.db"'),
-    "submissions": Field(_limit, "submissions = 100"),
+    "submissions": Field(_positive_integer, "submissions = 100"),
     "metric": Field(text),
     "high": Field(positive),
     "tau": Field(probability),
@@ -197,7 +200,7 @@ LIMIT: Final = {"share": Field(read_share, "share = 0.25, a part of the budget")
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Turns the parsed file into declared values, noting problems on the way."""
+    """Conversion of a parsed file to a declaration, which collects problems."""
 
     problems: Problems
     folder: Path
@@ -296,25 +299,25 @@ class _Reader:
         if read is None or columns is None:
             return None
         source, unit = self._source(read.pop("source")), read.pop("unit")
-        # Table stops at its first complaint: once without the limits shows those about columns.
+        # Table raises its first problem only. Without the limits, it reports those about columns.
         self.problems.attempt(path, lambda: Table(name, source, unit=unit, columns=columns))
         return self.problems.attempt(
             path, lambda: Table(name, source, unit=unit, columns=columns, **read)
         )
 
     def _columns(self, path: KeyPath, part: dict[str, Any]) -> dict[str, Column] | None:
-        """Return the columns; one with a problem of its own is stood in for by Text.
+        """Return the columns, with Text in place of a column that has a problem.
 
-        So what the table says about all of them is checked in the same go.
+        So the checks of the whole table still run, and their problems are reported as well.
         """
         if "columns" not in part:
-            self.problems.add(path, f"the section is missing; write in it {EXAMPLE}")
+            self.problems.add(path, f"the section is missing; write in it {COLUMN_EXAMPLE}")
             return None
         listed = self.problems.section(path, part["columns"])
         if listed is None:
             return None
         if not listed:
-            self.problems.add(path, f"at least one column is needed; write {EXAMPLE}")
+            self.problems.add(path, f"at least one column is needed; write {COLUMN_EXAMPLE}")
         columns: dict[str, Column] = {}
         for name, values in listed.items():
             place = (*path, name)
@@ -325,7 +328,7 @@ class _Reader:
 
     def _column(self, path: KeyPath, values: object) -> Column | None:
         if not isinstance(values, dict) or "type" not in values:
-            self.problems.add(path, f"must say its type, such as {EXAMPLE}, got {values!r}")
+            self.problems.add(path, f"must say its type, such as {COLUMN_EXAMPLE}, got {values!r}")
             return None
         kind = values["type"]
         if not isinstance(kind, str) or kind not in COLUMNS:
@@ -361,7 +364,7 @@ class _Reader:
         return source if "://" in source else str(self.folder / source)
 
     def _address(self, url: str) -> str:
-        relative = SQLITE.match(url)
+        relative = SQLITE_URL.match(url)
         if relative:
             return f"{relative[1]}{self.folder / relative[2]}"
         return url if "://" in url else str(self.folder / url)

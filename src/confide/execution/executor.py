@@ -241,7 +241,7 @@ def find_ledger(
     """
     if limits is not None and not isinstance(limits, Limits):
         raise BadDeclaration(f"limits must be such as Limits(...), got {limits!r}")
-    aside = budget.delta / 2 if catalog.has_open_keys else Fraction(0)
+    aside = budget.delta / 2 if catalog.has_undeclared_keys else Fraction(0)
     opening = auto_filter(budget.epsilon, budget.delta, budget.accounting, delta_aside=aside)
     if isinstance(given, str | Path):
         return ledgers.open_ledger(
