@@ -207,7 +207,7 @@ def _compare(opened: Opened, text: str, expected_text: str) -> Compared:
     query = answer.plan.query
     outputs = {output.name: output.expression for output in query.outputs}
     keys = {
-        name: query.keys[expression.place]
+        name: query.keys[expression.index]
         for name, expression in outputs.items()
         if isinstance(expression, Key)
     }

@@ -1,1 +1,1 @@
-"""Typed expressions over one row, shared by all layers above."""
+"""Typed expressions over one row, used by all layers above."""

@@ -1,7 +1,7 @@
-"""Checked, normalizing constructors of expression nodes, for both front ends.
+"""Constructors that check and normalize expression nodes, for SQL and Python.
 
-What comes out is typed and normalised, so that equal questions make equal trees: AND and OR are
-flat, negated numbers are literals, texts beside dates are dates.
+Equal queries become equal trees: AND and OR are flat, negated numbers are literals, and strings
+that are compared with dates become dates.
 """
 
 import math
@@ -38,48 +38,49 @@ __all__ = [
 ]
 
 F = Function
-LARGEST: Final = 10**38
-WIDEST: Final = 2**63
-"""Whole numbers from here on have more than 64 bits, and are reals."""
-LONGEST: Final = 1_000
-MOST_DIGITS: Final = 15
-MOST_PARTS: Final = 5_000
+MAX_INTEGER: Final = 10**38
+INT64_LIMIT: Final = 2**63
+"""Integers from here on do not fit into 64 bits and become floats."""
+MAX_TEXT_LENGTH: Final = 1_000
+MAX_ROUND_DIGITS: Final = 15
+MAX_PARTS: Final = 5_000
 COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
 )
-CHOICES: Final = frozenset({F.COALESCE, F.CASE})
+CONDITIONALS: Final = frozenset({F.COALESCE, F.CASE})
 MAX_PART_WILDCARDS: Final = 4
 WILDCARDS: Final = re.compile(r"[%_]*%[%_]*")
-FIXED: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
-"""From which place on the arguments of a function must be written out."""
+FIRST_LITERAL_ARGUMENT: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
+"""The index of the first argument that must be a literal, as must all later ones."""
 
 
 def make_literal(value: object) -> Literal:
-    """Return a value that the analyst wrote, with its type."""
+    """Return a typed literal for a value in the analyst's query."""
     value = _plain(value)
     match value:
         case None:
             return Literal(None, None)
         case bool():
             return Literal(value, Kind.BOOL)
-        case int() if abs(value) < LARGEST:
-            is_whole = -WIDEST <= value < WIDEST
+        case int() if abs(value) < MAX_INTEGER:
+            is_whole = -INT64_LIMIT <= value < INT64_LIMIT
             return Literal(value, Kind.INT) if is_whole else Literal(float(value), Kind.FLOAT)
         case float() if math.isfinite(value):
             return Literal(value + 0.0, Kind.FLOAT)
-        case str() if len(value) <= LONGEST and not any(map(_is_control, value)):
+        case str() if len(value) <= MAX_TEXT_LENGTH and not any(map(_is_control, value)):
             return Literal(value, Kind.TEXT)
         case date() if type(value) is date:
             return Literal(value, Kind.DATE)
         case _:
             raise UnsupportedQuery(
-                f"a value must be a number of at most 38 digits, a text of at most {LONGEST} "
+                "a value must be a number of at most 38 digits, a text of at most "
+                f"{MAX_TEXT_LENGTH} "
                 "characters without control characters, a day, TRUE, FALSE or NULL"
             )
 
 
 def _plain(value: object) -> object:
-    """Return what a cell of NumPy or pandas holds as a value of Python's; others as they are."""
+    """Return the Python value of a NumPy or pandas scalar; return other values unchanged."""
     match value:
         case timedelta() | np.timedelta64():
             raise UnsupportedQuery("a span of time is no value; write a number, such as its days")
@@ -92,8 +93,8 @@ def _plain(value: object) -> object:
             day = value.astype("datetime64[D]")
             return day.item() if day == value and isinstance(day.item(), date) else value
         case datetime() if value.time() == time.min and value.tzinfo is None:
-            is_later = getattr(value, "nanosecond", 0)  # which pandas has, and Python's time not
-            return value if is_later else date(value.year, value.month, value.day)
+            has_nanoseconds = getattr(value, "nanosecond", 0)  # only pandas has nanoseconds
+            return value if has_nanoseconds else date(value.year, value.month, value.day)
         case np.generic():
             return value.item()
         case _:
@@ -105,7 +106,7 @@ def _is_control(char: str) -> bool:
 
 
 def read_day(text: str) -> Literal:
-    """Return the day that a text such as '2020-01-31' means."""
+    """Return the date literal for a string such as '2020-01-31'."""
     try:
         day = date.fromisoformat(text) if len(text) == 10 else None
     except ValueError:
@@ -116,48 +117,50 @@ def read_day(text: str) -> Literal:
 
 
 def make_call(function: Function, *arguments: Expression) -> Expression:
-    """Return a function of typed arguments, or refuse arguments that it does not take."""
+    """Return a typed function call, or refuse arguments of the wrong type."""
     match function, arguments:
         case F.NEGATE, (Literal(value=bool()),):
             pass
         case F.NEGATE, (Literal(value=int() | float() as value),):
-            is_least = value == WIDEST  # which is a real, but has 64 bits below zero
-            return make_literal(-WIDEST if is_least else -value)
+            negation_fits = value == INT64_LIMIT  # a float, but its negation fits into 64 bits
+            return make_literal(-INT64_LIMIT if negation_fits else -value)
         case F.TO_DATE, (Literal(value=str(text)),):
             return read_day(text)
-        case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MOST_DIGITS:
-            raise UnsupportedQuery(f"ROUND takes from {-MOST_DIGITS} to {MOST_DIGITS} digits")
+        case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MAX_ROUND_DIGITS:
+            raise UnsupportedQuery(
+                f"ROUND takes from {-MAX_ROUND_DIGITS} to {MAX_ROUND_DIGITS} digits"
+            )
         case F.LIKE, (text, Literal(value=str(pattern))):
             arguments = (text, make_literal(plain_pattern(pattern)))
         case ((F.AND | F.OR), _):
             arguments = _flatten(function, arguments)
             if len(arguments) == 1:
                 return arguments[0]
-    if function in COMPARISONS or function in CHOICES:
-        arguments = _date_texts(arguments)
+    if function in COMPARISONS or function in CONDITIONALS:
+        arguments = _convert_dates(arguments)
     _check_fixed(function, arguments)
     _check_size(arguments)
     kinds = [argument.kind for argument in arguments]
     kind = result_kind(function, kinds)
     if kind is None:
-        raise UnsupportedQuery(_explain_misfit(function, kinds))
+        raise UnsupportedQuery(_type_error(function, kinds))
     return Call(function, tuple(arguments), kind)
 
 
 def plain_pattern(pattern: str) -> str:
-    """Return a LIKE pattern of the same meaning that takes few steps per character of a text.
+    """Return an equivalent LIKE pattern that takes few steps per character of a string.
 
-    Claim: an engine that tries each part behind a % at every position of a text compares at most
-           ``MAX_PART_WILDCARDS`` characters there that any text has, besides the pattern's own.
-    Why:   a run of wildcards with a % in it matches any text of at least as many characters as it
-           has _, so its _ may precede the %, where they belong to the part before. At the end of
-           a part they are compared once. So only _ within a part, or at the end of the pattern,
-           are compared again and again, and these are counted.
+    Claim: an engine that tries each part after a % at every position of a string compares at most
+           ``MAX_PART_WILDCARDS`` wildcards there, in addition to the pattern's own characters.
+    Why:   a run of wildcards with a % in it matches any string of at least as many characters as
+           it has _. So its _ may precede the %, as the end of the part before, where they are
+           compared once. Only _ within a part, or at the end of the pattern, are compared
+           repeatedly, and these are counted.
 
     >>> plain_pattern("%__a%_%b_%")
     '__%a_%b_%'
 
-    # Privacy: each _ behind a % made a long text of one person take visibly longer.
+    # Privacy: without this, each _ after a % made a long string of one person measurably slower.
     """
     written = WILDCARDS.sub(lambda run: "_" * run[0].count("_") + "%", pattern)
     _, *parts = written.split("%")
@@ -182,8 +185,8 @@ def _flatten(function: Function, arguments: Sequence[Expression]) -> tuple[Expre
     return tuple(flat)
 
 
-def _date_texts(arguments: Sequence[Expression]) -> tuple[Expression, ...]:
-    """Read the texts beside a date as days."""
+def _convert_dates(arguments: Sequence[Expression]) -> tuple[Expression, ...]:
+    """Return the arguments, with strings read as dates if any argument is a date."""
     if not any(argument.kind is Kind.DATE for argument in arguments):
         return tuple(arguments)
     return tuple(
@@ -195,7 +198,7 @@ def _date_texts(arguments: Sequence[Expression]) -> tuple[Expression, ...]:
 
 
 def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
-    start = FIXED.get(function, len(arguments))
+    start = FIRST_LITERAL_ARGUMENT.get(function, len(arguments))
     if not all(isinstance(argument, Literal) for argument in arguments[start:]):
         raise UnsupportedQuery(
             f"what follows the first argument of {function.upper()} must be written out, such as 2 "
@@ -204,15 +207,15 @@ def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
 
 
 def _check_size(arguments: Sequence[Expression]) -> None:
-    """Refuse a tree that grows faster than its text: CASE x, NULLIF and BETWEEN repeat a part."""
-    if sum(map(size_of, arguments)) > MOST_PARTS:
+    """Refuse a tree that is too large; CASE x, NULLIF, and BETWEEN repeat parts of the SQL."""
+    if sum(map(size_of, arguments)) > MAX_PARTS:
         raise UnsupportedQuery(
-            f"an expression has more than {MOST_PARTS:,} parts, counting those that CASE x WHEN, "
+            f"an expression has more than {MAX_PARTS:,} parts, counting those that CASE x WHEN, "
             "NULLIF and BETWEEN repeat; write it with fewer"
         )
 
 
-def _explain_misfit(function: Function, kinds: Sequence[Kind | None]) -> str:
+def _type_error(function: Function, kinds: Sequence[Kind | None]) -> str:
     given = ", ".join("NULL" if kind is None else kind for kind in kinds)
     hint = "compare, combine and return values of one type, or CAST them"
     if function in COMPARISONS and Kind.BOOL in kinds:
@@ -227,34 +230,34 @@ def _explain_misfit(function: Function, kinds: Sequence[Kind | None]) -> str:
 
 
 def make_between(value: Expression, low: Expression, high: Expression) -> Expression:
-    """Return BETWEEN as the two comparisons that it stands for."""
+    """Return BETWEEN as two comparisons."""
     return make_call(
         F.AND, make_call(F.GREATER_EQUAL, value, low), make_call(F.LESS_EQUAL, value, high)
     )
 
 
 def join_conditions(conditions: Sequence[Expression]) -> Expression | None:
-    """Return the condition that all hold; None when there is none."""
+    """Return the conjunction of the conditions, or None if there are none."""
     return make_call(F.AND, *conditions) if conditions else None
 
 
 def check_condition(expression: Expression) -> Expression:
-    """Return the expression if it is true or false, as WHERE, HAVING and FILTER need."""
+    """Return the expression if it is Boolean, as WHERE, HAVING, and FILTER require."""
     if expression.kind is not Kind.BOOL:
         raise UnsupportedQuery("a condition must be true or false; compare it with something")
     return expression
 
 
 def has_aggregate(expression: Expression) -> bool:
-    """Tell whether a statistic is part of the expression."""
+    """Return whether an aggregate is part of the expression."""
     return any(isinstance(part, AggregateCall) for part in walk(expression))
 
 
 def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
-    """Return an expression of a row as one of its group: each part that is a key by its place.
+    """Return a row's expression as an expression of its group, with keys by index.
 
-    Privacy: a column that is no key may only reach an answer through a statistic, so any other
-    that is left is refused.
+    # Privacy: a column that is not a key may reach an answer only through an aggregate, so any
+    # other column that remains is refused.
     """
     if expression in keys:
         place = keys.index(expression)

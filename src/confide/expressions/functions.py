@@ -1,7 +1,7 @@
-"""Scalar functions, with their type rules.
+"""Scalar functions and their type rules.
 
-This table is the whole vocabulary: front ends translate into it, range analysis and engines
-have one rule for each of its members, and what is not in it cannot be asked.
+This table is the complete vocabulary. Front ends translate into it, and range analysis and the
+engines have one rule per function. A query cannot use any other function.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT})
 
 
 class Function(StrEnum):
-    """A function of the values of one row (or, after the noise, of one answer).
+    """A function of the values in one row (or, after the noise, in one answer).
 
-    Meanings are DuckDB's: LIKE minds upper and lower case, LEAST and GREATEST skip NULL, Sunday is
-    weekday 0, the sign of a remainder is the dividend's, ROUND goes away from zero at a half.
+    The semantics are DuckDB's: LIKE is case-sensitive, LEAST and GREATEST skip NULL, Sunday is
+    weekday 0, a remainder has the sign of the dividend, and ROUND rounds half away from zero.
     """
 
     ADD = "+"
@@ -71,14 +71,14 @@ class Function(StrEnum):
 
 
 Kinds = Sequence[Kind | None]
-"""The types of the arguments; None is the untyped NULL, which fits everywhere."""
+"""The types of the arguments; None is the untyped NULL, which every function accepts."""
 
 Rule = Callable[[Kinds], Kind | None]
-"""Returns the type of the result, or None where the arguments do not fit."""
+"""A function that returns the type of the result, or None for arguments of the wrong type."""
 
 
 def result_kind(function: Function, kinds: Kinds) -> Kind | None:
-    """Return the type of a call, or None if the function does not take such arguments.
+    """Return the type of a call, or None for arguments of the wrong type.
 
     >>> result_kind(Function.DIVIDE, [Kind.INT, Kind.INT]), result_kind(Function.ADD, [Kind.TEXT])
     (<Kind.FLOAT: 'float'>, None)
@@ -91,7 +91,7 @@ def _fits(kinds: Kinds, allowed: frozenset[Kind]) -> bool:
 
 
 def _common(kinds: Kinds) -> Kind | None:
-    """Return the type that all share, whole numbers giving way to real ones."""
+    """Return the common type of all arguments; integers and floats together are floats."""
     known = {kind for kind in kinds if kind is not None}
     if known == NUMBERS:
         return Kind.FLOAT
@@ -99,7 +99,7 @@ def _common(kinds: Kinds) -> Kind | None:
 
 
 def _number(count: int | None = None, *, result: Kind | None = None) -> Rule:
-    """Numbers in, a number out: real if any is, unless ``result`` is fixed."""
+    """Return a rule from numbers to a number: a float if any is, unless ``result`` is given."""
 
     def rule(kinds: Kinds) -> Kind | None:
         if not kinds or (count is not None and len(kinds) != count) or not _fits(kinds, NUMBERS):
@@ -110,11 +110,11 @@ def _number(count: int | None = None, *, result: Kind | None = None) -> Rule:
 
 
 def _takes(*allowed: Kind, result: Kind, least: int | None = None) -> Rule:
-    """Exactly these types in (at least ``least`` of them), a fixed type out."""
-    fewest = least if least is not None else len(allowed)
+    """Return a rule for exactly these types (at least ``least`` of them) and a fixed result."""
+    minimum = least if least is not None else len(allowed)
 
     def rule(kinds: Kinds) -> Kind | None:
-        fits = fewest <= len(kinds) <= len(allowed) and all(
+        fits = minimum <= len(kinds) <= len(allowed) and all(
             kind is None or kind is wanted for kind, wanted in zip(kinds, allowed, strict=False)
         )
         return result if fits else None
@@ -123,7 +123,7 @@ def _takes(*allowed: Kind, result: Kind, least: int | None = None) -> Rule:
 
 
 def _compares(kinds: Kinds) -> Kind | None:
-    """Two or more of one type in, true or false out."""
+    """Return BOOL for at least two arguments of one type."""
     known = [kind for kind in kinds if kind is not None]
     return Kind.BOOL if len(kinds) > 1 and (not known or _common(kinds)) else None
 
@@ -141,7 +141,7 @@ def _any(result: Kind) -> Rule:
 
 
 def _branches(kinds: Kinds) -> Kind | None:
-    """Conditions and values in turn, a last value for otherwise: the values' common type."""
+    """Return the common type of the values, for conditions and values in turn and a last value."""
     if len(kinds) < 3 or len(kinds) % 2 == 0:
         return None
     *pairs, otherwise = kinds
@@ -150,7 +150,7 @@ def _branches(kinds: Kinds) -> Kind | None:
     return _common([*pairs[1::2], otherwise])
 
 
-def _alike(kinds: Kinds) -> Kind | None:
+def _same_type(kinds: Kinds) -> Kind | None:
     return _common(kinds) if kinds else None
 
 
@@ -168,7 +168,7 @@ RULES: Final[dict[Function, Rule]] = {
     F.IS_NULL: _any(Kind.BOOL),
     F.LIKE: _takes(Kind.TEXT, Kind.TEXT, result=Kind.BOOL),
     F.CASE: _branches,
-    F.COALESCE: _alike,
+    F.COALESCE: _same_type,
     F.ABS: _number(1),
     **dict.fromkeys((F.FLOOR, F.CEIL), _number(1, result=Kind.INT)),
     F.ROUND: lambda kinds: _number()(kinds[:1]) if _rounds(kinds) else None,

@@ -1,6 +1,6 @@
-"""Python terms: `col`, operators, `case`, `least`, and aggregates of them.
+"""Python terms: `col`, operators, `case`, `least`, and aggregates of terms.
 
-A term knows names only, not what they mean: it becomes an expression when its query is built.
+A term knows names only, not their types. It becomes an expression when its query is built.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 F = Function
-LEVELS: Final = 50
+MAX_LEVELS: Final = 50
 Plain = int | float | str | bool | date | None
 CASTS: Final = {
     Kind.INT: F.TO_INT,
@@ -45,7 +45,7 @@ TRUNCATIONS: Final = {
 
 
 class Term:
-    """A piece of a question; operators make larger pieces. Texts beside it are values.
+    """A part of a query; operators combine terms and values, and plain strings are values.
 
     >>> (col("age") >= 65) & ~col("ward").isin(["A", "B"])
     Applied(function=<Function.AND: 'and'>, ...)
@@ -87,10 +87,10 @@ class Term:
     def __neg__(self) -> "Term":
         return _apply(F.NEGATE, self)
 
-    def __eq__(self, other: object) -> "Term":  # type: ignore[override]  # a term, not an answer
+    def __eq__(self, other: object) -> "Term":  # type: ignore[override]  # returns a term, not a bool
         return _apply(F.EQUAL, self, _not_null(other))
 
-    def __ne__(self, other: object) -> "Term":  # type: ignore[override]  # a term, not an answer
+    def __ne__(self, other: object) -> "Term":  # type: ignore[override]  # returns a term, not a bool
         return _apply(F.UNEQUAL, self, _not_null(other))
 
     def __lt__(self, other: "Term | Plain") -> "Term":
@@ -135,7 +135,7 @@ class Term:
         raise UnsupportedQuery("a term is one value, not several; write x.isin([1, 2])")
 
     def isin(self, values: Iterable[Plain]) -> "Term":
-        """Return whether the value is one of those listed."""
+        """Return whether the value is one of ``values``."""
         if isinstance(values, str):
             raise UnsupportedQuery("isin takes a list of values, such as ['A', 'B']")
         listed = tuple(values)
@@ -144,11 +144,11 @@ class Term:
         return _apply(F.IN, self, *listed)
 
     def between(self, low: "Term | Plain", high: "Term | Plain") -> "Term":
-        """Return whether the value lies between two others, both included."""
+        """Return whether the value is between ``low`` and ``high``, inclusive."""
         return (self >= low) & (self <= high)
 
     def like(self, pattern: str) -> "Term":
-        """Return whether a text fits a pattern: % is any text in it, _ any one letter."""
+        """Return whether a string matches a pattern: % is any string, _ any one character."""
         return _apply(F.LIKE, self, pattern)
 
     def is_null(self) -> "Term":
@@ -179,7 +179,7 @@ class Term:
         return _apply(F.SQRT, self)
 
     def clip(self, low: Plain, high: Plain) -> "Term":
-        """Return the value, moved into [low, high]: how an expression gets its bounds."""
+        """Return the value clipped to [low, high], which bounds an expression."""
         return least(greatest(self, low), high)
 
     def year(self) -> "Term":
@@ -199,7 +199,7 @@ class Term:
         return _apply(F.WEEKDAY, self)
 
     def truncate(self, unit: str) -> "Term":
-        """Return the first day of a date's "year", "quarter" or "month"."""
+        """Return the first day of a date's "year", "quarter", or "month"."""
         if unit not in TRUNCATIONS:
             raise UnsupportedQuery("truncate takes 'year', 'quarter' or 'month'")
         return _apply(TRUNCATIONS[unit], self)
@@ -214,12 +214,12 @@ class Term:
         return _apply(F.LENGTH, self)
 
     def substr(self, start: int, length: int | None = None) -> "Term":
-        """Return a part of a text; the first letter is 1."""
+        """Return a substring; the first character has index 1."""
         rest = () if length is None else (length,)
         return _apply(F.SUBSTR, self, start, *rest)
 
     def cast(self, kind: Kind | str) -> "Term":
-        """Return the value as "int", "float", "text", "bool" or "date"; NULL where it is none."""
+        """Return the value as "int", "float", "text", "bool", or "date", or NULL."""
         if kind not in list(Kind):
             raise UnsupportedQuery(f"cast takes one of {', '.join(Kind)}")
         return _apply(CASTS[Kind(kind)], self)
@@ -227,7 +227,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Named(Term):
-    """A column, or an output of the same question, by name."""
+    """A column, or an output of the same query, by name."""
 
     name: str
     level: int = field(default=1, repr=False)
@@ -235,7 +235,7 @@ class Named(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Term):
-    """A value."""
+    """A constant value."""
 
     value: object
     level: int = field(default=1, repr=False)
@@ -252,7 +252,7 @@ class Applied(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AggregateTerm(Term):
-    """A statistic of many rows, of those alone for which ``condition`` holds."""
+    """An aggregate of many rows, or of those for which ``condition`` is true."""
 
     function: str
     arguments: tuple[Term, ...]
@@ -261,7 +261,7 @@ class AggregateTerm(Term):
     level: int = field(repr=False)
 
     def where(self, condition: Term) -> "AggregateTerm":
-        """Return the same statistic of fewer rows: SQL's FILTER."""
+        """Return the same aggregate of fewer rows, as with SQL's FILTER."""
         added = _term(condition)
         both = added if self.condition is None else self.condition & added
         level = max(self.level, both.level + 1)
@@ -275,15 +275,15 @@ def _apply(function: Function, *arguments: "Term | Plain") -> Term:
     level = 1 + max(term.level for term in terms)
     if function in (F.AND, F.OR):
         level = max(term.level + (not _joins(function, term)) for term in terms)
-    if level > LEVELS:
-        raise UnsupportedQuery(f"an expression has more than {LEVELS} levels; write it flatter")
+    if level > MAX_LEVELS:
+        raise UnsupportedQuery(f"an expression has more than {MAX_LEVELS} levels; write it flatter")
     if function in (F.AND, F.OR):
         terms = tuple(part for term in terms for part in _parts(function, term))
     return Applied(function, terms, level)
 
 
 def _not_null(value: object) -> "Term | Plain":
-    """Refuse None beside == and !=: as in SQL nothing equals NULL, so no row would be meant."""
+    """Return ``value``; refuse None next to == and !=, because nothing equals NULL in SQL."""
     if value is None:
         raise UnsupportedQuery(
             "nothing equals NULL, so == None holds for no row; write x.is_null() or x.not_null()"
@@ -304,7 +304,7 @@ def _term(value: "Term | Plain") -> Term:
 
 
 def col(name: str) -> Term:
-    """Return a column by name; write "table.column" where two tables have it."""
+    """Return a column by name; write "table.column" if two tables have it."""
     if not isinstance(name, str):
         raise UnsupportedQuery(f"col takes the name of a column, got {type(name).__name__}")
     return Named(name)
@@ -316,24 +316,24 @@ def coalesce(*values: Term | Plain) -> Term:
 
 
 def least(*values: Term | Plain) -> Term:
-    """Return the least of the values that are not NULL."""
+    """Return the smallest of the values that are not NULL."""
     return _apply(F.LEAST, *values)
 
 
 def greatest(*values: Term | Plain) -> Term:
-    """Return the greatest of the values that are not NULL."""
+    """Return the largest of the values that are not NULL."""
     return _apply(F.GREATEST, *values)
 
 
 def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -> Term:
-    """Return the value of the first branch (condition, value) whose condition holds."""
+    """Return the value of the first branch (condition, value) whose condition is true."""
     return _apply(F.CASE, *(part for branch in branches for part in branch), otherwise)
 
 
 def aggregate_term(
     function: str, *arguments: Term | str, quantile: Fraction | None = None
 ) -> AggregateTerm:
-    """Return the aggregate of that name, of terms or of columns by name."""
+    """Return an aggregate by name, of terms or column names."""
     terms = tuple(Named(one) if isinstance(one, str) else _term(one) for one in arguments)
     level = 1 + max((term.level for term in terms), default=0)
     return AggregateTerm(function, terms, None, quantile, level)

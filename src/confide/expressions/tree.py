@@ -1,7 +1,7 @@
-"""Expression nodes; walking and substitution.
+"""Expression nodes, with traversal and substitution.
 
-Nodes are frozen and know their types. A tree can only name what the owner declared and what
-`functions` lists, so whatever walks it needs no further checks.
+Nodes are frozen and typed. A tree can only contain declared names and the functions in
+`functions`, so code that traverses it needs no further checks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ Value = int | float | str | bool | date | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of one of the query's tables, by the table's name in this query."""
+    """A column of one of the query's tables, by the table's alias in this query."""
 
     table: str
     name: str
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that the analyst wrote."""
+    """A constant from the analyst's query."""
 
     value: Value
     kind: Kind | None  # None: the untyped NULL
@@ -51,9 +51,9 @@ class Call:
     """A function of other expressions.
 
     The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
-    the expression and the literals; LIKE takes a literal pattern, ROUND and SUBSTR take literal
-    numbers. ``size`` counts its parts. It is kept, as is the hash, since parts may stand in a tree
-    many times: one object, which is not walked again.
+    the expression and the literals. LIKE takes a literal pattern; ROUND and SUBSTR take literal
+    numbers. ``size`` is the number of parts. It is cached, as is the hash, because one object may
+    occur in a tree many times.
     """
 
     function: Function
@@ -75,18 +75,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The value of a group key, by its place in the query's keys."""
+    """The value of a group key, by its index among the query's keys."""
 
-    place: int
+    index: int
     kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """A statistic of the rows of a group for which ``where`` holds (or of all of them).
+    """An aggregate of the rows in a group for which ``where`` is true (by default, of all rows).
 
-    ``function`` is the name of the aggregate. COUNT without an argument counts rows, with one the
-    rows where it is not NULL. ``level`` is the quantile's, between 0 and 1.
+    ``function`` is the name of the aggregate. COUNT without an argument counts all rows, and with
+    one those where it is not NULL. ``level`` is that of a quantile, between 0 and 1.
     """
 
     function: str
@@ -105,7 +105,7 @@ Expression = Column | Literal | Call | Key | AggregateCall
 
 
 def size_of(expression: Expression) -> int:
-    """Return of how many parts an expression is made, without walking it."""
+    """Return the number of parts of an expression, without traversing it."""
     match expression:
         case Call(size=size):
             return size
@@ -116,7 +116,7 @@ def size_of(expression: Expression) -> int:
 
 
 def parts_of(expression: Expression) -> tuple[Expression, ...]:
-    """Return what an expression is made of directly."""
+    """Return the direct parts of an expression."""
     match expression:
         case Call(arguments=arguments):
             return arguments
@@ -127,7 +127,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield the expression and all its parts, outermost first; an object that comes again, once."""
+    """Yield the expression and its parts, outermost first, and each object only once."""
     seen: set[int] = set()
     ahead = [expression]
     while ahead:
@@ -139,7 +139,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
-    """Return the expression with some of its parts exchanged, outermost first."""
+    """Return the expression with some parts replaced, outermost first."""
     if expression in replacements:
         return replacements[expression]
     if isinstance(expression, Call):

@@ -148,7 +148,7 @@ class Writer:
             case Literal():
                 text = _write_literal(expression)
                 return text, UNARY if text.startswith("-") else ATOM
-            case Key(place=place):
+            case Key(index=place):
                 return self._write(self.keys[place])
             case AggregateCall():
                 return self._write_aggregate(expression), ATOM

@@ -216,7 +216,7 @@ class Statistics:
 
     def __call__(self, expression: Expression) -> NDArray[Any]:
         if isinstance(expression, Key):
-            return np.array([group[expression.place] for group in self.groups], dtype=object)
+            return np.array([group[expression.index] for group in self.groups], dtype=object)
         statistic = next(s for s in self.plan.statistics if s.aggregate == expression)
         found = estimate(statistic, self.plan, self.totals)
         return np.maximum(found, 0.0) if is_floored(statistic.aggregate, self.plan) else found
