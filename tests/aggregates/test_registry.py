@@ -1,6 +1,6 @@
-"""An aggregate that is registered is read, planned, released, and explained without further code.
+"""A registered aggregate is read, planned, released, and explained without further code.
 
-The correlation of two columns is registered here, over needs that the planner knows already.
+The tests register the correlation of two columns, over needs that the planner supports.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -41,7 +41,7 @@ EPSILON = 1e9
 
 
 class Correlation(AggregateFunction):
-    """The correlation of two columns, among the rows where neither is NULL."""
+    """The correlation of two columns, over the rows where neither is NULL."""
 
     name: ClassVar[str] = "CORR"
     patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("CORR(x, y)"),)
@@ -116,7 +116,7 @@ def _registered() -> Iterator[None]:
 
 @pytest.fixture
 def curator(frame: pa.Table, _registered: None) -> Curator:
-    """Return a curator of these rows while the correlation is registered."""
+    """Yield a curator of these rows while the correlation is registered."""
     table = Table(
         "t",
         frame,
@@ -143,7 +143,7 @@ CALLS = [
 def test_sql_answers_a_registered_aggregate(
     curator: Curator, frame: pa.Table, text: str, beside: str
 ) -> None:
-    """With next to no noise, the answer of SQL is DuckDB's, alone and beside other aggregates."""
+    """With little noise, the SQL answer is DuckDB's, alone and with other aggregates."""
     (expected,) = duckdb.execute(f"SELECT {text} FROM frame").fetchall()
 
     for asked in (f"SELECT {text} AS r FROM t", f"SELECT {text} AS r, {beside} AS other FROM t"):
@@ -153,7 +153,7 @@ def test_sql_answers_a_registered_aggregate(
 
 
 def test_python_answers_a_registered_aggregate(curator: Curator, frame: pa.Table) -> None:
-    """A term of its name gives DuckDB's answers by group, and is the same question as SQL."""
+    """A term of its name has DuckDB's answers by group, and equals the SQL query."""
     expected = duckdb.execute(
         "SELECT ward, CORR(x, y) FROM frame WHERE x > 5 GROUP BY 1"
     ).fetchall()
@@ -182,7 +182,7 @@ def test_servers_and_agents_answer_a_registered_aggregate(tmp_path: Path) -> Non
 
 
 def test_a_registered_aggregate_is_part_of_a_computed_column(curator: Curator) -> None:
-    """Arithmetic, HAVING and ORDER BY use it, and its interval is carried along."""
+    """Arithmetic, HAVING, and ORDER BY support it, and its interval is propagated."""
     text = "SELECT ward, 2 * CORR(x, y) AS r FROM t GROUP BY ward HAVING CORR(x, y) > -1 ORDER BY r"
     answer = curator.sql(text, epsilon=EPSILON)
 
@@ -190,8 +190,8 @@ def test_a_registered_aggregate_is_part_of_a_computed_column(curator: Curator) -
     assert [{"r_low": -2.0, "r_high": 2.0}] * 2 == answer.interval_rows(0.95)
 
 
-def test_what_is_written_of_a_registered_aggregate(curator: Curator) -> None:
-    """Canonical SQL reads back; its sentence has both ranges; messages list its spelling."""
+def test_a_registered_aggregate_is_written_and_explained(curator: Curator) -> None:
+    """Canonical SQL parses back, the explanation has both ranges, and messages list it."""
     text = "select corr(x, y + 1) filter (where ward = 'A') as r from t"
     written = canonical(read_sql(text, curator.names))
 
@@ -209,7 +209,7 @@ def test_what_is_written_of_a_registered_aggregate(curator: Curator) -> None:
 
 
 def test_a_registered_aggregate_is_audited(curator: Curator) -> None:
-    """The audit of a declaration asks about it, in SQL that is answered."""
+    """The audit of a declaration queries it, in valid SQL."""
     (table,) = curator.catalog.private.values()
     asked = [text for text in make_questions([table]) if "CORR" in text]
 
@@ -218,7 +218,7 @@ def test_a_registered_aggregate_is_audited(curator: Curator) -> None:
 
 
 def test_the_order_of_needs_is_fixed() -> None:
-    """Each aggregate asks for its totals in the order in which stored answers list them."""
+    """The needs of each aggregate are in the order in which stored answers list their totals."""
     x = Column("t1", "x", Kind.INT)
     calls = {name: make_aggregate(name, x) for name in AGGREGATES}
     needs = {
@@ -240,7 +240,7 @@ def test_the_order_of_needs_is_fixed() -> None:
 
 
 def test_a_name_is_registered_once() -> None:
-    """A second aggregate of one name, or one that lacks a method, is refused at import."""
+    """Registering a second aggregate of one name, or one without a method, fails."""
     with pytest.raises(ValueError, match="called COUNT already"):
         register(type("Again", (Correlation,), {"name": "COUNT"}))
     with pytest.raises(TypeError, match="abstract"):
@@ -249,7 +249,7 @@ def test_a_name_is_registered_once() -> None:
 
 
 def test_messages_list_every_spelling() -> None:
-    """Messages name each aggregate; one that is always of a single x, by its name alone."""
+    """Messages list every aggregate, by name alone if it always takes one x."""
     assert list_spellings() == (
         "COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN, "
         "QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"

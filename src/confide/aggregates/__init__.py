@@ -1,4 +1,4 @@
-"""Aggregates: one file for each, with its spelling, needs, estimate and interval."""
+"""Aggregates, one module each, with their SQL, needs, estimates, and intervals."""
 
 from confide.aggregates.count import CountFunction, CountUnitsFunction, count, count_units
 from confide.aggregates.quantile import QuantileFunction, median, quantile

@@ -16,7 +16,7 @@ __all__ = ["CountFunction", "CountUnitsFunction", "count", "count_units"]
 
 @register
 class CountFunction(AggregateFunction):
-    """The number of rows, or of those where the argument is not NULL."""
+    """The number of rows, or of rows where the argument is not NULL."""
 
     name: ClassVar[str] = "COUNT"
     patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("COUNT(*)"), Pattern("COUNT(x)"))
@@ -26,7 +26,7 @@ class CountFunction(AggregateFunction):
     unit_form: ClassVar[UnitForm | None] = UnitForm.COUNT
 
     def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Return no argument for a constant, which every row has."""
+        """Return no arguments for a constant, because it is not NULL in any row."""
         match arguments:
             case (Literal(value=None),):
                 raise UnsupportedQuery("COUNT(NULL) is always 0; write COUNT(*)")
@@ -80,7 +80,7 @@ class CountUnitsFunction(CountFunction):
 
 
 def count(what: Term | str | None = None) -> AggregateTerm:
-    """Return the number of rows, or of those in which ``what`` is not NULL."""
+    """Return the number of rows, or of rows where ``what`` is not NULL."""
     return aggregate_term(CountFunction.name, *(() if what is None else (what,)))
 
 

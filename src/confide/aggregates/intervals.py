@@ -1,10 +1,10 @@
 """Intervals shared by aggregates: linear and ratio.
 
-Most statistics are ratios of totals. An interval for a ratio r = sum / count keeps every r for
-which sum - r * count is as small as its noise allows: at the true ratio it is noise alone, whose
-law is known for each r, so the true ratio is kept with the stated confidence, however small the
-count is. Totals that no rows could have are moved to the nearest that some could (`move_totals`),
-so that no interval is a mere point at the edge of what is possible.
+Most aggregates are ratios of totals. An interval for a ratio r = sum / count contains every r for
+which sum - r * count is within the range of its noise. At the true ratio it is noise alone, with a
+known distribution for each r. So the interval contains the true ratio with the stated confidence,
+for any count. Totals that no rows could have are moved to the closest possible ones
+(`move_totals`), so that no interval shrinks to a point at the end of the range.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ import numpy as np
 from confide.aggregates.needs import Ends, Floats, Marks, SumColumn
 
 __all__ = [
-    "GRID",
+    "GRID_SIZE",
     "floor_ends",
     "linear_half_width",
     "linear_interval",
@@ -26,16 +26,16 @@ __all__ = [
     "widths_of",
 ]
 
-GRID: Final = 65
-HALVINGS: Final = 40
-MODEST: Final = 0.1
-TINY: Final = 1e-300
+GRID_SIZE: Final = 65
+BISECTIONS: Final = 40
+EDGE_FRACTION: Final = 0.1
+MIN_UNIT: Final = 1e-300
 
 
 def linear_half_width(noise: Floats, confidence: float) -> float:
     """Return the half-width of the interval of an aggregate that is linear in its totals.
 
-    ``noise`` is a sample of what the noise adds to the aggregate, which is known beforehand.
+    ``noise`` is a sample of the aggregate's noise, which does not depend on the data.
     """
     return float(np.quantile(np.abs(noise), confidence, method="higher"))
 
@@ -49,57 +49,57 @@ def linear_interval(estimate: Floats, noise: Floats, confidence: float) -> Ends:
 def floor_ends(low: Floats, high: Floats) -> Ends:
     """Return a count's interval without the part below zero.
 
-    Claim: it contains every count from zero up that it contained before, and is not a point unless
-           it was one.
-    Why:   where noise leads below zero so far that nothing or hardly anything is left, the counts
-           within a modest distance of zero are added, as for means.
+    Claim: it contains every count of at least zero that it contained before, and is not a point
+           unless it was one.
+    Why:   if noise moves it so far below zero that little or nothing remains, add the counts
+           within a small distance of zero, as for means.
     """
-    modest = MODEST * (high - low) / 2.0
-    return np.maximum(low, 0.0), np.maximum(high, modest)
+    edge = EDGE_FRACTION * (high - low) / 2.0
+    return np.maximum(low, 0.0), np.maximum(high, edge)
 
 
 def mean_interval(
     total: SumColumn, rows: Floats, noise: Floats, noise_of_rows: Floats, confidence: float
 ) -> Ends:
-    """Return the ends of a mean, in steps of its grid.
+    """Return the ends of the interval of a mean, in steps of its grid.
 
-    Claim:   it holds the mean as often as ``confidence`` says or more often, holds the estimate,
-             and is no point unless the noise is 0 that often.
-    Why:     at the true mean, the sum less the mean times the count is noise alone. If noise leads
-             out of the range, so far that hardly any mean or none is kept, the means within a
-             modest distance of the nearest possible ones are added; more can only hold more often.
+    Claim:   it contains the mean with at least the probability ``confidence``, contains the
+             estimate, and is not a point unless the noise is 0 with that probability.
+    Why:     at the true mean, the sum minus the mean times the count is noise alone. If noise
+             moves the totals so far out of range that few or no means remain, add the means
+             within a small distance of the closest possible ones; this only raises the coverage.
     Checked: tests/release/test_coverage.py.
     """
     ratios, table = mean_problem(total, noise, noise_of_rows, confidence)
     kept = solve_ratios(total.steps, rows, ratios, table)
     moved = move_totals(total.steps, rows, total.low, total.high)
-    modest = solve_ratios(*moved, ratios, table * MODEST)
-    return np.minimum(kept[0], modest[0]), np.maximum(kept[1], modest[1])
+    edge = solve_ratios(*moved, ratios, table * EDGE_FRACTION)
+    return np.minimum(kept[0], edge[0]), np.maximum(kept[1], edge[1])
 
 
 def mean_problem(
     total: SumColumn, noise: Floats, noise_of_rows: Floats, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return possible means, in steps, and how large the noise gets at each, for each group."""
-    ratios = np.linspace(total.low, total.high, GRID)
+    """Return possible means, in steps, and for each group the width of the noise at each mean."""
+    ratios = np.linspace(total.low, total.high, GRID_SIZE)
     widths = widths_of(noise, noise_of_rows, ratios, confidence)
-    return ratios, np.broadcast_to(widths, (len(total.steps), GRID))
+    return ratios, np.broadcast_to(widths, (len(total.steps), GRID_SIZE))
 
 
 def move_totals(sums: Floats, rows: Floats, least: float, most: Floats | float) -> Ends:
-    """Return sums and counts moved to the nearest that ratios from least to most allow.
+    """Return sums and counts moved to the closest ones possible for ratios from least to most.
 
-    Claim: no ratio r from least to most that was kept is lost, and that of the moved totals is
-           kept whatever the noise is.
-    Why:   r * rows lies between least * rows and most * rows, so moving the sum between them only
-           brings it nearer. A count below zero tells nothing: at 0 every ratio is kept.
+    Claim: every ratio r from least to most that was in the interval stays, and the ratio of the
+           moved totals is in it for any noise.
+    Why:   r * rows is between least * rows and most * rows, so moving the sum between them only
+           brings it closer. A count below zero carries no information: at 0 every ratio stays.
     """
-    there = np.maximum(rows, 0.0)
-    return np.clip(sums, least * there, most * there), there
+    possible_rows = np.maximum(rows, 0.0)
+    return np.clip(sums, least * possible_rows, most * possible_rows), possible_rows
 
 
 def widths_of(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> Floats:
-    """Return for each ratio how large the noise of sum - ratio * count gets."""
+    """Return for each ratio the width of the noise of sum - ratio * count."""
     # One row per ratio, because quantiles of contiguous values take about half the time.
     gaps = np.abs(sums - ratios[:, None] * rows)
     widths: Floats = np.quantile(gaps, confidence, axis=1, overwrite_input=True)
@@ -107,13 +107,13 @@ def widths_of(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> 
 
 
 def solve_ratios(sums: Floats, rows: Floats, ratios: Floats, table: Floats) -> Ends:
-    """Return for each group the least and the greatest ratio that its totals allow.
+    """Return the smallest and the greatest ratio that the totals of each group allow.
 
-    ``table`` holds for each group and ratio how large the noise of sum - ratio * count gets.
+    ``table`` has the width of the noise of sum - ratio * count, for each group and ratio.
     """
     middle = np.clip(sums / np.maximum(rows, 1.0), ratios[0], ratios[-1])
     groups = np.arange(len(middle))
-    unit = max((ratios[-1] - ratios[0]) / (len(ratios) - 1), TINY)
+    unit = max((ratios[-1] - ratios[0]) / (len(ratios) - 1), MIN_UNIT)
 
     def excess(ratio: Floats) -> Floats:
         place = (ratio - ratios[0]) / unit
@@ -136,8 +136,8 @@ def _end(
 ) -> Floats:
     """Return the outermost ratio on one side of the middle whose excess is not positive.
 
-    It lies between the outermost ratio kept on the grid (or the middle itself) and the next grid
-    point outwards, where it is found by halving.
+    It is between the outermost ratio kept on the grid (or the middle itself) and the next grid
+    point outward; bisection finds it.
     """
     outward = ratios if side > 0 else ratios[::-1]
     flags = kept if side > 0 else kept[:, ::-1]
@@ -148,7 +148,7 @@ def _end(
     following = np.where(last >= 0, last + 1, np.argmax(beyond, axis=1))
     ended = (following >= len(ratios)) | ((last < 0) & ~beyond.any(axis=1))
     outside = np.where(ended, inside, outward[np.minimum(following, len(ratios) - 1)])
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         halfway = (inside + outside) / 2.0
         fits = excess(halfway) <= 0.0
         inside, outside = np.where(fits, halfway, inside), np.where(fits, outside, halfway)

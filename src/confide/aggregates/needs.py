@@ -1,7 +1,7 @@
-"""Needs of an aggregate; the columns released for them.
+"""Needs of an aggregate, and the columns released for them.
 
 A need is plain data. The planner turns it into an exact total with a grid and a sensitivity, or
-into a quantile, or refuses it. After the noise, the aggregate gets one column for each need.
+into a quantile, or refuses it. After the noise is added, the aggregate gets one column per need.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ Ends = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True)
 class CountRows:
-    """The number of rows for which ``where`` holds, or of those where ``argument`` is not NULL."""
+    """The number of rows for which ``where`` is true and ``argument``, if any, is not NULL."""
 
     argument: Expression | None
     where: Expression | None
@@ -44,14 +44,14 @@ class CountRows:
 
 @dataclass(frozen=True, slots=True)
 class CountUnits:
-    """The number of units that have a row for which ``where`` holds."""
+    """The number of units that have a row for which ``where`` is true."""
 
     where: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
 class SumValues:
-    """The sum of ``argument``, or of its distance from the center of its range if ``centered``."""
+    """The sum of ``argument``, minus the center of its range if ``centered``."""
 
     argument: Expression
     where: Expression | None
@@ -60,7 +60,7 @@ class SumValues:
 
 @dataclass(frozen=True, slots=True)
 class SumProducts:
-    """The sum of the products of two arguments, each taken from the center of its range."""
+    """The sum of the products of two arguments, each minus the center of its range."""
 
     left: Expression
     right: Expression
@@ -69,7 +69,7 @@ class SumProducts:
 
 @dataclass(frozen=True, slots=True)
 class ChooseQuantiles:
-    """The quantiles of ``argument`` at each of ``levels``; each level has a column of its own."""
+    """The quantiles of ``argument`` at each of ``levels``, one column per level."""
 
     argument: Expression
     where: Expression | None
@@ -81,16 +81,16 @@ Need = CountRows | CountUnits | SumValues | SumProducts | ChooseQuantiles
 
 @dataclass(frozen=True, slots=True)
 class CountColumn:
-    """Released counts, one for each group along the last axis."""
+    """Released counts, one per group along the last axis."""
 
     values: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class SumColumn:
-    """Released sums of the whole numbers (x - center) / step, which lie from ``low`` to ``high``.
+    """Released sums of the integers (x - center) / step, which are between ``low`` and ``high``.
 
-    Products are summed the same way; their center is that of the range of the products.
+    Products are summed in the same way, with the center of the range of the products.
     """
 
     steps: Floats
@@ -100,12 +100,12 @@ class SumColumn:
     high: int
 
     def mean(self, rows: Floats) -> Floats:
-        """Return the mean of the values among so many rows, kept within their range."""
+        """Return the mean of the values over ``rows`` rows, clipped to their range."""
         means = np.clip(self.steps / np.maximum(rows, 1.0), self.low, self.high)
         return self.center + self.step * means
 
     def is_outside(self, rows: Floats) -> Marks:
-        """Return where noise moved the mean of the values out of their range."""
+        """Return a mask of the groups where noise moved the mean out of the range."""
         means = self.steps / np.maximum(rows, 1.0)
         outside: Marks = (means < self.low) | (means > self.high)
         return outside
@@ -113,7 +113,7 @@ class SumColumn:
 
 @dataclass(frozen=True, slots=True)
 class QuantileColumn:
-    """Chosen quantiles, with the chosen ends of their intervals where an interval is asked for."""
+    """Chosen quantiles, with the chosen ends of their intervals if intervals are requested."""
 
     values: Floats
     ends: Ends | None = None
@@ -124,32 +124,32 @@ ReleasedColumn = CountColumn | SumColumn | QuantileColumn
 
 @dataclass(frozen=True, slots=True)
 class ReleasedColumns:
-    """The columns of one aggregate in the order of its needs: released values, or their noise."""
+    """The columns of one aggregate, in the order of its needs: released values, or their noise."""
 
     columns: tuple[ReleasedColumn, ...]
 
     def __len__(self) -> int:
         return len(self.columns)
 
-    def count(self, place: int) -> Floats:
-        """Return the counts that the need at ``place`` asked for."""
-        match self.columns[place]:
+    def count(self, index: int) -> Floats:
+        """Return the counts for the need at ``index``."""
+        match self.columns[index]:
             case CountColumn(values=values):
                 return values
             case _:
                 raise TypeError("this need does not ask for a count")
 
-    def sum(self, place: int) -> SumColumn:
-        """Return the sums that the need at ``place`` asked for."""
-        match self.columns[place]:
+    def sum(self, index: int) -> SumColumn:
+        """Return the sums for the need at ``index``."""
+        match self.columns[index]:
             case SumColumn() as column:
                 return column
             case _:
                 raise TypeError("this need does not ask for a sum")
 
-    def quantile(self, place: int) -> QuantileColumn:
-        """Return the quantiles that the need at ``place`` asked for."""
-        match self.columns[place]:
+    def quantile(self, index: int) -> QuantileColumn:
+        """Return the quantiles for the need at ``index``."""
+        match self.columns[index]:
             case QuantileColumn() as column:
                 return column
             case _:

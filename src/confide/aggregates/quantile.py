@@ -1,4 +1,4 @@
-"""`MEDIAN`, `QUANTILE_CONT` and `PERCENTILE_CONT`."""
+"""`MEDIAN`, `QUANTILE_CONT`, and `PERCENTILE_CONT`."""
 
 from collections.abc import Collection, Sequence
 from fractions import Fraction
@@ -19,7 +19,7 @@ HALF: Final = Fraction(1, 2)
 
 @register
 class QuantileFunction(AggregateFunction):
-    """The value below which a part of the rows lies."""
+    """The value below which a given fraction of the values lies."""
 
     name: ClassVar[str] = "QUANTILE_CONT"
     patterns: ClassVar[tuple[Pattern, ...]] = (
@@ -50,7 +50,7 @@ class QuantileFunction(AggregateFunction):
         noise: ReleasedColumns,
         confidence: float,
     ) -> Ends:
-        """Return the ends that were chosen together with the quantile."""
+        """Return the ends chosen together with the quantile."""
         ends = columns.quantile(0).ends
         if ends is None:
             raise TypeError("the ends of a quantile must come with it")
@@ -64,12 +64,12 @@ class QuantileFunction(AggregateFunction):
 
 
 def median(what: Term | str) -> AggregateTerm:
-    """Return the value in the middle."""
+    """Return the median of a column or term."""
     return aggregate_term(QuantileFunction.name, what, quantile=HALF)
 
 
 @refusing
 def quantile(what: Term | str, q: Number) -> AggregateTerm:
-    """Return the value below which a part ``q`` of the rows lies."""
+    """Return the value below which a fraction ``q`` of the values lies."""
     level = fraction("q", q, "a number from 0 to 1")
     return aggregate_term(QuantileFunction.name, what, quantile=level)

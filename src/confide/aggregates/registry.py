@@ -1,7 +1,7 @@
-"""`AggregateFunction`, the `AGGREGATES` table, and the lists made from it.
+"""`AggregateFunction`, the `AGGREGATES` table, and lists derived from it.
 
-To add an aggregate, write a subclass in a file of its own, mark it with `register`, and import the
-file in `confide.aggregates`. Reading, planning, release, and explanation look it up here.
+To add an aggregate, write a subclass in its own module, decorate it with `register`, and import
+the module in `confide.aggregates`. The parser, the planner, and the release look it up here.
 """
 
 import re
@@ -33,7 +33,7 @@ __all__ = [
     "register",
 ]
 
-NUMBERLESS: Final[dict[Kind | None, str]] = {
+ADVICE_BY_KIND: Final[dict[Kind | None, str]] = {
     Kind.BOOL: "count where a condition holds with COUNT(*) FILTER (WHERE x), and divide by "
     "COUNT(x) for its share",
     Kind.DATE: "of a day take YEAR(x), MONTH(x) or DAY(x), or count rows by time with SELECT "
@@ -41,14 +41,14 @@ NUMBERLESS: Final[dict[Kind | None, str]] = {
     Kind.TEXT: "count rows of each text with SELECT x, COUNT(*) ... GROUP BY x, or write "
     "CAST(x AS DOUBLE) where texts are numbers",
 }
-"""What to ask instead of a sum, by what it was asked of."""
+"""Advice on what to write instead of a sum of values that are not numbers, by their type."""
 
 
 VARIABLES: Final = re.compile(r"\b(?:x|y|q|unit)\b")
 
 
 class UnitForm(StrEnum):
-    """How an aggregate is computed exactly over the rows of one unit."""
+    """The computation of an aggregate over the rows of one unit, without noise."""
 
     COUNT = "count"
     SUM = "sum"
@@ -60,8 +60,8 @@ class Pattern:
     """A spelling of an aggregate in SQL.
 
     In ``text``, x and y stand for expressions, q for a level between 0 and 1, and unit for the
-    unit. ``level`` is the level of a spelling without q; ``is_descending`` says that the level
-    counts from the largest value. Messages list a spelling if ``is_listed``.
+    unit. ``level`` is the level of a spelling without q. If ``is_descending``, the level counts
+    from the largest value. Messages list a spelling if ``is_listed``.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Pattern:
     is_listed: bool = True
 
     def fill(self, **parts: str) -> str:
-        """Return the spelling with other texts for its variables.
+        """Return the spelling with its variables replaced.
 
         >>> Pattern("QUANTILE_CONT(x, q)").fill(x="age", q="0.9")
         'QUANTILE_CONT(age, 0.9)'
@@ -79,13 +79,13 @@ class Pattern:
 
 
 class AggregateFunction(ABC):
-    """A statistic of many rows: its spelling, its needs, its estimate, and its interval.
+    """An aggregate of many rows: its SQL, its needs, its estimate, and its interval.
 
-    ``name`` is what canonical SQL calls it; ledgers store it, so it never changes. ``summary`` is
-    one line for help. Of an ``is_linear`` aggregate, the error is known before asking, because its
-    estimate is linear in its totals. One that ``is_count`` can be floored at zero, and can order a
-    private selection. One that ``is_centered`` measures its argument from the center of its range.
-    Where ``unit_form`` is not None, a subquery can ask it of the rows of each unit.
+    ``name`` is its name in canonical SQL; ledgers store it, so it never changes. ``summary`` is
+    one line for help. If ``is_linear``, the estimate is linear in the totals, so its error is
+    known before the query runs. If ``is_count``, it can be floored at zero and can order a private
+    selection. If ``is_centered``, it sums distances from the center of the argument's range. If
+    ``unit_form`` is not None, a subquery can compute it over the rows of each unit.
     """
 
     name: ClassVar[str]
@@ -102,7 +102,7 @@ class AggregateFunction(ABC):
 
     @abstractmethod
     def needs(self, call: AggregateCall, siblings: Collection[AggregateCall]) -> tuple[Need, ...]:
-        """Return what to measure for a call in a query with these aggregates.
+        """Return the needs of a call in a query with these aggregates.
 
         Stored answers list their totals by position, so the order of the needs never changes.
         """
@@ -119,17 +119,17 @@ class AggregateFunction(ABC):
         noise: ReleasedColumns,
         confidence: float,
     ) -> Ends:
-        """Return both ends of an interval for the aggregate without noise, for each group.
+        """Return both ends of a confidence interval for the noiseless aggregate, for each group.
 
-        ``noise`` has a sample of the noise of each column.
+        ``noise`` contains a sample of the noise of each column.
         """
 
     @abstractmethod
     def explain(self, call: AggregateCall) -> str:
-        """Return what is released for a call, as the rest of a sentence that starts with it."""
+        """Return a verb phrase that explains the release of a call and follows its text."""
 
     def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Return the arguments that equal questions share, or refuse them."""
+        """Return the arguments in a form that equal queries share, or refuse them."""
         return arguments
 
     def write(self, call: AggregateCall, arguments: Sequence[str], unit: str) -> str:
@@ -137,7 +137,7 @@ class AggregateFunction(ABC):
         return f"{self.name}({', '.join(arguments)})"
 
     def label(self, call: AggregateCall, arguments: Sequence[str]) -> str | None:
-        """Return a shorter name for a column without one: the spelling that implies the level."""
+        """Return a shorter column name, from the spelling that implies the call's level."""
         if call.level is None:
             return None
         spellings = (pattern.text for pattern in self.patterns if pattern.level == call.level)
@@ -145,18 +145,18 @@ class AggregateFunction(ABC):
         return next((f"{name}({', '.join(arguments)})" for name in names), None)
 
     def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
-        """Return where noise moved the estimate out of its range."""
+        """Return a mask of the groups where noise moved the estimate out of its range."""
         return np.zeros(self.estimate(call, columns).shape, np.bool_)
 
 
 AGGREGATES: Final[dict[str, AggregateFunction]] = {}
-"""Every aggregate by its name, in the order in which messages list them."""
+"""All aggregates by name, in the order in which messages list them."""
 
 T = TypeVar("T", bound=AggregateFunction)
 
 
 def register(function: type[T]) -> type[T]:
-    """Add an aggregate to `AGGREGATES`; it fails where a method or the name is missing."""
+    """Add an aggregate to `AGGREGATES`; fail if its name is taken or a method is missing."""
     if function.name in AGGREGATES:
         raise ValueError(f"there is an aggregate called {function.name} already")
     AGGREGATES[function.name] = function()
@@ -164,7 +164,7 @@ def register(function: type[T]) -> type[T]:
 
 
 def function_of(call: AggregateCall) -> AggregateFunction:
-    """Return the aggregate that is called."""
+    """Return the aggregate function of a call."""
     return AGGREGATES[call.function]
 
 
@@ -174,7 +174,7 @@ def make_aggregate(
     where: Expression | None = None,
     level: Fraction | None = None,
 ) -> AggregateCall:
-    """Return a call of an aggregate, or refuse what it cannot be taken of."""
+    """Return a call of an aggregate, or refuse unsuitable arguments."""
     parts = arguments if where is None else (*arguments, where)
     if any(map(has_aggregate, parts)):
         raise UnsupportedQuery(
@@ -195,20 +195,20 @@ def make_aggregate(
 
 
 def numeric_kind(arguments: Sequence[Expression]) -> Kind:
-    """Return the type that numbers have together, or refuse arguments that are not numbers."""
+    """Return the common type of numeric arguments, or refuse other types."""
     kinds = [argument.kind for argument in arguments]
     wrong = [kind for kind in kinds if kind not in (Kind.INT, Kind.FLOAT)]
     if wrong or not kinds:
         kind = wrong[0] if wrong else None
         raise UnsupportedQuery(
             "a sum, mean, deviation or quantile takes numbers; "
-            + NUMBERLESS.get(kind, "count rows with COUNT(*)")
+            + ADVICE_BY_KIND.get(kind, "count rows with COUNT(*)")
         )
     return Kind.FLOAT if Kind.FLOAT in kinds else Kind.INT
 
 
 def list_spellings() -> str:
-    """Return the spellings of all aggregates for a message, those with a level last.
+    """Return the spellings of all aggregates for a message, with those that take a level last.
 
     >>> list_spellings()[:47]
     'COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, '
@@ -220,7 +220,7 @@ def list_spellings() -> str:
 
 
 def _spellings(function: AggregateFunction) -> list[str]:
-    """Return the listed spellings of an aggregate: the name alone if it is always of one x."""
+    """Return the listed spellings of an aggregate, or its name if it always takes one x."""
     texts = [pattern.text for pattern in function.patterns if pattern.is_listed]
     names = [text.partition("(")[0] for text in texts]
     return [

@@ -30,7 +30,7 @@ __all__ = ["MeanFunction", "SumFunction", "mean", "sum"]
 
 @register
 class SumFunction(AggregateFunction):
-    """The sum of the values; it shares the totals of a mean of the same values."""
+    """The sum of the values, which shares its totals with a mean of the same values."""
 
     name: ClassVar[str] = "SUM"
     patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("SUM(x)"),)
@@ -53,7 +53,7 @@ class SumFunction(AggregateFunction):
         return CountRows(argument, call.where), SumValues(argument, call.where)
 
     def estimate(self, call: AggregateCall, columns: ReleasedColumns) -> Floats:
-        """Return the sum, which is unbiased; a shared total lacks the center of each row."""
+        """Return the unbiased sum; for a shared total, add the center of each row back."""
         if len(columns) == 1:
             total = columns.sum(0)
             return total.steps * total.step

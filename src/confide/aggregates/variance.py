@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from confide.aggregates.intervals import (
-    GRID,
+    GRID_SIZE,
     mean_problem,
     move_totals,
     solve_ratios,
@@ -29,14 +29,14 @@ from confide.expressions.tree import AggregateCall, Expression
 
 __all__ = ["DeviationFunction", "VarianceFunction", "stddev", "variance"]
 
-MEANS: Final = 9
-THINNED: Final = 2**13
-LIKELY_MEAN: Final = 0.8
-RARER_MEAN: Final = 4.0
-TINY: Final = 1e-300
+MEAN_COUNT: Final = 9
+THINNED_SIZE: Final = 2**13
+MIN_MEAN_CONFIDENCE: Final = 0.8
+MEAN_MISS_FACTOR: Final = 4.0
+MIN_WIDTH: Final = 1e-300
 
 VALUE, ROWS, SQUARE = 0, 1, 2
-"""The order of the needs."""
+"""The indices of the needs."""
 
 
 @register
@@ -79,7 +79,7 @@ class VarianceFunction(AggregateFunction):
         return "follows from noisy sums of values and squares, and a noisy count"
 
     def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
-        """Return where a mean or a mean square left its range, or the variance is not above 0."""
+        """Return a mask of the groups with a moment out of range or a variance of 0."""
         rows = columns.count(ROWS)
         value, square = (columns.sum(place).is_outside(rows) for place in (VALUE, SQUARE))
         return value | square | (estimate_variance(columns) <= 0.0)
@@ -111,7 +111,10 @@ class DeviationFunction(VarianceFunction):
 
 
 def estimate_variance(columns: ReleasedColumns) -> Floats:
-    """Return n / (n - 1) times the mean square less the squared mean, about the range's center."""
+    """Return the sample variance: n / (n - 1) times the mean square minus the squared mean.
+
+    Both moments are about the center of the range.
+    """
     rows, values = columns.count(ROWS), columns.sum(VALUE)
     mean = values.mean(rows) - values.center
     square = columns.sum(SQUARE).mean(rows)
@@ -121,31 +124,31 @@ def estimate_variance(columns: ReleasedColumns) -> Floats:
 
 
 def variance_interval(columns: ReleasedColumns, noise: ReleasedColumns, confidence: float) -> Ends:
-    """Return the ends of a sample variance.
+    """Return the ends of the interval of a sample variance.
 
-    Claim:   the released estimate lies within the interval. Were the true mean m known, it would
-             hold the sample variance s^2 as often as ``confidence`` says or more often, for any
-             number of rows n; with m only near known, it does in every case that was measured.
-    Why:     n - 1 times s^2 is the sum of (x - m)^2. So the noisy sum of squares about m, less s^2
-             times the noisy count less 1, is e2 - 2 m e1 + (m^2 - s^2) e0 at the truth: noise
-             alone, whose law is known for each m and s^2. No factor n / (n - 1) stays behind, of
-             which only a noisy n is known. m is not known: the ends are the outermost over the
-             ends and the middle of an interval for it. About another mean, squares add up to more
-             by n times its squared distance, which is of second order: the middle gives about the
-             least low end, the ends about the greatest high one.
-    Checked: tests/release/test_coverage.py (ordinary data, and the largest variance there is).
+    Claim:   the interval contains the released estimate. If the true mean m were known, it would
+             contain the sample variance s^2 with at least the probability ``confidence``, for any
+             number of rows n. With m known approximately, it did so in every measured case.
+    Why:     (n - 1) s^2 is the sum of (x - m)^2. So the noisy sum of squares about m, minus s^2
+             times (noisy count - 1), is e2 - 2 m e1 + (m^2 - s^2) e0 at the truth: noise alone,
+             with a known distribution for each m and s^2. There is no factor n / (n - 1), for
+             which only a noisy n would be known. As m is unknown, take the outermost ends over
+             the ends and the middle of an interval for m. About another mean, the sum of squares
+             is larger by n times the squared distance, which is of second order. So the middle
+             gives about the smallest low end, and the ends about the greatest high end.
+    Checked: tests/release/test_coverage.py (ordinary data, and the largest possible variance).
     """
     total = columns.sum(VALUE)
     step, low, high = total.step, total.low, total.high
-    likely = max(LIKELY_MEAN, 1.0 - RARER_MEAN * (1.0 - confidence))
+    likely = max(MIN_MEAN_CONFIDENCE, 1.0 - MEAN_MISS_FACTOR * (1.0 - confidence))
     rows, noisy_rows = columns.count(ROWS), noise.count(ROWS)
     places, table = mean_problem(total, noise.sum(VALUE).steps, noisy_rows, likely)
     first, last = solve_ratios(*move_totals(total.steps, rows, low, high), places, table)
     moments = _moments(columns)
-    most = _most_variance(max(abs(low), abs(high)) * step, moments[0], noisy_rows)
-    ratios = np.linspace(0.0, most.max(initial=0.0), GRID)
-    means = np.linspace(first.min(initial=high), last.max(initial=low), MEANS) * step
-    thinned = _moments(noise, every=max(1, len(noisy_rows) // THINNED))
+    most = _max_variance(max(abs(low), abs(high)) * step, moments[0], noisy_rows)
+    ratios = np.linspace(0.0, most.max(initial=0.0), GRID_SIZE)
+    means = np.linspace(first.min(initial=high), last.max(initial=low), MEAN_COUNT) * step
+    thinned = _moments(noise, every=max(1, len(noisy_rows) // THINNED_SIZE))
     widths = np.stack(
         [widths_of(_about(thinned, mean), thinned[0], ratios, confidence) for mean in means]
     )
@@ -165,14 +168,14 @@ def variance_interval(columns: ReleasedColumns, noise: ReleasedColumns, confiden
     )
 
 
-def _most_variance(half: float, rows: Floats, noise: Floats) -> Floats:
-    """Return for each group the largest sample variance that its noisy count leaves possible.
+def _max_variance(half: float, rows: Floats, noise: Floats) -> Floats:
+    """Return for each group the largest sample variance that its noisy count allows.
 
-    Why: values within ``half`` of a centre have a mean square of at most half^2 about their mean,
-         and n / (n - 1) falls with n; a count is hardly ever farther off than all of the sample.
+    Why: values within ``half`` of a center have a mean square of at most half^2 about their mean,
+         and n / (n - 1) decreases in n. The noise of a count rarely exceeds all of the sample.
     """
-    fewest = np.maximum(np.ceil(rows - np.abs(noise).max(initial=0.0)), 2.0)
-    most: Floats = half**2 * (fewest / (fewest - 1.0))
+    min_rows = np.maximum(np.ceil(rows - np.abs(noise).max(initial=0.0)), 2.0)
+    most: Floats = half**2 * (min_rows / (min_rows - 1.0))
     return most
 
 
@@ -194,8 +197,8 @@ def _about(moments: Moments, mean: Floats | float) -> Floats:
 
 
 def _rows_at(table: Floats, places: Floats, wanted: Floats) -> Floats:
-    """Return the rows of a table at wanted places, between those that it has."""
-    place = (wanted - places[0]) / max(places[-1] - places[0], TINY) * (len(places) - 1)
+    """Return the rows of a table at the wanted positions, by linear interpolation."""
+    place = (wanted - places[0]) / max(places[-1] - places[0], MIN_WIDTH) * (len(places) - 1)
     below = np.clip(np.floor(place).astype(np.int64), 0, len(places) - 2)
     part = (place - below)[:, None]
     between: Floats = table[below] * (1.0 - part) + table[below + 1] * part
