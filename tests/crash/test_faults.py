@@ -23,7 +23,7 @@ from confide.ledger import (
     SqlLedger,
     open_ledger,
 )
-from confide.ledger.chain import PATIENCE
+from confide.ledger.chain import MAX_CLOCK_SKEW
 from confide.ledger.database import read_address
 from confide.loss import Share
 from support.ledgers import DAY, LONG, NOISY, TENTH, WHOLE, Clock, Home, ask
@@ -262,7 +262,7 @@ def test_a_clock_that_goes_backwards_is_a_fault(any_home: Home) -> None:
         ledger.reserve(ask(), TENTH)
     with pytest.raises(Fault, match="clock"):
         ledger.commit(hold, NOISY)
-    clock.time += DAY - PATIENCE
+    clock.time += DAY - MAX_CLOCK_SKEW
     ledger.commit(hold, NOISY)
     ledger.verify()
 

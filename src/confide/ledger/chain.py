@@ -1,7 +1,7 @@
-"""Hash chain of records: digests and running totals.
+"""Hash chain of ledger records, with hashes and running totals.
 
-All of this is arithmetic on whole numbers and text; where records are kept is for the ledgers to
-say. The layout of a record never changes its meaning; another layout gets another name.
+All of this is arithmetic on integers and strings; the ledgers decide where records are stored. The
+layout of a record never changes its meaning; a new layout gets a new name.
 """
 
 import hashlib
@@ -55,12 +55,12 @@ __all__ = [
 
 
 def hash_parts(parts: Iterable[object]) -> str:
-    """Return the digest of texts, whole numbers and None, in their order."""
+    """Return the hash of a sequence of strings, integers, and None."""
     return hashlib.sha256(write_parts(parts).encode()).hexdigest()
 
 
 def write_parts(parts: Iterable[object]) -> str:
-    r"""Return what json.dumps writes for a list of the parts, in half its time.
+    r"""Return the parts as a JSON list, as json.dumps does, in half the time.
 
     >>> write_parts(["head", 3, None, 'a "b"'])
     '["head", 3, null, "a \\"b\\""]'
@@ -74,19 +74,19 @@ def write_parts(parts: Iterable[object]) -> str:
 
 LAYOUT: Final = "confide-1"
 ACCOUNTINGS: Final = {"PureFilter": "pure", "GaussianFilter": "gaussian", "RenyiFilter": "renyi"}
-NOTHING: Final = Fraction(0)
-LOSSES: "Final[dict[int, tuple[Filter, str]]]" = {}
-MOST_LOSSES: Final = 1_000
-PATIENCE: Final = 60 * 10**6
-"""Microseconds by which the clocks of several servers may differ."""
+NO_DELTA: Final = Fraction(0)
+CACHED_LOSSES: "Final[dict[int, tuple[Filter, str]]]" = {}
+MAX_CACHED_LOSSES: Final = 1_000
+MAX_CLOCK_SKEW: Final = 60 * 10**6
+"""The allowed difference between the clocks of several servers, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """An entry as it is written: everything that its digest covers.
+    """A charge as stored, with all fields that its hash covers.
 
-    Amounts are whole units: of the budget, and of the pot of delta. The last four are running
-    totals with this charge: of the ledger, of the pot, of its analyst and of its purpose, if any.
+    Amounts are integer units of the budget and of the delta pot. The last four are running totals
+    including this charge: of the ledger, the pot, its analyst, and its purpose, if any.
     """
 
     number: int
@@ -108,25 +108,25 @@ class Charge:
 
     @property
     def digest(self) -> str:
-        """The link of this charge."""
+        """The hash that links this charge to the next record."""
         return _digest("charge", self)
 
     @property
     def share(self) -> Share:
-        """What was charged."""
+        """The charged share."""
         return Share(self.units)
 
     def receipt(self) -> Receipt:
-        """Return the proof of this charge."""
+        """Return the receipt of this charge."""
         return Receipt(self.number, self.share, self.digest)
 
     def hold(self, opening: Filter, digest: str = "") -> Hold:
-        """Return the right to read that this charge bought."""
+        """Return the hold that this charge paid for."""
         delta, paid = _delta(opening, self.delta_units), ChargeLink(self, digest or self.digest)
         return Hold(self.number, self.share, readings=self.readings, delta=delta, record=paid)
 
     def entry(self, opening: Filter, *, state: str) -> Entry:
-        """Return the charge as it is shown to the owner."""
+        """Return the charge as shown to the owner."""
         return Entry(
             number=self.number,
             question=QueryIdentity(self.text, self.fingerprint, self.analyst, self.purpose),
@@ -143,14 +143,14 @@ class Charge:
 
 
 class ChargeLink(NamedTuple):
-    """A charge and its link, as a hold carries them from the charge to its answer."""
+    """A charge and its hash, which a hold carries from the charge to its answer."""
 
     charge: Charge
     digest: str
 
     @classmethod
     def of(cls, hold: Hold) -> "ChargeLink":
-        """Return what paid for a hold, which a ledger put into it."""
+        """Return the charge that paid for a hold, as a ledger stored it there."""
         if isinstance(hold.record, ChargeLink):
             return hold.record
         raise Fault(
@@ -158,13 +158,13 @@ class ChargeLink(NamedTuple):
         )
 
     def receipt(self) -> Receipt:
-        """Return the proof of the charge."""
+        """Return the receipt of the charge."""
         return Receipt(self.charge.number, self.charge.share, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRecord:
-    """An answer as it is written, with the number of the charge that paid for it."""
+    """An answer as stored, with the number of the charge that paid for it."""
 
     number: int
     before: str
@@ -174,19 +174,19 @@ class AnswerRecord:
 
     @property
     def digest(self) -> str:
-        """The link of this answer."""
+        """The hash that links this answer to the next record."""
         return self.shown.digest
 
     @property
     def shown(self) -> "ShownAnswer":
-        """The record without the answer itself, which has the same link."""
+        """The record without the answer's values, which has the same hash."""
         seal = hashlib.sha256(self.noisy.encode()).hexdigest()
         return ShownAnswer(self.number, self.before, self.time, self.entry, seal)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
-    """An answer as an export shows it: its digest in the place of its values."""
+    """An answer as exported, with a hash instead of its values."""
 
     number: int
     before: str
@@ -196,21 +196,21 @@ class ShownAnswer:
 
     @property
     def digest(self) -> str:
-        """The link of this answer."""
+        """The hash that links this answer to the next record."""
         return _digest("answer", self)
 
 
-VALUES: Final = {
+HASHED_FIELDS: Final = {
     "charge": attrgetter(*Charge.__slots__),
     "answer": attrgetter(*ShownAnswer.__slots__),
 }
 Record = Charge | AnswerRecord | ShownAnswer
-"""One link of the chain."""
+"""One record of the chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where the chain ends: how many records there are, the newest digest, and what is spent."""
+    """The end of the chain: the number of records, the newest hash, and the spent totals."""
 
     records: int
     digest: str
@@ -220,12 +220,12 @@ class Head:
 
     @property
     def seal(self) -> str:
-        """A digest of the head itself, by which a damaged one is noticed before it is used."""
+        """A hash of the head itself, which reveals damage before the head is used."""
         return _seal(self.records, self.digest, self.time, self.spent, self.delta_spent)
 
 
 def first_head(identity: str, opening: Filter) -> Head:
-    """Return the head of a ledger without records: its digest covers whose terms it keeps."""
+    """Return the head of an empty ledger; its hash covers the ledger's identity and terms."""
     return Head(0, hash_parts([LAYOUT, identity, describe_filter(opening)]), 0, 0, 0)
 
 
@@ -240,15 +240,15 @@ def add_charge(
     readings: int | None = 1,
     key: str = "",
 ) -> tuple[Charge, Head]:
-    """Return the next charge, and the head with it; refuse what the budget does not hold.
+    """Return the next charge and the head after it; refuse a charge that exceeds the budget.
 
-    ``amounts`` are units of the budget and of the pot; ``totals`` those spent so far by the analyst
-    and for the purpose.
+    ``amounts`` are units of the budget and of the pot. ``totals`` are the units spent so far by
+    the analyst and for the purpose.
 
-    Claim:   on every path the charges add up to at most the whole budget, and their deltas to at
+    Claim:   on every path the charges add up to at most the total budget, and their deltas to at
              most the pot, exactly.
-    Why:     both are whole numbers of units, added without rounding; the filter compares the sums
-             with the whole before there is a charge.
+    Why:     both are integer numbers of units, added without rounding. The filter compares the
+             sums with the totals before there is a charge.
     Source:  docs/proofs/loss-filters.md.
     Checked: tests/contracts/test_ledgers.py, tests/crash/test_races.py.
     """
@@ -278,31 +278,32 @@ def add_charge(
 
 
 def _grant(opening: Filter, head: Head, units: int, delta: int) -> None:
-    """Refuse what the budget does not hold.
+    """Raise BudgetExceeded if the budget does not cover the amounts.
 
-    # Privacy: the filter itself decides, on the whole numbers that are spent with this charge.
+    # Privacy: the filter itself decides, on the exact integers spent including this charge.
     """
     try:
         opening.grant(Share(head.spent + units), _delta(opening, head.delta_spent + delta))
     except (BudgetExceeded, BadDeclaration):
-        grant_head(opening, head).grant(Share(units), _delta(opening, delta))  # says what is left
+        # This call raises an error that reports the remaining budget.
+        grant_head(opening, head).grant(Share(units), _delta(opening, delta))
         raise
 
 
 def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[AnswerRecord, Head]:
-    """Return the record of an answer, and the head with it; nothing is spent by it."""
+    """Return the record of an answer and the head after it; answers spend nothing."""
     record = AnswerRecord(head.records, head.digest, next_time(head, now), entry, noisy)
     state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
     return record, Head(*state)
 
 
 def next_time(head: Head, now: int) -> int:
-    """Return the time of the next record, never before that of the newest one.
+    """Return the time of the next record, at least that of the newest one.
 
     Raises:
-        Fault: the clock is far behind the newest record, so that it cannot be trusted.
+        Fault: the clock is far behind the newest record, so it cannot be trusted.
     """
-    if now < head.time - PATIENCE:
+    if now < head.time - MAX_CLOCK_SKEW:
         raise Fault(
             "the clock is behind the newest record of the ledger; set the clock right: nothing is "
             "charged or answered until then"
@@ -311,7 +312,7 @@ def next_time(head: Head, now: int) -> int:
 
 
 def delta_units(delta: Fraction, opening: Filter) -> int:
-    """Return a delta as units of the pot, rounded up: what is charged covers what was asked."""
+    """Return a delta as units of the pot, rounded up so that the charge covers the request."""
     if not delta:
         return 0
     if delta > opening.delta_pot:
@@ -324,16 +325,16 @@ def delta_units(delta: Fraction, opening: Filter) -> int:
 
 
 def _delta(opening: Filter, units: int) -> Fraction:
-    return opening.delta_pot * Fraction(units, UNITS) if units else NOTHING
+    return opening.delta_pot * Fraction(units, UNITS) if units else NO_DELTA
 
 
 def grant_head(opening: Filter, head: Head) -> Filter:
-    """Return the filter as it stands at a head."""
+    """Return the filter in the state of a head."""
     return opening.grant(Share(head.spent), _delta(opening, head.delta_spent))
 
 
 def describe_filter(opening: Filter) -> str:
-    """Return the terms of a budget as text, exactly: the same terms give the same text."""
+    """Return the exact terms of a budget as a string; equal terms give equal strings."""
     named = {name: str(getattr(opening, name)) for name in opening.TERMS}
     return json.dumps({"filter": type(opening).__name__, "units": UNITS, **named}, sort_keys=True)
 
@@ -342,7 +343,7 @@ def read_filter(written: str) -> Filter:
     """Return the filter that `describe_filter` wrote.
 
     Raises:
-        LedgerDamaged: the text is of no filter, or of one that gives other terms today.
+        LedgerDamaged: the string does not describe a filter, or its filter now has other terms.
     """
     try:
         terms = json.loads(written)
@@ -359,12 +360,12 @@ def read_filter(written: str) -> Filter:
 
 
 def _describe_loss(opening: Filter, units: int) -> str:
-    """Return what a share allows; the same few shares are asked for again and again."""
-    known = LOSSES.get(units)
+    """Return the loss that a share allows, cached because few distinct shares occur."""
+    known = CACHED_LOSSES.get(units)
     if known is None or known[0] is not opening:
-        if len(LOSSES) >= MOST_LOSSES:
-            LOSSES.clear()
-        known = LOSSES[units] = (opening, _write_loss(opening, units))
+        if len(CACHED_LOSSES) >= MAX_CACHED_LOSSES:
+            CACHED_LOSSES.clear()
+        known = CACHED_LOSSES[units] = (opening, _write_loss(opening, units))
     return known[1]
 
 
@@ -378,17 +379,17 @@ def _write_loss(opening: Filter, units: int) -> str:
 
 
 def query_digest(question: QueryIdentity) -> str:
-    """Return the digest by which the same question over the same declaration is found."""
+    """Return the hash that identifies a query over a declaration."""
     return hash_parts(["question", question.text, question.fingerprint])
 
 
 def encode_payload(noisy: Payload) -> str:
-    """Return a released answer as text; equal answers give equal text."""
-    return WRITER.encode(noisy)
+    """Return a released answer as a string; equal answers give equal strings."""
+    return ENCODER.encode(noisy)
 
 
 def decode_payload(text: str) -> Payload:
-    """Return the answer that `encode_payload` wrote; tuples come back as lists."""
+    """Return the answer that `encode_payload` wrote; tuples become lists."""
     noisy: Payload = json.loads(text, object_hook=_read_date)
     return noisy
 
@@ -404,18 +405,18 @@ def _write_date(value: object) -> dict[str, str]:
     raise TypeError(f"an answer holds numbers, text, dates and lists, got {type(value).__name__}")
 
 
-WRITER: Final = json.JSONEncoder(default=_write_date, allow_nan=False, sort_keys=True)
+ENCODER: Final = json.JSONEncoder(default=_write_date, allow_nan=False, sort_keys=True)
 
 
 def _read_date(value: dict[str, Any]) -> Any:
     return date.fromisoformat(value["$date"]) if value.keys() == {"$date"} else value
 
 
-@lru_cache(maxsize=64)  # a head is mostly read by the process that wrote it
+@lru_cache(maxsize=64)  # the process that wrote a head is usually the one that reads it
 def _seal(*state: object) -> str:
     return hash_parts(["head", *state])
 
 
 def _digest(kind: str, record: "Charge | ShownAnswer") -> str:
-    """Return the digest of everything that a record holds, in the order of its fields."""
-    return hash_parts((kind, *VALUES[kind](record)))
+    """Return the hash of all fields of a record, in order."""
+    return hash_parts((kind, *HASHED_FIELDS[kind](record)))

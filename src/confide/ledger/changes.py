@@ -217,7 +217,7 @@ def _write(line: RawConnection, added: dict[Table, Row], old: Head, new: Head) -
         "new_time": new.time,
         "new_seal": new.seal,
     }
-    line.send_last()
+    line.mark_write()
     if line.dialect.name == "postgresql":
         for table, row in added.items():
             moves |= {f"{table.name}_{name}": value for name, value in row.items()}

@@ -1,9 +1,8 @@
-"""Durable transactions and prepared statements on the raw driver; errors without data.
+"""Durable transactions and prepared statements on the raw driver, with errors without data.
 
-What SQLAlchemy adds to a statement takes longer than the statement; connections still come from its
-pool, and statements are still written by it, once.
-
-Every question runs a handful of them; composing each anew takes longer than the database does.
+SQLAlchemy's overhead per statement exceeds the time of the statement itself, and every query runs
+a few of them. So SQLAlchemy manages the connection pool and compiles each statement once; the
+driver executes it.
 """
 
 import os
@@ -43,19 +42,22 @@ __all__ = [
     "read_address",
 ]
 
-BEGIN: Final = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
+BEGIN_CHANGE: Final = {
+    "sqlite": "BEGIN IMMEDIATE",
+    "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED",
+}
 
 
 class Conflict(Exception):
-    """Another change came first, so that nothing of this one was written."""
+    """Another change came first, so nothing of this one was written."""
 
 
 class RawConnection:
-    """One change on its way, statement by statement; then the next.
+    """A driver connection that executes one change after another.
 
-    A *locked* change begins by locking the head and ends with a commit. One that is not locked is
-    a look and then one statement, which writes everything, or nothing if the head has moved.
-    ``may_last`` tells whether something was sent that, once carried out, lasts.
+    A *locked* change starts by locking the head and ends with a commit. A change that is not
+    locked reads, and then executes one statement, which writes everything, or nothing if the head
+    has moved. ``may_last`` is true once a statement was sent whose effect may be durable.
     """
 
     __slots__ = ("_pooled", "cursor", "dialect", "is_locked", "may_last")
@@ -66,118 +68,120 @@ class RawConnection:
         self.cursor: Any = pooled.cursor()
 
     def begin(self, *, locked: bool) -> None:
-        """Begin a change."""
+        """Start a change."""
         self.is_locked, self.may_last = locked, False
         if locked:
-            self.cursor.execute(BEGIN[self.dialect.name])
+            self.cursor.execute(BEGIN_CHANGE[self.dialect.name])
 
-    def send_last(self) -> None:
-        """Say that the next statement is the one that writes."""
+    def mark_write(self) -> None:
+        """Declare that the next statement is the one that writes."""
         self.may_last = not self.is_locked
 
     def commit(self) -> None:
-        """Make a locked change last; another one lasts since its statement was carried out."""
+        """Commit a locked change; another one is durable since its last statement."""
         if self.is_locked:
             self.may_last = True
             self.cursor.execute("COMMIT")
 
-    def is_cut(self, error: Any) -> bool:
-        """Tell whether an error means that the connection is gone, and use it no more if so."""
+    def is_disconnect(self, error: Any) -> bool:
+        """Return whether an error means that the connection is gone, and invalidate it if so."""
         driver = self._pooled.dbapi_connection
-        cut = driver is None or self.dialect.is_disconnect(error, driver, self.cursor)
-        if cut:
+        is_gone = driver is None or self.dialect.is_disconnect(error, driver, self.cursor)
+        if is_gone:
             self._pooled.invalidate(error)
-        return cut
+        return is_gone
 
-    def drop(self) -> None:
-        """Close the connection without a word to the database, which may be gone."""
+    def discard(self) -> None:
+        """Close the connection without contacting the database, which may be gone."""
         self._pooled.invalidate()
 
-    def give_back(self) -> None:
-        """Return the connection to the pool, which takes back what does not last."""
+    def release(self) -> None:
+        """Return the connection to the pool, which rolls back uncommitted changes."""
         self._pooled.close()
 
 
 T = TypeVar("T")
 DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-TRIES: Final = 3
-AT_HAND: Final = 2
-"""Bare connections that are kept between two changes."""
-LOOKS: Final = {
+MAX_TRIES: Final = 3
+MAX_IDLE_CONNECTIONS: Final = 2
+"""The number of raw connections kept open between changes."""
+BEGIN_READ: Final = {
     "sqlite": "BEGIN",
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
-LARGEST_CHECKED: Final = 2**26
-"""Bytes of a file up to which all its pages are looked at when it is opened."""
-OPENED: "Final[WeakSet[Database]]" = WeakSet()
+MAX_QUICK_CHECK_BYTES: Final = 2**26
+"""The maximum size of a file whose pages are all checked when it is opened."""
+OPEN_DATABASES: "Final[WeakSet[Database]]" = WeakSet()
 
 
 class Database:
-    """Runs changes one after the other, each whole and on disk, or not at all.
+    """A database whose changes are serialized, atomic, and durable.
 
-    ``wait`` is how many seconds a change waits for others before it gives up.
+    ``wait`` is the number of seconds that a change waits for others before it fails.
     """
 
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self.url, self._wait = read_address(address), wait
         self._process, self._is_busy = os.getpid(), False
-        self._lines: list[RawConnection] = []
-        self._engine, self._left_behind = self._open(), list[object]()
-        OPENED.add(self)
+        self._idle: list[RawConnection] = []
+        self._engine, self._inherited = self._open(), list[object]()
+        OPEN_DATABASES.add(self)
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is one file."""
+        """Whether the database is a single SQLite file."""
         return self.url.get_backend_name() == "sqlite"
 
     def change(self, body: Callable[[Connection], T]) -> T:
-        """Return what ``body`` returns, once all that it wrote is on disk.
+        """Return the result of ``body`` once all its writes are on disk.
 
-        A connection that breaks before the end of ``body`` has written nothing, so ``body`` runs
-        again. One that breaks while its changes are being made to last may have: that is a fault,
-        and whoever asked can find out with the key.
+        If the connection breaks before the end of ``body``, nothing was written, so ``body`` runs
+        again. If it breaks during the commit, the changes may be durable. That is a fault, and the
+        caller can use the idempotency key to learn the outcome.
         """
         return self._attempt(body, reads=False)
 
     def write(self, body: Callable[[RawConnection], T], *, locked: bool) -> T:
-        """Do as `change` does, on the driver itself; see `RawConnection` for what is not locked.
+        """Return the result of ``body`` as `change` does, but on the driver.
+
+        `RawConnection` explains changes that are not locked.
 
         Raises:
-            Moved: a change that was not locked met another, and has written nothing.
+            Conflict: a change that was not locked met another one, and wrote nothing.
         """
-        for left in reversed(range(TRIES)):
-            line = self._take_line()
+        for tries_left in reversed(range(MAX_TRIES)):
+            connection = self._take_connection()
             try:
-                line.begin(locked=locked)
-                result = body(line)
-                line.commit()
-            except line.dialect.loaded_dbapi.Error as error:
-                cut = line.is_cut(error)
-                line.give_back()
-                if cut:
-                    self._drop_idle()
-                # Privacy: what may have lasted is not done twice.
-                if not cut or line.may_last or not left:
+                connection.begin(locked=locked)
+                result = body(connection)
+                connection.commit()
+            except connection.dialect.loaded_dbapi.Error as error:
+                is_gone = connection.is_disconnect(error)
+                connection.release()
+                if is_gone:
+                    self._discard_idle()
+                # Privacy: never retry a transaction that may have committed.
+                if not is_gone or connection.may_last or not tries_left:
                     raise explain(error) from error
             except BaseException:
-                line.give_back()
+                connection.release()
                 raise
             else:
-                self._put_by(line)
+                self._keep_or_release(connection)
                 return result
         raise AssertionError("the loop above returns or raises")
 
     def look(self, body: Callable[[Connection], T]) -> T:
-        """Return what ``body`` reads, all of it as of one moment."""
+        """Return the result of ``body``, which reads one consistent snapshot."""
         return self._attempt(body, reads=True)
 
     def check_file(self, connection: Connection, *, whole: bool) -> None:
-        """Refuse a file of SQLite with damaged pages; ``whole`` looks into the largest too."""
+        """Raise LedgerDamaged if a SQLite file is damaged; ``whole`` checks large files too."""
         if not self.is_sqlite:
             return
         if whole:
             found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-        elif Path(str(self.url.database)).stat().st_size <= LARGEST_CHECKED:
+        elif Path(str(self.url.database)).stat().st_size <= MAX_QUICK_CHECK_BYTES:
             found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         else:
             return
@@ -188,18 +192,18 @@ class Database:
             )
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         engine = self._current()
-        _give_back(self._lines)
+        _release_all(self._idle)
         engine.dispose()
 
     def __reduce__(self) -> tuple["partial[Database]", tuple[()]]:
-        """Be opened anew where a copy arrives, as a worker process needs it."""
+        """Support pickling by reopening the database, as worker processes need."""
         address = self.url.render_as_string(hide_password=False)
         return partial(Database, address, wait=self._wait), ()
 
     def _attempt(self, body: Callable[[Connection], T], *, reads: bool) -> T:
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(MAX_TRIES)):
             try:
                 with self._connect() as connection:
                     if reads:
@@ -209,7 +213,7 @@ class Database:
                     connection.commit()
                     return result
             except _Broken as broken:
-                if not left:
+                if not tries_left:
                     raise explain(broken.error) from broken.error
             except SQLAlchemyError as error:
                 raise explain(error) from error
@@ -223,40 +227,40 @@ class Database:
             if error.connection_invalidated:
                 raise _Broken(error) from error
             raise
-        except dialect.loaded_dbapi.Error as error:  # of a statement that the driver itself ran
+        except dialect.loaded_dbapi.Error as error:  # from a statement that the driver executed
             if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
                 connection.invalidate()
                 raise _Broken(error) from error
             raise explain(error) from error
 
-    def _take_line(self) -> RawConnection:
-        """Return a bare connection, trying again where one of the pool was cut."""
+    def _take_connection(self) -> RawConnection:
+        """Return a raw connection, retrying if one from the pool is gone."""
         engine = self._current()
         try:
-            return self._lines.pop()
+            return self._idle.pop()
         except IndexError:
             pass
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(MAX_TRIES)):
             try:
                 return RawConnection(engine.raw_connection(), engine.dialect)
             except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
-                if not left:
+                if not tries_left:
                     raise explain(error) from error
         raise AssertionError("the loop above returns or raises")
 
-    def _drop_idle(self) -> None:
-        """Close what is idle: what cut one connection has mostly cut all, as a restart does."""
+    def _discard_idle(self) -> None:
+        """Close idle connections; an event that breaks one, such as a restart, may break all."""
         with suppress(IndexError):
             while True:
-                self._lines.pop().drop()
+                self._idle.pop().discard()
         self._engine.dispose()
 
-    def _put_by(self, line: RawConnection) -> None:
-        """Keep a connection at hand whose change is over; the pool has more for busier times."""
-        if len(self._lines) < AT_HAND:
-            self._lines.append(line)
+    def _keep_or_release(self, connection: RawConnection) -> None:
+        """Keep a connection for the next change, or return it to the pool if enough are kept."""
+        if len(self._idle) < MAX_IDLE_CONNECTIONS:
+            self._idle.append(connection)
         else:
-            line.give_back()
+            connection.release()
 
     def _connect(self) -> Connection:
         try:
@@ -269,8 +273,9 @@ class Database:
     def _current(self) -> Engine:
         """Return the engine of this process.
 
-        A fork opens connections of its own: one that two processes use is ruined, and closing a
-        copy would close the other's. So what was inherited is neither used nor closed.
+        A forked process opens its own connections. Two processes cannot share one, and closing an
+        inherited one would close the parent's. So inherited connections are neither used nor
+        closed.
         """
         if self._process != os.getpid():
             if self._is_busy:
@@ -278,20 +283,20 @@ class Database:
                     "this process was forked in the middle of a change of the ledger; fork before "
                     "questions are asked, or open the ledger again in the new process"
                 )
-            self._left_behind += [self._engine, self._lines]
-            self._process, self._lines = os.getpid(), []
+            self._inherited += [self._engine, self._idle]
+            self._process, self._idle = os.getpid(), []
             self._engine = self._open()
         return self._engine
 
-    def let_go(self) -> None:
-        """Close what is idle before this process is forked.
+    def close_idle(self) -> None:
+        """Close idle connections before this process forks.
 
-        SQLite keeps one record of its locks for each open file of a process. A fork would inherit
-        that record without the locks, and the parent, closing last as it believes, would take away
-        the log that the fork writes to. So a fork must find the file closed.
+        SQLite keeps one record of its locks per open file of a process. A fork would inherit that
+        record without the locks. The parent, which believes that it closes the file last, would
+        then delete the log that the fork writes to. So the file must be closed during a fork.
         """
         if self._process == os.getpid():
-            _give_back(self._lines)
+            _release_all(self._idle)
             pool = self._engine.pool
             self._is_busy = (
                 self.is_sqlite and isinstance(pool, QueuePool) and bool(pool.checkedout())
@@ -300,11 +305,11 @@ class Database:
 
     def _open(self) -> Engine:
         engine = self._open_file() if self.is_sqlite else self._open_server()
-        finalize(self, _dispose, engine, self._lines, os.getpid())
+        finalize(self, _dispose, engine, self._idle, os.getpid())
         return engine
 
     def _open_file(self) -> Engine:
-        _make_file(Path(str(self.url.database)))
+        _create_file(Path(str(self.url.database)))
         engine = create_engine(self.url, connect_args={"timeout": self._wait}, hide_parameters=True)
         event.listen(engine, "connect", _prepare_file)
         event.listen(engine, "begin", _begin)
@@ -320,8 +325,8 @@ class Database:
         wait = int(self._wait * 1000)
 
         def prepare(connection: Any, _: object) -> None:
-            # Privacy: a charge that a server may lose after a crash is no charge.
-            connection.autocommit = True  # we say ourselves where a change begins
+            # Privacy: a charge must survive a crash of the server, so commits are synchronous.
+            connection.autocommit = True  # we start transactions explicitly
             with connection.cursor() as cursor:
                 cursor.execute("SET synchronous_commit = on")
                 cursor.execute("SET default_transaction_isolation = 'read committed'")
@@ -332,21 +337,21 @@ class Database:
         return engine
 
 
-def _dispose(engine: Engine, lines: list[RawConnection], process: int) -> None:
-    """Close connections in the process that opened them; a fork has copies that it must not use."""
+def _dispose(engine: Engine, idle: list[RawConnection], process: int) -> None:
+    """Close connections in the process that opened them; a fork must not use its copies."""
     if os.getpid() == process:
-        _give_back(lines)
+        _release_all(idle)
         engine.dispose()
 
 
-def _give_back(lines: list[RawConnection]) -> None:
+def _release_all(idle: list[RawConnection]) -> None:
     with suppress(IndexError):
         while True:
-            lines.pop().give_back()
+            idle.pop().release()
 
 
-def _make_file(path: Path) -> None:
-    """Make the file of a ledger so that only its owner may read it; leave one that is there."""
+def _create_file(path: Path) -> None:
+    """Create a ledger file that only its owner can read; leave an existing one unchanged."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -357,16 +362,16 @@ def _make_file(path: Path) -> None:
         ) from error
 
 
-def _let_all_go() -> None:
-    for database in list(OPENED):
-        database.let_go()
+def _close_all_idle() -> None:
+    for database in list(OPEN_DATABASES):
+        database.close_idle()
 
 
-os.register_at_fork(before=_let_all_go)
+os.register_at_fork(before=_close_all_idle)
 
 
 class _Broken(Exception):
-    """A connection broke before anything was made to last."""
+    """A connection broke before any change was durable."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -374,7 +379,7 @@ class _Broken(Exception):
 
 
 def read_address(address: str | Path) -> URL:
-    """Return where a ledger is: a path means a file of SQLite."""
+    """Return the address of a ledger as a URL; a path means a SQLite file."""
     text = str(address)
     if "://" not in text:
         return URL.create("sqlite", database=text)
@@ -396,10 +401,10 @@ def read_address(address: str | Path) -> URL:
 
 
 def look_at_file(path: Path, body: Callable[[Connection], T]) -> T:
-    """Return what ``body`` reads in a file of SQLite, of which no byte is changed.
+    """Return the result of ``body`` on a SQLite file, without changing a byte of it.
 
-    A log beside the file is read with it. Where there is none, SQLite would put one there, unless
-    it is told that nobody writes.
+    An existing write-ahead log is read too. If there is none, SQLite would create one, unless the
+    file is opened as immutable.
     """
     has_log = Path(f"{path}-wal").exists()
     address = f"{path.resolve().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
@@ -414,8 +419,8 @@ def look_at_file(path: Path, body: Callable[[Connection], T]) -> T:
 
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
-    """Make every change last: the log is on disk before a change counts as made."""
-    connection.isolation_level = None  # we say ourselves where a change begins
+    """Make commits durable: the write-ahead log is on disk before a commit returns."""
+    connection.isolation_level = None  # we start transactions explicitly
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
@@ -424,29 +429,29 @@ def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """Begin a change: in SQLite with the only right to write, so that nothing read is outdated."""
+    """Start a transaction; in SQLite a change takes the write lock first, so reads are current."""
     reads = connection.get_execution_options().get("reads_only", False)
-    words = LOOKS if reads else BEGIN
-    connection.exec_driver_sql(words[connection.dialect.name])
+    statements = BEGIN_READ if reads else BEGIN_CHANGE
+    connection.exec_driver_sql(statements[connection.dialect.name])
 
 
-Choose = Callable[[Mapping[str, Any]], tuple[Any, ...]]
-Written = tuple[str, Choose | None, Mapping[str, Any]]
+SelectValues = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+CompiledStatement = tuple[str, SelectValues | None, Mapping[str, Any]]
 
 
 class PreparedStatement:
-    """One statement of SQLAlchemy, as text for each kind of database that it has met."""
+    """A SQLAlchemy statement, compiled once per dialect."""
 
     __slots__ = ("_statement", "_written")
 
     def __init__(self, statement: Executable) -> None:
         self._statement = statement
-        self._written: dict[str, Written] = {}
+        self._written: dict[str, CompiledStatement] = {}
 
     def run(
         self, connection: Connection | RawConnection, values: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return the driver's cursor, having run the statement in the change that has begun."""
+        """Execute the statement in the current transaction, and return the driver's cursor."""
         text, places, constants = self._written.get(connection.dialect.name) or self._write(
             connection.dialect
         )
@@ -462,20 +467,20 @@ class PreparedStatement:
     def first(
         self, connection: Connection | RawConnection, values: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return the first row as a tuple; None where there is none."""
+        """Return the first row as a tuple, or None if there is none."""
         return self.run(connection, values).fetchone()
 
-    def _write(self, dialect: Dialect) -> Written:
+    def _write(self, dialect: Dialect) -> CompiledStatement:
         assert isinstance(self._statement, ClauseElement)  # noqa: S101 - for the type alone
         compiled: Any = self._statement.compile(dialect=dialect)
         names = compiled.positiontup if compiled.positional else None
         constants = {name: value for name, value in compiled.params.items() if value is not None}
-        written = self._written[dialect.name] = (str(compiled), _choose(names), constants)
-        return written
+        result = self._written[dialect.name] = (str(compiled), _value_selector(names), constants)
+        return result
 
 
-def _choose(names: list[str] | None) -> Choose | None:
-    """Return what takes values out of a mapping in the order of their places in a statement."""
+def _value_selector(names: list[str] | None) -> SelectValues | None:
+    """Return a function from a mapping to its values, in the order of the parameters."""
     if not names:
         return None
     if len(names) == 1:

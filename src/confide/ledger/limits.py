@@ -1,4 +1,4 @@
-"""Analyst, purpose and calendar limits."""
+"""Limits per analyst, purpose, and calendar window."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,26 +12,26 @@ from confide.exact import float_above, float_below
 from confide.ledger.protocol import Allowance
 from confide.loss import UNITS, Share
 
-__all__ = ["Spendings", "check_limits", "window_start", "work_out_allowance"]
+__all__ = ["Spendings", "check_limits", "compute_allowance", "window_start"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
 Spendings = Callable[[str, str, int | None], int]
-"""Units spent in a scope under a name: until now, or before a time."""
+"""A function of a scope, a name, and a time: the units spent before it, or so far if it is None."""
 
 
 def check_limits(rules: list[LimitRule], units: int, spendings: Spendings, time: int) -> None:
-    """Refuse a charge that passes a limit.
+    """Raise BudgetExceeded if a charge exceeds a limit.
 
-    Claim:   in every stretch of time that has a limit, what is charged adds up to at most that.
-    Why:     what was spent in a window is the running total less that at the window's start, both
-             whole numbers; times never fall along the chain, so no charge changes windows.
+    Claim:   in every window with a limit, the charges add up to at most that limit.
+    Why:     the spending in a window is the running total minus the one at the window's start,
+             both integers. Times never decrease along the chain, so no charge changes windows.
     Source:  docs/ledger.md.
     Checked: tests/contracts/test_limits.py.
 
     Raises:
-        BudgetExceeded: a limit would be passed.
+        BudgetExceeded: the charge would exceed a limit.
     """
     for rule in rules:
         left = rule.share.units - _used(rule, spendings, time)
@@ -45,12 +45,12 @@ def check_limits(rules: list[LimitRule], units: int, spendings: Spendings, time:
             )
 
 
-def work_out_allowance(
+def compute_allowance(
     limits: Limits, analyst: str, purpose: str, spendings: Spendings, time: int
 ) -> Allowance:
-    """Return what may be spent by an analyst for a purpose, all limits taken together.
+    """Return the allowance of an analyst for a purpose, under all limits together.
 
-    ``total`` and ``spent`` are the analyst's own where there is an analyst, else the budget's.
+    ``total`` and ``spent`` are the analyst's own if there is an analyst, else the budget's.
     """
     rules = limits.rules(analyst, purpose)
     lefts = [rule.share.units - _used(rule, spendings, time) for rule in rules]
@@ -61,7 +61,7 @@ def work_out_allowance(
 
 
 def window_start(window: Window, time: int) -> int:
-    """Return when the window began that holds ``time``, in microseconds since 1970."""
+    """Return the start of the window that contains ``time``, in microseconds since 1970."""
     return (window.start(EPOCH + time * MICROSECOND) - EPOCH) // MICROSECOND
 
 

@@ -1,4 +1,4 @@
-"""Ledger in memory: the same rules, gone with the process."""
+"""Ledger in memory, with the same rules; it is lost when the process ends."""
 
 import os
 import secrets
@@ -28,7 +28,7 @@ from confide.ledger.chain import (
     now,
     query_digest,
 )
-from confide.ledger.limits import check_limits, work_out_allowance
+from confide.ledger.limits import check_limits, compute_allowance
 from confide.ledger.protocol import (
     Allowance,
     AnsweredAlready,
@@ -48,11 +48,11 @@ __all__ = ["MemoryLedger"]
 
 
 class MemoryLedger:
-    """Charges and answers of one process, chained by digests."""
+    """A ledger of one process, with charges and answers in a hash chain."""
 
     def __init__(
         self,
-        filter: Filter,  # noqa: A002  # the idea's own word
+        filter: Filter,  # noqa: A002  # the field's term
         limits: Limits | None = None,
         *,
         clock: Callable[[], int] = now,
@@ -62,34 +62,34 @@ class MemoryLedger:
         self._head = first_head(self._identity, filter)
         self._charges: dict[int, Charge] = {}
         self._answers: dict[int, AnswerRecord] = {}
-        self._asked: defaultdict[str, list[int]] = defaultdict(list)
+        self._entries_by_query: defaultdict[str, list[int]] = defaultdict(list)
         self._keys: dict[tuple[str, str], int] = {}
         self._running: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
         self._lock, self._process, self._neighbours = threading.Lock(), os.getpid(), ""
 
     @property
     def filter(self) -> Filter:
-        """The filter as it stands."""
+        """The filter in its current state."""
         return grant_head(self._opening, self._head)
 
     @property
     def opening(self) -> Filter:
-        """The filter as it was opened."""
+        """The filter before any charge."""
         return self._opening
 
     @property
     def limits(self) -> Limits:
-        """The bounds below the budget."""
+        """The limits within the budget."""
         return self._limits
 
     @property
     def salt(self) -> str:
-        """The key of the engine's cut."""
+        """The key of the engine's row hash."""
         return self._salt
 
     def keep_relation(self, neighbours: str) -> None:
-        """Say which neighbours the losses are meant for."""
-        with self._turn():
+        """Record the neighboring relation of the losses; refuse a different one."""
+        with self._exclusive():
             self._neighbours = self._neighbours or neighbours
             refuse_relation(self._neighbours, neighbours)
 
@@ -102,8 +102,8 @@ class MemoryLedger:
         readings: int | None = 1,
         key: str = "",
     ) -> Hold:
-        """Charge before anything is read."""
-        with self._turn():
+        """Return a hold after charging for it; nothing has been read."""
+        with self._exclusive():
             if key and (question.analyst, key) in self._keys:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
             head, clock = self._head, self._clock()
@@ -123,14 +123,14 @@ class MemoryLedger:
             rules = self._limits.rules(question.analyst, question.purpose)
             check_limits(rules, share.units, self._spent, charge.time)
             self._charges[charge.number], self._head = charge, after
-            self._note(charge)
+            self._index(charge)
             return charge.hold(self._opening, after.digest)
 
     def commit(self, hold: Hold, noisy: Payload) -> Receipt:
-        """Keep the answer with its charge."""
+        """Store the answer with its charge, and return the receipt."""
         written = encode_payload(noisy)
-        with self._turn():
-            # Privacy: an answer whose charge this ledger does not have would be free.
+        with self._exclusive():
+            # Privacy: an answer without a charge in this ledger would be free.
             if ChargeLink.of(hold).charge is not self._charges.get(hold.entry):
                 raise Fault("this hold is of another ledger; reserve one of this ledger")
             if hold.entry in self._answers:
@@ -139,11 +139,11 @@ class MemoryLedger:
             record, self._head = add_answer(self._head, hold.entry, written, self._clock())
             self._answers[hold.entry] = record
             question = QueryIdentity(charge.text, charge.fingerprint, charge.analyst)
-            insort(self._asked[query_digest(question)], hold.entry)  # newest by its charge
+            insort(self._entries_by_query[query_digest(question)], hold.entry)  # ordered by charge
             return charge.receipt()
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return what the key stands for."""
+        """Return the hold or the answer of an earlier request with this key, if any."""
         number = self._keys.get((question.analyst, key))
         if number is None:
             return None
@@ -153,32 +153,32 @@ class MemoryLedger:
         return self.answer(number) or charge.hold(self._opening)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Let the key stand for an answer that was given for free."""
-        with self._turn():
+        """Assign the key to an answer that was given for free."""
+        with self._exclusive():
             if self._keys.setdefault((question.analyst, key), receipt.entry) != receipt.entry:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the newest answer to the same question."""
+        """Return the newest answer to the same query."""
         found = self._found(question)
         return self.answer(found[-1]) if found else None
 
     def answer(self, entry: int) -> StoredAnswer | None:
-        """Return the answer that an entry paid for."""
+        """Return the answer of an entry, if it has one."""
         record = self._answers.get(entry)
         if record is None:
             return None
         return StoredAnswer(self._charges[entry].receipt(), decode_payload(record.noisy))
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to the same question, oldest first."""
+        """Return all answers to the same query, oldest first."""
         found = (self.answer(number) for number in self._found(question))
         return [stored for stored in found if stored is not None]
 
     def allowance(self, analyst: str = "", purpose: str = "") -> Allowance:
-        """Return what an analyst may spend for a purpose."""
+        """Return the allowance of an analyst for a purpose."""
         time = next_time(self._head, self._clock())
-        return work_out_allowance(self._limits, analyst, purpose, self._spent, time)
+        return compute_allowance(self._limits, analyst, purpose, self._spent, time)
 
     def entries(self) -> Iterable[Entry]:
         """Return the history, oldest first."""
@@ -191,7 +191,7 @@ class MemoryLedger:
     def history(
         self, limit: int, *, before: int | None = None, analyst: str | None = None
     ) -> list[Entry]:
-        """Return the newest charges first."""
+        """Return the newest charges, newest first."""
         fit = (
             entry
             for entry in reversed(tuple(self.entries()))
@@ -201,13 +201,13 @@ class MemoryLedger:
         return list(islice(fit, limit))
 
     def verify(self) -> None:
-        """Recompute balance and chain."""
+        """Recompute the balance and the chain; raise LedgerDamaged if they differ."""
         start = first_head(self._identity, self._opening)
         with self._lock:
             check_records(start, self._opening, self._records(), self._head)
 
     def export(self) -> Iterator[str]:
-        """Yield the history as lines of JSON, without the answers' values; see `recount`."""
+        """Yield the history as JSON lines, without the values of answers; see `recount`."""
         with self._lock:
             return iter(
                 list(write_export(self._identity, self._opening, self._records(), self._head))
@@ -218,10 +218,10 @@ class MemoryLedger:
         return sorted(kept, key=lambda record: record.number)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Let one at a time change the ledger, in the process that it belongs to.
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the lock for one change; refuse changes in a forked process.
 
-        # Privacy: a fork has a copy of the balance, and both would spend what was there once.
+        # Privacy: a fork has a copy of the balance, so both processes could spend the same budget.
         """
         if os.getpid() != self._process:
             raise Fault(
@@ -232,13 +232,13 @@ class MemoryLedger:
             yield
 
     def _spent(self, scope: str, name: str, before: int | None = None) -> int:
-        """Return what was spent in a scope, until now or before a time."""
+        """Return the units spent in a scope, so far or before a time."""
         running = self._running[scope, name]
         place = len(running) if before is None else bisect_left(running, (before, -1))
         return running[place - 1][1] if place else 0
 
-    def _note(self, charge: Charge) -> None:
-        """Keep what makes later look-ups short."""
+    def _index(self, charge: Charge) -> None:
+        """Add a charge to the indexes."""
         self._running["budget", ""].append((charge.time, charge.spent))
         for scope, name, total in (
             ("analyst", charge.analyst, charge.analyst_spent),
@@ -249,7 +249,7 @@ class MemoryLedger:
             self._keys[charge.analyst, charge.name] = charge.number
 
     def _found(self, question: QueryIdentity) -> list[int]:
-        numbers = list(self._asked.get(query_digest(question), []))
+        numbers = list(self._entries_by_query.get(query_digest(question), []))
         if self._limits.is_shared:
             return numbers
         return [n for n in numbers if self._charges[n].analyst == question.analyst]

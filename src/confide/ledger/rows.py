@@ -1,4 +1,4 @@
-"""Statements that read and write the records of a ledger."""
+"""Statements that read and write ledger records."""
 
 from collections.abc import Generator, Iterator
 from heapq import merge
@@ -35,7 +35,7 @@ __all__ = [
     "write_relation",
 ]
 
-BATCH: Final = 1_000
+BATCH_SIZE: Final = 1_000
 CHARGE: Final = tuple(CHARGES.c[name] for name in CHARGE_NAMES)
 ANSWER: Final = tuple(ANSWERS.c[name] for name in ANSWER_NAMES)
 
@@ -50,8 +50,8 @@ ONE_ANSWER: Final = select(*ANSWER, ANSWERS.c.digest).where(ANSWERS.c.entry == b
 ONE_KEY: Final = select(KEYS.c.entry).where(
     KEYS.c.analyst == bindparam("analyst"), KEYS.c.name == bindparam("key")
 )
-FOUND: Final = select(ANSWERS.c.entry).where(ANSWERS.c.asked == bindparam("asked"))
-FOUND_OWN: Final = FOUND.where(ANSWERS.c.analyst == bindparam("analyst"))
+ENTRIES_OF_QUERY: Final = select(ANSWERS.c.entry).where(ANSWERS.c.asked == bindparam("asked"))
+ENTRIES_OF_ANALYST: Final = ENTRIES_OF_QUERY.where(ANSWERS.c.analyst == bindparam("analyst"))
 WITH_STATE: Final = (
     select(*CHARGE, CHARGES.c.digest, ANSWERS.c.entry)
     .join_from(CHARGES, ANSWERS, ANSWERS.c.entry == CHARGES.c.number, isouter=True)
@@ -59,30 +59,30 @@ WITH_STATE: Final = (
 )
 
 
-def _running(total: str, name: str | None) -> tuple[PreparedStatement, PreparedStatement]:
-    """Return how the newest running total is found: of all time, and before a time."""
+def _running_totals(total: str, name: str | None) -> tuple[PreparedStatement, PreparedStatement]:
+    """Return the statements for the newest running total, so far and before a time."""
     newest = select(CHARGES.c[total]).order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
     named = newest if name is None else newest.where(CHARGES.c[name] == bindparam(name))
-    named = named.where(text(NAMED)) if name == "purpose" else named  # as its index says
+    named = named.where(text(NAMED)) if name == "purpose" else named  # matches its partial index
     earlier = named.where(CHARGES.c.time < bindparam("before"))
     return PreparedStatement(named.limit(1)), PreparedStatement(earlier.limit(1))
 
 
 SPENT: Final = {
-    "budget": _running("spent", None),
-    "analyst": _running("analyst_spent", "analyst"),
-    "purpose": _running("purpose_spent", "purpose"),
+    "budget": _running_totals("spent", None),
+    "analyst": _running_totals("analyst_spent", "analyst"),
+    "purpose": _running_totals("purpose_spent", "purpose"),
 }
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
-    """Return the head; with ``lock``, no one else moves it until this change is over."""
+    """Return the head; with ``lock``, no other connection can change it meanwhile."""
     row = (LOCK_HEAD if lock else READ_HEAD).first(connection)
     return read_state(row)
 
 
 def write_key(connection: Connection, analyst: str, key: str, entry: int) -> None:
-    """Let a key stand for an entry, or refuse where it stands for another."""
+    """Assign a key to an entry; raise KeyUsed if it belongs to another."""
     known = find_key(connection, analyst, key)
     if known is None:
         connection.execute(ADD_KEY, {"analyst": analyst, "name": key, "entry": entry})
@@ -91,7 +91,7 @@ def write_key(connection: Connection, analyst: str, key: str, entry: int) -> Non
 
 
 def find_key(connection: Connection, analyst: str, key: str) -> int | None:
-    """Return the entry that a key stands for."""
+    """Return the entry of a key, or None."""
     row = connection.execute(ONE_KEY, {"analyst": analyst, "key": key}).first()
     return None if row is None else int(row.entry)
 
@@ -99,8 +99,8 @@ def find_key(connection: Connection, analyst: str, key: str) -> int | None:
 def find_answers(
     connection: Connection, question: QueryIdentity, *, shared: bool, newest: bool
 ) -> list[int]:
-    """Return the entries that paid for answers to a question: the newest, or all in order."""
-    found = FOUND if shared else FOUND_OWN
+    """Return the entries that paid for answers to a query: the newest, or all in order."""
+    found = ENTRIES_OF_QUERY if shared else ENTRIES_OF_ANALYST
     found = (
         found.order_by(ANSWERS.c.entry.desc()).limit(1)
         if newest
@@ -112,13 +112,13 @@ def find_answers(
 
 
 def read_charge(connection: Connection, entry: int) -> Charge | None:
-    """Return one charge, as its digest says that it was written."""
+    """Return one charge, after checking its hash."""
     row = connection.execute(ONE_CHARGE, {"entry": entry}).first()
     return None if row is None else _charge(row)
 
 
 def read_stored(connection: Connection, entry: int) -> StoredAnswer | None:
-    """Return one answer with its receipt, as their digests say that they were written."""
+    """Return one answer with its receipt, after checking their hashes."""
     row = connection.execute(ONE_ANSWER, {"entry": entry}).first()
     charge = read_charge(connection, entry)
     if row is None or charge is None:
@@ -127,7 +127,7 @@ def read_stored(connection: Connection, entry: int) -> StoredAnswer | None:
 
 
 def read_states(connection: Connection) -> Iterator[tuple[Charge, bool]]:
-    """Yield every charge, and whether it has its answer."""
+    """Yield every charge, and whether it has an answer."""
     for row in connection.execute(WITH_STATE):
         yield Charge(*row[:-2]), row[-1] is not None
 
@@ -135,10 +135,10 @@ def read_states(connection: Connection) -> Iterator[tuple[Charge, bool]]:
 def read_history(
     connection: Connection, limit: int, before: int | None, analyst: str | None
 ) -> Iterator[tuple[Charge, bool]]:
-    """Yield the newest charges first, and whether each has its answer.
+    """Yield the newest charges, newest first, and whether each has an answer.
 
-    Times never fall along the chain, so the order by time and number is that by number, and the
-    index of an analyst's charges has it.
+    Times never decrease along the chain, so the order by time and number is the order by number.
+    The index of an analyst's charges supports it.
     """
     chosen = WITH_STATE.order_by(None).limit(limit)
     if before is not None:
@@ -153,8 +153,8 @@ def read_history(
 
 
 def read_records(connection: Connection) -> Generator[Record, None, None]:
-    """Yield every record in the order of the chain, as its digest says that it was written."""
-    options = {"yield_per": BATCH}
+    """Yield every record in chain order, after checking its hash."""
+    options = {"yield_per": BATCH_SIZE}
     charges = connection.execute(ALL_CHARGES, execution_options=options)
     answers = connection.execute(ALL_ANSWERS, execution_options=options)
     try:
@@ -169,7 +169,7 @@ def read_records(connection: Connection) -> Generator[Record, None, None]:
 
 
 def read_digest(connection: Connection, number: int) -> str | None:
-    """Return the digest at a place of the chain."""
+    """Return the hash of the record with this number, or None."""
     for table in (CHARGES, ANSWERS):
         row = connection.execute(select(table.c.digest).where(table.c.number == number)).first()
         if row is not None:
@@ -178,7 +178,7 @@ def read_digest(connection: Connection, number: int) -> str | None:
 
 
 def read_spendings(connection: Connection | RawConnection) -> Spendings:
-    """Return how running totals are looked up: each by one step into an index."""
+    """Return a function that looks up running totals, each in one index step."""
 
     def spent(scope: str, name: str, before: int | None = None) -> int:
         now, earlier = SPENT[scope]
@@ -210,14 +210,14 @@ def _check(record: Charge | AnswerRecord, row: Any) -> None:
 
 
 def write_relation(connection: Connection, neighbours: str) -> None:
-    """Write down the relation of neighbours at its first use; refuse another one.
+    """Store the neighboring relation at its first use; refuse a different one later.
 
     Raises:
-        BadDeclaration: the ledger keeps losses for another relation.
+        BadDeclaration: the losses in the ledger are for another relation.
     """
-    asked = select(META.c.value).where(META.c.name == "neighbours")
-    kept = connection.execute(asked).scalar()
-    if kept is None:
+    query = select(META.c.value).where(META.c.name == "neighbours")
+    stored_relation = connection.execute(query).scalar()
+    if stored_relation is None:
         connection.execute(insert(META), {"name": "neighbours", "value": neighbours})
     else:
-        refuse_relation(str(kept), neighbours)
+        refuse_relation(str(stored_relation), neighbours)

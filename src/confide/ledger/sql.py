@@ -30,7 +30,7 @@ from confide.ledger.chain import (
     now,
 )
 from confide.ledger.database import Conflict, Database, RawConnection
-from confide.ledger.limits import check_limits, work_out_allowance
+from confide.ledger.limits import check_limits, compute_allowance
 from confide.ledger.protocol import (
     RESTORE,
     Allowance,
@@ -208,7 +208,7 @@ class SqlLedger:
         def work_out(connection: Connection) -> Allowance:
             time = next_time(rows.read_head(connection), self._clock())
             spent = rows.read_spendings(connection)
-            return work_out_allowance(self._limits, analyst, purpose, spent, time)
+            return compute_allowance(self._limits, analyst, purpose, spent, time)
 
         return self._database.look(work_out)
 
