@@ -14,9 +14,9 @@ from sqlglot import expressions as sql
 from confide.declare import Kind
 from confide.engines.sql import row_hash
 from confide.engines.sql.contribution_bounding import (
-    MOST_LEVELS,
-    cut_rows,
-    send_large_units,
+    MAX_LEVELS,
+    bound_contributions,
+    broadcast_large_units,
     sort_once,
 )
 from confide.engines.sql.expressions import UNIT, column, select, table
@@ -29,7 +29,7 @@ UNITS: Final = 120
 ALIKE: Final = 12_000
 LIMITS: Final = (
     *((1, 1), (3, 3), (4, 1), (6, 2), (15, 3), (40, 20), (20, 20)),
-    *((40, MOST_LEVELS), (40, MOST_LEVELS + 1)),
+    *((40, MAX_LEVELS), (40, MAX_LEVELS + 1)),
 )
 KEYS: Final = {"none": [], "one": ["k0"], "two": ["k0", "k1"]}
 PARTS: Final = ["t0", "t1"]
@@ -76,7 +76,7 @@ def cut(
     connection = duckdb.connect()
     connection.register("drawn", rows)
     chosen = select(map(column, [UNIT, *keys, *PARTS]), table("drawn"))
-    kept = cut_rows(
+    kept = bound_contributions(
         chosen, ContributionBounds(*limits, is_cut=True), keys, PARTS, salt, kinds=KINDS
     )
     for part in list(kept.find_all(sql.Select)):
@@ -122,7 +122,7 @@ def test_the_same_rows_stay_where_they_are_sorted_once(
 def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None:
     """The other shape has no join, and ranks nothing but rows over all rows."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
-    kept = cut_rows(
+    kept = bound_contributions(
         chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
     )
     for part in list(kept.find_all(sql.Select)):
@@ -139,10 +139,10 @@ def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None
 def test_a_join_that_every_task_can_do_alone_stays() -> None:
     """Where large units are sent to every task, their rows are still dropped by a join."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
-    kept = cut_rows(
+    kept = bound_contributions(
         chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
     )
-    send_large_units(kept)
+    broadcast_large_units(kept)
     for part in list(kept.find_all(sql.Select)):
         sort_once(part)
 
@@ -150,7 +150,7 @@ def test_a_join_that_every_task_can_do_alone_stays() -> None:
     assert "/*+ BROADCAST(`large units`) */" in kept.sql("spark")
 
 
-@pytest.mark.parametrize("most", [1, 3, MOST_LEVELS])
+@pytest.mark.parametrize("most", [1, 3, MAX_LEVELS])
 def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generator) -> None:
     """Of a unit with 20,000 groups fewer than one in five reaches the window."""
     groups = np.arange(20_000)
@@ -159,7 +159,7 @@ def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generato
     chosen = select(map(column, [UNIT, "k0"]), table("drawn"))
     kinds = {UNIT: Kind.INT, "k0": Kind.INT}
     limits, salt = ContributionBounds(40, most, is_cut=True), str(rng.integers(2**60))
-    cut = cut_rows(chosen, limits, ["k0"], [], salt, kinds=kinds)
+    cut = bound_contributions(chosen, limits, ["k0"], [], salt, kinds=kinds)
     window = cut.find(sql.Window)
     assert window is not None
     source = window.find_ancestor(sql.Select)
@@ -179,7 +179,9 @@ def test_columns_may_have_any_name(rng: np.random.Generator) -> None:
         connection.register("drawn", rows.rename_columns([UNIT, *parts]))
         chosen = select(map(column, [UNIT, *parts]), table("drawn"))
         kinds = {UNIT: Kind.INT, **dict.fromkeys(parts, Kind.INT)}
-        cut = cut_rows(chosen, ContributionBounds(6, 6, is_cut=True), [], parts, salt, kinds=kinds)
+        cut = bound_contributions(
+            chosen, ContributionBounds(6, 6, is_cut=True), [], parts, salt, kinds=kinds
+        )
         kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
 
     assert [kept[0]] * 4 == kept
@@ -195,7 +197,7 @@ def test_small_numbers_are_cut_alike(rng: np.random.Generator) -> None:
     for small in ((), ("k1", "t0")):
         chosen = select(map(column, [UNIT, "k1", "t0"]), table("drawn"))
         limits = ContributionBounds(6, 2, is_cut=True)
-        cut = cut_rows(chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small)
+        cut = bound_contributions(chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small)
         kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
 
     assert kept[0] == kept[1]

@@ -12,7 +12,7 @@ from sqlglot import expressions as sql
 from confide.declare import Category
 from confide.engines.duckdb.dialect import write_duckdb
 from confide.engines.sql.expressions import TYPES, cast, number, try_cast
-from confide.engines.sql.stored_values import as_narrow
+from confide.engines.sql.stored_values import as_enum
 from support.entropy import SeededEntropy
 
 EDGES: Final = (
@@ -51,6 +51,6 @@ def test_casts_are_those_of_the_tree(kind: str) -> None:
 
 def test_lists_of_texts_keep_their_words() -> None:
     """A cast to a list of texts is written whole."""
-    listed = as_narrow(sql.Literal.string("b"), Category(["a", "b"]))
+    listed = as_enum(sql.Literal.string("b"), Category(["a", "b"]))
 
     assert ("b",) == read([listed])

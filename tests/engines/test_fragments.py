@@ -5,8 +5,8 @@ import pytest
 import sqlglot
 from sqlglot import expressions as sql
 
-from confide.engines.sql.expressions import narrow
-from confide.engines.sql.sources import name_lists, unfold_views
+from confide.engines.sql.expressions import prune_columns
+from confide.engines.sql.sources import inline_views, name_enums
 
 ROWS = "(SELECT 1 AS u, 2 AS a, 3 AS b, NULL AS c UNION ALL SELECT 4, 5, 6, 7)"
 VIEW = f'SELECT "u" AS "u", "a" + 1 AS "a", "b" AS "b" FROM {ROWS} AS "r" WHERE "u" > 1'
@@ -58,7 +58,7 @@ def parse(text: str) -> sql.Select:
 )
 def test_what_nobody_asks_for_is_left_out(text: str, names: list[str], expected: str) -> None:
     """A narrowed selection has the columns asked for, at every depth, and all its conditions."""
-    assert expected == narrow(parse(text), names).sql("duckdb")
+    assert expected == prune_columns(parse(text), names).sql("duckdb")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_view_gives_the_same_rows_in_place_of_its_name(text: str) -> None:
     connection = duckdb.connect()
     connection.execute(f'CREATE VIEW "v" AS {VIEW}')
     written = parse(text)
-    unfold_views(written, {"v": parse(VIEW)}, {})
+    inline_views(written, {"v": parse(VIEW)}, {})
     unfolded = written.sql("duckdb")
 
     assert '"v"' not in unfolded.replace('AS "v"', "")
@@ -85,7 +85,7 @@ def test_a_view_gives_the_same_rows_in_place_of_its_name(text: str) -> None:
 def test_a_view_is_unfolded_without_what_is_not_asked_for() -> None:
     """Columns of a view that a statement does not use are not in it."""
     written = parse('SELECT "a" FROM "v"')
-    read = unfold_views(written, {"v": parse(VIEW)}, {})
+    read = inline_views(written, {"v": parse(VIEW)}, {})
 
     assert {"a", "u"} == read
     assert f'SELECT "a" FROM (SELECT "a" + 1 AS "a" FROM {ROWS} AS "r" WHERE "u" > 1) AS "v"' == (
@@ -98,8 +98,8 @@ def test_lists_are_said_by_their_names() -> None:
     text = "SELECT TRY_CAST(a AS ENUM('x', 'y')), TRY_CAST(a AS ENUM('y')), CAST(a AS TEXT) FROM t"
     written = parse(text)
     unfolded, names = parse(text), {("x", "y"): "list 0", (): "list 1"}
-    name_lists(written, names)
-    unfold_views(unfolded, {}, names)
+    name_enums(written, names)
+    inline_views(unfolded, {}, names)
 
     assert text.replace("ENUM('x', 'y')", '"list 0"') == written.sql("duckdb")
     assert written == unfolded

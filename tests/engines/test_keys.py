@@ -11,7 +11,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Catalog, Category, Int, Kind, Table
 from confide.engines import DuckDB
 from confide.engines.sql.expressions import UNIT
-from confide.engines.sql.statements import MOST_PLACES, write_statement
+from confide.engines.sql.statements import MAX_LISTED, write_statement
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
@@ -23,7 +23,7 @@ from support.marks import keep_rows
 SHARE: Final = Share.floor("1/100")
 ROWS, UNITS, LIMITS, SALT = 3_000, 60, (7, 3), "salt"
 STORED: Final = ("a", "A", "b", "B", "é", "e\u0301", "it's", "", " ", "odd", None)
-MANY: Final = tuple(f"text {number}" for number in range(MOST_PLACES + 1))
+MANY: Final = tuple(f"text {number}" for number in range(MAX_LISTED + 1))
 LISTS: Final[dict[str, tuple[str | None, ...]]] = {
     "odd": ("é", "B", None, "it's", "", "a"),
     "plain": ("y", "x"),
@@ -68,7 +68,7 @@ def plan_question(table: Table, statistic: str, keys: list[str]) -> Plan:
 def held_as(name: str, text: str | None) -> Any:
     """Return a listed text as rows are cut by it: its place, in a short list."""
     texts = [one for one in LISTS[name] if one is not None]
-    return texts.index(text) if text is not None and len(texts) <= MOST_PLACES else text
+    return texts.index(text) if text is not None and len(texts) <= MAX_LISTED else text
 
 
 def group_of(row: dict[str, Any], keys: list[str]) -> tuple[Any, ...] | None:
@@ -127,14 +127,14 @@ def test_rows_of_quantiles_are_cut_alike(keys: list[str], rng: np.random.Generat
     assert keep_all(table, keys, ["n"]) == found
 
 
-@pytest.mark.parametrize("is_narrow", [True, False])
-def test_short_lists_are_not_hashed(is_narrow: bool, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("has_enums", [True, False])
+def test_short_lists_are_not_hashed(has_enums: bool, rng: np.random.Generator) -> None:
     """A digest is computed for a list of more texts than are looked up, and for no shorter one."""
     table = draw_table(rng)
     plans = {name: plan_question(table, "COUNT(*)", [name]) for name in LISTS}
     hashed = {
         name: "MD5"
-        in write_statement(plan.measurement, SALT, Kind.INT, is_narrow=is_narrow).sql("duckdb")
+        in write_statement(plan.measurement, SALT, Kind.INT, has_enums=has_enums).sql("duckdb")
         for name, plan in plans.items()
     }
 

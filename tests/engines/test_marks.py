@@ -13,7 +13,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.postgres.dialect import POSTGRESQL
-from confide.engines.sql.contribution_bounding import MOST_LEVELS, cut_rows
+from confide.engines.sql.contribution_bounding import MAX_LEVELS, bound_contributions
 from confide.engines.sql.expressions import UNIT, column, select, table
 from confide.engines.sql.row_hash import HEIGHT, LEVELS, MARK, level_of, mark_rows, measure_rows
 from confide.plan import ContributionBounds
@@ -137,7 +137,7 @@ def test_marks_are_the_same_on_postgresql(postgres: Postgres, rng: np.random.Gen
     assert Counter(here) == Counter(there)
 
 
-@pytest.mark.parametrize("limits", [(40, MOST_LEVELS + 1), (40, 4), (10, 10)], ids=str)
+@pytest.mark.parametrize("limits", [(40, MAX_LEVELS + 1), (40, 4), (10, 10)], ids=str)
 def test_the_same_rows_stay_on_postgresql(
     limits: tuple[int, int],
     postgres: Postgres,
@@ -149,7 +149,7 @@ def test_the_same_rows_stay_on_postgresql(
     def write() -> sql.Select:
         chosen = select(map(column, NAMES), table("odd"))
         keys, parts = ["day", "whole"], ["text", "real", "truth", "word"]
-        return cut_rows(
+        return bound_contributions(
             chosen, ContributionBounds(*limits, is_cut=True), keys, parts, salt, kinds=KINDS
         )
 

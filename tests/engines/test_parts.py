@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.engines.sql.summands import uncentre
+from confide.engines.sql.summands import zero_based_grid
 from confide.plan import ValueGrid
 
 WHOLE = st.lists(st.integers(-(2**53), 2**53), max_size=20)
@@ -19,11 +19,11 @@ def test_sums_of_whole_numbers_are_centred_exactly(
 ) -> None:
     """A sum of plain whole numbers becomes the very sum of their steps from the centre."""
     grid = ValueGrid(Fraction(centre, rate), Fraction(1, rate), -(2**62), 2**62)
-    found = uncentre(grid, Kind.INT)
+    found = zero_based_grid(grid, Kind.INT)
     expected = sum((value - grid.centre) / grid.step for value in values)
 
     assert Fraction(1) == found.grid.step
-    assert expected == found.centre(sum(values), len(values))
+    assert expected == found.center(sum(values), len(values))
 
 
 @given(steps=st.lists(st.integers(0, 2**40), max_size=20), shift=st.integers(-(2**50), 2**50))
@@ -31,10 +31,10 @@ def test_sums_of_real_steps_are_centred_exactly(steps: list[int], shift: int) ->
     """A sum of steps from zero becomes that of steps from the centre."""
     step = Fraction(1, 2**31)
     grid = ValueGrid(shift * step, step, -shift, 2**40 - shift)
-    found = uncentre(grid, Kind.FLOAT)
+    found = zero_based_grid(grid, Kind.FLOAT)
 
     assert (0, 2**40) == (found.grid.low, found.grid.high)
-    assert sum(step - shift for step in steps) == found.centre(sum(steps), len(steps))
+    assert sum(step - shift for step in steps) == found.center(sum(steps), len(steps))
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_sums_of_real_steps_are_centred_exactly(steps: list[int], shift: int) ->
 )
 def test_other_grids_stay_as_they_are(grid: ValueGrid, kind: Kind) -> None:
     """Where steps from zero are not whole or not exact, rows are added up from the centre."""
-    found = uncentre(grid, kind)
+    found = zero_based_grid(grid, kind)
 
     assert (grid, 1, 0) == (found.grid, found.factor, found.shift)

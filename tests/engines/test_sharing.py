@@ -101,7 +101,7 @@ def test_sums_are_those_of_terms_written_out(
         return text, dict(unseal(curator._engine.run(plan.measurement, Hold(0, SHARE))).groups)
 
     short, shared = read()
-    monkeypatch.setattr(summands, "LEAST_SAVED", math.inf)
+    monkeypatch.setattr(summands, "MIN_NODES_SAVED", math.inf)
     long, written_out = read()
 
     assert written_out == shared

@@ -47,7 +47,7 @@ WHOLE, REAL = typed(column("n"), Kind.INT), typed(column("x"), Kind.FLOAT)
 )
 def test_types_follow_from_parts(node: Sql, expected: sql.DType | None) -> None:
     """Numbers widen to doubles; what one part leaves unknown stays unknown."""
-    assert expected is type_of(PLAIN.spell(node.copy()))
+    assert expected is type_of(PLAIN.translate(node.copy()))
 
 
 def test_rules_see_spelled_parts_once() -> None:

@@ -73,7 +73,7 @@ def test_only_the_latest_statements_are_kept(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past the most that are kept, the statement that was not asked for longest is forgotten."""
-    monkeypatch.setattr(engine, "MOST_KEPT", 2)
+    monkeypatch.setattr(engine, "MAX_CACHED_STATEMENTS", 2)
     kept, plans = StatementCache(), [plan_of(curator, text) for text in ALIKE[:3]]
     for place in (0, 1, 0, 2):
         kept.find(plans[place].measurement, None, lambda: "old")

@@ -21,21 +21,21 @@ from sqlglot.transforms import eliminate_semi_and_anti_joins
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
 from confide.engines.sql.dialect import (
     BLANKS,
-    BYTES,
     DAY,
     FALSE,
     FINITE,
-    FOREVER,
+    HEX_OR_BINARY,
+    INFINITE_DATE,
+    NON_FINITE,
     NUMBER,
     TRUE,
-    UNREAL,
     Dialect,
-    is_real,
+    is_double,
     is_text,
-    keep_listed,
     literal_of,
-    round_real,
-    round_whole,
+    null_unless_listed,
+    round_double,
+    round_integer,
     substring,
     type_of,
 )
@@ -52,7 +52,7 @@ from confide.engines.sql.expressions import (
 )
 from confide.engines.sql.row_hash import MASK, digested
 from confide.engines.sql.sources import raw_name, write_views
-from confide.engines.sql.table_facts import TableFacts, check_fit
+from confide.engines.sql.table_facts import TableFacts, check_readable
 from confide.errors import BadDeclaration
 from support.warehouses import as_arrow, moved
 
@@ -92,7 +92,7 @@ def _round_even(value: float) -> float:
 
 def _read_whole(text: str) -> int | None:
     plain = text.strip(BLANKS).replace("_", "")
-    if re.match(BYTES, text):
+    if re.match(HEX_OR_BINARY, text):
         found = int(plain, 0)
     elif re.match(NUMBER, text):
         exact = Decimal(plain)
@@ -105,7 +105,7 @@ def _read_whole(text: str) -> int | None:
 
 
 def _read_real(text: str) -> float | None:
-    is_number = re.match(NUMBER, text) or re.match(UNREAL, text)
+    is_number = re.match(NUMBER, text) or re.match(NON_FINITE, text)
     return float(text.strip(BLANKS).replace("_", "")) + 0.0 if is_number else None
 
 
@@ -116,7 +116,7 @@ def _read_truth(text: str) -> bool | None:
 
 def _read_day(text: str) -> int | None:
     """Return a day by its number since 1970; what no calendar here has is far away."""
-    if re.match(FOREVER, text):
+    if re.match(INFINITE_DATE, text):
         return -FAR if "-" in text else FAR
     if text.strip(BLANKS).lower() == "epoch":
         return 0
@@ -174,7 +174,7 @@ READERS: Final = {T.BIGINT: "bigint", T.DOUBLE: "double", T.BOOLEAN: "boolean", 
 
 
 def _cast(node: Any) -> Sql | None:
-    if node.to.this is T.BIGINT and is_real(node.this):
+    if node.to.this is T.BIGINT and is_double(node.this):
         return sql.TryCast(this=call("ROUND_EVEN", node.this), to=node.to)
     return None
 
@@ -182,7 +182,7 @@ def _cast(node: Any) -> Sql | None:
 def _try_cast(node: Any) -> Sql | None:
     value, kind = node.this, node.to.this
     if kind is T.ENUM:
-        return keep_listed(value, node.to.expressions)
+        return null_unless_listed(value, node.to.expressions)
     if is_text(value) and kind in READERS:
         return call(f"READ_{READERS[kind]}", value)
     if T.DATE in (kind, type_of(value)) and kind not in (T.VARCHAR, type_of(value)):
@@ -221,9 +221,9 @@ def _bits_apart(node: Any) -> Sql:
 def _round(node: Any) -> Sql:
     value, *rest = node.expressions
     digits = literal_of(rest[0]) if rest else 0
-    if not is_real(value):
-        return round_whole(value, digits)
-    return round_real(value, digits, number, lambda some: call("TRUNC", some))
+    if not is_double(value):
+        return round_integer(value, digits)
+    return round_double(value, digits, number, lambda some: call("TRUNC", some))
 
 
 def _like(node: Any) -> Sql:
@@ -350,7 +350,7 @@ class DataFusionEngine(SqlEngine):
         if isinstance(declared, Table):
             for name, column in declared.columns.items():
                 said = str(rows.schema.field(name).type)
-                check_fit(declared.name, name, column, said, (found[name] or (None,))[0])
+                check_readable(declared.name, name, column, said, (found[name] or (None,))[0])
         known = {name: kind for name in wanted if (kind := found[name]) is not None}
         shown = pa.table({name: _read(rows[name], kind) for name, (_, kind) in known.items()})
         batches = shown.to_batches() or [pa.RecordBatch.from_pylist([], schema=shown.schema)]

@@ -1,4 +1,4 @@
-"""`Engine` and `Sealed`: what an engine is, and what it returns, closed until noise is added."""
+"""`Engine`, and the sealed results that it returns, which stay closed until noise is added."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ else:
 
 __all__ = [
     "HOUR",
-    "LONGEST",
+    "MAX_SECONDS",
     "Block",
     "Counts",
     "Engine",
@@ -47,13 +47,13 @@ Groups = dict[tuple[Value, ...], tuple[int, ...]]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Pair = tuple[Integers, Integers]
-"""Cells that hold rows, in order, and how many rows each holds."""
+"""Cells that hold rows, in order, and the number of rows in each."""
 
 Counts = dict[tuple[Value, ...], Pair]
 
 
 class SealedBase(Generic[T]):
-    """What shows nothing, compares with nothing, and cannot be copied out or written down.
+    """A value that cannot be shown, compared, copied, or serialized.
 
     # Privacy: only `confide.release.unseal` reads the content, and only release/ may import that.
     """
@@ -76,7 +76,7 @@ class SealedBase(Generic[T]):
 
 
 class ExactResult(NamedTuple):
-    """Exact totals of each group that the engine found, and rows by cell for each histogram."""
+    """Exact totals of each group found, and the rows in each cell of each histogram."""
 
     groups: Groups
     counts: tuple[Counts, ...]
@@ -93,7 +93,7 @@ class Sealed(SealedBase[ExactResult]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The rows of one block: columns by name, or as one array with a column for each."""
+    """The rows of one block: columns by name, or one array with a column for each."""
 
     columns: Mapping[str, NDArray[Any]]
 
@@ -113,12 +113,12 @@ class Block:
         return np.asarray(whole, dtype=dtype)
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame."""
+        """Return the rows as a pandas DataFrame."""
         return pd.DataFrame(dict(self.columns))
 
-    def take(self, places: Any) -> "Block":
-        """Return some of the rows."""
-        return Block({name: values[places] for name, values in self.columns.items()})
+    def take(self, positions: Any) -> "Block":
+        """Return the rows at ``positions``."""
+        return Block({name: values[positions] for name, values in self.columns.items()})
 
 
 Estimator = Callable[[Block], Any]
@@ -126,39 +126,39 @@ Estimator = Callable[[Block], Any]
 
 
 class SealedBlocks(SealedBase[Floats]):
-    """The results of all blocks, one row a block; NaN where there is none."""
+    """The results of all blocks, one row per block; NaN where a block has none."""
 
     __slots__ = ()
 
 
 class TableAltered(Exception):
-    """A table, which is named, has other columns than when the engine was opened."""
+    """The columns of the named table have changed since the engine was opened."""
 
 
 class Facts(PublicFacts, Protocol):
-    """What an engine knows of public tables: facts for plans, and the types of their columns."""
+    """An engine's knowledge of public tables: facts for plans, and the types of their columns."""
 
     @property
     def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
-        """The columns of each public table that questions can use, with their types."""
+        """The columns of each public table that queries can use, with their types."""
         ...
 
 
 class Engine(Protocol):
-    """Reads rows, which nothing else does, and gives exact numbers that are sealed.
+    """The only code that reads rows; its exact results are sealed.
 
-    An engine is opened on a catalog and a salt. While it opens, what it finds wrong is the owner's
-    to hear, as a `BadDeclaration`; afterwards whatever goes wrong is a `Fault` that says nothing,
-    and the owner's log has the reason. One salt gives the same integers on every engine.
+    An engine is opened on a catalog and a salt. Problems that it finds while it opens are reported
+    to the owner as a `BadDeclaration`. Later problems raise a `Fault` without details, and the
+    reason goes to the owner's log. One salt gives the same integers on every engine.
     """
 
     @property
     def facts(self) -> Facts:
-        """What is known of public tables, which are about no one."""
+        """The facts about public tables, which need no protection."""
         ...
 
     def run(self, measurement: Measurement, hold: Hold) -> Sealed:
-        """Return the exact totals of each group found; ``hold`` shows that they are paid for."""
+        """Return the exact totals of each group found; ``hold`` proves that they are paid for."""
         ...
 
     def run_blocks(
@@ -169,42 +169,42 @@ class Engine(Protocol):
         outputs: int,
         entropy: Entropy,
     ) -> SealedBlocks:
-        """Return what an estimator of the owner's gives for each block of units, sealed."""
+        """Return the sealed results of the owner's estimator, one for each block of units."""
         ...
 
     def close(self) -> None:
-        """Give back what the engine holds open."""
+        """Release the engine's resources."""
         ...
 
 
 class EngineFactory(Protocol):
-    """Opens an engine: usually its class.
+    """Opens an engine; usually its class.
 
-    A factory may have ``read_columns(source)`` too: the columns of a table and their kinds, from
-    its types alone, for `confide init`.
+    A factory may also have ``read_columns(source)`` for `confide init`: the columns of a table with
+    their kinds, from the table's schema alone.
     """
 
     def __call__(self, catalog: Catalog, *, salt: str) -> Engine:
-        """Return the engine of all tables of a catalog."""
+        """Return an engine for all tables of a catalog."""
         ...
 
 
 HOUR: Final = 3_600
-LONGEST: Final = 31_536_000
-"""Seconds of a year; threads cannot wait for any number of them."""
-SHOWN: Final = 40
+MAX_SECONDS: Final = 31_536_000
+"""A year; Python's threads cannot wait for arbitrarily long."""
+MAX_SHOWN: Final = 40
 
 
-def read_seconds(setting: str, said: str) -> float:
-    """Return how many seconds a setting allows.
+def read_seconds(setting: str, text: str) -> float:
+    """Return the number of seconds that a setting allows.
 
     Raises:
-        BadDeclaration: it says something else than a whole number of seconds, of at most a year.
+        BadDeclaration: ``text`` is not an integer number of seconds from 1 to a year.
     """
-    seconds = float(said) if said.isascii() and said.isdigit() else 0.0
-    if not 1 <= seconds <= LONGEST:
+    seconds = float(text) if text.isascii() and text.isdigit() else 0.0
+    if not 1 <= seconds <= MAX_SECONDS:
         raise BadDeclaration(
-            f"{setting} must be a whole number of seconds from 1 to {LONGEST}, such as {HOUR}, got "
-            f"{said[:SHOWN]!r}"
+            f"{setting} must be a whole number of seconds from 1 to {MAX_SECONDS}, such as {HOUR}, "
+            f"got {text[:MAX_SHOWN]!r}"
         )
     return seconds

@@ -1,4 +1,4 @@
-"""Which engine reads a source: scheme to engine, built in or by entry point."""
+"""Lookup of the engine for a source, by scheme: built in, or from an entry point."""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -14,38 +14,38 @@ __all__ = ["FILE", "GROUP", "find_engine", "open_engine", "read_address", "schem
 
 GROUP: Final = "confide.engines"
 FILE: Final = "file"
-"""The scheme of paths and frames, which are written without one."""
+"""The scheme of paths and DataFrames, which are written without one."""
 
 BUILT_IN: Final = {
     FILE: EntryPoint(FILE, "confide.engines.duckdb.engine:DuckDB", GROUP),
     "postgresql": EntryPoint("postgresql", "confide.engines.postgres.engine:PostgreSQL", GROUP),
     "spark": EntryPoint("spark", "confide.engines.spark.engine:Spark", GROUP),
 }
-"""Also in pyproject.toml; listed here since those are invisible until confide is installed."""
+"""Also in pyproject.toml, but those entries are invisible until confide is installed."""
 
 ALIASES: Final = {"postgres": "postgresql", "sc": "spark"}
 EXTRAS: Final = {"postgresql": ("psycopg", "postgres"), "spark": ("pyspark", "spark")}
-"""Which package an engine needs, and the extra of confide that installs it."""
+"""The package that an engine needs, and the extra of confide that installs it."""
 
 
 @cache
 def find_engine(scheme: str) -> EntryPoint | None:
-    """Return the engine of a scheme; an installed package may add one, but replace none."""
+    """Return the engine of a scheme; an installed package may add schemes, but not replace any."""
     if scheme in BUILT_IN:
         return BUILT_IN[scheme]
     return next(iter(entry_points(group=GROUP, name=scheme)), None)
 
 
 def open_engine(catalog: Catalog, *, salt: str) -> Engine:
-    """Return the engine that reads all tables of a catalog, where they live.
+    """Return the engine that reads all tables of a catalog, where they are stored.
 
-    Files and frames are read by DuckDB, ``postgresql://host/db?table=visits`` by PostgreSQL, and
-    Spark's DataFrames and ``spark:`` addresses by Spark. Other schemes belong to packages with an
+    DuckDB reads files and DataFrames, PostgreSQL reads ``postgresql://host/db?table=visits``, and
+    Spark reads its DataFrames and ``spark:`` addresses. Other schemes belong to packages with an
     entry point, and a source whose class has ``confide_engine`` brings its own engine
     (docs/new-engine.md).
 
     Raises:
-        BadDeclaration: the tables live in several places, or a package is missing.
+        BadDeclaration: the tables need several engines, or a package is missing.
     """
     brought: set[Any] = {
         getattr(type(table.source), "confide_engine", None) for table in catalog.tables
@@ -72,7 +72,7 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
 
 
 def read_address(source: str) -> dict[str, Kind | None]:
-    """Return the columns of a table that an address names and their kinds, without reading a row.
+    """Return the columns and kinds of the table at an address, without reading a row.
 
     Raises:
         BadDeclaration: its engine has no such addresses, or it cannot be reached.
@@ -89,15 +89,15 @@ def read_address(source: str) -> dict[str, Kind | None]:
 
 
 def scheme_of(source: Any) -> str:
-    """Return the scheme of a source, in which its engine is known.
+    """Return the scheme of a source, by which its engine is found.
 
     >>> scheme_of("visits.parquet"), scheme_of("postgres://me@host/db?table=visits")
     ('file', 'postgresql')
     """
     if isinstance(source, str):
-        written, colon, rest = source.partition(":")
-        scheme = ALIASES.get(written, written)
-        if colon and scheme != FILE and _suits(written, rest) and find_engine(scheme):
+        prefix, colon, rest = source.partition(":")
+        scheme = ALIASES.get(prefix, prefix)
+        if colon and scheme != FILE and _fits_rest(prefix, rest) and find_engine(scheme):
             return scheme
         if "://" in source:
             known = "a path, 'postgresql://…/db?table=visits' or 'spark:visits'"
@@ -107,14 +107,14 @@ def scheme_of(source: Any) -> str:
     return FILE
 
 
-def _suits(written: str, rest: str) -> bool:
-    """Tell whether a scheme stands before what may follow it: only some do without slashes."""
-    return rest.startswith("//") or written not in ("postgresql", "postgres", "sc")
+def _fits_rest(prefix: str, rest: str) -> bool:
+    """Return whether a scheme may precede the rest of an address: some schemes require slashes."""
+    return rest.startswith("//") or prefix not in ("postgresql", "postgres", "sc")
 
 
 def _entry(scheme: str) -> EntryPoint:
     found = find_engine(scheme)
-    assert found is not None  # noqa: S101  # `scheme_of` gives no other
+    assert found is not None  # noqa: S101  # `scheme_of` returns no other scheme
     return found
 
 
@@ -129,5 +129,5 @@ def _factory(scheme: str) -> EngineFactory:
 
 
 def _name(scheme: str) -> str:
-    """Return what an engine is called in messages: the name of its class."""
+    """Return the name of an engine in messages: that of its class."""
     return _entry(scheme).attr

@@ -53,8 +53,8 @@ from confide.engines.sql.expressions import (
     try_cast,
     without_nan,
 )
-from confide.engines.sql.stored_values import as_narrow, as_truth
-from confide.engines.sql.table_facts import check_fit
+from confide.engines.sql.stored_values import as_boolean, as_enum
+from confide.engines.sql.table_facts import check_readable
 from confide.errors import BadDeclaration
 from confide.intake.csv_types import conversion_hint
 
@@ -237,7 +237,7 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Che
 def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[CheckFinding]:
     """Compare a type with a declaration, by the rule of the engine that will read the column."""
     try:
-        check_fit(named, name, declared, stored, FITTING.get(plain_type(stored)))
+        check_readable(named, name, declared, stored, FITTING.get(plain_type(stored)))
     except BadDeclaration as problem:
         yield CheckFinding(named, name, str(problem), is_problem=True)
         return
@@ -338,7 +338,7 @@ def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
         case Date():
             return try_cast(raw, "DATE")
         case Bool():
-            return as_truth(raw, stored)
+            return as_boolean(raw, stored)
         case Text() | Category():
             return try_cast(raw, "VARCHAR")
         case _:
@@ -357,7 +357,7 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
             listed = [number(float(code)) for code in values if isinstance(code, int)]
             return sql.Not(this=sql.In(this=value, expressions=listed))
         case Category():
-            unlisted = _is_missing(as_narrow(value.copy(), declared))
+            unlisted = _is_missing(as_enum(value.copy(), declared))
             return sql.And(this=is_known(value), expression=unlisted)
         case Bool() | Text():
             return sql.false()

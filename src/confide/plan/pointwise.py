@@ -79,7 +79,7 @@ def _coalesce(parts: Sequence[Floats]) -> Floats:
 
 
 def _round(arguments: Sequence[Expression], value: Floats) -> Floats | None:
-    """Return what `engines.rules.round_real` and `round_whole` give: halves go away from zero."""
+    """Return the values of `engines.sql.dialect.round_double` and `round_integer`."""
     written = arguments[1] if len(arguments) > 1 else Literal(0, Kind.INT)
     digits = written.value if isinstance(written, Literal) else None
     if not isinstance(digits, int) or isinstance(digits, bool):

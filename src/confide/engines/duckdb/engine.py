@@ -30,22 +30,30 @@ from confide.engines.duckdb.files import (
 from confide.engines.duckdb.memory import Memory
 from confide.engines.duckdb.timeouts import TIMEOUT, WATCHER, read_timeout
 from confide.engines.sql.engine import Columns, Rows, SqlEngine
-from confide.engines.sql.expressions import Sql, call, cast, column, one_zero, try_cast, without_nan
+from confide.engines.sql.expressions import (
+    Sql,
+    call,
+    cast,
+    column,
+    normalize_zero,
+    try_cast,
+    without_nan,
+)
 from confide.engines.sql.sources import (
-    name_lists,
+    inline_views,
+    name_enums,
     raw_name,
-    unfold_views,
     view_of_private,
     view_of_public,
 )
-from confide.engines.sql.stored_values import lists_of
+from confide.engines.sql.stored_values import enum_lists
 from confide.engines.sql.table_facts import (
     TableFacts,
-    check_fit,
+    ambiguous_unit_error,
+    check_readable,
     count_units,
     list_unique,
     not_unique_error,
-    several_texts_error,
 )
 from confide.errors import BadDeclaration
 
@@ -112,7 +120,7 @@ class DuckDB(SqlEngine):
         (duckdb.InterruptException, f"stopped, or slower than {TIMEOUT} allows"),
         (duckdb.BinderException, "a file has other columns by now; open the declaration again"),
     )
-    is_narrow = True
+    has_enums = True
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
@@ -148,7 +156,7 @@ class DuckDB(SqlEngine):
         self._harden(catalog)
 
     def _write(self, select: sql.Select) -> str:
-        read = unfold_views(select, self._views, self._lists)
+        read = inline_views(select, self._views, self._lists)
         written = write_duckdb(select)
         return written if read & self._reals else StatementWithoutFloats(written)
 
@@ -254,7 +262,7 @@ class DuckDB(SqlEngine):
             types = types_of(self._connection, raw_name(table.name), table.columns)
             for name, declared in table.columns.items():
                 stored_as = FITTING.get(plain_type(types[name]))
-                check_fit(table.name, name, declared, types[name], stored_as)
+                check_readable(table.name, name, declared, types[name], stored_as)
             stored = kinds_of(self._connection, raw_name(table.name))
             self._name_lists(table)
             self._view(table.name, view_of_private(table, raw_name(table.name), unit, stored))
@@ -264,7 +272,7 @@ class DuckDB(SqlEngine):
     def _name_lists(self, table: Table) -> None:
         """Name the lists of categories: to read a list again takes longer than to find its name."""
         for declared in table.columns.values():
-            for texts in lists_of(declared) if isinstance(declared, Category) else ():
+            for texts in enum_lists(declared) if isinstance(declared, Category) else ():
                 if texts not in self._lists:
                     self._name_list(texts)
 
@@ -277,7 +285,7 @@ class DuckDB(SqlEngine):
 
     def _view(self, name: str, rows: sql.Select) -> None:
         """Let statements read a table through a view, which the engine takes as well."""
-        name_lists(rows, self._lists)
+        name_enums(rows, self._lists)
         self._create(name, rows)
         self._views[name] = rows
 
@@ -337,7 +345,7 @@ def check_unit(table: str, unit: str, stored: str) -> None:
         BadDeclaration: one unit could become several.
     """
     if plain_type(stored) not in UNITS:
-        raise several_texts_error(table, unit, stored)
+        raise ambiguous_unit_error(table, unit, stored)
 
 
 def _unit(name: str, found: str, wanted: str) -> Sql:
@@ -347,7 +355,7 @@ def _unit(name: str, found: str, wanted: str) -> Sql:
     if found not in FLOATS:
         return cast(column(name), wanted)
     real = sql.TryCast(this=column(name), to=sql.DataType.build(found, dialect="duckdb"))
-    return cast(one_zero(without_nan(real)), wanted)
+    return cast(normalize_zero(without_nan(real)), wanted)
 
 
 def _say(error: duckdb.Error) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import expressions as sql
 
-from confide.engines.sql.dialect import is_whole
+from confide.engines.sql.dialect import is_integer
 from confide.engines.sql.expressions import (
     Sql,
     call,
@@ -318,7 +318,7 @@ def _literal(node: Sql) -> float | None:
 def _is_counted(node: Sql) -> bool:
     """Tell whether a double holds a whole number of 64 bits."""
     found = _bare(node)
-    return isinstance(found, sql.Cast) and is_whole(_bare(found.this))
+    return isinstance(found, sql.Cast) and is_integer(_bare(found.this))
 
 
 def _least(node: Sql) -> float:

@@ -27,7 +27,7 @@ from confide.engines.postgres.types import (
     text_to_whole,
 )
 from confide.engines.sql.contribution_bounding import sort_once
-from confide.engines.sql.dialect import FINITE, Dialect, is_real, is_text, is_whole, type_of
+from confide.engines.sql.dialect import FINITE, Dialect, is_double, is_integer, is_text, type_of
 from confide.engines.sql.expressions import Sql, call, case, cast, number
 from confide.engines.sql.row_hash import MASK, digested
 
@@ -175,7 +175,7 @@ def _divide(node: sql.Div) -> Sql:
 
 
 def _is_double(node: sql.Binary) -> bool:
-    return is_real(node.this) or is_real(node.expression)
+    return is_double(node.this) or is_double(node.expression)
 
 
 def _finite(node: sql.Anonymous) -> Sql:
@@ -194,7 +194,7 @@ def _round(node: sql.Anonymous) -> Sql | None:
     if not _are_written(places):
         return sql.Cast(this=sql.Null(), to=sql.DataType(this=type_of(value) or T.DOUBLE))
     digits = _place(places[0]) if places else 0
-    if not is_whole(value):
+    if not is_integer(value):
         return arithmetic.round_away(value, digits)
     return value if digits >= 0 else arithmetic.bound(lambda x: _round_whole(x, -digits), value)
 
@@ -217,7 +217,7 @@ def _round_whole(x: Sql, digits: int) -> Sql:
 
 def _whole_already(node: sql.Anonymous) -> Sql | None:
     (value,) = node.expressions
-    return value if is_whole(value) else None
+    return value if is_integer(value) else None
 
 
 def _part_of_day(name: str) -> Callable[[sql.Anonymous], Sql]:
@@ -312,7 +312,7 @@ def _cast(node: sql.Cast) -> Sql | None:
         return None
     if type_of(node.this) is T.ENUM or (is_text(node.this) and isinstance(node.this, sql.Column)):
         return node.this  # type: ignore[no-any-return]
-    if is_real(node.this):
+    if is_double(node.this):
         return bytewise(arithmetic.bound(double_to_text, node.this))
     return bytewise(as_text(node.this))
 
@@ -366,7 +366,7 @@ def _modulo(node: sql.Mod) -> Sql | None:
     if not _is_double(node):
         return None
     parts = (
-        arithmetic.bound(_double_to_whole, part) if is_real(part) else part
+        arithmetic.bound(_double_to_whole, part) if is_double(part) else part
         for part in (node.this, node.expression)
     )
     first, second = parts

@@ -29,7 +29,7 @@ from confide.engines.sql.expressions import column, label
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import (
     TableFacts,
-    check_fit,
+    check_readable,
     count_units,
     list_unique,
     not_unique_error,
@@ -251,7 +251,7 @@ class PostgreSQL(SqlEngine):
         except (psycopg.Error, TableAltered) as error:
             raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
         views, self._unit_kind = write_views(catalog, kinds)
-        self._views = raw | {name: POSTGRESQL.spell(view) for name, view in views.items()}
+        self._views = raw | {name: POSTGRESQL.translate(view) for name, view in views.items()}
         public = {name: kinds[name] for name in catalog.public}
         self.facts = TableFacts(self._ask, public)
         self._unique_tables = list_unique(catalog)
@@ -438,7 +438,7 @@ def _wanted(
     }
     for name, declared in table.columns.items():
         stored = wanted[name][0]
-        check_fit(table.name, name, declared, stored.type, stored.fitting)
+        check_readable(table.name, name, declared, stored.type, stored.fitting)
     return wanted
 
 

@@ -16,7 +16,7 @@ from confide.declare import Column, Date, Int, Kind
 from confide.engines.postgres.arithmetic import LARGEST
 from confide.engines.sql import dialect
 from confide.engines.sql.expressions import Sql, call, case, cast, column, number
-from confide.engines.sql.table_facts import several_texts_error
+from confide.engines.sql.table_facts import ambiguous_unit_error
 from confide.errors import BadDeclaration
 
 __all__ = [
@@ -66,7 +66,7 @@ def text_to_double(text: Sql) -> Sql:
         (_fits(text, "-"), _double_literal("-Infinity")),
         default=_double_literal("Infinity"),
     )
-    return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.UNREAL), unreal))
+    return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.NON_FINITE), unreal))
 
 
 def _far(value: Sql) -> Sql:
@@ -87,7 +87,7 @@ def text_to_whole(text: Sql) -> Sql:
     inside = sql.Between(this=nearest, low=low, high=number(LARGEST_INT))
     read = case(_is_valid(digits, "numeric"), case(inside, cast(nearest.copy(), "BIGINT")))
     raw = case(_is_valid(plain, "bigint"), cast(plain.copy(), "BIGINT"))
-    return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.BYTES), raw))
+    return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.HEX_OR_BINARY), raw))
 
 
 def text_to_truth(text: Sql) -> Sql:
@@ -106,7 +106,10 @@ def text_to_day(text: Sql) -> Sql:
     day = case(_is_valid(written, "date"), cast(written.copy(), "DATE"))
     return _case(
         (_fits(text, dialect.DAY), case(is_early, _day("-infinity"), day)),
-        (_fits(text, dialect.FOREVER), case(_fits(text, "-"), _day("-infinity"), _day("infinity"))),
+        (
+            _fits(text, dialect.INFINITE_DATE),
+            case(_fits(text, "-"), _day("-infinity"), _day("infinity")),
+        ),
         (_fits(text, f"^{BLANK}[eE][pP][oO][cC][hH]{BLANK}$"), _day("1970-01-01")),
     )
 
@@ -330,7 +333,7 @@ def shape_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
         known = sql.Nullif(this=value, expression=_numeric("NaN"))
         return _text(call("TRIM_SCALE", known)), Kind.TEXT
     if stored.kind is None:
-        raise several_texts_error(table, stored.name, stored.type)
+        raise ambiguous_unit_error(table, stored.name, stored.type)
     return _text(value), Kind.TEXT
 
 

@@ -13,21 +13,21 @@ from sqlglot import expressions as sql
 
 from confide.engines.sql.contribution_bounding import sort_once
 from confide.engines.sql.dialect import (
-    BYTES,
     DAY,
     FINITE,
-    FOREVER,
+    HEX_OR_BINARY,
+    INFINITE_DATE,
+    NON_FINITE,
     NUMBER,
-    UNREAL,
     Dialect,
-    is_real,
+    is_double,
+    is_integer,
     is_text,
-    is_whole,
-    keep_listed,
     literal_of,
-    read_truth,
-    round_real,
-    round_whole,
+    null_unless_listed,
+    parse_boolean,
+    round_double,
+    round_integer,
     substring,
     type_of,
 )
@@ -85,9 +85,9 @@ def _cast(node: Any) -> Sql | None:
     if kind is T.DOUBLE and isinstance(value, sql.Literal) and not value.is_string:
         # A literal has no zero below zero.
         return _real(float(value.name.removesuffix("D")) + 0.0)
-    if kind is T.BIGINT and is_real(value):
+    if kind is T.BIGINT and is_double(value):
         return spark_cast(call("RINT", value), "BIGINT")
-    if kind is T.VARCHAR and is_real(value):
+    if kind is T.VARCHAR and is_double(value):
         return _text_of_real(value)
     return None
 
@@ -95,12 +95,12 @@ def _cast(node: Any) -> Sql | None:
 def _try_cast(node: Any) -> Sql | None:
     value, kind = node.this, node.to.this
     if kind is T.ENUM:
-        return keep_listed(value, node.to.expressions)
+        return null_unless_listed(value, node.to.expressions)
     if kind is type_of(value):
         return value  # type: ignore[no-any-return]
     if is_text(value):
         return READERS[kind](value)
-    if is_real(value) and kind in WRITERS:
+    if is_double(value) and kind in WRITERS:
         return WRITERS[kind](value)
     # Days are no numbers and numbers no days; Spark would not even look at the rows.
     is_odd = T.DATE in (kind, type_of(value)) and kind is not T.VARCHAR
@@ -148,7 +148,7 @@ def _read_real(text: Sql) -> Sql:
     number = spark_cast(call("REPLACE", text.copy(), _text("_"), _text("")), "DOUBLE")
     return _when(
         (_matches(text, NUMBER), number),
-        (_matches(text.copy(), UNREAL), spark_cast(text.copy(), "DOUBLE")),
+        (_matches(text.copy(), NON_FINITE), spark_cast(text.copy(), "DOUBLE")),
     )
 
 
@@ -160,7 +160,7 @@ def _read_whole(text: Sql) -> Sql:
     near = call("ROUND", spark_cast(short, "DECIMAL(38, 18)"), sql.Literal.number("0"))
     low, high = (spark_cast(_text(str(end)), "DECIMAL(38, 0)") for end in (-(2**63), 2**63 - 1))
     inside = sql.Between(this=near.copy(), low=low, high=high)
-    is_whole = sql.And(this=_matches(text, NUMBER), expression=inside)
+    is_integer = sql.And(this=_matches(text, NUMBER), expression=inside)
     prefix = call("SUBSTR", digits.copy(), sql.Literal.number("2"), sql.Literal.number("1"))
     base = _when(
         (sql.EQ(this=call("LOWER", prefix), expression=_text("x")), sql.Literal.number("16")),
@@ -169,11 +169,11 @@ def _read_whole(text: Sql) -> Sql:
     figures = call("SUBSTR", digits.copy(), sql.Literal.number("3"))
     based = spark_cast(call("CONV", figures, base, sql.Literal.number("10")), "DECIMAL(38, 0)")
     is_based = sql.And(
-        this=_matches(text.copy(), BYTES),
+        this=_matches(text.copy(), HEX_OR_BINARY),
         expression=sql.LTE(this=based, expression=high.copy()),
     )
     return _when(
-        (is_whole, spark_cast(near, "BIGINT")), (is_based, spark_cast(based.copy(), "BIGINT"))
+        (is_integer, spark_cast(near, "BIGINT")), (is_based, spark_cast(based.copy(), "BIGINT"))
     )
 
 
@@ -191,8 +191,8 @@ def _read_day(text: Sql) -> Sql:
     word = call("LOWER", call("TRIM", text.copy()))
     return _when(
         (_matches(text, DAY), call("MAKE_DATE", *parts)),
-        (sql.And(this=_matches(text.copy(), FOREVER), expression=before), first),
-        (_matches(text.copy(), FOREVER), last),
+        (sql.And(this=_matches(text.copy(), INFINITE_DATE), expression=before), first),
+        (_matches(text.copy(), INFINITE_DATE), last),
         (sql.EQ(this=word, expression=_text("epoch")), spark_cast(_text("1970-01-01"), "DATE")),
     )
 
@@ -200,7 +200,7 @@ def _read_day(text: Sql) -> Sql:
 READERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
     T.BIGINT: _read_whole,
     T.DOUBLE: _read_real,
-    T.BOOLEAN: read_truth,
+    T.BOOLEAN: parse_boolean,
     T.DATE: _read_day,
 }
 WRITERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
@@ -225,9 +225,9 @@ def _is_finite(node: Any) -> Sql:
 def _round(node: Any) -> Sql:
     value, *rest = node.expressions
     digits = literal_of(rest[0]) if rest else 0
-    if not is_real(value):
-        return round_whole(value, digits)
-    return round_real(
+    if not is_double(value):
+        return round_integer(value, digits)
+    return round_double(
         value, digits, _real, lambda some: spark_cast(spark_cast(some, "BIGINT"), "DOUBLE")
     )
 
@@ -266,7 +266,7 @@ def _sum(node: Any) -> Sql:
            sign; the sums of these stay within 64 bits, and are put together as decimals. Decimals
            alone, which are what is left for others, take several times as long.
     """
-    if not is_whole(node.this):
+    if not is_integer(node.this):
         return sql.Sum(this=spark_cast(node.this, "DECIMAL(38, 0)"))
     mask = sql.Literal.number(str(2**LIMB - 1))
 
@@ -286,7 +286,7 @@ def _sum(node: Any) -> Sql:
 
 
 def _days(node: Any) -> Sql | None:
-    if T.DATE not in (type_of(node.this), type_of(node.expression)) or is_whole(node.expression):
+    if T.DATE not in (type_of(node.this), type_of(node.expression)) or is_integer(node.expression):
         return None
     return spark_cast(call("DATEDIFF", node.this, node.expression), "BIGINT")
 

@@ -29,13 +29,13 @@ from confide.engines.spark.session import (
     open_session,
     retry_less,
 )
-from confide.engines.sql.contribution_bounding import send_large_units
+from confide.engines.sql.contribution_bounding import broadcast_large_units
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
 from confide.engines.sql.expressions import Sql, call, column, label, table
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import (
     TableFacts,
-    check_fit,
+    check_readable,
     count_units,
     list_unique,
     not_unique_error,
@@ -146,7 +146,7 @@ class Spark(SqlEngine):
             for found in private_tables(measurement.query.source, measurement.catalog).values()
         }
         if len(read) == 1 and read <= self._light and not select.find(sql.BitwiseOr):
-            send_large_units(select)
+            broadcast_large_units(select)
         return select
 
     def _write(self, select: sql.Select) -> str:
@@ -305,7 +305,7 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
         raw[name] = _read_column(declared.name, name, stored, one)
         said = stored.simpleString()
         found = Kind.DATE if stored.typeName() in TIMES else KINDS[stored.typeName()]
-        check_fit(declared.name, name, one, said, found)
+        check_readable(declared.name, name, one, said, found)
     if isinstance(declared.unit, str):
         raw[declared.unit] = _read_unit(declared, _type_of(declared.name, declared.unit, types))
     return raw

@@ -1,1 +1,1 @@
-"""What all SQL engines share; nothing here imports a driver."""
+"""The common part of all SQL engines; nothing here imports a driver."""

@@ -1,7 +1,7 @@
 """Rows in random blocks, for owners' estimators.
 
-Which block a unit is in is a function of that unit and a key drawn for the question; where every
-row is another person, it is drawn row by row.
+A unit's block is a function of that unit and a key drawn for the query. If each row is a different
+person, a block is drawn for each row.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind, Row
 from confide.engines.protocol import Block, Estimator, SealedBlocks
-from confide.engines.sql.contribution_bounding import cut_rows
+from confide.engines.sql.contribution_bounding import bound_contributions
 from confide.engines.sql.expressions import (
     UNIT,
     column,
@@ -42,7 +42,7 @@ WORKERS: Final = 4
 def write_blocks(
     reading: BlockReading, salt: str, key: str, unit_kind: Kind = Kind.TEXT
 ) -> sql.Select:
-    """Return the statement that gives the rows that count, with the block of their unit."""
+    """Return the statement that selects the rows that count, with the block of their unit."""
     declared, names = reading.table, list(reading.columns)
     has_unit = not isinstance(declared.unit, Row)
     unit = [unit_column()] if has_unit else []
@@ -54,11 +54,11 @@ def write_blocks(
         limits = ContributionBounds(
             declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True
         )
-        rows = cut_rows(rows, limits, [], names, salt)
+        rows = bound_contributions(rows, limits, [], names, salt)
     # Privacy: a unit's block depends on that unit and the key alone.
     numbered = number_rows(rows, [UNIT], {UNIT: unit_kind}, key)
-    place = sql.Mod(this=mixed_number(), expression=number(reading.blocks))
-    return select([label(place, BLOCK), *map(column, names)], nested(numbered, "numbered"))
+    block = sql.Mod(this=mixed_number(), expression=number(reading.blocks))
+    return select([label(block, BLOCK), *map(column, names)], nested(numbered, "numbered"))
 
 
 def compute_blocks(
@@ -68,52 +68,53 @@ def compute_blocks(
     outputs: int,
     entropy: Entropy,
 ) -> SealedBlocks:
-    """Return the estimator's results, block by block, in threads.
+    """Return the estimator's results for all blocks, computed in threads.
 
-    # Privacy: whatever goes wrong in a block, an error or a result of another shape, is NaN, and
-    # says nothing outside it. The order of a block's rows, which an engine leaves open, follows
-    # from what the block holds, so that a unit changes the result of its own block alone.
+    # Privacy: a block whose estimator raises an error or returns another shape gives NaN, and
+    # nothing else about it leaves this function. Engines do not order the rows of a block; the
+    # order used here follows from the block's rows, so a unit changes the result of its own block
+    # alone.
     """
-    columns = {name: _plain(np.asarray(found[name])) for name in reading.columns}
+    columns = {name: _unboxed(np.asarray(found[name])) for name in reading.columns}
     size = len(next(iter(columns.values())))
     if BLOCK in found:
-        places = np.asarray(found[BLOCK]).astype(np.int32)
+        blocks = np.asarray(found[BLOCK]).astype(np.int32)
     else:
-        places = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int32)
-    order = np.lexsort([*map(_rank, columns.values()), places])
-    ends = np.searchsorted(places, np.arange(reading.blocks + 1), sorter=order)
+        blocks = (entropy.words(size) % np.uint64(reading.blocks)).astype(np.int32)
+    order = np.lexsort([*map(_rank, columns.values()), blocks])
+    ends = np.searchsorted(blocks, np.arange(reading.blocks + 1), sorter=order)
     rows = Block(columns)
 
     def compute(span: tuple[int, int]) -> list[float]:
-        # Blocks are copied when their turn comes, so that all rows are in memory once.
-        return _compute(estimator, _scatter(rows.take(order[slice(*span)])), outputs)
+        # Each block is copied only when it is computed, so that all rows are in memory just once.
+        return _compute(estimator, _shuffled(rows.take(order[slice(*span)])), outputs)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         results = list(pool.map(compute, pairwise(ends.tolist())))
     return SealedBlocks(np.array(results, dtype=np.float64).reshape(reading.blocks, outputs))
 
 
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as numbers, and days as such, where a driver gives objects; texts stay."""
+def _unboxed(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of objects as numbers or dates if it holds these; strings stay."""
     if values.dtype.kind != "O" or not len(values) or isinstance(values[0], str):
         return values
-    is_day = isinstance(values[0], date)
-    return np.array(values.tolist(), dtype="datetime64[D]" if is_day else None)
+    is_date = isinstance(values[0], date)
+    return np.array(values.tolist(), dtype="datetime64[D]" if is_date else None)
 
 
 def _rank(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers in the order of the values; both zeros of the doubles are one."""
+    """Return numbers in the order of the values; both zeros of the doubles are equal."""
     if values.dtype.kind == "f":
         return values + 0.0
     return values if values.dtype.kind in "biu" else np.unique(values, return_inverse=True)[1]
 
 
-def _scatter(block: Block) -> Block:
-    """Return the rows of a sorted block in an order that looks random, and follows from them alone.
+def _shuffled(block: Block) -> Block:
+    """Return the rows of a sorted block in a pseudorandom order that follows from them alone.
 
-    Why: estimators that halve their rows would else see sorted ones. The order starts from a digest
-         of the rows, so that blocks of one size are not all halved at the same ranks: what that
-         does to an estimate would stay, however many blocks there are.
+    Why: estimators that split their rows in half would otherwise get sorted halves. The order
+         starts from a digest of the rows, so that blocks of one size are not all split at the same
+         ranks: the bias that this causes would remain however many blocks there are.
     """
     start = np.frombuffer(_digest(block), dtype=np.uint64)[0]
     mixed = start + np.arange(1, len(block) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -123,10 +124,10 @@ def _scatter(block: Block) -> Block:
 
 
 def _digest(block: Block) -> bytes:
-    """Return eight bytes that follow from the values of a block.
+    """Return an eight-byte digest of the values of a block.
 
-    # Privacy: from these alone: numbers as doubles and others as text, since what type or width an
-    # array has may follow from rows of other blocks.
+    # Privacy: it depends on these values alone. Numbers are hashed as doubles and others as text,
+    # since the type or width of an array may follow from rows of other blocks.
     """
     digest = hashlib.blake2b(digest_size=8)
     for values in block.columns.values():
@@ -144,7 +145,7 @@ def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(estimator(part), dtype=np.float64).reshape(-1)
-    except Exception:  # noqa: BLE001  # an analyst must not see that, or how, a block failed
+    except Exception:  # noqa: BLE001  # an analyst must not learn that, or how, a block failed
         return nothing
     if len(values) != outputs:
         return nothing

@@ -1,11 +1,11 @@
-"""SQL that never fails, for every expression; small builders.
+"""Row expressions as SQL that never fails, and small builders of SQL trees.
 
-Whole numbers are 64-bit where their range says that they cannot overflow, and doubles otherwise.
-Doubles stay finite: whatever could become infinite or NaN turns into NULL. Nothing of the
-analyst's text is used; literals are built as literals.
+Integers are 64-bit where their range proves that they cannot overflow, and doubles otherwise.
+Doubles stay finite: results that could be infinite or NaN become NULL. No text of the analyst's
+enters the SQL; literals are built as literals.
 
-Selections are put together without copying, which takes most of the time otherwise: a piece stands
-in one place only, or is copied where it is used again.
+Trees are assembled without copying, which would otherwise take most of the time. So a node may
+have one parent only, and is copied where it is used again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,26 +36,26 @@ __all__ = [
     "is_known",
     "label",
     "literal",
-    "narrow",
     "nested",
+    "normalize_zero",
     "number",
-    "one_zero",
-    "real_day",
+    "prune_columns",
     "select",
     "table",
     "try_cast",
     "typed",
     "unit_column",
+    "valid_date",
     "without_nan",
 ]
 
 SAFE_INT: Final = 2**53
-PLACES: Final = frozenset({Function.ROUND, Function.SUBSTR})
+POSITION_FUNCTIONS: Final = frozenset({Function.ROUND, Function.SUBSTR})
 OVERFLOWING: Final = frozenset(
     {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.NEGATE, Function.ABS}
 )
-"""Operations on whole numbers whose results may have more than 64 bits."""
-LONGEST: Final = 2**31 - 1
+"""Operations on integers whose results may need more than 64 bits."""
+MAX_POSITION: Final = 2**31 - 1
 TYPES: Final = {
     Kind.INT: "BIGINT",
     Kind.FLOAT: "DOUBLE",
@@ -63,7 +63,7 @@ TYPES: Final = {
     Kind.BOOL: "BOOLEAN",
     Kind.DATE: "DATE",
 }
-NAMED: Final = {
+SQL_TYPES: Final = {
     "BIGINT": sql.DataType.Type.BIGINT,
     "BOOLEAN": sql.DataType.Type.BOOLEAN,
     "DATE": sql.DataType.Type.DATE,
@@ -72,7 +72,7 @@ NAMED: Final = {
     "UTINYINT": sql.DataType.Type.UTINYINT,
     "VARCHAR": sql.DataType.Type.VARCHAR,
 }
-HELD: Final = {kind: sql.DataType(this=NAMED[name]) for kind, name in TYPES.items()}
+KIND_TYPES: Final = {kind: sql.DataType(this=SQL_TYPES[name]) for kind, name in TYPES.items()}
 
 F = Function
 Sql = sql.Expr
@@ -80,13 +80,13 @@ Args = Sequence[Sql]
 
 
 def cast(value: Sql, kind: str) -> Sql:
-    """Return a cast of which the range says that it can be done."""
-    return sql.Cast(this=value, to=sql.DataType(this=NAMED[kind]))
+    """Return a cast that cannot fail, given the value's range."""
+    return sql.Cast(this=value, to=sql.DataType(this=SQL_TYPES[kind]))
 
 
 def try_cast(value: Sql, kind: str) -> Sql:
-    """Return a cast that gives NULL where it cannot be done."""
-    return sql.TryCast(this=value, to=sql.DataType(this=NAMED[kind]))
+    """Return a cast that gives NULL if it cannot be done."""
+    return sql.TryCast(this=value, to=sql.DataType(this=SQL_TYPES[kind]))
 
 
 def number(value: float) -> Sql:
@@ -99,19 +99,19 @@ def number(value: float) -> Sql:
 
 
 def typed(value: Sql, kind: Kind | None) -> Sql:
-    """Return a column that says what it holds, for engines that must know what they cast."""
+    """Return a column annotated with its type, for engines that must know what they cast."""
     if kind is not None:
-        value.type = HELD[kind]
+        value.type = KIND_TYPES[kind]
     return value
 
 
 def call(name: str, *arguments: Sql) -> Sql:
-    """Return a call of an engine function by its plain name."""
+    """Return a call of an engine function by its unquoted name."""
     return sql.Anonymous(this=name, expressions=list(arguments))
 
 
 def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
-    """Return a value under a condition, else another or NULL."""
+    """Return a CASE with one condition; without ``otherwise``, it gives NULL if that is not met."""
     return sql.Case(ifs=[sql.If(this=condition, true=value)], default=otherwise)
 
 
@@ -119,8 +119,8 @@ def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
 class Emitter:
     """Writes expressions over columns whose ranges are known.
 
-    Those in ``named`` were computed before, and are columns by these names. Of them, calls give
-    reals.
+    Expressions in ``named`` were computed before, and are referred to by these names. Calls among
+    them are doubles.
     """
 
     ranges: Ranges
@@ -131,7 +131,7 @@ class Emitter:
         object.__setattr__(self, "finder", RangeAnalysis(self.ranges))
 
     def emit(self, expression: Expression) -> Sql:
-        """Return the engine's form of a row expression."""
+        """Return the SQL of a row expression."""
         if expression in self.named:
             return self._column(expression, self.named[expression])
         match expression:
@@ -140,7 +140,7 @@ class Emitter:
             case Literal(value=bool() | None):
                 return literal(expression.value)
             case Literal(value=int(value)):
-                return _whole(value)
+                return _integer_literal(value)
             case Literal(value=value):
                 return literal(value)
             case Call(function=function, arguments=arguments):
@@ -150,15 +150,15 @@ class Emitter:
 
     def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:
         found = sql.column(name, table=table, quoted=True)
-        is_sure = expression.kind is not Kind.INT or _is_safe(self.finder.find(expression))
-        return typed(found, expression.kind) if is_sure else found
+        is_exact = expression.kind is not Kind.INT or _is_safe(self.finder.find(expression))
+        return typed(found, expression.kind) if is_exact else found
 
-    def _call(self, whole: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
-        found = self.finder.find(whole)
-        as_doubles = whole.kind is Kind.FLOAT or not _is_safe(found)
+    def _call(self, expression: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
+        found = self.finder.find(expression)
+        as_doubles = expression.kind is Kind.FLOAT or not _is_safe(found)
         parts = [self.emit(argument) for argument in arguments]
-        if function in PLACES:
-            parts[1:] = map(_place, arguments[1:])
+        if function in POSITION_FUNCTIONS:
+            parts[1:] = map(_clamped_position, arguments[1:])
         if function is F.TO_TEXT and arguments[0].kind is Kind.FLOAT:
             parts = [_without_negative_zero(parts[0])]
         if function in ARITHMETIC:
@@ -170,18 +170,18 @@ class Emitter:
             result: Sql = sql.Paren(this=ARITHMETIC[function](*parts))
             if as_doubles and function is not F.MODULO:
                 result = typed(result, Kind.FLOAT)
-                if whole.kind is Kind.INT:
-                    # Privacy: a whole number is one of 64 bits everywhere, or NULL. A double in its
-                    # place would equal several in a join, and a cast of it could fail on some rows.
+                if expression.kind is Kind.INT:
+                    # Privacy: on every engine an integer has 64 bits, or is NULL. A double
+                    # would equal several integers in a join, and a cast of it could fail.
                     return try_cast(result, "BIGINT")
             elif function in OVERFLOWING:
-                result = typed(result, Kind.INT)  # for an engine that may change the order
+                result = typed(result, Kind.INT)  # for engines that may reorder operations
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
 
 
 def _without_negative_zero(value: Sql) -> Sql:
-    """Return a double as it is, except that -0.0 is 0.0.
+    """Return a double unchanged, except that -0.0 becomes 0.0.
 
     Why: IEEE 754 defines -0.0 + 0.0 as 0.0. Engines disagree on the sign of a zero that ROUND
     returns, and a string would show it.
@@ -189,24 +189,28 @@ def _without_negative_zero(value: Sql) -> Sql:
     return typed(sql.Paren(this=sql.Add(this=value, expression=number(0.0))), Kind.FLOAT)
 
 
-def _whole(value: int) -> Sql:
-    """Return a whole literal of 64 bits; front ends make others reals, here they are NULL.
+def _integer_literal(value: int) -> Sql:
+    """Return a 64-bit integer literal; NULL for larger ones, which front ends turn into doubles.
 
     # Privacy: engines give short literals 32 bits, and sums of these may fail on some rows only.
     """
     return cast(number(value) if -(2**63) <= value < 2**63 else sql.Null(), "BIGINT")
 
 
-def _place(argument: Expression) -> Sql:
-    """Return a place in a text or a number of digits within what engines take."""
+def _clamped_position(argument: Expression) -> Sql:
+    """Return a position in a string or a number of digits, clamped to what engines accept."""
     value = argument.value if isinstance(argument, Literal) else None
-    return number(max(-LONGEST, min(value, LONGEST))) if isinstance(value, int) else sql.Null()
+    return (
+        number(max(-MAX_POSITION, min(value, MAX_POSITION)))
+        if isinstance(value, int)
+        else sql.Null()
+    )
 
 
-def real_day(value: Sql) -> Sql:
-    """Return a day of the years 1 to 9999, else NULL: engines know others, and infinite ones.
+def valid_date(value: Sql) -> Sql:
+    """Return a date of the years 1 to 9999, else NULL: engines know others, and infinite ones.
 
-    Days outside move to the day before the first or after the last, and these become NULL, as
+    Dates outside move to the day before the first or after the last, and these become NULL. So
     does NULL, which GREATEST skips.
     """
     day = number(1)
@@ -217,12 +221,12 @@ def real_day(value: Sql) -> Sql:
 
 
 def finite(value: Sql) -> Sql:
-    """Return a double, or NULL where it is infinite or NaN."""
+    """Return a double, or NULL if it is infinite or NaN."""
     return case(call("ISFINITE", value), value.copy())
 
 
 def literal(value: object) -> Sql:
-    """Return a value that the analyst wrote, as a literal."""
+    """Return a value from the query as a literal."""
     match value:
         case None:
             return sql.Null()
@@ -289,14 +293,14 @@ def _within(parts: Args) -> Sql:
 
 
 def _as_double(part: Sql) -> Sql:
-    """Return a number as a double; what says that it is one is left as it is."""
+    """Return a number as a double, without a cast if its type is known to be double."""
     known = part.to if isinstance(part, sql.Cast) else part.type
-    is_double = known is not None and known.this is NAMED["DOUBLE"]
+    is_double = known is not None and known.this is SQL_TYPES["DOUBLE"]
     return part if is_double else cast(part, "DOUBLE")
 
 
-def _to_whole(name: str) -> Callable[[Args], Sql]:
-    """FLOOR and CEIL give whole numbers; beyond 64 bits, NULL."""
+def _to_integer(name: str) -> Callable[[Args], Sql]:
+    """Return a rule for FLOOR or CEIL, which give integers; beyond 64 bits, NULL."""
     return lambda parts: try_cast(call(name, parts[0]), "BIGINT")
 
 
@@ -315,9 +319,9 @@ def _exp(parts: Args) -> Sql:
 
 
 def _modulo(a: Sql, b: Sql) -> Sql:
-    """Return a remainder; by -1 it is the one by 1.
+    """Return a remainder; dividing by -1 is replaced by dividing by 1.
 
-    # Privacy: -2^63 % -1 overflows in an engine that divides for it, on the rows that reach it.
+    # Privacy: -2^63 % -1 overflows on engines that compute the quotient, on the rows that reach it.
     """
     one, zero = cast(number(1), "BIGINT"), number(0)
     is_minus_one = sql.EQ(this=b, expression=number(-1))
@@ -353,8 +357,8 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.LIKE: _binary(sql.Like),
     F.CASE: _case,
     F.COALESCE: _named("COALESCE"),
-    F.FLOOR: _to_whole("FLOOR"),
-    F.CEIL: _to_whole("CEIL"),
+    F.FLOOR: _to_integer("FLOOR"),
+    F.CEIL: _to_integer("CEIL"),
     F.LEAST: _named("LEAST"),
     F.GREATEST: _named("GREATEST"),
     F.LN: _ln,
@@ -376,7 +380,7 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.TO_FLOAT: lambda parts: finite(try_cast(parts[0], TYPES[Kind.FLOAT])),
     F.TO_TEXT: lambda parts: try_cast(parts[0], TYPES[Kind.TEXT]),
     F.TO_BOOL: lambda parts: try_cast(parts[0], TYPES[Kind.BOOL]),
-    F.TO_DATE: lambda parts: real_day(try_cast(parts[0], TYPES[Kind.DATE])),
+    F.TO_DATE: lambda parts: valid_date(try_cast(parts[0], TYPES[Kind.DATE])),
 }
 
 
@@ -384,33 +388,35 @@ UNIT: Final = "the unit"  # no declared name has a space
 
 
 def select(columns: Iterable[Sql], source: Sql) -> sql.Select:
-    """Return the selection of columns from a table or a nested selection."""
+    """Return a selection of columns from a table or a nested selection."""
     return sql.Select(expressions=list(columns), from_=sql.From(this=source))
 
 
 def nested(rows: sql.Query, name: str) -> sql.Subquery:
-    """Return a selection as the source of another one, under a name."""
+    """Return a selection as a named subquery."""
     alias = sql.TableAlias(this=_quoted(name))
     return sql.Subquery(this=rows, alias=alias)
 
 
-def narrow(rows: sql.Select, names: Collection[str]) -> sql.Select:
-    """Return a selection without the columns that nobody asks for, nor those that it nests.
+def prune_columns(rows: sql.Select, names: Collection[str]) -> sql.Select:
+    """Return a selection without its unused columns, and without those of its subqueries.
 
-    Only columns in ``names`` stay, or as many as have one of these names. The tree is used up.
+    Only columns in ``names`` stay, or as many as have one of these names. The tree is modified.
     """
     kept = [part for part in rows.expressions if part.is_star or part.alias_or_name in names]
     rows.set("expressions", kept or [number(1)])
     below = rows.args["from_"]
     if isinstance(below.this, sql.Subquery) and isinstance(below.this.this, sql.Select):
         others = [part for part in rows.iter_expressions() if part is not below]
-        asked = {found.name for part in others for found in part.find_all(sql.Column)}
-        narrow(below.this.this, {*asked, *names} if any(part.is_star for part in kept) else asked)
+        used = {found.name for part in others for found in part.find_all(sql.Column)}
+        prune_columns(
+            below.this.this, {*used, *names} if any(part.is_star for part in kept) else used
+        )
     return rows
 
 
 def column(name: str, alias: str | None = None) -> sql.Column:
-    """Return a column by its name, of the named table or the only one."""
+    """Return a column by its name, of the named table or of the only one."""
     return sql.Column(this=_quoted(name), table=None if alias is None else _quoted(alias))
 
 
@@ -419,7 +425,7 @@ def _quoted(name: str) -> sql.Identifier:
 
 
 def unit_column(alias: str | None = None) -> sql.Column:
-    """Return the column that tells whom a row is about."""
+    """Return the column that holds the privacy unit."""
     return column(UNIT, alias)
 
 
@@ -443,20 +449,20 @@ def without_nan(value: Sql) -> Sql:
     return sql.Nullif(this=value, expression=cast(sql.Literal.string("nan"), "DOUBLE"))
 
 
-def one_zero(value: Sql) -> Sql:
-    """Return a double with one zero: both are equal, and must look alike."""
+def normalize_zero(value: Sql) -> Sql:
+    """Return a double with -0.0 as 0.0, because the two are equal but print differently."""
     zero = number(0.0)
     is_zero = sql.If(this=sql.EQ(this=value, expression=zero), true=zero.copy())
     return sql.Case(ifs=[is_zero], default=value.copy())
 
 
 def clamped(value: Sql, low: float, high: float) -> Sql:
-    """Return a number within [low, high]; NULL stays NULL."""
+    """Return a number clamped to [low, high]; NULL stays NULL."""
     return between(value, number(low), number(high))
 
 
 def between(value: Sql, low: Sql, high: Sql) -> Sql:
-    """Return the value within [low, high]; NULL stays NULL.
+    """Return a value clamped to [low, high]; NULL stays NULL.
 
     LEAST and GREATEST skip NULL, so they would turn it into a bound.
     """

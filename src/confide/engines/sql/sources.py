@@ -9,7 +9,7 @@ from sqlglot import expressions as sql
 
 from confide.aggregates import UnitForm, function_of
 from confide.declare import Bool, Catalog, Category, Column, Date, Float, Int, Kind, Table, Text
-from confide.engines.sql.contribution_bounding import cut_rows
+from confide.engines.sql.contribution_bounding import bound_contributions
 from confide.engines.sql.expressions import (
     TYPES,
     UNIT,
@@ -26,18 +26,18 @@ from confide.engines.sql.expressions import (
     label,
     literal,
     nested,
+    normalize_zero,
     number,
-    one_zero,
-    real_day,
     select,
     table,
     try_cast,
     typed,
     unit_column,
+    valid_date,
     without_nan,
 )
-from confide.engines.sql.stored_values import as_listed, as_number, as_truth
-from confide.engines.sql.summands import exact_sum, whole_part
+from confide.engines.sql.stored_values import as_boolean, as_listed, as_listed_integer
+from confide.engines.sql.summands import exact_sum, summand
 from confide.errors import BadDeclaration
 from confide.expressions.tree import AggregateCall
 from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
@@ -47,21 +47,21 @@ from confide.query.tree import Join, PerUnit, Scan, Source
 
 __all__ = [
     "SourceWriter",
-    "as_stored",
-    "name_lists",
+    "inline_views",
+    "name_enums",
     "raw_name",
-    "unfold_views",
+    "stored_name",
     "view_of_private",
     "view_of_public",
     "write_views",
 ]
 
-LARGEST_INT: Final = 2**53
+MAX_EXACT_INTEGER: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class SourceWriter:
-    """Writes the FROM of a statement; ``unit`` says whether units are whole numbers or texts."""
+    """Writes the FROM of a statement; ``unit`` is the kind of units, integers or strings."""
 
     catalog: Catalog
     facts: PublicFacts
@@ -99,10 +99,10 @@ class SourceWriter:
         return sql.and_(*pairs)
 
     def _per_unit(self, source: PerUnit) -> sql.Select:
-        """Return one row a unit: exact statistics of its rows, cut to their limit first."""
+        """Return one row per unit: exact statistics of its rows, after bounding their number."""
         columns = unit_columns(source, self.catalog, self.facts)
         emitter = Emitter(columns.inner)
-        names = [f"a{place}" for place in range(len(columns.aggregates))]
+        names = [f"a{index}" for index in range(len(columns.aggregates))]
         values = [
             label(_added(aggregate, emitter), name)
             for name, aggregate in zip(names, columns.aggregates, strict=True)
@@ -114,20 +114,22 @@ class SourceWriter:
             rows.set("where", sql.Where(this=emitter.emit(source.where)))
         if columns.limits.is_cut:
             kinds = {UNIT: self.unit, **dict.fromkeys(names, Kind.INT)}
-            rows = cut_rows(rows, columns.limits, [], names, f"{self.salt} unit", kinds=kinds)
+            rows = bound_contributions(
+                rows, columns.limits, [], names, f"{self.salt} unit", kinds=kinds
+            )
         return _statistics(source, columns, rows)
 
 
 def leftmost(source: Source) -> str:
-    """Return the alias of the table whose unit the rows of a source are about."""
+    """Return the alias of the table that provides the unit of a source's rows."""
     return leftmost(source.left) if isinstance(source, Join) else source.alias
 
 
 def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.Select:
-    """Return each unit's statistics, and then what is computed from them."""
+    """Return the selection that computes each unit's statistics, and its outputs from these."""
     statistics = [
-        label(_summed(aggregate, place, columns), f"g{place}")
-        for place, aggregate in enumerate(columns.aggregates)
+        label(_summed(aggregate, index, columns), f"g{index}")
+        for index, aggregate in enumerate(columns.aggregates)
     ]
     grouped = select([unit_column(), *statistics], nested(rows, "kept"))
     grouped.set("group", sql.Group(expressions=[unit_column()]))
@@ -140,12 +142,12 @@ def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.
 
 
 def _added(aggregate: AggregateCall, emitter: Emitter) -> Sql:
-    """Return what one row of a unit adds to one of its statistics."""
+    """Return the summand of one row of a unit for one of its statistics."""
     added: Sql = number(1)
     if aggregate.argument is not None:
         value = emitter.emit(aggregate.argument)
         grid = _grid(aggregate, emitter.ranges)
-        added = case(is_known(value), added) if grid is None else whole_part(value, grid)
+        added = case(is_known(value), added) if grid is None else summand(value, grid)
     return added if aggregate.where is None else case(emitter.emit(aggregate.where), added)
 
 
@@ -153,22 +155,25 @@ def _grid(aggregate: AggregateCall, ranges: Ranges) -> ValueGrid | None:
     if aggregate.argument is None or function_of(aggregate).unit_form is UnitForm.COUNT:
         return None
     found, kind = range_of(aggregate.argument, ranges), aggregate.argument.kind
-    if kind is Kind.INT and found.largest <= LARGEST_INT:
+    if kind is Kind.INT and found.largest <= MAX_EXACT_INTEGER:
         return ValueGrid(Fraction(0), Fraction(1), int(found.low), int(found.high))
     return grid_for(found, kind, None, centred=False)
 
 
-def _summed(aggregate: AggregateCall, place: int, columns: UnitColumns) -> Sql:
+def _summed(aggregate: AggregateCall, index: int, columns: UnitColumns) -> Sql:
     """Return a unit's statistic from what its rows add.
 
-    # Privacy: sums are of whole numbers and made real only afterwards, so that they do not depend
-    # on the order in which an engine meets the rows.
+    # Privacy: sums are of integers and converted to doubles only afterwards, so that they do not
+    # depend on the order in which an engine reads the rows.
     """
-    part = typed(column(f"a{place}"), Kind.INT)
+    part = typed(column(f"a{index}"), Kind.INT)
     grid = _grid(aggregate, columns.inner)
     if grid is None:
         return sql.Count(this=part)
-    if aggregate.kind is Kind.INT and columns.ranges[INNER, f"g{place}"].largest <= LARGEST_INT:
+    if (
+        aggregate.kind is Kind.INT
+        and columns.ranges[INNER, f"g{index}"].largest <= MAX_EXACT_INTEGER
+    ):
         return cast(exact_sum(part), "BIGINT")
     total = typed(cast(exact_sum(part), "DOUBLE") * number(float(grid.step)), Kind.FLOAT)
     if function_of(aggregate).unit_form is UnitForm.SUM:
@@ -179,17 +184,17 @@ def _summed(aggregate: AggregateCall, place: int, columns: UnitColumns) -> Sql:
 
 
 RAW: Final = "raw "  # no declared name has a space
-GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: real_day}
+GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: valid_date}
 
 
 def view_of_private(
     declared: Table, raw: str, unit: Sql | None, stored: Mapping[str, Kind]
 ) -> sql.Select:
-    """Return the declared columns of a table, clipped to their bounds, with the unit in front.
+    """Return the declared columns of a table, clipped to their bounds, after the unit.
 
-    A row without a unit is about no one whom we could protect, so it is left out. ``stored`` says
-    what the source's schema promises of its columns, which saves casts. Categories and numbers
-    stand beside what is stored, for statements that compare groups with the list, and clip later.
+    A row without a unit concerns no protected person, so it is left out. ``stored`` gives
+    the types in the source's schema, which saves casts. Categories and numbers are also selected
+    as stored, for statements that compare groups with the list, or clip, later.
     """
     columns = [
         label(_clipped(kind, typed(column(name), stored.get(name)), stored.get(name)), name)
@@ -197,7 +202,8 @@ def view_of_private(
     ]
     columns += [
         label(
-            _stored(kind, typed(column(name), stored.get(name)), stored.get(name)), as_stored(name)
+            _stored(kind, typed(column(name), stored.get(name)), stored.get(name)),
+            stored_name(name),
         )
         for name, kind in declared.columns.items()
         if isinstance(kind, Category | Float | Int)
@@ -211,64 +217,65 @@ def view_of_private(
 def write_views(
     catalog: Catalog, kinds: Mapping[str, Mapping[str, Kind]]
 ) -> tuple[dict[str, sql.Select], Kind]:
-    """Return the view of each table over its raw one, and whether units are numbers or texts.
+    """Return the view of each table over its raw one, and the kind of units: INT or TEXT.
 
-    ``kinds`` says of every table what its raw columns hold, the unit's among them. Units are whole
-    numbers where all tables have such, else texts.
+    ``kinds`` gives the types of each table's raw columns, including the unit's. Units are integers
+    if all tables store them as such, else strings.
 
-    # Privacy: a cast that fails on one row would tell of it, NaN would make one unit of all whom
-    # nobody identified, and two texts of zero would make two units of one.
+    # Privacy: three things are avoided. A cast that fails on one row would reveal something about
+    # it. NaN would make one unit of all rows without an identifier. Two strings for zero would
+    # make two units of one.
     """
     units = {
         name: kinds[name][declared.unit]
         for name, declared in catalog.private.items()
         if isinstance(declared.unit, str)
     }
-    wanted = Kind.INT if set(units.values()) <= {Kind.INT} else Kind.TEXT
+    unit_kind = Kind.INT if set(units.values()) <= {Kind.INT} else Kind.TEXT
     views = {name: view_of_public(kinds[name], raw_name(name)) for name in catalog.public}
     for name, declared in catalog.private.items():
         unit: Sql | None = None
         if isinstance(declared.unit, str):
             found = typed(column(declared.unit), units[name])
-            known = one_zero(without_nan(found)) if units[name] is Kind.FLOAT else found
-            unit = known if units[name] is wanted else cast(known, TYPES[wanted])
+            known = normalize_zero(without_nan(found)) if units[name] is Kind.FLOAT else found
+            unit = known if units[name] is unit_kind else cast(known, TYPES[unit_kind])
         views[name] = view_of_private(declared, raw_name(name), unit, kinds[name])
-    return views, wanted
+    return views, unit_kind
 
 
-def unfold_views(
+def inline_views(
     statement: sql.Select,
     views: Mapping[str, sql.Select],
     lists: Mapping[tuple[str, ...], str],
 ) -> set[str]:
-    """Put what a view selects in place of its name, without the columns that nobody asks for.
+    """Inline views into a statement, without the columns that it does not use.
 
-    Lists of categories are said by the names that an engine knows them by (`name_lists`). Returned
-    are the names of the columns that are read, in small letters, and of some others.
+    ENUM types are replaced by the names that an engine has for them (`name_enums`). Returns the
+    names of the columns that are read, in lower case, and possibly some others.
 
-    Why: it is what an engine does with a view, except that it reads all columns of it first, which
-         for a small table takes longer than the rows. What is asked for is found by name alone, so
-         a column may stay that only has the name of another.
+    Why: an engine does the same with a view, but binds all its columns first, which for a small
+         table takes longer than reading the rows. Used columns are found by name alone, so a column
+         may stay that only shares its name with a used one.
     """
-    asked, tables, kinds = set(), [], []
-    for node in _walk(statement):  # once for all, since it takes long
+    used, tables, kinds = set(), [], []
+    for node in _nodes(statement):  # a single walk, since it takes long
         if isinstance(node, sql.Column):
-            asked.add(node.name.lower())
+            used.add(node.name.lower())
         elif isinstance(node, sql.Table):
             tables.append(node)
         elif isinstance(node, sql.DataType):
             kinds.append(node)
-    _name_each(kinds, lists)
-    read = set(asked)
+    _name_types(kinds, lists)
+    read = set(used)
     for named in tables:
         view = views.get(named.name)
         if view is not None:
-            shown = [part.copy() for part in view.expressions if part.alias.lower() in asked]
+            shown = [part.copy() for part in view.expressions if part.alias.lower() in used]
             rows = sql.Select(expressions=shown or [number(1)])
             rows.set("from_", view.args["from_"].copy())
             if where := view.args.get("where"):
                 rows.set("where", where.copy())
-            read |= {node.name.lower() for node in _walk(rows) if isinstance(node, sql.Column)}
+            read |= {node.name.lower() for node in _nodes(rows) if isinstance(node, sql.Column)}
             named.replace(nested(rows, named.alias_or_name))
     return read
 
@@ -278,20 +285,20 @@ def raw_name(name: str) -> str:
     return f"{RAW}{name}"
 
 
-def as_stored(name: str) -> str:
-    """Return the view's name for a column that is neither compared with its list nor clipped."""
+def stored_name(name: str) -> str:
+    """Return the view's name for a column as stored: neither compared with its list nor clipped."""
     return f"stored {name}"  # no declared name has a space
 
 
-def name_lists(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
-    """Name the types of `readings.as_narrow` as an engine knows them, where it does."""
-    _name_each([node for node in _walk(rows) if isinstance(node, sql.DataType)], names)
+def name_enums(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
+    """Replace the ENUM types of `stored_values.as_enum` by an engine's names for them."""
+    _name_types([node for node in _nodes(rows) if isinstance(node, sql.DataType)], names)
 
 
-def _walk(tree: sql.Expr) -> list[sql.Expr]:
-    """Return the nodes of a tree in any order, in a third of the time that its own walk takes."""
+def _nodes(tree: sql.Expr) -> list[sql.Expr]:
+    """Return the nodes of a tree in any order, in a third of the time of sqlglot's own walk."""
     found: list[sql.Expr] = [tree]
-    for node in found:  # which grows meanwhile
+    for node in found:  # the list grows during the loop
         for value in node.args.values():
             if isinstance(value, sql.Expr):
                 found.append(value)
@@ -300,7 +307,7 @@ def _walk(tree: sql.Expr) -> list[sql.Expr]:
     return found
 
 
-def _name_each(kinds: Iterable[sql.DataType], names: Mapping[tuple[str, ...], str]) -> None:
+def _name_types(kinds: Iterable[sql.DataType], names: Mapping[tuple[str, ...], str]) -> None:
     for found in kinds:
         if found.this is sql.DataType.Type.ENUM:
             name = names.get(tuple(listed.name for listed in found.expressions))
@@ -310,10 +317,10 @@ def _name_each(kinds: Iterable[sql.DataType], names: Mapping[tuple[str, ...], st
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
-    """Return the columns of a public table in the types that questions know.
+    """Return the columns of a public table, in the types that queries know.
 
     Raises:
-        BadDeclaration: there is none of such a type.
+        BadDeclaration: the table has no column of such a type.
     """
     if not kinds:
         raise BadDeclaration(
@@ -329,12 +336,12 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
 
 
 def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
-    """Return a value in the type of its column, as the source has it."""
-    # Privacy: a file may be replaced by one of other types, and must fail on no row of it.
+    """Return a value in the type of its column, not yet clipped or compared with its list."""
+    # Privacy: if a file with other types replaces this one, no row may make a cast fail.
     if isinstance(declared, Int) and stored is not Kind.INT:
-        return _whole(raw, declared.low, declared.high)
+        return _as_integer(raw, declared.low, declared.high)
     if isinstance(declared, Category) and declared.kind is Kind.INT:
-        return as_number(raw, declared, stored)
+        return as_listed_integer(raw, declared, stored)
     return try_cast(raw, TYPES[declared.kind])
 
 
@@ -342,29 +349,29 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     match declared:
         case Int(low=low, high=high):
             return clamped(_stored(declared, raw, stored), low, high)
-        case Float(low=least, high=most):
-            return _clamped_double(try_cast(raw, "DOUBLE"), float(least), float(most))
+        case Float(low=low, high=high):
+            return _clamped_double(try_cast(raw, "DOUBLE"), float(low), float(high))
         case Category():
             listed = _stored(declared, raw, stored)
             return listed if declared.kind is Kind.INT else as_listed(listed, declared)
         case Date(low=first, high=last):
             return between(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():
-            return as_truth(raw, stored)
+            return as_boolean(raw, stored)
         case Text():
             return try_cast(raw, "VARCHAR")
         case _:
             assert_never(declared)
 
 
-def _whole(raw: Sql, low: int, high: int) -> Sql:
-    """Return a whole number from a value of any type, NULL where there is none."""
+def _as_integer(raw: Sql, low: int, high: int) -> Sql:
+    """Return an integer from a value of any type, or NULL."""
     near = clamped(without_nan(try_cast(raw, "DOUBLE")), float(low), float(high))
     return call("COALESCE", try_cast(raw.copy(), "BIGINT"), cast(near, "BIGINT"))
 
 
 def _clamped_double(value: Sql, low: float, high: float) -> Sql:
-    """Return a double within [low, high], NULL for NULL and for NaN, which is above infinity."""
+    """Return a double clamped to [low, high]; NULL for NULL and NaN, which is above infinity."""
     infinity = cast(sql.Literal.string("inf"), "DOUBLE")
     below = sql.If(this=sql.LT(this=value, expression=number(low)), true=number(low))
     inside = sql.If(this=sql.LTE(this=value.copy(), expression=number(high)), true=value.copy())

@@ -1,12 +1,13 @@
-"""Statements that add up totals by group key.
+"""Statements that compute totals by group key.
 
-The statement is built in layers, each a SELECT over the one before: the rows that count, with
-their keys and values; what each of them adds to each total; the cut; the sums. Names within are
-ours: ``the unit``, ``k0``, ``v0``, ``t0`` and so on.
+A statement is built in layers, each a SELECT over the one before: the rows that count, with their
+keys and values; what each row adds to each total; contribution bounding; the sums. We choose the
+names inside: ``the unit``, ``k0``, ``v0``, ``t0``, and so on.
 
-A column of few listed texts is a place in its list while rows are cut: a number is hashed and
-sorted sooner than a text. Which text has which place follows from the declaration alone, so units
-are cut alike on every engine. Its text is put in place of the number outside.
+During contribution bounding, a column with few declared strings is represented by each string's
+position in its list, because integers are hashed and sorted faster than strings. The positions
+follow from the declaration alone, so contributions are bounded alike on every engine. Outside the
+statement, `decode_keys` replaces positions by strings.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
 from confide.engines.protocol import Groups
-from confide.engines.sql.contribution_bounding import cut_rows
+from confide.engines.sql.contribution_bounding import bound_contributions
 from confide.engines.sql.expressions import (
     UNIT,
     Emitter,
@@ -27,24 +28,24 @@ from confide.engines.sql.expressions import (
     is_known,
     label,
     nested,
+    normalize_zero,
     number,
-    one_zero,
     select,
     typed,
     unit_column,
 )
-from confide.engines.sql.sources import SourceWriter, as_stored, leftmost
-from confide.engines.sql.stored_values import as_listed, as_narrow, as_plain
+from confide.engines.sql.sources import SourceWriter, leftmost, stored_name
+from confide.engines.sql.stored_values import as_comparable, as_enum, as_listed
 from confide.engines.sql.summands import (
     Layers,
     ZeroBasedGrid,
-    clipped_part,
+    clipped_summand,
     ends_within,
     exact_sum,
-    stored_part,
+    stored_summand,
+    summand,
     try_steps,
-    uncentre,
-    whole_part,
+    zero_based_grid,
 )
 from confide.expressions.tree import Column, Expression, Value
 from confide.plan import (
@@ -57,7 +58,7 @@ from confide.plan import (
 )
 
 __all__ = [
-    "centre_totals",
+    "center_totals",
     "decode_keys",
     "find_stored",
     "kinds_of_keys",
@@ -68,112 +69,112 @@ __all__ = [
 
 T = TypeVar("T")
 Keys = tuple[Value, ...]
-MOST_PLACES: Final = 64
-"""In longer lists a text is found no sooner than it is hashed, on engines that compare them all."""
+MAX_LISTED: Final = 64
+"""In longer lists, looking up a string takes longer than hashing it on some engines."""
 
 
-def write_key(place: int, measurement: Measurement, emitter: Emitter, *, is_narrow: bool) -> Sql:
-    """Return a key of a row that is cut or counted; both zeros of the doubles are one key.
+def write_key(index: int, measurement: Measurement, emitter: Emitter, *, has_enums: bool) -> Sql:
+    """Return a key of a row that is bounded or counted; both zeros of the doubles are one key.
 
-    ``is_narrow`` says that the engine holds listed texts as numbers of few bits.
+    ``has_enums`` states that the engine has declared strings as ENUM values.
     """
-    key, placed = measurement.query.keys[place], _find_placed(measurement).get(place)
-    if placed is not None and isinstance(key, Column):
-        return _place(column(as_stored(key.name), key.table), placed, is_narrow=is_narrow)
+    key, coded = measurement.query.keys[index], _find_coded(measurement).get(index)
+    if coded is not None and isinstance(key, Column):
+        return _position(column(stored_name(key.name), key.table), coded, has_enums=has_enums)
     value = emitter.emit(key)
-    return one_zero(value) if key.kind is Kind.FLOAT else value
+    return normalize_zero(value) if key.kind is Kind.FLOAT else value
 
 
 def find_stored(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by their places, that may stay as they are stored until rows are counted."""
+    """Return the keys, by position, that may stay as stored until rows are counted."""
     is_declared = measurement.keys is not None
     return _categories(measurement) if is_declared and not measurement.contribution.is_cut else {}
 
 
 def kinds_of_keys(measurement: Measurement) -> dict[str, Kind]:
-    """Return the kinds of the keys that have one, as they are while rows are cut."""
-    placed = _find_placed(measurement)
+    """Return the kinds of the keys that have one, as represented during contribution bounding."""
+    coded = _find_coded(measurement)
     kinds = (
-        (f"k{place}", Kind.INT if place in placed else key.kind)
-        for place, key in enumerate(measurement.query.keys)
+        (f"k{index}", Kind.INT if index in coded else key.kind)
+        for index, key in enumerate(measurement.query.keys)
     )
     return {name: kind for name, kind in kinds if kind is not None}
 
 
 def small_keys(measurement: Measurement) -> list[str]:
-    """Return the keys that are whole numbers of 31 bits in every row that is cut.
+    """Return the keys that are integers from 0 to 2^31 - 1 in every row to be bounded.
 
-    Why: a view clips them to such a domain, or they are places in a list; and where the domain has
-         no NULL, rows without a key are left out.
+    Why: a view clips them to such a domain, or they are positions in a list. If the domain has no
+         NULL, rows without a key are left out.
     """
-    tables, placed = (
+    tables, coded = (
         private_tables(measurement.query.source, measurement.catalog),
-        _find_placed(measurement),
+        _find_coded(measurement),
     )
     return [
-        f"k{place}"
-        for place, (key, domain) in enumerate(
+        f"k{index}"
+        for index, (key, domain) in enumerate(
             zip(measurement.query.keys, measurement.domains, strict=True)
         )
         if isinstance(key, Column) and key.table in tables and domain
-        if all(map(_is_text if place in placed else _is_small, domain))
+        if all(map(_is_text if index in coded else _is_small, domain))
     ]
 
 
 def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys, T]:
-    """Return what a statement found of each group, by the values of its keys."""
-    lists = {place: _texts(declared) for place, declared in _find_placed(measurement).items()}
+    """Return the results of a statement, by keys with declared strings instead of positions."""
+    lists = {index: _strings(declared) for index, declared in _find_coded(measurement).items()}
     if not lists:
         return dict(found)
 
-    def name(place: int, value: Any) -> Value:
-        is_placed = place in lists and value is not None
-        named: Value = lists[place][value] if is_placed else value
+    def name(index: int, value: Any) -> Value:
+        is_coded = index in lists and value is not None
+        named: Value = lists[index][value] if is_coded else value
         return named
 
     return {
-        tuple(name(place, value) for place, value in enumerate(keys)): one
+        tuple(name(index, value) for index, value in enumerate(keys)): one
         for keys, one in found.items()
     }
 
 
-def _find_placed(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by their places, that are places in their lists while rows are cut."""
+def _find_coded(measurement: Measurement) -> dict[int, Category]:
+    """Return the keys, by position, that are represented by positions in their lists."""
     if not measurement.contribution.is_cut:
         return {}
     listed = _categories(measurement).items()
-    return {place: one for place, one in listed if 0 < len(_texts(one)) <= MOST_PLACES}
+    return {index: one for index, one in listed if 0 < len(_strings(one)) <= MAX_LISTED}
 
 
 def _categories(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by their places, that are columns of listed strings in a private table."""
+    """Return the keys, by position, that are columns of declared strings in a private table."""
     tables = private_tables(measurement.query.source, measurement.catalog)
     found: dict[int, Category] = {}
-    for place, key in enumerate(measurement.query.keys):
+    for index, key in enumerate(measurement.query.keys):
         if isinstance(key, Column) and key.table in tables:
             declared = tables[key.table].columns[key.name]
             if isinstance(declared, Category) and declared.kind is Kind.TEXT:
-                found[place] = declared
+                found[index] = declared
     return found
 
 
-def _place(text: Sql, declared: Category, *, is_narrow: bool) -> Sql:
-    """Return the place of a text in its list, NULL if it has none."""
-    if is_narrow:
-        return call("ENUM_CODE", as_narrow(text, declared))
-    places = [
-        sql.If(this=sql.Literal.string(one), true=number(place))
-        for place, one in enumerate(_texts(declared))
+def _position(text: Sql, declared: Category, *, has_enums: bool) -> Sql:
+    """Return the position of a string in its list, NULL if it has none."""
+    if has_enums:
+        return call("ENUM_CODE", as_enum(text, declared))
+    branches = [
+        sql.If(this=sql.Literal.string(one), true=number(index))
+        for index, one in enumerate(_strings(declared))
     ]
-    return sql.Case(this=as_plain(text, declared), ifs=places)
+    return sql.Case(this=as_comparable(text, declared), ifs=branches)
 
 
-def _texts(declared: Category) -> list[str]:
+def _strings(declared: Category) -> list[str]:
     return [one for one in declared.values if isinstance(one, str)]
 
 
 def _is_small(value: Value) -> bool:
-    return type(value) is int and 0 <= value < 2**31  # truths are no numbers to engines
+    return type(value) is int and 0 <= value < 2**31  # engines distinguish Booleans from integers
 
 
 def _is_text(value: Value) -> bool:
@@ -181,25 +182,27 @@ def _is_text(value: Value) -> bool:
 
 
 def write_statement(
-    measurement: Measurement, salt: str, unit: Kind = Kind.TEXT, *, is_narrow: bool = False
+    measurement: Measurement, salt: str, unit: Kind = Kind.TEXT, *, has_enums: bool = False
 ) -> sql.Select:
-    """Return the statement that gives, for each group found, its keys and exact totals.
+    """Return the statement that computes the keys and exact totals of each group found.
 
-    Keys are those of the plan after `decode_keys`, totals after `centre_totals`. ``unit`` says
-    whether units are whole numbers or texts, ``is_narrow`` whether the engine holds listed texts as
-    numbers of few bits.
+    `decode_keys` and `center_totals` convert its keys and totals to those of the measurement.
+    ``unit`` is the kind of units, integers or strings. ``has_enums`` states that the engine has
+    declared strings as ENUM values.
     """
-    keys = [f"k{place}" for place in range(len(measurement.query.keys))]
-    parts = [f"t{place}" for place in _carried(measurement)]
+    keys = [f"k{index}" for index in range(len(measurement.query.keys))]
+    parts = [f"t{index}" for index in _carried(measurement)]
     stored = _stored_keys(measurement)
-    rows = _added(_values(measurement, salt, unit, stored, is_narrow=is_narrow), measurement, keys)
+    rows = _added(_values(measurement, salt, unit, stored, has_enums=has_enums), measurement, keys)
     if measurement.contribution.is_cut and not _is_of_units(measurement):
         kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **kinds_of_keys(measurement)}
         small = small_keys(measurement)
-        rows = cut_rows(rows, measurement.contribution, keys, parts, salt, kinds=kinds, small=small)
+        rows = bound_contributions(
+            rows, measurement.contribution, keys, parts, salt, kinds=kinds, small=small
+        )
     sums = [
-        _summed(total, f"t{_twin(place, measurement)}", measurement)
-        for place, total in enumerate(measurement.totals)
+        _summed(total, f"t{_twin(index, measurement)}", measurement)
+        for index, total in enumerate(measurement.totals)
     ]
     if measurement.keys is None:
         sums.append(_units(measurement))
@@ -208,93 +211,93 @@ def write_statement(
 
 
 def _is_of_units(measurement: Measurement) -> bool:
-    """Tell whether all that is asked is how many units there are, which a cut does not change.
+    """Return whether a query only counts units, which contribution bounding does not change.
 
-    Why: a cut leaves a row of every unit, and one row makes it count.
+    Why: bounding keeps a row of every unit, and one row makes the unit count.
     """
     plain = (total.measure is Measure.UNITS and _is_plain(total) for total in measurement.totals)
     return measurement.has_unit and not measurement.query.keys and all(plain)
 
 
-def centre_totals(groups: Groups, measurement: Measurement) -> Groups:
-    """Return the plan's totals from those of its statement, which adds rows up from zero."""
+def center_totals(groups: Groups, measurement: Measurement) -> Groups:
+    """Return the totals of a measurement from those of its statement, which are sums from zero."""
     grids = {
-        place: _uncentred(total, total.grid, measurement)
-        for place, total in enumerate(measurement.totals)
+        index: _zero_based(total, total.grid, measurement)
+        for index, total in enumerate(measurement.totals)
         if total.grid is not None
     }
-    moved = {
-        place: (uncentred, _counts(measurement.totals[place], measurement))
-        for place, uncentred in grids.items()
-        if uncentred.is_moved
+    shifted = {
+        index: (zero_based, _counts(measurement.totals[index], measurement))
+        for index, zero_based in grids.items()
+        if zero_based.is_shifted
     }
 
     def centre(totals: tuple[int, ...]) -> tuple[int, ...]:
         changed = list(totals)
-        for place, (uncentred, rows) in moved.items():
-            changed[place] = uncentred.centre(totals[place], 0 if rows is None else totals[rows])
+        for index, (zero_based, rows) in shifted.items():
+            changed[index] = zero_based.center(totals[index], 0 if rows is None else totals[rows])
         return tuple(changed)
 
-    return {keys: centre(totals) for keys, totals in groups.items()} if moved else groups
+    return {keys: centre(totals) for keys, totals in groups.items()} if shifted else groups
 
 
 def _counts(total: Total, measurement: Measurement) -> int | None:
-    """Return the place of the total that counts the rows that a sum adds up, if there is one."""
-    for place, other in enumerate(measurement.totals):
+    """Return the position of the total that counts the rows of a sum, or None."""
+    for index, other in enumerate(measurement.totals):
         same = (other.argument, other.where) == (total.argument, total.where)
         if same and other.measure is Measure.ROWS and other.grid is None:
-            return place
+            return index
     return None
 
 
-def _uncentred(total: Total, grid: ValueGrid, measurement: Measurement) -> ZeroBasedGrid:
-    """Return the grid on which the rows of a sum are added up.
+def _zero_based(total: Total, grid: ValueGrid, measurement: Measurement) -> ZeroBasedGrid:
+    """Return the grid on which the rows of a sum are added.
 
-    It is the plan's own where that has no rows to count beside, or the sum is of no column.
+    It is the measurement's own if no total counts these rows, or the sum is not over a column.
     """
     if _clipped_range(total, measurement) is None or total.argument is None:
         return ZeroBasedGrid(grid)
-    found = uncentre(grid, total.argument.kind)
+    found = zero_based_grid(grid, total.argument.kind)
     return (
         found if not found.shift or _counts(total, measurement) is not None else ZeroBasedGrid(grid)
     )
 
 
 def _carried(measurement: Measurement) -> list[int]:
-    """Return the places of the totals to which each row adds something of its own."""
+    """Return the positions of the totals that need a summand for each row."""
     return [
-        place
-        for place, total in enumerate(measurement.totals)
-        if not _is_plain(total) and _twin(place, measurement) == place
+        index
+        for index, total in enumerate(measurement.totals)
+        if not _is_plain(total) and _twin(index, measurement) == index
     ]
 
 
 def _is_plain(total: Total) -> bool:
-    """Tell whether every row adds one, so that there is nothing to carry."""
+    """Return whether every row adds one, so that rows need no summand."""
     return total.argument is None and total.where is None
 
 
-def _twin(place: int, measurement: Measurement) -> int:
-    """Return the place of a total, or of the sum of the very values that it counts.
+def _twin(index: int, measurement: Measurement) -> int:
+    """Return the position of a total, or of the sum over the same values that it counts.
 
-    Why: what a row adds to that sum is NULL where its value is NULL or its condition does not hold.
+    Why: a row's summand in that sum is NULL if its value is NULL or its condition does not hold.
     """
-    total = measurement.totals[place]
+    total = measurement.totals[index]
     sums = enumerate(measurement.totals) if total.measure is Measure.ROWS else ()
     for twin, other in sums:
         same = (other.argument, other.where) == (total.argument, total.where)
         if same and other.grid is not None:
             return twin
-    return place
+    return index
 
 
 def _grouped(
     shown: Iterable[Sql], sums: Iterable[Sql], rows: sql.Select, keys: Sequence[str]
 ) -> sql.Select:
-    """Return groups of rows with their sums; the tree of the rows is used up.
+    """Return groups of rows with their sums; the tree of the rows is modified.
 
-    Why: rows that only leave out others, and show columns of the selection below by their own
-         names, need no selection of their own.
+    Why: rows that only filter, and select columns of the selection below under their own names,
+         need no selection of their own.
     """
     is_plain = all(isinstance(part, sql.Column) for part in rows.expressions)
     statement = rows if is_plain else select([], nested(rows, "kept"))
@@ -305,11 +308,11 @@ def _grouped(
 
 
 def _stored_keys(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by their places, that are compared with their lists after grouping.
+    """Return the keys, by position, that are compared with their lists after grouping.
 
-    Why: a text that is not listed counts as NULL, so groups of stored texts, renamed and added up,
-         are the groups of listed ones; it is faster to compare a few groups than every row. Totals
-         of several groups add up, except where a unit is to be counted once.
+    Why: undeclared strings count as NULL, so groups of stored strings, renamed and added up, are
+         the groups of declared ones. Comparing a few groups is faster than comparing every row.
+         Totals of several groups add up, except where a unit must be counted once.
     """
     counts_units = any(total.measure is Measure.UNITS for total in measurement.totals)
     return {} if counts_units else find_stored(measurement)
@@ -318,13 +321,13 @@ def _stored_keys(measurement: Measurement) -> dict[int, Category]:
 def _listed(
     statement: sql.Select, keys: Sequence[str], stored: Mapping[int, Category]
 ) -> sql.Select:
-    """Return the groups under their listed texts, those with the same ones added up."""
-    parts = [f"t{place}" for place in range(len(statement.expressions) - len(keys))]
+    """Return the groups under their declared strings, with groups of one string added up."""
+    parts = [f"t{index}" for index in range(len(statement.expressions) - len(keys))]
     names = zip(statement.expressions, [*keys, *parts], strict=True)
     statement.set("expressions", [label(value, name) for value, name in names])
     listed = [
-        label(as_listed(column(key), stored[place]) if place in stored else column(key), key)
-        for place, key in enumerate(keys)
+        label(as_listed(column(key), stored[index]) if index in stored else column(key), key)
+        for index, key in enumerate(keys)
     ]
     renamed = select([*listed, *map(column, parts)], nested(statement, "stored"))
     sums = [exact_sum(column(part)) for part in parts]
@@ -337,17 +340,17 @@ def _values(
     unit: Kind,
     stored: Mapping[int, Category],
     *,
-    is_narrow: bool,
+    has_enums: bool,
 ) -> sql.Select:
     """Return the rows that count: unit, keys, and for each total its value and condition."""
     emitter, source = Emitter(measurement.ranges), measurement.query.source
     columns = [label(unit_column(leftmost(source)), UNIT)] if measurement.has_unit else []
-    for place, key in enumerate(measurement.query.keys):
-        if place in stored and isinstance(key, Column):
-            value: Sql = column(as_stored(key.name), key.table)
+    for index, key in enumerate(measurement.query.keys):
+        if index in stored and isinstance(key, Column):
+            value: Sql = column(stored_name(key.name), key.table)
         else:
-            value = write_key(place, measurement, emitter, is_narrow=is_narrow)
-        columns.append(label(value, f"k{place}"))
+            value = write_key(index, measurement, emitter, has_enums=has_enums)
+        columns.append(label(value, f"k{index}"))
     layers = Layers.of(_arguments(measurement), measurement.ranges)
     columns += [label(value, name) for name, value in _operands(measurement, emitter)]
     columns += layers.first()
@@ -359,8 +362,8 @@ def _values(
 
 
 def _arguments(measurement: Measurement) -> dict[str, Expression]:
-    """Return the values of the totals, but for those that are read as they are stored."""
-    totals = {f"v{place}": measurement.totals[place] for place in _carried(measurement)}
+    """Return the arguments of the totals, except those that are read as stored."""
+    totals = {f"v{index}": measurement.totals[index] for index in _carried(measurement)}
     return {
         name: total.argument
         for name, total in totals.items()
@@ -369,42 +372,42 @@ def _arguments(measurement: Measurement) -> dict[str, Expression]:
 
 
 def _operands(measurement: Measurement, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
-    """Yield the conditions of the totals, and values as they are stored with their steps."""
-    for place in _carried(measurement):
-        total = measurement.totals[place]
+    """Yield the conditions of the totals, and values as stored with their steps."""
+    for index in _carried(measurement):
+        total = measurement.totals[index]
         if total.where is not None:
-            yield f"w{place}", emitter.emit(total.where)
+            yield f"w{index}", emitter.emit(total.where)
         stored = _stored_argument(total, measurement)
         if stored is not None and total.grid is not None:
-            yield f"v{place}", stored
+            yield f"v{index}", stored
             yield (
-                f"s{place}",
-                try_steps(stored.copy(), _uncentred(total, total.grid, measurement).grid),
+                f"s{index}",
+                try_steps(stored.copy(), _zero_based(total, total.grid, measurement).grid),
             )
 
 
 def _stored_argument(total: Total, measurement: Measurement) -> Sql | None:
-    """Return the column as it is stored of a total whose steps are clipped instead."""
+    """Return the stored column of a total whose steps are clipped instead of its values."""
     if (
         total.grid is None
         or not _step_ends(total, measurement)
         or not isinstance(total.argument, Column)
     ):
         return None
-    return column(as_stored(total.argument.name), total.argument.table)
+    return column(stored_name(total.argument.name), total.argument.table)
 
 
 def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.Select:
-    """Return unit, keys and what each row adds to each total: a whole number, or NULL."""
+    """Return unit, keys, and what each row adds to each total: an integer, or NULL."""
     unit = [unit_column()] if measurement.has_unit else []
     parts = [
-        label(_part(measurement.totals[place], place, measurement), f"t{place}")
-        for place in _carried(measurement)
+        label(_part(measurement.totals[index], index, measurement), f"t{index}")
+        for index in _carried(measurement)
     ]
     shown = [*unit, *map(column, keys), *parts]
     added = select(shown or [number(1)], nested(rows, "counted"))
     if measurement.keys is not None and not measurement.contribution.is_cut:
-        return added  # groups that are not declared are never answered
+        return added  # undeclared groups are never released
     answered = zip(keys, measurement.domains, strict=True)
     known = [
         is_known(column(key))
@@ -414,44 +417,44 @@ def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.S
     return added.where(*known, copy=False) if known else added
 
 
-def _part(total: Total, place: int, measurement: Measurement) -> Sql:
-    value = column(f"v{place}")
+def _part(total: Total, index: int, measurement: Measurement) -> Sql:
+    value = column(f"v{index}")
     part: Sql = number(1)
     if total.grid is not None and total.argument is not None:
-        grid = _uncentred(total, total.grid, measurement).grid
-        part = _steps(total, place, measurement, grid, total.argument.kind)
+        grid = _zero_based(total, total.grid, measurement).grid
+        part = _steps(total, index, measurement, grid, total.argument.kind)
     elif total.argument is not None:
-        # Without a cut nothing but COUNT sees the part, and it counts what is not NULL.
+        # Without bounding, only COUNT reads this summand, and it counts values that are not NULL.
         part = case(is_known(value), part) if measurement.contribution.is_cut else value
-    return part if total.where is None else case(column(f"w{place}"), part)
+    return part if total.where is None else case(column(f"w{index}"), part)
 
 
 def _steps(
-    total: Total, place: int, measurement: Measurement, grid: ValueGrid, kind: Kind | None
+    total: Total, index: int, measurement: Measurement, grid: ValueGrid, kind: Kind | None
 ) -> Sql:
-    """Return what a row adds to a sum, on its grid."""
+    """Return a row's summand for a sum, on its grid."""
     value, clipped, ends = (
-        column(f"v{place}"),
+        column(f"v{index}"),
         _clipped_range(total, measurement),
         _step_ends(total, measurement),
     )
     if clipped is None or kind is None:
-        return whole_part(value, grid)
+        return summand(value, grid)
     if ends is None:
-        return clipped_part(value, kind, grid, clipped)
-    return stored_part(column(f"s{place}"), value, clipped, ends)
+        return clipped_summand(value, kind, grid, clipped)
+    return stored_summand(column(f"s{index}"), value, clipped, ends)
 
 
 def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None:
-    """Return the ends to which the steps of a real column can be clipped, instead of itself."""
+    """Return the ends for clipping the steps of a double column instead of its values."""
     clipped, argument = _clipped_range(total, measurement), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
-    return ends_within(_uncentred(total, total.grid, measurement).grid, clipped)
+    return ends_within(_zero_based(total, total.grid, measurement).grid, clipped)
 
 
 def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
-    """Return the range that a view holds a value to: that of a column of a private table."""
+    """Return the range to which a view clips a value: that of a column of a private table."""
     match total.argument:
         case Column(table=alias, name=name) if alias in private_tables(
             measurement.query.source, measurement.catalog
@@ -463,8 +466,8 @@ def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
 
 def _summed(total: Total, part: str, measurement: Measurement) -> Sql:
     if total.measure is Measure.UNITS and measurement.has_unit:
-        who: Sql = unit_column()
-        counted = who if _is_plain(total) else case(is_known(column(part)), who)
+        unit: Sql = unit_column()
+        counted = unit if _is_plain(total) else case(is_known(column(part)), unit)
         return sql.Count(this=sql.Distinct(expressions=[counted]))
     if _is_plain(total):
         return sql.Count(this=sql.Star())
@@ -474,6 +477,6 @@ def _summed(total: Total, part: str, measurement: Measurement) -> Sql:
 
 
 def _units(measurement: Measurement) -> Sql:
-    """Return the number of units of a group, by which its key earns its name."""
-    who = sql.Distinct(expressions=[unit_column()]) if measurement.has_unit else sql.Star()
-    return sql.Count(this=who)
+    """Return the number of units in a group, by which its key is selected."""
+    unit = sql.Distinct(expressions=[unit_column()]) if measurement.has_unit else sql.Star()
+    return sql.Count(this=unit)

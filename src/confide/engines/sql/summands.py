@@ -1,7 +1,7 @@
-"""What a row adds to each sum, and shared subexpressions of sums.
+"""Summands of each row for each sum, with shared subexpressions computed once.
 
-A regression adds up many products of the same few terms, some of which are long. Written out in
-each of them, they make a text that takes an engine longer to read than the rows.
+A regression sums many products of the same few terms, some of them long. Repeating each term in
+every product would make statements that take an engine longer to parse than to run.
 """
 
 from collections import Counter
@@ -31,26 +31,26 @@ from confide.plan import Range, Ranges, ValueGrid
 __all__ = [
     "Layers",
     "ZeroBasedGrid",
-    "clipped_part",
+    "clipped_summand",
     "ends_within",
     "exact_sum",
-    "stored_part",
+    "stored_summand",
+    "summand",
     "try_steps",
-    "uncentre",
-    "whole_part",
+    "zero_based_grid",
 ]
 
 HALF: Final = Fraction(1, 2)
-MOST_PARTS: Final = 2**8
-LARGEST_EXACT: Final = 2**53
+MAX_STEPS_PER_INTEGER: Final = 2**8
+MAX_EXACT_INTEGER: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroBasedGrid:
-    """A grid that begins at zero, and how sums on it become sums on one with a centre.
+    """A grid that begins at zero, and the conversion of its sums to those of a centered grid.
 
-    Claim: factor * (sum over rows) - shift * (number of rows) is the sum on the grid with a centre.
-    Why:   every row adds factor * part - shift there, and both are whole.
+    Claim: factor * (sum over rows) - shift * (number of rows) is the sum on the centered grid.
+    Why:   each row adds factor * summand - shift there, and both are integers.
     """
 
     grid: ValueGrid
@@ -58,84 +58,89 @@ class ZeroBasedGrid:
     shift: int = 0
 
     @property
-    def is_moved(self) -> bool:
-        """Whether sums on the one grid differ from those on the other."""
+    def is_shifted(self) -> bool:
+        """Whether sums on the two grids differ."""
         return (self.factor, self.shift) != (1, 0)
 
-    def centre(self, total: int, rows: int) -> int:
-        """Return the sum on the grid with a centre, of so many rows."""
+    def center(self, total: int, rows: int) -> int:
+        """Return the sum on the centered grid, for a sum over ``rows`` rows."""
         return self.factor * total - self.shift * rows
 
 
-def uncentre(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
-    """Return the grid on which rows of a column are added up fastest, or the same one.
+def zero_based_grid(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
+    """Return the grid on which the rows of a column are summed fastest, or the same one.
 
-    Why: whole numbers are added up as they are: (x - centre) / step is factor * x - shift, with
-         whole factor and shift. Reals take one step less: what is nearest to x / step is ``shift``
-         more than what is nearest to (x - centre) / step, and doubles hold all steps exactly.
+    Why: integers are summed as they are: (x - center) / step is factor * x - shift, with integer
+         factor and shift. Doubles save one subtraction: the integer nearest to x / step is
+         ``shift`` more than that nearest to (x - center) / step, and doubles are exact for steps.
     """
     rate, shift = 1 / grid.step, grid.centre / grid.step
     if shift.denominator != 1:
         return ZeroBasedGrid(grid)
     low, high = grid.low + int(shift), grid.high + int(shift)
-    if kind is Kind.INT and rate.denominator == 1 and rate <= MOST_PARTS:
+    if kind is Kind.INT and rate.denominator == 1 and rate <= MAX_STEPS_PER_INTEGER:
         factor = int(rate)
         whole = ValueGrid(Fraction(0), Fraction(1), low // factor, -(-high // factor))
         return ZeroBasedGrid(whole, factor, int(shift))
-    if kind is Kind.FLOAT and max(abs(low), abs(high)) <= LARGEST_EXACT:
+    if kind is Kind.FLOAT and max(abs(low), abs(high)) <= MAX_EXACT_INTEGER:
         return ZeroBasedGrid(ValueGrid(Fraction(0), grid.step, low, high), 1, int(shift))
     return ZeroBasedGrid(grid)
 
 
-def whole_part(value: Sql, grid: ValueGrid) -> Sql:
-    """Return the value on its grid, as a whole number; NULL stays NULL.
+def summand(value: Sql, grid: ValueGrid) -> Sql:
+    """Return the value on its grid, as an integer; NULL stays NULL.
 
-    The cast rounds to the nearest whole number, ties to the even one.
+    The cast rounds to the nearest integer, ties to even.
     """
-    # Privacy: the clamp has whole ends and only rounding comes after, so each row stays within.
+    # Privacy: the clamp has integer ends, and only rounding follows, so each row stays within.
     steps = clamped(_steps(value, grid), float(grid.low), float(grid.high))
     return cast(steps, "BIGINT")
 
 
-def clipped_part(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> Sql:
-    """Return the same for a value that a view clips to a range, without a second clamp if possible.
+def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> Sql:
+    """Return `summand` for a value clipped by a view, without a second clamp if possible.
 
-    Why: whole numbers, of at most 54 bits, are multiplied and subtracted exactly. For doubles, the
-         steps rise with the value, also when each operation rounds, so those of the range's ends,
-         computed here by the same operations, enclose all others; where they round to whole numbers
-         within the grid, so does every value.
+    Why: integers of at most 54 bits are multiplied and subtracted exactly. For doubles, the steps
+         are nondecreasing in the value, even with rounding after each operation. So the steps of
+         the range's ends, computed here by the same operations, enclose all others. If they round
+         to integers within the grid, so does every value.
     """
-    rate, centre = 1 / grid.step, grid.centre / grid.step
-    if kind is Kind.INT and rate.denominator == centre.denominator == 1 and rate <= MOST_PARTS:
+    rate, center = 1 / grid.step, grid.centre / grid.step
+    if (
+        kind is Kind.INT
+        and rate.denominator == center.denominator == 1
+        and rate <= MAX_STEPS_PER_INTEGER
+    ):
         scaled = value * number(int(rate)) if rate != 1 else value
-        return scaled - number(int(centre)) if centre else scaled
+        return scaled - number(int(center)) if center else scaled
     if ends_within(grid, clipped) is not None:
         return cast(_steps(value, grid), "BIGINT")
-    return whole_part(value, grid)
+    return summand(value, grid)
 
 
 def ends_within(grid: ValueGrid, clipped: Range) -> tuple[int, int] | None:
     """Return the steps of a range's ends, as the engine computes them, if the grid has both."""
-    centre, rate = float(grid.centre), float(1 / grid.step)
-    low, high = ((float(end) - centre) * rate for end in (clipped.low, clipped.high))
+    center, rate = float(grid.centre), float(1 / grid.step)
+    low, high = ((float(end) - center) * rate for end in (clipped.low, clipped.high))
     is_inside = grid.low - HALF < Fraction(low) and Fraction(high) < grid.high + HALF
     return (round(low), round(high)) if is_inside else None
 
 
 def try_steps(stored: Sql, grid: ValueGrid) -> Sql:
-    """Return a double that nobody clipped on its grid, NULL where it has no place in 64 bits."""
+    """Return the step of an unclipped double on a grid, NULL where it does not fit in 64 bits."""
     return try_cast(_steps(stored, grid), "BIGINT")
 
 
-def stored_part(steps: Sql, stored: Sql, clipped: Range, ends: tuple[int, int]) -> Sql:
-    """Return what `clipped_part` gives, from a double that nobody clipped and its `try_steps`.
+def stored_summand(steps: Sql, stored: Sql, clipped: Range, ends: tuple[int, int]) -> Sql:
+    """Return `clipped_summand` from an unclipped double and its `try_steps`.
 
-    Claim: a whole number from the first to the second of ``ends``, or NULL for NULL and NaN.
-    Why:   what is not one of the ends was compared with them. Steps rise with the value, so they
-           lie between the ends for every value in the range; a value below it, also minus infinity,
-           counts as the first end, and one above as the second. NaN is above infinity.
+    Claim: an integer from the first to the second of ``ends``, or NULL for NULL and NaN.
+    Why:   a result that is not one of the ends was compared with them. Steps are nondecreasing in
+           the value, so every value in the range has a step between the ends. A value below the
+           range, such as minus infinity, counts as the first end, and one above as the second.
+           NaN is above infinity.
     """
-    # It is faster to clamp whole numbers than doubles, whose comparisons must mind NaN.
+    # Clamping integers is faster than clamping doubles, whose comparisons must handle NaN.
     low, high = (number(end) for end in ends)
     infinity = cast(sql.Literal.string("inf"), "DOUBLE")
     least = number(float(clipped.low))
@@ -150,9 +155,9 @@ def stored_part(steps: Sql, stored: Sql, clipped: Range, ends: tuple[int, int]) 
 
 
 def exact_sum(part: Sql) -> Sql:
-    """Return a sum of whole numbers that neither overflows nor depends on the order of rows.
+    """Return a sum of integers that neither overflows nor depends on the order of rows.
 
-    DuckDB adds up 64-bit numbers in 128 bits.
+    DuckDB sums 64-bit integers in 128 bits.
     """
     return sql.Sum(this=part)
 
@@ -164,13 +169,13 @@ def _steps(value: Sql, grid: ValueGrid) -> Sql:
     return distance * number(float(1 / grid.step)) if grid.step != 1 else distance
 
 
-LEAST_SAVED: Final = 20
-"""Parts that make a text longer by fewer nodes than this are written again."""
+MIN_NODES_SAVED: Final = 20
+"""The least number of nodes that sharing a subexpression must save."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one selection computes: parts of what others above it compute, and values."""
+    """One selection: the subexpressions that it computes for those above it, and values."""
 
     parts: dict[str, Expression] = field(default_factory=dict)
     values: dict[str, Expression] = field(default_factory=dict)
@@ -182,11 +187,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Selections that give values of a row under their names, each over the one before.
+    """Nested selections that compute named values of a row.
 
     Claim: every value is the one that a single selection would give.
-    Why:   a part is a function of the row that cannot fail, and a name for it stands for the very
-           double, or NULL, that it gives wherever it is written out.
+    Why:   a shared subexpression is a function of the row that cannot fail. A reference to its name
+           gives the same double, or NULL, as repeating the subexpression.
     """
 
     ranges: Ranges
@@ -194,26 +199,26 @@ class Layers:
 
     @classmethod
     def of(cls, values: Mapping[str, Expression], ranges: Ranges) -> "Layers":
-        """Return the layers that give ``values``; a single one where nothing is shared."""
-        shared = _find_shared(values.values())
-        heights = _Heights(frozenset(shared))
-        tops = {name: heights.named(value) for name, value in values.items()}
+        """Return the layers that compute ``values``; a single one if nothing is shared."""
+        shared = _shared_doubles(values.values())
+        numbers = _LayerNumbers(frozenset(shared))
+        tops = {name: numbers.named(value) for name, value in values.items()}
         layers = tuple(Layer() for _ in range(1 + max(tops.values(), default=0)))
-        for place, part in enumerate(shared):
-            layers[heights.computed(part)].parts[f"e{place}"] = part
+        for index, part in enumerate(shared):
+            layers[numbers.computed(part)].parts[f"e{index}"] = part
         for name, value in values.items():
             layers[tops[name]].values[name] = value
         columns = [column for layer in layers[1:] for column in _columns(layer, shared)]
-        for place, column in enumerate(dict.fromkeys(columns)):
-            layers[0].parts[f"c{place}"] = column
+        for index, column in enumerate(dict.fromkeys(columns)):
+            layers[0].parts[f"c{index}"] = column
         return cls(ranges, layers)
 
     def first(self) -> list[Sql]:
-        """Return what the first selection shows."""
+        """Return the columns of the first selection."""
         return self.layers[0].write(Emitter(self.ranges))
 
     def stack(self, rows: sql.Select) -> sql.Select:
-        """Return the last selection, over the first one and those between."""
+        """Return the last selection, nested over ``rows`` and all layers between."""
         named: dict[Expression, str] = {}
         for below, layer in pairwise(self.layers):
             named |= {part: name for name, part in below.parts.items()}
@@ -223,8 +228,8 @@ class Layers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heights:
-    """Tells in which layer an expression is computed, and from which one on it has a name."""
+class _LayerNumbers:
+    """The layer in which an expression is computed, and the first one that can use its name."""
 
     shared: frozenset[Expression]
     found: dict[Expression, int] = field(default_factory=dict)
@@ -238,33 +243,33 @@ class _Heights:
         return self.computed(expression) + (expression in self.shared)
 
 
-def _find_shared(values: Iterable[Expression]) -> list[Expression]:
-    """Return the reals that stand in several places and take long to write again."""
-    met: dict[int, Expression] = {}
-    times = Counter[int]()
+def _shared_doubles(values: Iterable[Expression]) -> list[Expression]:
+    """Return the doubles that occur in several places and are long enough to share."""
+    seen: dict[int, Expression] = {}
+    counts = Counter[int]()
     for value in values:
-        times[id(value)] += 1
+        counts[id(value)] += 1
         for part in walk(value):
-            if id(part) not in met:
-                met[id(part)] = part
-                times.update(map(id, parts_of(part)))
+            if id(part) not in seen:
+                seen[id(part)] = part
+                counts.update(map(id, parts_of(part)))
     return [
         part
-        for key, part in met.items()
+        for key, part in seen.items()
         if isinstance(part, Call) and part.kind is Kind.FLOAT
-        if (times[key] - 1) * part.size >= LEAST_SAVED
+        if (counts[key] - 1) * part.size >= MIN_NODES_SAVED
     ]
 
 
 def _columns(layer: Layer, shared: Collection[Expression]) -> list[Column]:
-    """Return the columns that a layer above the first one names itself."""
-    ahead = [piece for part in layer.parts.values() for piece in parts_of(part)]
-    ahead += layer.values.values()
+    """Return the columns that a layer above the first refers to directly."""
+    pending = [argument for part in layer.parts.values() for argument in parts_of(part)]
+    pending += layer.values.values()
     found = []
-    while ahead:
-        part = ahead.pop()
+    while pending:
+        part = pending.pop()
         if isinstance(part, Column):
             found.append(part)
         elif part not in shared:
-            ahead += parts_of(part)
+            pending += parts_of(part)
     return found

@@ -1,7 +1,7 @@
-"""What is known of tables: stored types, public ranges, uniqueness.
+"""Facts about tables: stored types, public ranges, and uniqueness.
 
-Texts are read as far as they can be, cell by cell. Of other types some can never be read as what is
-declared, whatever their values are; then every value would be NULL and no answer would say so.
+Strings are parsed cell by cell. Values of some other types can never be read as the declared type.
+Then every value would be NULL, and no answer would show it.
 """
 
 import re
@@ -20,95 +20,103 @@ from confide.plan import ANYTHING, Range
 
 __all__ = [
     "TableFacts",
-    "check_fit",
+    "ambiguous_unit_error",
+    "check_readable",
     "count_units",
     "list_unique",
     "not_unique_error",
-    "several_texts_error",
 ]
 
-MOST_VALUES: Final = 10_000
-Ask = Callable[[sql.Select], list[tuple[Any, ...]]]
+MAX_LISTED_VALUES: Final = 10_000
+Fetch = Callable[[sql.Select], list[tuple[Any, ...]]]
 
 
 class TableFacts:
-    """Facts about public tables, read once each by a function that runs statements.
+    """Facts about public tables, each read once by a function that runs statements.
 
-    # Privacy: plans are made from these, so an engine over tables that live on sees that they are
-    # still so (`has_changed`) where it reads rows; otherwise a sum could leave its range, or a row
-    # meet two partners.
+    # Privacy: plans are made from these facts. So an engine over tables that can change checks
+    # that they still hold (`has_changed`) when it reads rows. Otherwise a sum could leave its
+    # range, or a row could match two partners in a join.
     """
 
-    def __init__(self, ask: Ask, kinds: Mapping[str, Mapping[str, Kind]]) -> None:
-        self._ask, self.kinds = ask, kinds
+    def __init__(self, fetch: Fetch, kinds: Mapping[str, Mapping[str, Kind]]) -> None:
+        self._fetch, self.kinds = fetch, kinds
         self._ranges: dict[str, dict[str, Range]] = {}
         self._unique: dict[tuple[str, tuple[str, ...]], bool] = {}
 
     def ranges(self, name: str) -> Mapping[str, Range]:
-        """Return where the values of each column lie."""
+        """Return the range of the values of each column."""
         if name not in self._ranges:
             columns = self.kinds[name].items()
-            self._ranges[name] = {text: self._range(name, text, kind) for text, kind in columns}
+            self._ranges[name] = {
+                column_name: self._range(name, column_name, kind) for column_name, kind in columns
+            }
         return self._ranges[name]
 
     def is_unique(self, name: str, columns: Sequence[str]) -> bool:
-        """Tell whether these columns differ from row to row."""
-        asked = name, tuple(columns)
-        if asked not in self._unique:
-            self._unique[asked] = self._find_unique(name, columns)
-        return self._unique[asked]
+        """Return whether no two rows have equal values in these columns."""
+        key = name, tuple(columns)
+        if key not in self._unique:
+            self._unique[key] = self._find_unique(name, columns)
+        return self._unique[key]
 
     def has_changed(self) -> bool:
-        """Tell whether anything that was told is no longer so."""
-        now = TableFacts(self._ask, self.kinds)
-        return any(now.ranges(name) != told for name, told in self._ranges.items()) or any(
-            now.is_unique(name, columns) != told for (name, columns), told in self._unique.items()
+        """Return whether any fact that was returned no longer holds."""
+        current = TableFacts(self._fetch, self.kinds)
+        return any(current.ranges(name) != fact for name, fact in self._ranges.items()) or any(
+            current.is_unique(name, columns) != fact
+            for (name, columns), fact in self._unique.items()
         )
 
     def _find_unique(self, name: str, columns: Sequence[str]) -> bool:
         grouped = sql.select(sql.Count(this=sql.Star()).as_("rows")).from_(table(name))
         counted = grouped.group_by(*map(column, columns)).subquery("counted")
-        return self._one(sql.select(sql.Max(this=column("rows"))).from_(counted)) in (None, 1)
+        return self._single(sql.select(sql.Max(this=column("rows"))).from_(counted)) in (None, 1)
 
-    def _range(self, name: str, text: str, kind: Kind) -> Range:
+    def _range(self, name: str, column_name: str, kind: Kind) -> Range:
         if kind is Kind.TEXT:
-            return replace(ANYTHING, values=self._values(name, text))
+            return replace(ANYTHING, values=self._values(name, column_name))
         if kind is Kind.BOOL:
             return Range(0, 1)
-        low, high = self._end(sql.Min, name, text), self._end(sql.Max, name, text)
+        low, high = self._end(sql.Min, name, column_name), self._end(sql.Max, name, column_name)
         if low is None or high is None:
-            return Range(1, 1) if kind is Kind.DATE else Range(0, 0)  # the first day there is
+            return Range(1, 1) if kind is Kind.DATE else Range(0, 0)  # 0001-01-01, the first date
         return Range(low, high)
 
-    def _values(self, name: str, text: str) -> tuple[str, ...] | None:
-        chosen = sql.select(column(text)).distinct().from_(table(name)).limit(MOST_VALUES + 1)
-        rows = self._ask(chosen)
+    def _values(self, name: str, column_name: str) -> tuple[str, ...] | None:
+        chosen = (
+            sql.select(column(column_name))
+            .distinct()
+            .from_(table(name))
+            .limit(MAX_LISTED_VALUES + 1)
+        )
+        rows = self._fetch(chosen)
         listed = sorted(value for (value,) in rows if value is not None)
-        return tuple(listed) if len(rows) <= MOST_VALUES else None
+        return tuple(listed) if len(rows) <= MAX_LISTED_VALUES else None
 
-    def _end(self, end: type[sql.Min | sql.Max], name: str, text: str) -> int | float | None:
-        found: Any = self._one(sql.select(end(this=column(text))).from_(table(name)))
+    def _end(self, end: type[sql.Min | sql.Max], name: str, column_name: str) -> int | float | None:
+        found: Any = self._single(sql.select(end(this=column(column_name))).from_(table(name)))
         return found.toordinal() if isinstance(found, date) else found
 
-    def _one(self, statement: sql.Select) -> Any:
-        rows = self._ask(statement)
+    def _single(self, statement: sql.Select) -> Any:
+        rows = self._fetch(statement)
         return rows[0][0] if rows else None
 
 
-NUMBERS: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
+NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT)
 READABLE: Final[Mapping[Kind | None, tuple[Kind, ...]]] = MappingProxyType(
     {
-        Kind.INT: NUMBERS,
-        Kind.FLOAT: NUMBERS,
-        Kind.BOOL: NUMBERS,
+        Kind.INT: NUMERIC,
+        Kind.FLOAT: NUMERIC,
+        Kind.BOOL: NUMERIC,
         Kind.DATE: (Kind.DATE, Kind.TEXT),
         Kind.TEXT: tuple(Kind),
         None: (Kind.TEXT,),
     }
 )
-"""As what values of a kind can be read; as anything else they are NULL, whatever the value."""
+"""The kinds as which stored values can be read; as any other kind, every value is NULL."""
 
-WRITTEN: Final[Mapping[Kind | None, re.Pattern[str]]] = MappingProxyType(
+STORED_PATTERNS: Final[Mapping[Kind | None, re.Pattern[str]]] = MappingProxyType(
     {
         Kind.INT: re.compile(r"0|-?[1-9]\d*"),
         Kind.FLOAT: re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf(inity)?|nan", re.IGNORECASE),
@@ -116,29 +124,31 @@ WRITTEN: Final[Mapping[Kind | None, re.Pattern[str]]] = MappingProxyType(
         Kind.DATE: re.compile(r"-?\d+-\d\d-\d\d.*|-?infinity"),
     }
 )
-"""Strings that a value of a kind can have; engines write some numbers and days differently."""
+"""The strings of a kind's values; engines write some numbers and dates in several ways."""
 
 
-def check_fit(table: str, name: str, declared: Column, said: str, stored: Kind | None) -> None:
-    """See that a column can be read as declared.
+def check_readable(
+    table: str, name: str, declared: Column, native: str, stored: Kind | None
+) -> None:
+    """Check that a column can be read as declared.
 
-    ``said`` is its type in the engine's words, and ``stored`` our word for that: days for points in
-    time as well, None for what only its text can be read of, such as lists, bytes and identifiers.
+    ``native`` is the engine's name of its type, and ``stored`` our kind for that: dates for
+    timestamps as well, None for types read only as text, such as lists, bytes, and identifiers.
 
     Raises:
-        BadDeclaration: every value of it would be read as NULL.
+        BadDeclaration: every value of the column would be read as NULL.
     """
     readable = READABLE[stored]
     if declared.kind not in readable:
         listed = [*(str(kind) for kind in readable if kind is not Kind.TEXT), "category"]
         raise BadDeclaration(
-            f"column {name!r} of table {table!r} is stored as {said}, of which no value can be "
+            f"column {name!r} of table {table!r} is stored as {native}, of which no value can be "
             f"read as {declared.kind}; declare {', '.join(listed)} or text, or cast it where it is "
             "stored"
         )
     if isinstance(declared, Category) and not _can_be_listed(declared, stored):
         raise BadDeclaration(
-            f"column {name!r} of table {table!r} is stored as {said}, of which no value can be "
+            f"column {name!r} of table {table!r} is stored as {native}, of which no value can be "
             "read as one of those listed; list values as they are stored, or declare "
             f"{_advise(stored)}"
         )
@@ -152,7 +162,7 @@ def _can_be_listed(declared: Category, stored: Kind | None) -> bool:
     known = [value for value in declared.values if value is not None]
     if declared.kind is Kind.INT:
         return stored is not Kind.BOOL or bool({0, 1}.intersection(known))
-    pattern = WRITTEN.get(stored)
+    pattern = STORED_PATTERNS.get(stored)
     return pattern is None or not known or any(pattern.fullmatch(str(one)) for one in known)
 
 
@@ -160,19 +170,19 @@ def _advise(stored: Kind | None) -> str:
     return {Kind.BOOL: "bool", Kind.DATE: "date"}.get(stored or Kind.TEXT, "int or float")
 
 
-def several_texts_error(table: str, unit: str, said: str) -> BadDeclaration:
-    """Return what the owner is told of a unit's type that has several texts for one value.
+def ambiguous_unit_error(table: str, unit: str, native: str) -> BadDeclaration:
+    """Return the error for a unit whose type has several strings for one value.
 
-    # Privacy: units are compared as texts, so one of them would become several.
+    # Privacy: units are compared as strings, so one unit would become several.
     """
     return BadDeclaration(
-        f"unit {unit!r} of table {table!r} is of type {said}, which may write one value in several "
-        "ways; name a column of whole numbers or of texts"
+        f"unit {unit!r} of table {table!r} is of type {native}, which may write one value in "
+        "several ways; name a column of whole numbers or of texts"
     )
 
 
 def list_unique(catalog: Catalog) -> list[Table]:
-    """Return the tables whose units are declared unique; rows as units are so by nature."""
+    """Return the tables whose units are declared unique, except those whose unit is the row."""
     return [
         declared
         for declared in catalog.private.values()
@@ -187,7 +197,7 @@ def count_units(declared: Table) -> sql.Select:
 
 
 def not_unique_error(declared: Table) -> BadDeclaration:
-    """Return what the owner is told of a table with more rows than units."""
+    """Return the error for a table declared unique that has more rows than units."""
     return BadDeclaration(
         f"table {declared.name!r} is declared unique=True, but some unit has several "
         "rows; declare max_rows_per_unit instead"
