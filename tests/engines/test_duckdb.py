@@ -231,7 +231,7 @@ def test_a_statement_in_time_is_never_interrupted(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("confide.engines.duckdb.timeouts.monotonic", lambda: monotonic() + 7_200)
     with watcher._changed:
         watcher._running[late] = monotonic(), late
-        watcher._interrupt_late()
+        watcher._interrupt_overdue()
         watcher._running.clear()
 
     assert (0, times, 1) == (quick.times, slow.times, late.times)

@@ -13,7 +13,7 @@ from pyarrow import csv
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Int, Table
 from confide.engines.duckdb import memory
-from confide.engines.duckdb.engine import FASTER, DuckDB
+from confide.engines.duckdb.engine import SETTINGS, DuckDB
 from confide.engines.duckdb.memory import Memory
 from confide.errors import Fault
 from confide.query.sql import read_sql
@@ -38,10 +38,10 @@ def declare(source: pa.Table | Path) -> Table:
 
 def open_within(megabytes: int, table: Table, patch: pytest.MonkeyPatch, **more: str) -> DuckDB:
     """Return an engine with two threads and so much memory."""
-    patch.setattr(memory, "LEAST", megabytes)
-    patch.setattr(memory, "EACH", 0)
+    patch.setattr(memory, "MIN_MEGABYTES", megabytes)
+    patch.setattr(memory, "MEGABYTES_PER_THREAD", 0)
     for setting, value in {"threads": "2", **more}.items():
-        patch.setitem(FASTER, setting, value)
+        patch.setitem(SETTINGS, setting, value)
     return DuckDB(Catalog([table]), salt=SALT)
 
 

@@ -117,6 +117,6 @@ def test_statistics_of_files_would_change_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where DuckDB believes the ends of a file's columns, NaN is no NULL: the test above fails."""
-    monkeypatch.setattr(DuckDB, "_doubt_reals", lambda self, catalog: None)
+    monkeypatch.setattr(DuckDB, "_find_doubles", lambda self, catalog: None)
     with pytest.raises(AssertionError):
         test_a_file_is_answered_like_a_frame("digits", write_pyarrow, tmp_path)

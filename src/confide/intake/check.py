@@ -29,13 +29,13 @@ from confide.declare import (
     Table,
     Text,
 )
-from confide.engines.duckdb.engine import FITTING, STATISTICS, check_unit, connect
+from confide.engines.duckdb.engine import CASTABLE_KINDS, STATISTICS, check_unit, connect
 from confide.engines.duckdb.files import (
     CSV_RULES,
+    base_type,
+    check_dataframe,
     check_file,
-    check_frame,
     csv_options,
-    plain_type,
     read_cells,
 )
 from confide.engines.duckdb.memory import make_folder, remove_folder
@@ -164,7 +164,7 @@ def _see_source(declared: Table | PublicTable) -> None:
         _reader(declared.name, Path(source))
         check_file(source, "confide.toml")
     else:
-        check_frame(declared.name, source)
+        check_dataframe(declared.name, source)
 
 
 def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
@@ -211,7 +211,7 @@ def _kind(stored: str) -> Kind | None:
     >>> _kind("UBIGINT"), _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
     (<Kind.INT: 'int'>, <Kind.FLOAT: 'float'>, None)
     """
-    return FITTING.get(plain_type(stored))
+    return CASTABLE_KINDS.get(base_type(stored))
 
 
 def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[CheckFinding]:
@@ -237,7 +237,7 @@ def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[Che
 def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[CheckFinding]:
     """Compare a type with a declaration, by the rule of the engine that will read the column."""
     try:
-        check_readable(named, name, declared, stored, FITTING.get(plain_type(stored)))
+        check_readable(named, name, declared, stored, CASTABLE_KINDS.get(base_type(stored)))
     except BadDeclaration as problem:
         yield CheckFinding(named, name, str(problem), is_problem=True)
         return

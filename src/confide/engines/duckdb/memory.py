@@ -1,4 +1,4 @@
-"""How much memory a statement of DuckDB may take, and the folder for rows beyond it."""
+"""Memory limit and spill folder of DuckDB."""
 
 import os
 import shutil
@@ -10,27 +10,27 @@ from typing import Final, TypeVar
 
 import duckdb
 
-__all__ = ["EACH", "LEAST", "Memory", "make_folder", "remove_folder"]
+__all__ = ["MEGABYTES_PER_THREAD", "MIN_MEGABYTES", "Memory", "make_folder", "remove_folder"]
 
 
 T = TypeVar("T")
-LEAST, EACH = 140, 70
-FULL: Final = (duckdb.OutOfMemoryException, duckdb.IOException)
-"""What a connection says that has too little memory, or no room on the disk for what is beyond."""
+MIN_MEGABYTES, MEGABYTES_PER_THREAD = 140, 70
+OUT_OF_SPACE: Final = (duckdb.OutOfMemoryException, duckdb.IOException)
+"""Errors of a connection that has too little memory, or too little disk space for spilled rows."""
 
 
 class Memory:
-    """What statements of one connection may take, and the folder for rows beyond it.
+    """The memory limit and the spill folder of one connection.
 
-    They may take LEAST megabytes, or EACH for every thread where that is more. Rows beyond go into
-    a folder that only this process's user can read, for as long as they are needed.
+    Statements may use MIN_MEGABYTES, or MEGABYTES_PER_THREAD for each thread if that is more. Rows
+    that do not fit are spilled to a folder that only this process's user can read, for as long as
+    they are needed.
 
-    Claim: a statement fails for want of memory only where it would without a limit.
-    Why:   one that finds too little runs again without a limit, with all that DuckDB takes by
-           itself, four fifths of the machine's memory; where no folder can be made there is no
-           limit in the first place.
+    Claim: a statement runs out of memory only if it would without a limit.
+    Why:   one that runs out of memory is repeated without our limit, with DuckDB's own default of
+           80% of the machine's memory. If no folder can be created, there is no limit at all.
 
-    # Privacy: so whether there is an answer does not depend on our limit. How long it takes does,
+    # Privacy: so whether there is an answer does not depend on our limit. The running time does,
     # as it depends on the number of rows anyway (LIMITS.md, "Time and caches").
     """
 
@@ -39,32 +39,32 @@ class Memory:
         folder = make_folder()
         connection.execute("SET temp_directory = $folder", {"folder": folder})
         ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
-        self._limit = f"{max(LEAST, EACH * threads)}MB" if folder else ""
-        self._bound()
+        self._limit = f"{max(MIN_MEGABYTES, MEGABYTES_PER_THREAD * threads)}MB" if folder else ""
+        self._set_limit()
         self.remove = weakref.finalize(self, remove_folder, folder, os.getpid())
 
     def run(self, statement: Callable[[], T]) -> T:
-        """Return what a statement gives within the limit, or else without one."""
+        """Return the result of a statement within the limit, or else without one."""
         try:
             return statement()
-        except FULL:
+        except OUT_OF_SPACE:
             if not self._limit:
                 raise
         self._connection.execute("RESET memory_limit")
         try:
             return statement()
         finally:
-            self._bound()
+            self._set_limit()
 
-    def _bound(self) -> None:
-        # What cannot leave the memory, of a table that is held there, goes beyond the limit.
+    def _set_limit(self) -> None:
+        # An in-memory table that cannot be spilled may exceed the limit already.
         if self._limit:
             with suppress(duckdb.OutOfMemoryException):
                 self._connection.execute("SET memory_limit = $limit", {"limit": self._limit})
 
 
 def make_folder() -> str:
-    """Return a new folder for the user of this process alone, or no name if there can be none."""
+    """Return a new folder for this process's user only, or "" if none can be created."""
     try:
         return tempfile.mkdtemp(prefix="confide-")
     except OSError:
@@ -72,6 +72,6 @@ def make_folder() -> str:
 
 
 def remove_folder(folder: str, process: int) -> None:
-    """Remove a folder, unless it is that of a process from which this one was forked."""
+    """Remove a folder, unless it belongs to the parent of a forked process."""
     if folder and os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)

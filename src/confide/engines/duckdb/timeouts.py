@@ -1,9 +1,9 @@
-"""How long a statement of DuckDB may take.
+"""Statement timeouts for DuckDB.
 
-DuckDB knows no limit of time, but ends a statement when told to. One thread of this process looks
-after the statements of all connections: it sleeps until the first could be over its time, so that
-a statement in time costs two entries in a list and wakes nobody. What runs after a fork is held to
-the end of the process with all that its module imports, so nothing here imports duckdb.
+DuckDB has no timeout, but another thread can interrupt a statement. One thread of this process
+watches the statements of all connections. It sleeps until the first deadline, so a statement that
+ends in time costs two list entries and no wakeup. Code that runs after a fork keeps its module's
+imports alive until the process ends, so nothing here imports duckdb.
 """
 
 import os
@@ -21,53 +21,53 @@ __all__ = ["TIMEOUT", "WATCHER", "Watcher", "read_timeout"]
 TIMEOUT: Final = "CONFIDE_STATEMENT_TIMEOUT"
 
 
-AGAIN: Final = 0.05
-"""Seconds after which a statement is told again, if it was between two steps the first time."""
+RETRY_SECONDS: Final = 0.05
+"""Seconds until a statement is interrupted again, in case it missed the first interrupt."""
 
 
 class Interruptible(Protocol):
-    """A connection whose statement can be ended from another thread."""
+    """A connection whose statement can be interrupted from another thread."""
 
     def interrupt(self) -> None:
-        """End the statement that runs, if any does."""
+        """Interrupt the running statement, if any."""
         ...
 
 
 def read_timeout() -> float:
-    """Return how many seconds a statement may take, as the environment says it."""
+    """Return the number of seconds that a statement may take, from the environment."""
     return read_seconds(TIMEOUT, os.environ.get(TIMEOUT, str(HOUR)))
 
 
 class Watcher:
-    """Ends statements that take too long.
+    """Interrupts statements that take too long.
 
-    Claim: what is interrupted is the statement that took too long, never the next.
-    Why:   an entry is removed, and its connection interrupted, under one lock; and DuckDB forgets
-           an interruption when the next statement begins.
+    Claim: only the statement that took too long is interrupted, never the next one.
+    Why:   an entry is removed, and its connection interrupted, under one lock; and DuckDB discards
+           an interrupt when the next statement begins.
     """
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
-        """Forget everything, as a forked process must: it has no thread but its own."""
+    def reset(self) -> None:
+        """Forget all statements; a forked process must, since it has only the forking thread."""
         self._changed = threading.Condition(threading.Lock())
         self._running: dict[object, tuple[float, Interruptible]] = {}
-        self._wakes = inf
+        self._next_deadline = inf
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def watched(self, connection: Interruptible, seconds: float) -> Iterator[None]:
-        """Interrupt a connection, again and again, if the block is not done in so many seconds."""
+        """Interrupt a connection repeatedly if the block takes longer than ``seconds``."""
         entry = object()
-        last = monotonic() + seconds
+        deadline = monotonic() + seconds
         with self._changed:
-            self._running[entry] = last, connection
+            self._running[entry] = deadline, connection
             if self._thread is None:
-                # A daemon: it must not keep the process from ending.
+                # Daemon thread, so that it cannot block interpreter exit.
                 self._thread = threading.Thread(target=self._watch, daemon=True)
                 self._thread.start()
-            if last < self._wakes:
+            if deadline < self._next_deadline:
                 self._changed.notify()
         try:
             yield
@@ -78,22 +78,24 @@ class Watcher:
     def _watch(self) -> None:
         with self._changed:
             while True:
-                self._wakes = self._interrupt_late()
-                self._changed.wait(None if self._wakes == inf else self._wakes - monotonic())
+                self._next_deadline = self._interrupt_overdue()
+                self._changed.wait(
+                    None if self._next_deadline == inf else self._next_deadline - monotonic()
+                )
 
-    def _interrupt_late(self) -> float:
-        """Interrupt what is over its time, and return when to look again.
+    def _interrupt_overdue(self) -> float:
+        """Interrupt overdue statements, and return the next deadline.
 
-        Apart from the loop, which sleeps, so that nothing keeps a connection meanwhile.
+        This is not part of the sleeping loop, whose variables would keep connections alive.
         """
         now = monotonic()
-        for entry, (last, connection) in self._running.items():
-            if last <= now:
-                with suppress(Exception):  # whoever reads a closed one is told so
+        for entry, (deadline, connection) in self._running.items():
+            if deadline <= now:
+                with suppress(Exception):  # a closed connection raises for its user anyway
                     connection.interrupt()
-                self._running[entry] = now + AGAIN, connection
-        return min((last for last, _ in self._running.values()), default=inf)
+                self._running[entry] = now + RETRY_SECONDS, connection
+        return min((deadline for deadline, _ in self._running.values()), default=inf)
 
 
 WATCHER: Final = Watcher()
-os.register_at_fork(after_in_child=WATCHER.begin_anew)
+os.register_at_fork(after_in_child=WATCHER.reset)
