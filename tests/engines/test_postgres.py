@@ -29,7 +29,7 @@ from confide.declare import (
 )
 from confide.engines import open_engine
 from confide.engines.postgres.engine import PostgreSQL
-from confide.engines.postgres.types import PostgresColumn, shape_unit
+from confide.engines.postgres.types import PostgresColumn, convert_unit
 from confide.engines.registry import read_address
 from confide.errors import BadDeclaration, Fault
 from confide.plan import Plan
@@ -160,7 +160,7 @@ def test_a_server_that_stands_still_is_given_up(
     def stop(_: Plan) -> str:
         stopped.append(engine._open.info.backend_pid)
         os.kill(stopped[0], signal.SIGSTOP)
-        engine._patience = 0.2  # which the next connection sets again
+        engine._time_limit = 0.2  # which the next connection sets again
         return "SELECT 1"
 
     try:
@@ -185,7 +185,7 @@ def test_a_server_that_stands_still_at_the_end_costs_no_answer(
     def stop() -> None:
         stopped.append(engine._open.info.backend_pid)
         os.kill(stopped[-1], signal.SIGSTOP)
-        engine._patience = 0.2
+        engine._time_limit = 0.2
         end()
 
     try:
@@ -373,7 +373,7 @@ def test_a_question_that_takes_too_long_is_a_fault(
             curator.sql(text, epsilon=1, key="k")
 
     assert [("50min",)] == limits
-    assert 50 * 60 < engine._patience
+    assert 50 * 60 < engine._time_limit
     assert "QueryCanceled" in owner_log()
     mend(slow)
     assert curator.sql(text, epsilon=1, key="k").rows
@@ -444,14 +444,14 @@ def test_a_table_that_is_locked_is_not_waited_for_at_opening(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is looked at when a declaration is opened has the time limit of questions."""
-    monkeypatch.setattr("confide.engines.postgres.engine.PATIENCE", "1s")
+    monkeypatch.setattr("confide.engines.postgres.engine.STATEMENT_TIMEOUT", "1s")
     with warehouse.connect() as owner, owner.transaction():
         owner.execute("LOCK TABLE visits IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(BadDeclaration, match="due to statement timeout"):
             open_curator(warehouse)
 
 
-@pytest.mark.parametrize("stage", ["_limit_time", "find_relation"])
+@pytest.mark.parametrize("stage", ["_ensure_time_limit", "find_relation"])
 def test_a_server_that_stands_still_at_opening_is_given_up(
     stage: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,7 +464,7 @@ def test_a_server_that_stands_still_at_opening_is_given_up(
         connection.execute("SELECT 1")
 
     monkeypatch.setattr("confide.engines.postgres.engine.GRACE", 0.5)
-    monkeypatch.setattr("confide.engines.postgres.engine._limit_time", lambda _: 0.0)
+    monkeypatch.setattr("confide.engines.postgres.engine._ensure_time_limit", lambda _: 0.0)
     monkeypatch.setattr(f"confide.engines.postgres.engine.{stage}", stop)
     try:
         for look in (open_curator, lambda house: read_address(house.at("visits"))):
@@ -704,7 +704,7 @@ def test_units_that_ignore_case_are_refused(base: str) -> None:
     """What a database takes for one unit never becomes several."""
     stored = PostgresColumn("who", 1, "citext", base, is_exact=False)
     with pytest.raises(BadDeclaration, match=r"lower\(who\)"):
-        shape_unit(stored, "visits")
+        convert_unit(stored, "visits")
 
 
 def test_units_of_long_numbers_stay_apart(warehouse: Warehouse) -> None:

@@ -1,1 +1,1 @@
-"""PostgreSQL: statements run where the data lives."""
+"""PostgreSQL: statements run where the data is stored."""

@@ -1,8 +1,8 @@
 """Floating-point arithmetic that never raises, for engines that do.
 
-PostgreSQL raises an error where a result is too large or too small for a double. Here each
-operation is written so that it cannot: it gives the result that IEEE 754 rounds to, and NULL where
-that is infinite.
+PostgreSQL raises an error if a result is too large or too small for a double. Here each operation
+is written so that it cannot fail. It returns the result that IEEE 754 rounds to, and NULL if that
+is infinite.
 """
 
 import math
@@ -34,35 +34,35 @@ __all__ = [
     "multiply",
     "root",
     "round_away",
-    "scaled_whole",
+    "scaled_integer",
     "subtract",
 ]
 
-LARGEST: Final = 1.7976931348623157e308
-SAFE: Final = LARGEST * (1 - 2.0**-50)
-"""What is not above this does not overflow, after a rounding more or less."""
+MAX_DOUBLE: Final = 1.7976931348623157e308
+SAFE_MAX: Final = MAX_DOUBLE * (1 - 2.0**-50)
+"""A bound below which results do not overflow, even after one more rounding."""
 
-LEAST: Final = 2.0**-1074
-MIDDLE: Final = 1e150
+MIN_DOUBLE: Final = 2.0**-1074
+MIDDLE_MAX: Final = 1e150
 SCALE: Final = 2.0**537
 EXPONENTS: Final = (-745.13, 709.782712893383)
-"""Between these exp is neither zero nor infinite."""
+"""Between these, exp is neither zero nor infinite."""
 
 SMALL_ADDEND: Final = 1e290
-FEW: Final = 12
+MAX_REPEATED_NODES: Final = 12
 OPERANDS: Final = "operands"
 RATE: Final = "rate"
-"""Marks a product with a written number."""
+"""Marks a product with a literal factor."""
 
 
 def bound(build: Callable[..., Sql], *operands: Sql, always: bool = False) -> Sql:
-    """Return an expression that names its operands several times but computes them once.
+    """Return an expression that uses its operands several times but computes them once.
 
-    Large operands become columns of a subquery, which OFFSET keeps the planner from dissolving.
+    Large operands become columns of a subquery with an OFFSET, which the planner does not inline.
     """
     if not always and all(_is_small(operand) for operand in operands):
         return sql.Paren(this=build(*operands))
-    names = [f"o{place}" for place in range(len(operands))]
+    names = [f"o{index}" for index in range(len(operands))]
     shown = [label(operand, name) for operand, name in zip(operands, names, strict=True)]
     rows = sql.Select(expressions=shown, offset=sql.Offset(expression=number(0)))
     value = build(*(column(name, OPERANDS) for name in names))
@@ -72,63 +72,68 @@ def bound(build: Callable[..., Sql], *operands: Sql, always: bool = False) -> Sq
 def add(first: Sql, second: Sql) -> Sql:
     """Return a sum.
 
-    Why: it overflows only where both have one sign and one is larger than what the other leaves;
-         a small number added to the largest double rounds to that.
+    Why: it overflows only if both operands have the same sign and one exceeds the difference of
+         the largest double and the other; a small number does not change the largest double.
     """
-    if _largest(first) < SMALL_ADDEND or _largest(second) < SMALL_ADDEND:
+    if _upper_bound(first) < SMALL_ADDEND or _upper_bound(second) < SMALL_ADDEND:
         return sql.Add(this=first, expression=second)
     return bound(lambda x, y: _added(sql.Add, sql.NEQ, x, y), first, second)
 
 
 def subtract(first: Sql, second: Sql) -> Sql:
-    """Return a difference, like a sum."""
-    if _largest(first) < SMALL_ADDEND or _largest(second) < SMALL_ADDEND:
+    """Return a difference, computed like a sum."""
+    if _upper_bound(first) < SMALL_ADDEND or _upper_bound(second) < SMALL_ADDEND:
         return sql.Sub(this=first, expression=second)
     return bound(lambda x, y: _added(sql.Sub, sql.EQ, x, y), first, second)
 
 
 def _added(node: type[sql.Binary], signs: type[sql.Binary], x: Sql, y: Sql) -> Sql:
-    room = number(LARGEST) - _size(y)
-    apart = signs(this=call("SIGN", x.copy()), expression=call("SIGN", y.copy()))
-    fits = sql.Or(this=sql.LTE(this=_size(x), expression=room), expression=apart)
+    headroom = number(MAX_DOUBLE) - _size(y)
+    cannot_overflow = signs(this=call("SIGN", x.copy()), expression=call("SIGN", y.copy()))
+    fits = sql.Or(this=sql.LTE(this=_size(x), expression=headroom), expression=cannot_overflow)
     return case(fits, node(this=x.copy(), expression=y.copy()))
 
 
 def multiply(first: Sql, second: Sql) -> Sql:
     """Return a product.
 
-    Why: it overflows only where both are at least 1, and then not if one is at most SAFE over the
-         other; it vanishes only where both are below 1 and it is not above 2^-1075. That is seen
-         with the smaller one scaled up by 2^537, or both where both are below 2^-537, so that no
-         product in between overflows or vanishes itself.
+    Why: it overflows only if both factors are at least 1, and then not if one is at most SAFE_MAX
+         divided by the other. It vanishes only if both are below 1 and it is not above 2^-1075.
+         That is tested with the smaller factor scaled up by 2^537, or with both if both are below
+         2^-537, so that no intermediate product overflows or vanishes itself.
     """
-    least, largest = _least(first) * _least(second), _largest(first) * _largest(second)
-    if largest <= SAFE and least >= LEAST:
+    low, high = (
+        _lower_bound(first) * _lower_bound(second),
+        _upper_bound(first) * _upper_bound(second),
+    )
+    if high <= SAFE_MAX and low >= MIN_DOUBLE:
         return sql.Mul(this=first, expression=second)
-    rate = _literal(second)
-    if rate:
-        return bound(lambda x: _scaled(x, second, rate), first)
+    factor_size = _literal_size(second)
+    if factor_size:
+        return bound(lambda x: _scaled(x, second, factor_size), first)
     return bound(_multiplied, first, second)
 
 
-def _scaled(x: Sql, factor: Sql, rate: float) -> Sql:
-    """Return the product with a written number, whose size is ``rate``."""
+def _scaled(x: Sql, factor: Sql, factor_size: float) -> Sql:
+    """Return the product with a literal whose absolute value is ``factor_size``."""
     product = sql.Mul(this=x, expression=factor)
-    if rate >= 1:
-        scaled = case(sql.LTE(this=_size(x), expression=number(SAFE / rate)), product)
-        scaled.meta[RATE] = rate
+    if factor_size >= 1:
+        scaled = case(sql.LTE(this=_size(x), expression=number(SAFE_MAX / factor_size)), product)
+        scaled.meta[RATE] = factor_size
         return scaled
     vanished = sql.Mul(this=x.copy(), expression=number(0.0))
-    return case(sql.GTE(this=_size(x), expression=number(_visible(rate))), product, vanished)
+    return case(
+        sql.GTE(this=_size(x), expression=number(_min_visible(factor_size))), product, vanished
+    )
 
 
-def _visible(rate: float) -> float:
+def _min_visible(factor_size: float) -> float:
     """Return the smallest double whose product with a rate below 1 does not round to zero.
 
-    Why: a product rounds to zero where it is at most half of the least double, exactly. So its
-         other factor must be above ``limit``, and ``float`` rounds that to one of its neighbors.
+    Why: a product rounds to zero if it is exactly at most half of the least double. So its other
+         factor must exceed ``limit``, and ``float`` rounds that to one of its adjacent doubles.
     """
-    limit = Fraction(LEAST) / 2 / Fraction(rate)
+    limit = Fraction(MIN_DOUBLE) / 2 / Fraction(factor_size)
     nearest = float(limit)
     return nearest if nearest > limit else math.nextafter(nearest, math.inf)
 
@@ -137,14 +142,14 @@ def _multiplied(x: Sql, y: Sql) -> Sql:
     product = sql.Mul(this=x.copy(), expression=y.copy())
     zero, one = number(0.0), number(1.0)
     vanished = sql.Mul(this=sql.Paren(this=x.copy() * zero.copy()), expression=y.copy())
-    fits = sql.LTE(this=_size(x), expression=_quotient(number(SAFE), _size(y)))
+    fits = sql.LTE(this=_size(x), expression=_quotient(number(SAFE_MAX), _size(y)))
     return sql.Case(
         ifs=[
             sql.If(this=sql.And(this=_is_middle(x), expression=_is_middle(y)), true=product),
             sql.If(this=_either(x, y, zero, sql.EQ), true=product.copy()),
             sql.If(
                 this=_both(x, y, one, sql.LT),
-                true=case(_is_seen(x, y), product.copy(), vanished),
+                true=case(_is_nonzero(x, y), product.copy(), vanished),
             ),
             sql.If(this=_both(x, y, one.copy(), sql.GTE), true=case(fits, product.copy())),
         ],
@@ -152,51 +157,53 @@ def _multiplied(x: Sql, y: Sql) -> Sql:
     )
 
 
-def _is_seen(x: Sql, y: Sql) -> Sql:
-    """Return whether a product of numbers below 1 is not zero."""
+def _is_nonzero(x: Sql, y: Sql) -> Sql:
+    """Return the condition that a product of numbers below 1 is not zero."""
     larger, smaller = call("GREATEST", _size(x), _size(y)), call("LEAST", _size(x), _size(y))
-    near = sql.GTE(this=larger, expression=number(1 / SCALE))
+    is_large = sql.GTE(this=larger, expression=number(1 / SCALE))
     once = larger.copy() * sql.Paren(this=smaller * number(SCALE))
     twice = sql.Paren(this=larger.copy() * number(SCALE)) * sql.Paren(
         this=smaller.copy() * number(SCALE)
     )
-    # An engine may take the parts of an AND in any order, but those of a CASE in theirs only.
+    # An engine may evaluate the parts of an AND in any order, but those of a CASE in sequence.
     return case(
-        near,
+        is_large,
         sql.GT(this=once, expression=number(1 / SCALE / 2)),
         sql.GT(this=twice, expression=number(0.5)),
     )
 
 
-def scaled_whole(product: Sql) -> Sql | None:
-    """Return a product by `multiply` with a large number as a whole one, NULL beyond 64 bits.
+def scaled_integer(product: Sql) -> Sql | None:
+    """Return a product from `multiply` with a large literal as an integer, NULL beyond 64 bits.
 
-    None stands for all other nodes. The product is compared once, not for both of its limits.
+    Returns None for all other nodes. The product is compared once, instead of with both limits.
     """
     branch = product.this if isinstance(product, sql.Paren) else product
-    rate = branch.meta.get(RATE)
-    if rate is None:
+    factor_size = branch.meta.get(RATE)
+    if factor_size is None:
         return None
-    (only,) = branch.args["ifs"]
-    inside = sql.LTE(this=only.this.this, expression=number(2.0**63 / rate * (1 - 2.0**-50)))
-    return case(inside, cast(only.args["true"], "BIGINT"))
+    (branch_if,) = branch.args["ifs"]
+    inside = sql.LTE(
+        this=branch_if.this.this, expression=number(2.0**63 / factor_size * (1 - 2.0**-50))
+    )
+    return case(inside, cast(branch_if.args["true"], "BIGINT"))
 
 
 def divide(first: Sql, second: Sql) -> Sql:
     """Return a quotient; the divisor is not zero.
 
-    Why: it overflows only where the divisor is below 1, and then not if the dividend is at most
-         SAFE times the divisor; it vanishes only where the dividend is below 1 and the divisor is
-         not, and then not if the dividend is above 2^-1075 times the divisor, which is compared
-         after both are scaled by powers of 2.
+    Why: it overflows only if the divisor is below 1, and then not if the dividend is at most
+         SAFE_MAX times the divisor. It vanishes only if the dividend is below 1 and the divisor
+         is not, and then not if the dividend is above 2^-1075 times the divisor. These are
+         compared after both are scaled by powers of 2.
     """
     return bound(_divided, first, second)
 
 
 def _divided(x: Sql, y: Sql) -> Sql:
     quotient, one = _quotient(x.copy(), y.copy()), number(1.0)
-    vanished = sql.Paren(this=x.copy() * number(0.0))  # with the sign of what vanishes
-    fits = sql.LTE(this=_size(x), expression=number(SAFE) * _size(y))
+    vanished = sql.Paren(this=x.copy() * number(0.0))  # a zero with the sign of the quotient
+    fits = sql.LTE(this=_size(x), expression=number(SAFE_MAX) * _size(y))
     scaled = _size(y) * number(1 / SCALE / 2)
     visible = sql.GT(this=_size(x) * number(SCALE), expression=scaled)
     return sql.Case(
@@ -219,7 +226,7 @@ def _divided(x: Sql, y: Sql) -> Sql:
 
 
 def exponential(power: Sql) -> Sql:
-    """Return e to a power: zero and NULL beyond what doubles hold."""
+    """Return e to a power; zero if it is too small for a double, NULL if it is too large."""
     low, high = map(number, EXPONENTS)
 
     def build(x: Sql) -> Sql:
@@ -231,46 +238,50 @@ def exponential(power: Sql) -> Sql:
 
 
 def root(value: Sql) -> Sql:
-    """Return a square root, NULL of what is below zero."""
+    """Return a square root, NULL for negative values."""
     zero = number(0.0)
     return bound(lambda x: case(sql.GTE(this=x, expression=zero), call("SQRT", x.copy())), value)
 
 
 def round_away(value: Sql, digits: int = 0) -> Sql:
-    """Return a double rounded to so many decimal places, halves away from zero.
+    """Return a double rounded to ``digits`` decimal places, halves away from zero.
 
-    Why: a double less its whole part is exact. With places, the value is scaled by a power of ten,
-         rounded and scaled back, as DuckDB does it; where a step overflows, the value itself, or
-         zero if the places are left of the point, stands for the result.
+    Why: a double minus its integer part is exact. For decimal places, the value is scaled by a
+         power of ten, rounded, and scaled back, as DuckDB does. If a step overflows, the result
+         is the value itself, or zero for places left of the decimal point.
     """
     if digits == 0:
         return bound(_rounded, value)
-    rate = 10.0 ** min(abs(digits), 400) if abs(digits) < 309 else None
+    factor_size = 10.0 ** min(abs(digits), 400) if abs(digits) < 309 else None
     if digits > 0:
-        return value if rate is None else bound(lambda x: _rounded_right(x, rate), value)
-    return bound(lambda x: _rounded_left(x, rate), value)
+        return (
+            value if factor_size is None else bound(lambda x: _rounded_right(x, factor_size), value)
+        )
+    return bound(lambda x: _rounded_left(x, factor_size), value)
 
 
 def _rounded(x: Sql) -> Sql:
-    whole = call("TRUNC", x)
-    part = call("ABS", x.copy() - whole.copy())
-    is_far = sql.GTE(this=part, expression=number(0.5))
-    return whole + case(is_far, call("SIGN", x.copy()), number(0.0))
+    integer = call("TRUNC", x)
+    fraction = call("ABS", x.copy() - integer.copy())
+    rounds_up = sql.GTE(this=fraction, expression=number(0.5))
+    return integer + case(rounds_up, call("SIGN", x.copy()), number(0.0))
 
 
-def _rounded_right(x: Sql, rate: float) -> Sql:
-    fits = sql.LTE(this=_size(x), expression=number(SAFE / rate))
-    rounded = bound(_rounded, x.copy() * number(rate))
-    return case(fits, _quotient(rounded, number(rate)), x.copy())
+def _rounded_right(x: Sql, factor_size: float) -> Sql:
+    fits = sql.LTE(this=_size(x), expression=number(SAFE_MAX / factor_size))
+    rounded = bound(_rounded, x.copy() * number(factor_size))
+    return case(fits, _quotient(rounded, number(factor_size)), x.copy())
 
 
-def _rounded_left(x: Sql, rate: float | None) -> Sql:
+def _rounded_left(x: Sql, factor_size: float | None) -> Sql:
     zero = sql.Mul(this=x.copy(), expression=number(0.0))  # NULL stays NULL
-    if rate is None:
+    if factor_size is None:
         return zero
-    fits = sql.Between(this=_size(x), low=number(rate / 4), high=number(max(0.0, SAFE - rate)))
-    rounded = bound(_rounded, _quotient(x.copy(), number(rate)))
-    return case(fits, rounded * number(rate), zero)
+    fits = sql.Between(
+        this=_size(x), low=number(factor_size / 4), high=number(max(0.0, SAFE_MAX - factor_size))
+    )
+    rounded = bound(_rounded, _quotient(x.copy(), number(factor_size)))
+    return case(fits, rounded * number(factor_size), zero)
 
 
 def _quotient(x: Sql, y: Sql) -> Sql:
@@ -282,7 +293,7 @@ def _size(x: Sql) -> Sql:
 
 
 def _is_middle(x: Sql) -> Sql:
-    return sql.Between(this=_size(x), low=number(1 / MIDDLE), high=number(MIDDLE))
+    return sql.Between(this=_size(x), low=number(1 / MIDDLE_MAX), high=number(MIDDLE_MAX))
 
 
 def _both(x: Sql, y: Sql, limit: Sql, compare: type[sql.Binary]) -> Sql:
@@ -296,42 +307,44 @@ def _either(x: Sql, y: Sql, limit: Sql, compare: type[sql.Binary]) -> Sql:
 
 
 def _is_small(node: Sql) -> bool:
-    """Tell whether writing a node several times is cheaper than binding it."""
-    return not node.find(sql.Case, sql.Subquery) and sum(1 for _ in node.walk()) <= FEW
+    """Return whether repeating a node is cheaper than binding it."""
+    return (
+        not node.find(sql.Case, sql.Subquery) and sum(1 for _ in node.walk()) <= MAX_REPEATED_NODES
+    )
 
 
-def _bare(node: Sql) -> Sql:
+def _unwrapped(node: Sql) -> Sql:
     while isinstance(node, sql.Paren | sql.Neg | sql.Nullif):
         node = node.this
     return node
 
 
-def _literal(node: Sql) -> float | None:
-    """Return the size of a written number."""
-    found = _bare(node)
+def _literal_size(node: Sql) -> float | None:
+    """Return the absolute value of a numeric literal."""
+    found = _unwrapped(node)
     if isinstance(found, sql.Cast):
-        found = _bare(found.this)
+        found = _unwrapped(found.this)
     is_number = isinstance(found, sql.Literal) and not found.is_string
     return float(found.name) if is_number else None
 
 
-def _is_counted(node: Sql) -> bool:
-    """Tell whether a double holds a whole number of 64 bits."""
-    found = _bare(node)
-    return isinstance(found, sql.Cast) and is_integer(_bare(found.this))
+def _is_integer_valued(node: Sql) -> bool:
+    """Return whether a double holds an integer of 64 bits."""
+    found = _unwrapped(node)
+    return isinstance(found, sql.Cast) and is_integer(_unwrapped(found.this))
 
 
-def _least(node: Sql) -> float:
-    """Return a number that the size of a node is not below, unless it is zero."""
-    known = _literal(node)
-    if known is not None:
-        return known or 1.0
-    return 1.0 if _is_counted(node) else LEAST
+def _lower_bound(node: Sql) -> float:
+    """Return a lower bound on the absolute value of a node that is not zero."""
+    size = _literal_size(node)
+    if size is not None:
+        return size or 1.0
+    return 1.0 if _is_integer_valued(node) else MIN_DOUBLE
 
 
-def _largest(node: Sql) -> float:
-    """Return a number that the size of a node is not above."""
-    known = _literal(node)
-    if known is not None:
-        return known
-    return 2.0**63 if _is_counted(node) else float("inf")
+def _upper_bound(node: Sql) -> float:
+    """Return an upper bound on the absolute value of a node."""
+    size = _literal_size(node)
+    if size is not None:
+        return size
+    return 2.0**63 if _is_integer_valued(node) else float("inf")

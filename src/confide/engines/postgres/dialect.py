@@ -1,13 +1,13 @@
-"""PostgreSQL SQL text, fences and text sorting.
+"""PostgreSQL SQL text, fences, and sorting of strings.
 
-Every function is written so that it fails on no row: where PostgreSQL raises an error, DuckDB's
-value stands, or NULL. Texts are compared and ordered by their bytes, whatever a database's locale.
+Every function is written so that it fails on no row: where PostgreSQL raises an error, the result
+is DuckDB's, or NULL. Strings are compared and ordered by their bytes, whatever a database's locale.
 
-PostgreSQL puts the expression of an inner selection wherever an outer one names it, and computes it
-each time. Statements here have several layers, so an expression named twice in each of them would
-be computed very often. OFFSET '0' keeps a layer whole. It is written as a text, since a number is
-cast to the type of an offset, and before casts are computed PostgreSQL cannot see that nothing is
-skipped: then only one process reads the table.
+PostgreSQL inlines the expressions of an inner selection wherever an outer one refers to them, and
+computes them each time. Statements here have several layers, so an expression used twice in each
+would be computed many times. OFFSET '0' is an optimization fence around a layer. The zero is a
+string literal, which is parsed as a bigint. An integer literal would need a cast, and before casts
+are computed, PostgreSQL cannot see that no row is skipped: it reads the table with one process.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,10 +21,10 @@ from confide.engines.postgres.types import (
     as_text,
     bytewise,
     double_to_text,
-    text_to_day,
+    text_to_boolean,
+    text_to_date,
     text_to_double,
-    text_to_truth,
-    text_to_whole,
+    text_to_integer,
 )
 from confide.engines.sql.contribution_bounding import sort_once
 from confide.engines.sql.dialect import FINITE, Dialect, is_double, is_integer, is_text, type_of
@@ -34,47 +34,47 @@ from confide.engines.sql.row_hash import MASK, digested
 __all__ = ["POSTGRESQL", "add_fences", "sort_by_numbers", "text_digit"]
 
 HEAVY: Final = 12
-"""From so many nodes on, an expression is not computed twice."""
+"""The number of nodes from which an expression must not be computed twice."""
 
 Weights = Mapping[str, int]
 Views = Mapping[str, sql.Select]
 NO_VIEWS: Final[Views] = MappingProxyType({})
-WHOLE: Final = ("group", "having", "distinct", "limit", "offset")
-"""What a selection has that no planner dissolves."""
+FENCED_CLAUSES: Final = ("group", "having", "distinct", "limit", "offset")
+"""The clauses of a selection that PostgreSQL never inlines."""
 
 
 def add_fences(select: sql.Select, views: Views = NO_VIEWS) -> Weights:
-    """Fence off each nested selection of which some heavy expression is named more than once.
+    """Fence off each nested selection with a heavy expression that is used more than once.
 
-    ``views`` are selections that tables are the names of. Returns how many nodes stand behind each
-    name that the selection shows.
+    ``views`` are the selections behind the names of tables. Returns the number of nodes behind each
+    name that the selection defines.
     """
     for part in select.ctes:
         if isinstance(part.this, sql.Select):
             add_fences(part.this, views)
     start = select.args.get("from_")
     inner = start.this if start is not None else None
-    behind: Weights = {}
+    weights_below: Weights = {}
     for source in (inner, *(join.this for join in select.args.get("joins") or ())):
         if isinstance(source, sql.Subquery):
-            behind = {**behind, **_enter(select, source, views)}
+            weights_below = {**weights_below, **_fence(select, source, views)}
         elif isinstance(source, sql.Table) and source.name in views:
-            behind = {**behind, **_look_ups(views[source.name])}
-    if any(select.args.get(key) for key in WHOLE) or select.find(sql.Window, sql.AggFunc):
+            weights_below = {**weights_below, **_lookup_weights(views[source.name])}
+    if any(select.args.get(key) for key in FENCED_CLAUSES) or select.find(sql.Window, sql.AggFunc):
         return {}
-    weights = dict(behind) if select.is_star else {}
+    weights = dict(weights_below) if select.is_star else {}
     for shown in select.expressions:
         if isinstance(shown, sql.Alias):
-            weights[shown.alias] = _weight(shown.this, behind)
+            weights[shown.alias] = _weight(shown.this, weights_below)
         elif isinstance(shown, sql.Column):
-            weights[shown.name] = behind.get(shown.name, 1)
+            weights[shown.name] = weights_below.get(shown.name, 1)
     return weights
 
 
-def _look_ups(view: sql.Select) -> Weights:
-    """Return the columns of a view that are looked up in a long list, which is what costs most.
+def _lookup_weights(view: sql.Select) -> Weights:
+    """Return the columns of a view that are looked up in a long list, which is the main cost.
 
-    What else a view computes is cheaper than a fence.
+    Everything else that a view computes is cheaper than a fence.
     """
     weights = {shown.alias: len(_longest_list(shown)) for shown in view.expressions}
     return {name: length for name, length in weights.items() if length >= HEAVY}
@@ -84,7 +84,7 @@ def _longest_list(shown: Sql) -> list[Sql]:
     return max((found.expressions for found in shown.find_all(sql.In)), key=len, default=[])
 
 
-def _enter(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
+def _fence(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
     inner = source.this
     if not isinstance(inner, sql.Select):
         return {}
@@ -97,61 +97,61 @@ def _enter(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
 
 
 def _own_columns(select: sql.Select) -> list[sql.Column]:
-    """Return the columns that a selection names itself, not in the selections it reads."""
+    """Return the columns that a selection uses itself, not in the selections it reads."""
     parts: list[Sql] = list(select.expressions)
     parts += [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on")]
     parts += [select.args[key] for key in ("where", "group", "having") if select.args.get(key)]
     return [column for part in parts for column in part.find_all(sql.Column)]
 
 
-def _weight(expression: Sql, behind: Weights) -> int:
+def _weight(expression: Sql, weights_below: Weights) -> int:
     names = (node.name for node in expression.find_all(sql.Column))
-    return sum(1 for _ in expression.walk()) + sum(behind.get(name, 1) - 1 for name in names)
+    return sum(1 for _ in expression.walk()) + sum(weights_below.get(name, 1) - 1 for name in names)
 
 
 MAX_HASHED_LENGTH: Final = 2**22
-"""Characters of a text that count for its mark beside others: 64 such texts have a gigabyte."""
-SORTED: Final = "HASHTEXTEXTENDED"
-"""PostgreSQL's own hash of a text, by which it finds groups."""
+"""Characters of a string that are hashed along with others: 64 such strings are a gigabyte."""
+TEXT_HASH: Final = "HASHTEXTEXTENDED"
+"""PostgreSQL's own hash of a string, which it also uses for grouping."""
 
 
 def sort_by_numbers(select: sql.Select) -> sql.Select:
-    """Return a statement that sorts units that are texts by a number first, and then by the text.
+    """Return a statement that sorts string units by a number first, and then by the string.
 
-    Why: rows with equal texts have equal numbers, so the partitions are the same ones, and nothing
-         depends on which of them comes first. Texts that begin alike take long to compare.
+    Why: rows with equal strings have equal numbers, so the partitions are the same, and nothing
+         depends on their order. Strings with a common prefix take long to compare.
     """
     for window in select.find_all(sql.Window):
         (unit,) = window.args["partition_by"]
-        window.set("partition_by", [call(SORTED, unit.copy(), number(0)), unit])
+        window.set("partition_by", [call(TEXT_HASH, unit.copy(), number(0)), unit])
     return select
 
 
 def text_digit(node: sql.BitwiseOr) -> Sql:
-    """Return the last 31 bits of an MD5, by reading the last of its figures.
+    """Return the last 31 bits of an MD5, from the last digits of its hexadecimal form.
 
-    # Privacy: texts of a row that pass a gigabyte together cannot be joined, and the fault would
-    # tell of the row; so of each no more is joined than fits.
+    # Privacy: strings of a row that exceed a gigabyte together cannot be joined, and the error
+    # would reveal something about the row. So only a prefix that fits is taken from each.
     """
     text = digested(node)
     if text.find(sql.DPipe):
         for part in list(text.find_all(sql.Column)):
-            part.replace(_shortened(part))
-    figures = call("RIGHT", call("MD5", text), number(8))
+            part.replace(_prefix(part))
+    digits = call("RIGHT", call("MD5", text), number(8))
     # NULL stays NULL.
-    written = sql.DPipe(this=sql.Literal.string("0x"), expression=figures)
-    return sql.BitwiseAnd(this=cast(written, "BIGINT"), expression=number(MASK))
+    hexadecimal = sql.DPipe(this=sql.Literal.string("0x"), expression=digits)
+    return sql.BitwiseAnd(this=cast(hexadecimal, "BIGINT"), expression=number(MASK))
 
 
-def _shortened(text: Sql) -> Sql:
-    """Return the first characters of a text; one of few bytes is not looked at."""
+def _prefix(text: Sql) -> Sql:
+    """Return a prefix of a string; the characters of a string of few bytes are not counted."""
     is_long = sql.GT(this=call("OCTET_LENGTH", text.copy()), expression=number(MAX_HASHED_LENGTH))
     return case(is_long, call("LEFT", text.copy(), number(MAX_HASHED_LENGTH)), text.copy())
 
 
 T = sql.DType
-OPEN: Final = "open"
-"""Marks a double that may be infinite or NaN; no other can, for nothing here computes such."""
+MAYBE_NON_FINITE: Final = "open"
+"""Marks a double that may be infinite or NaN; only casts produce such doubles here."""
 
 MAX_POSITION: Final = 2**30
 UNCOLLATED: Final = (sql.Cast, sql.TryCast, sql.DataType, sql.Escape, sql.Interval)
@@ -179,9 +179,9 @@ def _is_double(node: sql.Binary) -> bool:
 
 
 def _finite(node: sql.Anonymous) -> Sql:
-    """Return what is finite already, or compare it with infinity, which NaN is above."""
+    """Return NULL for an infinite or NaN double; doubles not marked OPEN need no comparison."""
     (value,) = node.expressions
-    if not value.meta.get(OPEN):
+    if not value.meta.get(MAYBE_NON_FINITE):
         return value  # type: ignore[no-any-return]
     infinity = cast(sql.Literal.string("Infinity"), "DOUBLE")
     return arithmetic.bound(
@@ -190,13 +190,13 @@ def _finite(node: sql.Anonymous) -> Sql:
 
 
 def _round(node: sql.Anonymous) -> Sql | None:
-    value, *places = node.expressions
-    if not _are_written(places):
+    value, *arguments = node.expressions
+    if not _are_literals(arguments):
         return sql.Cast(this=sql.Null(), to=sql.DataType(this=type_of(value) or T.DOUBLE))
-    digits = _place(places[0]) if places else 0
+    digits = _position(arguments[0]) if arguments else 0
     if not is_integer(value):
         return arithmetic.round_away(value, digits)
-    return value if digits >= 0 else arithmetic.bound(lambda x: _round_whole(x, -digits), value)
+    return value if digits >= 0 else arithmetic.bound(lambda x: _round_to_zeros(x, -digits), value)
 
 
 def _bare(node: Sql) -> Sql:
@@ -205,22 +205,22 @@ def _bare(node: Sql) -> Sql:
     return node
 
 
-def _round_whole(x: Sql, digits: int) -> Sql:
-    """Return a whole number of at most 54 bits with so many zeros, halves away from zero."""
+def _round_to_zeros(x: Sql, digits: int) -> Sql:
+    """Return an integer of at most 54 bits rounded to ``digits`` zeros, halves away from zero."""
     if digits > 18:
         return sql.Mul(this=x, expression=number(0))
     unit = cast(number(10**digits), "BIGINT")
     half = call("SIGN", x) * number(10**digits // 2)
-    moved = x.copy() + cast(half, "BIGINT")
-    return sql.Div(this=sql.Paren(this=moved), expression=unit, typed=True) * unit.copy()
+    shifted = x.copy() + cast(half, "BIGINT")
+    return sql.Div(this=sql.Paren(this=shifted), expression=unit, typed=True) * unit.copy()
 
 
-def _whole_already(node: sql.Anonymous) -> Sql | None:
+def _drop_if_integer(node: sql.Anonymous) -> Sql | None:
     (value,) = node.expressions
     return value if is_integer(value) else None
 
 
-def _part_of_day(name: str) -> Callable[[sql.Anonymous], Sql]:
+def _date_part(name: str) -> Callable[[sql.Anonymous], Sql]:
     def write(node: sql.Anonymous) -> Sql:
         part = sql.Extract(this=sql.Var(this=name), expression=node.expressions[0])
         return cast(part, "BIGINT")
@@ -228,31 +228,31 @@ def _part_of_day(name: str) -> Callable[[sql.Anonymous], Sql]:
     return write
 
 
-def _truncate_day(node: sql.Anonymous) -> Sql:
+def _truncate_date(node: sql.Anonymous) -> Sql:
     unit, day = node.expressions
-    moment = sql.Cast(this=day, to=sql.DataType(this=T.TIMESTAMP))
-    return call("DATE_TRUNC", unit, moment)
+    timestamp = sql.Cast(this=day, to=sql.DataType(this=T.TIMESTAMP))
+    return call("DATE_TRUNC", unit, timestamp)
 
 
 def _change_case(name: str) -> Callable[[sql.Anonymous], Sql]:
-    """Letters change one by one, as Unicode has it, whatever the locale; ß has a capital one."""
+    """Change letters one by one, as Unicode defines it, whatever the locale; ß becomes ẞ."""
 
     def write(node: sql.Anonymous) -> Sql:
         (text,) = node.expressions
         if name == "UPPER":
             text = call("TRANSLATE", text, sql.Literal.string("ß"), sql.Literal.string("ẞ"))
-        plain = sql.Collate(this=text, expression=sql.to_identifier("pg_c_utf8", quoted=True))
-        return bytewise(call(name, sql.Paren(this=plain)))
+        collated = sql.Collate(this=text, expression=sql.to_identifier("pg_c_utf8", quoted=True))
+        return bytewise(call(name, sql.Paren(this=collated)))
 
     return write
 
 
 def _substring(node: sql.Anonymous) -> Sql:
-    """Return part of a text; places below zero count from its end, lengths below zero leftwards."""
-    text, *written = node.expressions
-    if not _are_written(written):
+    """Return a substring; negative positions count from the end, negative lengths extend left."""
+    text, *arguments = node.expressions
+    if not _are_literals(arguments):
         return sql.Cast(this=sql.Null(), to=sql.DataType(this=T.TEXT))
-    first, *length = (_place(part) for part in written)
+    first, *length = (_position(part) for part in arguments)
 
     def build(x: Sql) -> Sql:
         start: Sql = number(first)
@@ -267,28 +267,28 @@ def _substring(node: sql.Anonymous) -> Sql:
     return bytewise(arithmetic.bound(build, text))
 
 
-def _are_written(parts: list[Sql]) -> bool:
+def _are_literals(parts: list[Sql]) -> bool:
     return all(isinstance(_bare(part), sql.Literal) for part in parts)
 
 
-def _place(part: Sql) -> int:
+def _position(part: Sql) -> int:
     value = int(_bare(part).name) * (-1 if part.find(sql.Neg) else 1)
     return max(-MAX_POSITION, min(value, MAX_POSITION))
 
 
 def _like(node: sql.Like) -> Sql:
-    """Return a pattern in which nothing but % and _ is special."""
+    """Return a LIKE without an escape character, so that only % and _ are special."""
     return sql.Escape(
         this=sql.Like(this=node.this, expression=node.expression), expression=sql.Literal.string("")
     )
 
 
-def _only_null(node: sql.Anonymous) -> Sql | None:
-    """Return NULL of no type where there is nothing else, for PostgreSQL would make it a text."""
+def _untyped_null(node: sql.Anonymous) -> Sql | None:
+    """Return an untyped NULL if all arguments are NULL, which PostgreSQL would read as text."""
     return sql.Null() if all(isinstance(part, sql.Null) for part in node.expressions) else None
 
 
-def _no_branch(node: sql.Case) -> Sql | None:
+def _untyped_null_case(node: sql.Case) -> Sql | None:
     values = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default") or sql.Null()
     return sql.Null() if all(isinstance(one, sql.Null) for one in (*values, default)) else None
@@ -318,20 +318,20 @@ def _cast(node: sql.Cast) -> Sql | None:
 
 
 def _try_cast(node: sql.TryCast) -> Sql:
-    wanted, found = type_of(node), type_of(node.this)
-    if wanted is T.ENUM:
+    target, found = type_of(node), type_of(node.this)
+    if target is T.ENUM:
         return arithmetic.bound(lambda x: _listed(x, node.to.expressions), node.this)
-    rule = CASTS[wanted].get(found if found is not T.INT else T.BIGINT)
-    if wanted is found:
+    rule = CASTS[target].get(found if found is not T.INT else T.BIGINT)
+    if target is found:
         read = node.this
     elif rule is None:
         read = sql.Cast(this=sql.Null(), to=node.to)
-    elif wanted is T.BIGINT and (scaled := arithmetic.scaled_whole(node.this)) is not None:
+    elif target is T.BIGINT and (scaled := arithmetic.scaled_integer(node.this)) is not None:
         read = scaled
     else:
         read = arithmetic.bound(rule, node.this)
-    if wanted is T.DOUBLE:
-        read.meta[OPEN] = True
+    if target is T.DOUBLE:
+        read.meta[MAYBE_NON_FINITE] = True
     return read  # type: ignore[no-any-return]
 
 
@@ -339,8 +339,8 @@ def _listed(text: Sql, values: list[Sql]) -> Sql:
     return case(sql.In(this=text, expressions=[value.copy() for value in values]), text.copy())
 
 
-def _double_to_whole(value: Sql) -> Sql:
-    """Return the nearest whole number, halves to the even one, NULL beyond 64 bits and for NaN."""
+def _double_to_integer(value: Sql) -> Sql:
+    """Return the nearest integer, ties to even; NULL beyond 64 bits and for NaN."""
     low, high = map(number, BOUNDS)
     inside = sql.And(
         this=sql.GTE(this=value, expression=low),
@@ -349,11 +349,11 @@ def _double_to_whole(value: Sql) -> Sql:
     return case(inside, cast(value.copy(), "BIGINT"))
 
 
-def _is_other_than_zero(value: Sql) -> Sql:
+def _is_nonzero(value: Sql) -> Sql:
     return sql.NEQ(this=value, expression=number(0))
 
 
-def _truth_to(kind: str) -> Callable[[Sql], Sql]:
+def _boolean_to(kind: str) -> Callable[[Sql], Sql]:
     return lambda value: cast(cast(value, "INTEGER"), kind)
 
 
@@ -362,11 +362,11 @@ def _to_text(value: Sql) -> Sql:
 
 
 def _modulo(node: sql.Mod) -> Sql | None:
-    """Return a remainder of whole numbers, also where doubles hold these."""
+    """Return a remainder of integers, which may be stored as doubles."""
     if not _is_double(node):
         return None
     parts = (
-        arithmetic.bound(_double_to_whole, part) if is_double(part) else part
+        arithmetic.bound(_double_to_integer, part) if is_double(part) else part
         for part in (node.this, node.expression)
     )
     first, second = parts
@@ -376,15 +376,15 @@ def _modulo(node: sql.Mod) -> Sql | None:
 Casts = Mapping[sql.DType | None, Callable[[Sql], Sql]]
 CASTS: Final[Mapping[sql.DType | None, Casts]] = {
     T.BIGINT: {
-        T.DOUBLE: _double_to_whole,
-        None: _double_to_whole,
-        T.BOOLEAN: _truth_to("BIGINT"),
-        T.VARCHAR: text_to_whole,
+        T.DOUBLE: _double_to_integer,
+        None: _double_to_integer,
+        T.BOOLEAN: _boolean_to("BIGINT"),
+        T.VARCHAR: text_to_integer,
     },
     T.DOUBLE: {
         T.BIGINT: lambda value: cast(value, "DOUBLE"),
         None: lambda value: cast(value, "DOUBLE"),
-        T.BOOLEAN: _truth_to("DOUBLE"),
+        T.BOOLEAN: _boolean_to("DOUBLE"),
         T.VARCHAR: text_to_double,
     },
     T.VARCHAR: {
@@ -395,12 +395,12 @@ CASTS: Final[Mapping[sql.DType | None, Casts]] = {
         T.DOUBLE: lambda value: bytewise(double_to_text(value)),
     },
     T.BOOLEAN: {
-        T.BIGINT: _is_other_than_zero,
-        None: _is_other_than_zero,
-        T.DOUBLE: _is_other_than_zero,
-        T.VARCHAR: text_to_truth,
+        T.BIGINT: _is_nonzero,
+        None: _is_nonzero,
+        T.DOUBLE: _is_nonzero,
+        T.VARCHAR: text_to_boolean,
     },
-    T.DATE: {T.VARCHAR: text_to_day},
+    T.DATE: {T.VARCHAR: text_to_date},
 }
 
 
@@ -414,7 +414,7 @@ POSTGRESQL: Final = Dialect(
         sql.Mod: _modulo,
         sql.Cast: _cast,
         sql.TryCast: _try_cast,
-        sql.Case: _no_branch,
+        sql.Case: _untyped_null_case,
         sql.Select: sort_once,
         sql.Like: _like,
         sql.Literal: _literal,
@@ -425,12 +425,12 @@ POSTGRESQL: Final = Dialect(
         "ROUND": _round,
         "EXP": lambda node: arithmetic.exponential(*node.expressions),
         "SQRT": lambda node: arithmetic.root(*node.expressions),
-        **dict.fromkeys(("COALESCE", "GREATEST", "LEAST"), _only_null),
-        "FLOOR": _whole_already,
-        "CEIL": _whole_already,
-        **{name: _part_of_day(name) for name in ("YEAR", "QUARTER", "MONTH", "DAY")},
-        "DAYOFWEEK": _part_of_day("DOW"),
-        "DATE_TRUNC": _truncate_day,
+        **dict.fromkeys(("COALESCE", "GREATEST", "LEAST"), _untyped_null),
+        "FLOOR": _drop_if_integer,
+        "CEIL": _drop_if_integer,
+        **{name: _date_part(name) for name in ("YEAR", "QUARTER", "MONTH", "DAY")},
+        "DAYOFWEEK": _date_part("DOW"),
+        "DATE_TRUNC": _truncate_date,
         "LOWER": _change_case("LOWER"),
         "UPPER": _change_case("UPPER"),
         "LENGTH": lambda node: cast(call("CHAR_LENGTH", *node.expressions), "BIGINT"),

@@ -1,4 +1,4 @@
-"""PostgreSQL: connections, timeouts, read-only transactions and statements."""
+"""PostgreSQL: connections, timeouts, read-only transactions, and statements."""
 
 import os
 import threading
@@ -19,9 +19,9 @@ from confide.engines.postgres.dialect import POSTGRESQL, sort_by_numbers
 from confide.engines.postgres.types import (
     PostgresColumn,
     Relation,
+    convert,
+    convert_unit,
     find_relation,
-    shape,
-    shape_unit,
 )
 from confide.engines.protocol import TableAltered
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
@@ -40,18 +40,20 @@ from confide.plan import Measurement
 __all__ = [
     "GRACE",
     "PostgreSQL",
+    "catalog_connection",
     "check_server",
     "connect",
     "fix_settings",
-    "look_around",
     "watched",
 ]
 
-OLDEST: Final = 170_000
-PATIENCE: Final = "10min"
+MIN_SERVER_VERSION: Final = 170_000
+STATEMENT_TIMEOUT: Final = "10min"
 GRACE: Final = 60.0
-"""Seconds past the time limit of a statement in which the server has to end it itself."""
-LIMIT: Final = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
+"""Seconds past a statement's time limit that the server has to end it."""
+TIMEOUT_SETTING: Final = (
+    "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
+)
 SETTINGS: Final[Mapping[str, str]] = {
     "search_path": "pg_catalog, pg_temp",
     "default_transaction_read_only": "on",
@@ -68,11 +70,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "transform_null_equals": "off",
     "jit": "off",
 }
-"""What a session must not leave to a role, a database or the environment."""
+"""Settings of a session that must not depend on a role, a database, or the environment."""
 
 
 def connect(address: str) -> "psycopg.Connection[Any]":
-    """Return a connection whose transactions see one state, and only read."""
+    """Return a connection whose transactions read one snapshot, and cannot write."""
     connection = psycopg.connect(address, prepare_threshold=None)
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
@@ -80,15 +82,16 @@ def connect(address: str) -> "psycopg.Connection[Any]":
 
 
 def check_server(connection: "psycopg.Connection[Any]") -> None:
-    """See that a server is one whose words we know.
+    """Check that a server's version and encoding are supported.
 
     Raises:
         BadDeclaration: it is too old, or its database is not encoded in UTF8.
     """
     version = connection.info.server_version
-    if version < OLDEST:
+    if version < MIN_SERVER_VERSION:
         raise BadDeclaration(
-            f"PostgreSQL {OLDEST // 10_000} or newer is needed, this is {version // 10_000}"
+            f"PostgreSQL {MIN_SERVER_VERSION // 10_000} or newer is needed, "
+            f"this is {version // 10_000}"
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
@@ -96,47 +99,47 @@ def check_server(connection: "psycopg.Connection[Any]") -> None:
 
 
 def fix_settings(connection: "psycopg.Connection[Any]") -> float:
-    """Set what a session must not leave to others, and return the seconds of its time limit."""
+    """Apply SETTINGS to a session, and return its time limit for statements in seconds."""
     for name, value in SETTINGS.items():
         connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
-    limit = _limit_time(connection)
+    limit = _ensure_time_limit(connection)
     connection.commit()
     return limit
 
 
 @contextmanager
-def look_around(address: str) -> Iterator["psycopg.Connection[Any]"]:
-    """Lend a connection for what is looked at when tables are opened, and limit its time.
+def catalog_connection(address: str) -> Iterator["psycopg.Connection[Any]"]:
+    """Yield a connection for reading the catalog when tables are opened, with a time limit.
 
-    Names are found as the role finds them, so its other settings stay.
+    Names are resolved as for the role, so its other settings stay.
     """
     with closing(connect(address)) as connection:
         with watched(connection, GRACE):
-            limit = _limit_time(connection)
+            limit = _ensure_time_limit(connection)
         with watched(connection, GRACE + limit):
             yield connection
 
 
-def _limit_time(connection: "psycopg.Connection[Any]") -> float:
-    """Return the seconds that a statement may take, once there is such a limit."""
+def _ensure_time_limit(connection: "psycopg.Connection[Any]") -> float:
+    """Return a session's time limit for statements in seconds, after setting one if it has none."""
     limit = _read_limit(connection)
     if limit:
         return limit
     setting = "SELECT pg_catalog.set_config('statement_timeout', %s, false)"
-    connection.execute(setting, (PATIENCE,))
+    connection.execute(setting, (STATEMENT_TIMEOUT,))
     return _read_limit(connection)
 
 
 def _read_limit(connection: "psycopg.Connection[Any]") -> float:
-    """Return how many seconds a statement may take, zero where there is no limit."""
-    found = connection.execute(LIMIT).fetchone()
+    """Return a session's time limit for statements in seconds, or zero if it has none."""
+    found = connection.execute(TIMEOUT_SETTING).fetchone()
     return float(found[0]) / 1000 if found is not None else 0.0
 
 
 @contextmanager
 def watched(connection: "psycopg.Connection[Any]", seconds: float) -> Iterator[None]:
-    """Give up a connection whose server does not even end what takes too long."""
-    timer = Timer(seconds, _cut_off, (connection,))
+    """Close a connection if its server does not end a statement in time."""
+    timer = Timer(seconds, _shut_down, (connection,))
     timer.daemon = True
     timer.start()
     try:
@@ -145,32 +148,32 @@ def watched(connection: "psycopg.Connection[Any]", seconds: float) -> Iterator[N
         timer.cancel()
 
 
-def _cut_off(connection: "psycopg.Connection[Any]") -> None:
-    """End a connection from this side; whoever waits for the server then finds it closed."""
-    with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(SHUT_RDWR)
+def _shut_down(connection: "psycopg.Connection[Any]") -> None:
+    """Shut a connection's socket down, so that a thread waiting for the server finds it closed."""
+    with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as channel:
+        channel.shutdown(SHUT_RDWR)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One table's address: how to connect, and which table or view to read."""
+    """A table's address: how to connect, and which table or view to read."""
 
     address: str
     table: str
 
     @classmethod
     def of(cls, table: str, source: str) -> "Source":
-        """Return an address such as ``postgresql://me@host/db?table=visits`` in its two parts."""
+        """Return the parts of an address such as ``postgresql://me@host/db?table=visits``."""
         parts = urlsplit(source)
         options = parse_qsl(parts.query, keep_blank_values=True)
-        named = [value for key, value in options if key == "table"]
-        if len(named) != 1 or not named[0]:
+        names = [value for key, value in options if key == "table"]
+        if len(names) != 1 or not names[0]:
             raise BadDeclaration(
                 f"source of {table!r} must name one table, as in "
                 f"'postgresql://user@host/database?table={table}'"
             )
         rest = urlencode([pair for pair in options if pair[0] != "table"], quote_via=quote)
-        return cls(urlunsplit(parts._replace(query=rest)), named[0])
+        return cls(urlunsplit(parts._replace(query=rest)), names[0])
 
 
 ADVICE: Final = (
@@ -201,15 +204,15 @@ SELECT EXISTS (
         SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid))
 )
 """
-"""Whether an index lets a column hold each value once, also in tables that inherit."""
+"""Whether an index makes a column's values unique, including in tables that inherit."""
 
 
 class PostgreSQL(SqlEngine):
-    """Reads declared tables and views of one database by one role, through its own words only.
+    """Reads declared tables and views of one database by one role, in its own dialect.
 
-    # Privacy: every statement runs in a transaction that is read only, with all settings fixed that
-    # could change a result, and the names of our own tables written out in full. That columns have
-    # the types they had when the engine was opened is seen in the same transaction, before any row.
+    # Privacy: every statement runs in a read-only transaction, with all settings fixed that could
+    # change a result, and with schema-qualified names of tables. The same transaction checks,
+    # before reading any row, that columns still have the types of when the engine was opened.
     """
 
     failures = (psycopg.Error, TableAltered)
@@ -218,80 +221,85 @@ class PostgreSQL(SqlEngine):
 
     @staticmethod
     def read_columns(source: str) -> dict[str, Kind | None]:
-        """Return the columns of a table or view and their kinds, from its types alone.
+        """Return the columns of a table or view with their kinds, from its schema alone.
 
         Raises:
             BadDeclaration: it cannot be reached or found.
         """
         found = Source.of("visits", source)
         try:
-            with look_around(found.address) as connection:
+            with catalog_connection(found.address) as connection:
                 relation = find_relation(connection, found.table, found.table)
         except psycopg.Error as error:
-            raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+            raise BadDeclaration(f"PostgreSQL cannot be read: {_first_line(error)}") from error
         return {stored.name: stored.kind for stored in relation.columns}
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt, self._lock, self._depth = salt, threading.RLock(), 0
-        self._patience = GRACE
+        self._time_limit = GRACE
         sources = {table.name: Source.of(table.name, table.source) for table in catalog.tables}
-        self._address = _only_address(sources)
+        self._address = _common_address(sources)
         self._open: psycopg.Connection[Any] | None = None
         self._ending: weakref.finalize[Any, PostgreSQL] | None = None
         self._read_columns: dict[str, tuple[Relation, tuple[PostgresColumn, ...]]] = {}
         try:
-            with look_around(self._address) as connection:
+            with catalog_connection(self._address) as connection:
                 check_server(connection)
                 found = {
                     name: find_relation(connection, name, source.table)
                     for name, source in sources.items()
                 }
-                kinds, raw = self._shape_all(catalog, found)
-                self._check_types(connection)  # which the role must be allowed to read
+                kinds, raw = self._convert_all(catalog, found)
+                self._check_types(connection)  # the role must be allowed to read them
         except (psycopg.Error, TableAltered) as error:
-            raise BadDeclaration(f"PostgreSQL cannot be read: {_say(error)}") from error
+            raise BadDeclaration(f"PostgreSQL cannot be read: {_first_line(error)}") from error
         views, self._unit_kind = write_views(catalog, kinds)
         self._views = raw | {name: POSTGRESQL.translate(view) for name, view in views.items()}
         public = {name: kinds[name] for name in catalog.public}
-        self.facts = TableFacts(self._ask, public)
+        self.facts = TableFacts(self._fetch, public)
         self._unique_tables = list_unique(catalog)
         for table in self._unique_tables:
             self._check_unique(table)
 
-    def _shape_all(
+    def _convert_all(
         self, catalog: Catalog, found: Mapping[str, Relation]
     ) -> tuple[dict[str, dict[str, Kind]], dict[str, sql.Select]]:
-        """Return what each table's raw columns hold, and the selections that make them so."""
+        """Return the kinds of each table's raw columns, and the selections that convert them."""
         kinds: dict[str, dict[str, Kind]] = {}
         raw: dict[str, sql.Select] = {}
         for table in catalog.tables:
             relation = found[table.name]
-            wanted = _wanted(table, relation)
-            shaped = {name: shape(stored, declared) for name, (stored, declared) in wanted.items()}
+            selected = _declared_columns(table, relation)
+            shaped = {
+                name: convert(stored, declared) for name, (stored, declared) in selected.items()
+            }
             if isinstance(table, Table) and isinstance(table.unit, str):
                 unit = relation.find(table.name, table.unit)
-                wanted[table.unit] = unit, None
-                shaped[table.unit] = shape_unit(unit, table.name)
+                selected[table.unit] = unit, None
+                shaped[table.unit] = convert_unit(unit, table.name)
             kinds[table.name] = {name: kind for name, (_, kind) in shaped.items()}
             shown = [label(value, name) for name, (value, _) in shaped.items()]
             raw[raw_name(table.name)] = sql.Select(
                 expressions=shown, from_=sql.From(this=relation.table())
             )
-            self._read_columns[table.name] = relation, tuple(one for one, _ in wanted.values())
+            self._read_columns[table.name] = (
+                relation,
+                tuple(entry for entry, _ in selected.values()),
+            )
         return kinds, raw
 
     def _check_state(self) -> None:
-        """See that tables which live on still are what plans take them for.
+        """Check that tables that can change still match what plans assume.
 
-        # Privacy: whatever the private rows are, a changed public table is a fault. A unit that
-        # has several rows in spite of the declaration would not be cut.
+        # Privacy: a changed public table is a fault, whatever the private rows are. Rows of a unit
+        # that is declared unique are not bounded, so several rows of one unit are a fault too.
         """
         if self.facts.has_changed() or not all(map(self._is_unique, self._unique_tables)):
             raise engine_fault(CHANGED)
 
-    def _ask(self, asked: sql.Select) -> Rows:
+    def _fetch(self, statement: sql.Select) -> Rows:
         with self._session():
-            return self._read(self._write(asked), self._rows)
+            return self._read(self._write(statement), self._rows)
 
     def _prepare(self, select: sql.Select, measurement: Measurement) -> sql.Select:
         del measurement
@@ -305,7 +313,7 @@ class PostgreSQL(SqlEngine):
 
     def _columns(self, statement: str) -> Columns:
         cursor = self._cursor(statement)
-        names = [str(one.name) for one in cursor.description or ()]
+        names = [str(entry.name) for entry in cursor.description or ()]
         return name_columns(names, cursor.fetchall())
 
     def _cursor(self, statement: str, values: Sequence[str] = ()) -> "psycopg.Cursor[Any]":
@@ -315,11 +323,11 @@ class PostgreSQL(SqlEngine):
             return self._open.execute(statement.encode(), values or None)
 
     def _watched(self, connection: "psycopg.Connection[Any]") -> AbstractContextManager[None]:
-        return watched(connection, self._patience)
+        return watched(connection, self._time_limit)
 
     @contextmanager
     def _session(self) -> Iterator[None]:
-        """Hold one transaction open, which sees one state of the tables."""
+        """Hold one transaction open, which reads one snapshot of the tables."""
         with self._lock:
             self._depth += 1
             try:
@@ -332,7 +340,7 @@ class PostgreSQL(SqlEngine):
                     self._end()
 
     def _begin(self, _: str) -> None:
-        """Begin a transaction, on a new connection where the old one is gone, and see the types."""
+        """Begin a transaction, on a new connection if the old one is gone, and check the types."""
         try:
             if self._open is None or self._open.closed:
                 self._open = self._connect()
@@ -340,19 +348,19 @@ class PostgreSQL(SqlEngine):
                 self._check_types(self._open)
         except psycopg.OperationalError:
             if self._open is not None and not self._open.closed:
-                raise  # the server is there, but slow, or somebody holds a table
+                raise  # the server is there, but slow, or a table is locked
             self._drop()
             self._open = self._connect()
             with self._watched(self._open):
                 self._check_types(self._open)
 
     def _check_types(self, connection: "psycopg.Connection[Any]") -> None:
-        """See that columns are as they were; from here on, nobody can alter them before the end."""
+        """Check that columns are unchanged; locks then keep them so until the transaction ends."""
         for relation, columns in self._read_columns.values():
             shown = [column(stored.name) for stored in columns]
-            looked = sql.select(*shown).from_(relation.table()).limit(0)
-            cursor = connection.execute(looked.sql("postgres").encode())
-            found = [one.type_code for one in cursor.description or ()]
+            selection = sql.select(*shown).from_(relation.table()).limit(0)
+            cursor = connection.execute(selection.sql("postgres").encode())
+            found = [entry.type_code for entry in cursor.description or ()]
             if found != [stored.oid for stored in columns]:
                 raise TableAltered(f"{relation.schema}.{relation.name}")
 
@@ -360,13 +368,13 @@ class PostgreSQL(SqlEngine):
         """Return a new connection, which is closed with the engine at the latest."""
         connection = connect(self._address)
         self._ending = weakref.finalize(self, connection.close)
-        self._patience = GRACE
+        self._time_limit = GRACE
         with self._watched(connection):
-            self._patience += fix_settings(connection)
+            self._time_limit += fix_settings(connection)
         return connection
 
     def _end(self) -> None:
-        """End the transaction; a connection on which that fails is given up."""
+        """End the transaction, or close the connection if that fails."""
         try:
             if self._open is not None:
                 with self._watched(self._open):
@@ -381,30 +389,30 @@ class PostgreSQL(SqlEngine):
         self._open = None
 
     def close(self) -> None:
-        """End the connection; the next question opens another."""
+        """Close the connection; the next query opens another."""
         with self._lock:
             self._drop()
 
     def _name(self, error: Exception) -> str:
-        """Return the kind of an error, and the table or SQL's code of it beside."""
+        """Return the kind of an error, with the table or the SQLSTATE in parentheses."""
         state = getattr(error, "sqlstate", None)
-        said = str(error) if isinstance(error, TableAltered) else state
-        return f"{type(error).__name__} ({said})" if said else type(error).__name__
+        detail = str(error) if isinstance(error, TableAltered) else state
+        return f"{type(error).__name__} ({detail})" if detail else type(error).__name__
 
     def _is_unique(self, table: Table) -> bool:
-        """Tell whether every unit of a table has one row; an index that says so is believed."""
+        """Return whether every unit of a table has one row; a unique index is sufficient."""
         relation = self._read_columns[table.name][0]
         stored = relation.find(table.name, str(table.unit))
         with self._session():
-            named = (relation.schema, relation.name, stored.name)
-            ((indexed,),) = self._read(UNIQUE, lambda text: self._cursor(text, named).fetchall())
+            names = (relation.schema, relation.name, stored.name)
+            ((indexed,),) = self._read(UNIQUE, lambda text: self._cursor(text, names).fetchall())
             if indexed:
                 return True
-            ((rows, units),) = self._ask(count_units(table))
+            ((rows, units),) = self._fetch(count_units(table))
         return bool(rows == units)
 
     def _check_unique(self, table: Table) -> None:
-        """See that a unit declared unique is."""
+        """Check that a unit declared unique is unique."""
         try:
             is_unique = self._is_unique(table)
         except Fault:
@@ -416,7 +424,7 @@ class PostgreSQL(SqlEngine):
             raise not_unique_error(table)
 
 
-def _only_address(sources: Mapping[str, Source]) -> str:
+def _common_address(sources: Mapping[str, Source]) -> str:
     addresses = {source.address for source in sources.values()}
     if len(addresses) > 1:
         raise BadDeclaration(
@@ -426,23 +434,23 @@ def _only_address(sources: Mapping[str, Source]) -> str:
     return addresses.pop()
 
 
-def _wanted(
+def _declared_columns(
     table: Table | PublicTable, relation: Relation
 ) -> dict[str, tuple[PostgresColumn, Column | None]]:
     """Return the columns of a source that are read, with their declarations."""
     if isinstance(table, PublicTable):
-        return {one.name: (one, None) for one in relation.columns if one.kind is not None}
-    wanted: dict[str, tuple[PostgresColumn, Column | None]] = {
+        return {entry.name: (entry, None) for entry in relation.columns if entry.kind is not None}
+    selected: dict[str, tuple[PostgresColumn, Column | None]] = {
         name: (relation.find(table.name, name), declared)
         for name, declared in table.columns.items()
     }
     for name, declared in table.columns.items():
-        stored = wanted[name][0]
-        check_readable(table.name, name, declared, stored.type, stored.fitting)
-    return wanted
+        stored = selected[name][0]
+        check_readable(table.name, name, declared, stored.type, stored.castable_kind)
+    return selected
 
 
-def _say(error: Exception) -> str:
-    """Return the first line of what the server says; later ones may quote rows."""
+def _first_line(error: Exception) -> str:
+    """Return the first line of the server's message; later ones may quote rows."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__

@@ -1,7 +1,7 @@
 """Stored types of PostgreSQL, and casts that never fail.
 
-PostgreSQL's own casts take other texts (such as "today"), and fail on those they do not take. Here
-a text must fit a pattern before it is cast, and `pg_input_is_valid` says whether the cast will do.
+PostgreSQL's own casts accept other strings (such as "today"), and fail on those they do not accept.
+Here a string must match a pattern first, and `pg_input_is_valid` shows whether a cast will succeed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ import psycopg
 from sqlglot import expressions as sql
 
 from confide.declare import Column, Date, Int, Kind
-from confide.engines.postgres.arithmetic import LARGEST
+from confide.engines.postgres.arithmetic import MAX_DOUBLE
 from confide.engines.sql import dialect
 from confide.engines.sql.expressions import Sql, call, case, cast, column, number
 from confide.engines.sql.table_facts import ambiguous_unit_error
@@ -25,51 +25,51 @@ __all__ = [
     "as_text",
     "bytewise",
     "cast_numeric",
+    "convert",
+    "convert_unit",
     "double_to_text",
     "find_relation",
-    "shape",
-    "shape_unit",
-    "text_to_day",
+    "text_to_boolean",
+    "text_to_date",
     "text_to_double",
-    "text_to_truth",
-    "text_to_whole",
+    "text_to_integer",
 ]
 
-LARGEST_INT: Final = 2**63 - 1
+MAX_INT64: Final = 2**63 - 1
 DECIMAL: Final = sql.DataType(this=sql.DType.DECIMAL)
 BLANK: Final = f"[{dialect.BLANKS}]*"
 
 
 def bytewise(text: Sql) -> Sql:
-    """Return a text that is compared and ordered by its bytes."""
+    """Return a string that is compared and ordered by its bytes."""
     return sql.Paren(this=sql.Collate(this=text, expression=sql.to_identifier("C", quoted=True)))
 
 
 def as_text(value: Sql) -> Sql:
-    """Return a value in the words of the engine."""
+    """Return a value as the engine converts it to text."""
     return sql.Cast(this=value, to=sql.DataType(this=sql.DType.TEXT))
 
 
 def text_to_double(text: Sql) -> Sql:
-    """Return the double that a text means, infinite or zero where it is out of their range."""
-    digits = _digits_of(text)
+    """Return the double that a string represents, infinite or zero if it is out of range."""
+    digits = _plain_digits(text)
     read = _case(
         (_is_valid(digits, "double precision"), cast(digits.copy(), "DOUBLE")),
-        (_is_valid(digits, "numeric"), _far(cast_numeric(digits.copy()))),
-        # Beyond even what NUMERIC holds, the exponent's sign tells large from small.
+        (_is_valid(digits, "numeric"), _out_of_range(cast_numeric(digits.copy()))),
+        # If NUMERIC cannot hold the number, the exponent's sign separates large from small.
         (_fits(digits, "[eE]-"), number(0.0)),
         (_fits(digits, "^-"), _double_literal("-Infinity")),
         default=_double_literal("Infinity"),
     )
-    unreal = _case(
+    non_finite = _case(
         (_fits(text, "[aA]"), _double_literal("NaN")),
         (_fits(text, "-"), _double_literal("-Infinity")),
         default=_double_literal("Infinity"),
     )
-    return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.NON_FINITE), unreal))
+    return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.NON_FINITE), non_finite))
 
 
-def _far(value: Sql) -> Sql:
+def _out_of_range(value: Sql) -> Sql:
     above = sql.GT(this=value, expression=number(1))
     below = sql.LT(this=value.copy(), expression=number(-1))
     return _case(
@@ -79,59 +79,65 @@ def _far(value: Sql) -> Sql:
     )
 
 
-def text_to_whole(text: Sql) -> Sql:
-    """Return the whole number nearest to what a text means, halves away from zero."""
-    digits, plain = _digits_of(text), _trimmed(text)
+def text_to_integer(text: Sql) -> Sql:
+    """Return the integer nearest to the number in a string, halves away from zero."""
+    digits, written = _plain_digits(text), _trimmed(text)
     nearest = call("ROUND", cast_numeric(digits))
-    low = sql.Paren(this=sql.Neg(this=number(LARGEST_INT + 1)))
-    inside = sql.Between(this=nearest, low=low, high=number(LARGEST_INT))
+    low = sql.Paren(this=sql.Neg(this=number(MAX_INT64 + 1)))
+    inside = sql.Between(this=nearest, low=low, high=number(MAX_INT64))
     read = case(_is_valid(digits, "numeric"), case(inside, cast(nearest.copy(), "BIGINT")))
-    raw = case(_is_valid(plain, "bigint"), cast(plain.copy(), "BIGINT"))
+    raw = case(_is_valid(written, "bigint"), cast(written.copy(), "BIGINT"))
     return _case((_fits(text, dialect.NUMBER), read), (_fits(text, dialect.HEX_OR_BINARY), raw))
 
 
-def text_to_truth(text: Sql) -> Sql:
-    """Return the truth value that a text names."""
+def text_to_boolean(text: Sql) -> Sql:
+    """Return the Boolean that a string represents."""
     return _case(
         (_is_among(text, dialect.TRUE), sql.true()), (_is_among(text, dialect.FALSE), sql.false())
     )
 
 
-def text_to_day(text: Sql) -> Sql:
-    """Return the day that a text names; the years before the first are infinitely far."""
+def text_to_date(text: Sql) -> Sql:
+    """Return the date that a string represents; years before the first become -infinity."""
     dash = sql.Literal.string("-")
-    parts = [_day_part(text, 1, 7), dash, _day_part(text, 3, 2), dash.copy(), _day_part(text, 4, 2)]
+    parts = [
+        _date_part(text, 1, 7),
+        dash,
+        _date_part(text, 3, 2),
+        dash.copy(),
+        _date_part(text, 4, 2),
+    ]
     written = call("CONCAT", *parts)
     is_early = _fits(text, f"^{BLANK}(-|0+[^0-9])")
     day = case(_is_valid(written, "date"), cast(written.copy(), "DATE"))
     return _case(
-        (_fits(text, dialect.DAY), case(is_early, _day("-infinity"), day)),
+        (_fits(text, dialect.DAY), case(is_early, _date_literal("-infinity"), day)),
         (
             _fits(text, dialect.INFINITE_DATE),
-            case(_fits(text, "-"), _day("-infinity"), _day("infinity")),
+            case(_fits(text, "-"), _date_literal("-infinity"), _date_literal("infinity")),
         ),
-        (_fits(text, f"^{BLANK}[eE][pP][oO][cC][hH]{BLANK}$"), _day("1970-01-01")),
+        (_fits(text, f"^{BLANK}[eE][pP][oO][cC][hH]{BLANK}$"), _date_literal("1970-01-01")),
     )
 
 
-def _day_part(text: Sql, place: int, width: int) -> Sql:
-    pattern, chosen = sql.Literal.string(dialect.DAY), sql.Literal.string(f"\\{place}")
+def _date_part(text: Sql, group: int, width: int) -> Sql:
+    pattern, chosen = sql.Literal.string(dialect.DAY), sql.Literal.string(f"\\{group}")
     found = call("REGEXP_REPLACE", text.copy(), pattern, chosen)
     return call("LPAD", found, number(width), sql.Literal.string("0"))
 
 
 def double_to_text(value: Sql) -> Sql:
-    """Return a double's shortest text, with a point or an exponent in it.
+    """Return the shortest string of a double, with a decimal point or an exponent.
 
     PostgreSQL writes numbers from 1e15 on with an exponent, DuckDB those from 1e16 on.
     """
-    plain = as_text(value.copy())
+    written = as_text(value.copy())
     size = call("ABS", value.copy())
     is_between = sql.And(
         this=sql.GTE(this=size, expression=number(1e15)),
         expression=sql.LT(this=size.copy(), expression=number(1e16)),
     )
-    spread = as_text(cast_numeric(plain.copy()))
+    decimal = as_text(cast_numeric(written.copy()))
     infinity = sql.EQ(this=value.copy(), expression=_double_literal("Infinity"))
     minus = sql.EQ(this=value.copy(), expression=_double_literal("-Infinity"))
     nan = sql.EQ(this=value.copy(), expression=_double_literal("NaN"))
@@ -139,23 +145,25 @@ def double_to_text(value: Sql) -> Sql:
         (infinity, sql.Literal.string("inf")),
         (minus, sql.Literal.string("-inf")),
         (nan, sql.Literal.string("nan")),
-        (is_between, _pointed(spread)),
-        default=_pointed(plain),
+        (is_between, _with_point(decimal)),
+        default=_with_point(written),
     )
 
 
-def _pointed(digits: Sql) -> Sql:
-    whole = call("CONCAT", digits.copy(), sql.Literal.string(".0"))
-    return case(_fits(digits, "[.e]"), digits, case(_fits(digits, "."), whole))
+def _with_point(digits: Sql) -> Sql:
+    extended = call("CONCAT", digits.copy(), sql.Literal.string(".0"))
+    return case(_fits(digits, "[.e]"), digits, case(_fits(digits, "."), extended))
 
 
 def cast_numeric(text: Sql) -> Sql:
-    """Return a number of any length from a text or a number."""
+    """Return a string or a number as a NUMERIC, which has any length."""
     return sql.Cast(this=text, to=DECIMAL.copy())
 
 
 def _case(*pairs: tuple[Sql, Sql], default: Sql | None = None) -> Sql:
-    return sql.Case(ifs=[sql.If(this=one, true=value) for one, value in pairs], default=default)
+    return sql.Case(
+        ifs=[sql.If(this=condition, true=value) for condition, value in pairs], default=default
+    )
 
 
 def _fits(text: Sql, pattern: str) -> Sql:
@@ -175,8 +183,8 @@ def _trimmed(text: Sql) -> Sql:
     return call("BTRIM", text.copy(), sql.Literal.string(dialect.BLANKS))
 
 
-def _digits_of(text: Sql) -> Sql:
-    """Return a text that fits `texts.NUMBER` without what PostgreSQL does not take."""
+def _plain_digits(text: Sql) -> Sql:
+    """Return a match of `dialect.NUMBER` without the characters that PostgreSQL refuses."""
     return call("REPLACE", _trimmed(text), sql.Literal.string("_"), sql.Literal.string(""))
 
 
@@ -184,20 +192,20 @@ def _double_literal(text: str) -> Sql:
     return cast(sql.Literal.string(text), "DOUBLE")
 
 
-def _day(text: str) -> Sql:
+def _date_literal(text: str) -> Sql:
     return cast(sql.Literal.string(text), "DATE")
 
 
-WHOLE: Final = ("int2", "int4", "int8")
+INTEGER_TYPES: Final = ("int2", "int4", "int8")
 KINDS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(WHOLE, Kind.INT),
+    **dict.fromkeys(INTEGER_TYPES, Kind.INT),
     **dict.fromkeys(("float4", "float8", "numeric"), Kind.FLOAT),
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid", "enum"), Kind.TEXT),
     "bool": Kind.BOOL,
     **dict.fromkeys(("date", "timestamp", "timestamptz"), Kind.DATE),
 }
 TIMES: Final = ("timestamp", "timestamptz")
-NEAR_ZERO: Final = 1e-320
+MIN_DOUBLE_CAST: Final = 1e-320
 
 RELATION: Final = """
 SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class AS c
@@ -227,8 +235,8 @@ WHERE typtype <> 'd'
 class PostgresColumn:
     """A column as the source has it.
 
-    ``type`` is its type for people, ``base`` the same without domains, and ``oid`` the number of
-    that. ``is_exact`` says that texts are equal only if their bytes are.
+    ``type`` is its formatted type, ``base`` the type without domains, and ``oid`` the base type's
+    number. ``is_exact`` states that strings are equal only if their bytes are.
     """
 
     name: str
@@ -239,18 +247,18 @@ class PostgresColumn:
 
     @property
     def kind(self) -> Kind | None:
-        """Our word for its type; None where we have none."""
+        """Our kind for its type, or None."""
         return KINDS.get(self.base)
 
     @property
-    def fitting(self) -> Kind | None:
-        """What casts find in it, if anything: the text of an identifier is no number, no day."""
+    def castable_kind(self) -> Kind | None:
+        """The kind for casts: an identifier is stored as text, but is never a number or a date."""
         return None if self.base == "uuid" else self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table or view, by its full name, with its columns."""
+    """A table or view, by its qualified name, with its columns."""
 
     schema: str
     name: str
@@ -261,18 +269,18 @@ class Relation:
         return sql.table_(self.name, db=self.schema, quoted=True)
 
     def find(self, table: str, name: str) -> PostgresColumn:
-        """Return a column that was declared; upper and lower case matter only if they must."""
+        """Return a declared column; case is ignored unless several columns differ only in case."""
         names = {stored.name: stored for stored in self.columns}
-        alike = [stored for stored in self.columns if stored.name.lower() == name.lower()]
-        if name in names or len(alike) == 1:
-            return names[name] if name in names else alike[0]
-        near = get_close_matches(name, names, n=3)
-        hint = f"; near are {', '.join(near)}" if near else ""
+        matches = [stored for stored in self.columns if stored.name.lower() == name.lower()]
+        if name in names or len(matches) == 1:
+            return names[name] if name in names else matches[0]
+        similar = get_close_matches(name, names, n=3)
+        hint = f"; near are {', '.join(similar)}" if similar else ""
         raise BadDeclaration(f"table {table!r} has no column {name!r} in its source{hint}")
 
 
 def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) -> Relation:
-    """Return the table or view that an address names, as the role's search path finds it."""
+    """Return the table or view that an address names, resolved by the role's search path."""
     quoted = ".".join(sql.to_identifier(part, quoted=True).sql("postgres") for part in _split(name))
     found = connection.execute(RELATION, (quoted,)).fetchone()
     if found is None:
@@ -280,44 +288,43 @@ def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) 
             f"source of {table!r} names {name!r}, but this role finds no such table or view; "
             "write table=schema.name, and grant USAGE on the schema and SELECT on the table"
         )
-    oid, schema, own = found
+    oid, schema, relation_name = found
     rows = connection.execute(COLUMNS, (oid,)).fetchall()
     found_types = connection.execute(BASE_TYPES, ([row[1] for row in rows],)).fetchall()
-    bases = {kind: (base, said) for kind, base, said in found_types}
+    bases = {kind: (base, type_name) for kind, base, type_name in found_types}
     stored = (
         PostgresColumn(
-            column, bases[kind][0], said, bases[kind][1], exact and bases[kind][1] != "citext"
+            column, bases[kind][0], type_name, bases[kind][1], exact and bases[kind][1] != "citext"
         )
-        for column, kind, said, exact in rows
+        for column, kind, type_name, exact in rows
     )
-    return Relation(schema, own, tuple(stored))
+    return Relation(schema, relation_name, tuple(stored))
 
 
 def _split(name: str) -> Iterable[str]:
     return name.split(".", maxsplit=1)
 
 
-def shape(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql, Kind]:
-    """Return a stored column as a value of one of our kinds, and which; this fails on no row.
+def convert(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql, Kind]:
+    """Return a stored column as a value of one of our kinds, and the kind; this fails on no row.
 
-    Whole numbers are read as such from numbers of any length where they are declared so, and else
-    as doubles. Points in time are days in UTC, if days are declared or nothing is, and else texts.
-    A type that we have no word for is read as text.
+    A NUMERIC becomes an integer if declared as one, else a double. Timestamps become dates in UTC
+    if a date is declared or nothing is, else strings. Types without a kind are read as text.
     """
     value, kind = column(stored.name), stored.kind or Kind.TEXT
     if stored.base == "numeric" and isinstance(declared, Int):
-        return _nearest(value, declared), Kind.INT
+        return _nearest_integer(value, declared), Kind.INT
     if stored.base in TIMES and not isinstance(declared, Date | None):
-        return _text(value), Kind.TEXT
+        return _as_bytewise(value), Kind.TEXT
     return READERS.get(stored.base, BY_KIND[kind])(value), kind
 
 
-def shape_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
-    """Return a column that tells whom a row is about.
+def convert_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
+    """Return the column of the privacy unit.
 
-    # Privacy: different units stay different, so what is neither whole number nor double is
-    # compared as a text, byte by byte; and what the database takes for one unit must not become
-    # several.
+    # Privacy: different units stay different, so a type that is neither an integer nor a double is
+    # compared as a string, byte by byte. Values that the database considers equal must not become
+    # several units.
     """
     if not stored.is_exact:
         raise BadDeclaration(
@@ -325,21 +332,21 @@ def shape_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
             f'({stored.type}); make a view with lower({stored.name}) COLLATE "C", and name that'
         )
     value = column(stored.name)
-    if stored.base in WHOLE:
+    if stored.base in INTEGER_TYPES:
         return cast(value, "BIGINT"), Kind.INT
     if stored.base in ("float4", "float8"):
         return cast(value, "DOUBLE"), Kind.FLOAT
     if stored.base == "numeric":
         known = sql.Nullif(this=value, expression=_numeric("NaN"))
-        return _text(call("TRIM_SCALE", known)), Kind.TEXT
+        return _as_bytewise(call("TRIM_SCALE", known)), Kind.TEXT
     if stored.kind is None:
         raise ambiguous_unit_error(table, stored.name, stored.type)
-    return _text(value), Kind.TEXT
+    return _as_bytewise(value), Kind.TEXT
 
 
-def _nearest(value: Sql, declared: Int) -> Sql:
-    """Return the nearest whole number within the declared bounds, NULL for NaN."""
-    whole = cast(call("ROUND", value), "BIGINT")
+def _nearest_integer(value: Sql, declared: Int) -> Sql:
+    """Return the nearest integer within the declared bounds, NULL for NaN."""
+    nearest = cast(call("ROUND", value), "BIGINT")
     nan = sql.EQ(this=value.copy(), expression=_numeric("NaN"))
     below = sql.LT(this=value.copy(), expression=number(declared.low))
     above = sql.GT(this=value.copy(), expression=number(declared.high))
@@ -349,23 +356,24 @@ def _nearest(value: Sql, declared: Int) -> Sql:
             sql.If(this=below, true=cast(number(declared.low), "BIGINT")),
             sql.If(this=above, true=cast(number(declared.high), "BIGINT")),
         ],
-        default=whole,
+        default=nearest,
     )
 
 
 def _to_double(value: Sql) -> Sql:
-    """Return the nearest double: infinite where a number is too large, zero where it is too small.
+    """Return the nearest double: infinite if a number is too large, zero if it is too small.
 
     PostgreSQL's own cast fails on both.
     """
-    ends = [
+    cases = [
         (sql.EQ(this=value.copy(), expression=_numeric("NaN")), "NaN"),
-        (sql.GT(this=value.copy(), expression=_numeric(repr(LARGEST))), "Infinity"),
-        (sql.LT(this=value.copy(), expression=_numeric(repr(-LARGEST))), "-Infinity"),
-        (sql.LT(this=call("ABS", value.copy()), expression=_numeric(repr(NEAR_ZERO))), "0"),
+        (sql.GT(this=value.copy(), expression=_numeric(repr(MAX_DOUBLE))), "Infinity"),
+        (sql.LT(this=value.copy(), expression=_numeric(repr(-MAX_DOUBLE))), "-Infinity"),
+        (sql.LT(this=call("ABS", value.copy()), expression=_numeric(repr(MIN_DOUBLE_CAST))), "0"),
     ]
     branches = [
-        sql.If(this=one, true=cast(sql.Literal.string(text), "DOUBLE")) for one, text in ends
+        sql.If(this=condition, true=cast(sql.Literal.string(text), "DOUBLE"))
+        for condition, text in cases
     ]
     return sql.Case(ifs=branches, default=cast(value, "DOUBLE"))
 
@@ -374,22 +382,22 @@ def _numeric(text: str) -> Sql:
     return cast_numeric(sql.Literal.string(text))
 
 
-def _text(value: Sql) -> Sql:
+def _as_bytewise(value: Sql) -> Sql:
     return bytewise(as_text(value))
 
 
-def _day_in_utc(value: Sql) -> Sql:
+def _date_in_utc(value: Sql) -> Sql:
     return cast(sql.AtTimeZone(this=value, zone=sql.Literal.string("UTC")), "DATE")
 
 
 READERS: Final[Mapping[str, Callable[[Sql], Sql]]] = {
     "numeric": _to_double,
-    "timestamptz": _day_in_utc,
+    "timestamptz": _date_in_utc,
 }
 BY_KIND: Final[Mapping[Kind, Callable[[Sql], Sql]]] = {
     Kind.INT: lambda value: cast(value, "BIGINT"),
     Kind.FLOAT: lambda value: cast(value, "DOUBLE"),
-    Kind.TEXT: _text,
+    Kind.TEXT: _as_bytewise,
     Kind.BOOL: lambda value: cast(value, "BOOLEAN"),
     Kind.DATE: lambda value: cast(value, "DATE"),
 }
