@@ -1,6 +1,6 @@
-"""What Spark has of its own: addresses, sessions, settings, faults, units with very many rows.
+"""Spark: addresses, sessions, settings, faults, and units with very many rows.
 
-That its integers are those of DuckDB is asked in tests/contracts/test_engines.py.
+Equality of its integers with DuckDB's is tested in tests/contracts/test_engines.py.
 """
 
 import logging
@@ -27,7 +27,13 @@ from confide.declare import Budget, Catalog, Category, Date, Float, Int, PublicT
 from confide.engines import open_engine
 from confide.engines.spark import session
 from confide.engines.spark.engine import SETTINGS
-from confide.engines.spark.session import RETRIES, TIMEOUT, Patience, can_read_twice, find_place
+from confide.engines.spark.session import (
+    RETRIES,
+    TIMEOUT,
+    TimedSession,
+    is_cheap_to_read,
+    parse_source,
+)
 from confide.errors import BadDeclaration, Fault
 from confide.query.sql import read_sql
 from support.entropy import SeededEntropy
@@ -98,23 +104,23 @@ def as_frame(spark: Spark) -> Any:
 
 @pytest.mark.parametrize("make", [as_table, as_view, as_path, as_frame])
 def test_every_kind_of_source_is_read(make: Callable[[Spark], Any], spark: Spark) -> None:
-    """A table, a view, Parquet by its path and a DataFrame give the same answer."""
+    """A table, a view, a Parquet path, and a DataFrame give the same answer."""
     assert EXPECTED == ask(make(spark))
 
 
 def test_the_session_of_the_owner_stays_as_it_is(spark: Spark) -> None:
-    """Settings and views of confide are its own: the owner's session knows nothing of them."""
+    """Settings and views of confide do not exist in the owner's session."""
     before = {name: spark.session.conf.get(name) for name in SETTINGS}
     tables = [found.name for found in spark.session.catalog.listTables()]
     ask(as_frame(spark))
 
     assert before == {name: spark.session.conf.get(name) for name in SETTINGS}
     assert tables == [found.name for found in spark.session.catalog.listTables()]
-    assert "true" == before["spark.sql.ansi.enabled"]  # else nothing was tried
+    assert "true" == before["spark.sql.ansi.enabled"]  # otherwise the test is void
 
 
 def test_moments_without_a_zone_are_days(spark: Spark) -> None:
-    """A moment without a zone is the day that it says, whatever zone a session has."""
+    """A timestamp without a time zone becomes its own date, in any time zone of the session."""
     found = ask(
         spark.frame(ROWS), "SELECT DAY(at) AS d, COUNT(*) AS n FROM t WHERE k = 'b' GROUP BY d"
     )
@@ -123,7 +129,7 @@ def test_moments_without_a_zone_are_days(spark: Spark) -> None:
 
 
 def test_texts_are_compared_by_their_bytes(spark: Spark) -> None:
-    """A collation of the source that takes capitals for small letters changes nothing."""
+    """A case-insensitive collation of the source changes nothing."""
     rows = spark.session.sql(
         "SELECT pid, 1.0D AS x, k COLLATE UTF8_LCASE AS k, DATE '2020-02-02' AS at "
         "FROM VALUES (1, 'a'), (2, 'A'), (3, 'b') AS t(pid, k)"
@@ -133,7 +139,7 @@ def test_texts_are_compared_by_their_bytes(spark: Spark) -> None:
 
 
 def test_a_close_forgets_what_was_shared(spark: Spark) -> None:
-    """DataFrames are shared under names that go when the engine is closed."""
+    """DataFrames are shared under names that are dropped when the engine is closed."""
     curator = Curator([declare(spark.frame(ROWS))], budget=MUCH)
     engine: Any = curator._engine
     (shared,) = engine._shared
@@ -168,7 +174,7 @@ def test_a_table_changed_under_us_is_a_fault(
     spark: Spark,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The owner's log says what happened, the analyst hears nothing of it, the charge stays."""
+    """The reason goes to the owner's log only, and the charge stays."""
     name = spark.save(ROWS)
     curator = Curator([declare(f"spark:{name}")], budget=Budget(10))
     curator.sql(TEXT, epsilon=1)
@@ -186,7 +192,7 @@ def test_a_table_changed_under_us_is_a_fault(
 
 
 def test_a_public_table_stays_as_it_was_opened(spark: Spark) -> None:
-    """What is written to a public table later is not seen, so that no row meets two partners."""
+    """Rows added to a public table later are not read, so no row matches two partners."""
     name = spark.save(pa.table({"k": ["a", "b"], "w": [2, 3]}))
     public = PublicTable("p", f"spark:{name}")
     curator = Curator([declare(spark.frame(ROWS)), public], budget=MUCH)
@@ -203,7 +209,7 @@ def test_a_public_table_stays_as_it_was_opened(spark: Spark) -> None:
 def test_a_unit_that_is_no_longer_unique_is_a_fault(
     spark: Spark, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A second row of a unit declared unique is found before rows are added up."""
+    """A second row of a unit declared unique is detected before rows are summed."""
     name = spark.save(pa.table({"pid": [1, 2], "x": [1.0, 2.0]}))
     columns = {"x": Float(0, 50)}
     table = Table("t", f"spark:{name}", unit="pid", columns=columns, unique=True)
@@ -218,7 +224,7 @@ def test_a_unit_that_is_no_longer_unique_is_a_fault(
 def test_a_session_that_ends_is_a_fault(
     spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When Spark is gone the owner is told, the analyst is not, and the key resumes it."""
+    """If Spark is gone, the reason goes to the owner's log only, and the key resumes the query."""
     curator = Curator([declare(spark.frame(ROWS))], budget=Budget(10))
     engine: Any = curator._engine
 
@@ -242,12 +248,12 @@ def test_a_session_that_ends_is_a_fault(
 def test_a_statement_that_outlasts_its_time_is_a_fault(
     spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where Spark stands still the analyst waits no longer than allowed, and the key resumes it."""
+    """If Spark hangs, the analyst waits no longer than the limit, and the key resumes the query."""
     curator = Curator([declare(spark.frame(ROWS))], budget=Budget(10))
     engine: Any = curator._engine
     awake = Event()
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "_patience", replace(engine._patience, seconds=0.01))
+        patched.setattr(engine, "_timed", replace(engine._timed, seconds=0.01))
         patched.setattr(engine, "_run", lambda _: awake.wait())
         with caplog.at_level(logging.WARNING, "confide.owner"), pytest.raises(Fault) as caught:
             curator.sql(TEXT, epsilon=1, key="again")
@@ -261,8 +267,8 @@ def test_a_statement_that_outlasts_its_time_is_a_fault(
 
 
 def test_spark_ends_what_took_too_long(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A statement that nobody waits for any more does not go on."""
-    monkeypatch.setattr(session, "SHORT", 0.2)
+    """A statement that timed out is canceled."""
+    monkeypatch.setattr(session, "SHORT_SECONDS", 0.2)
     ended, errors = Event(), list[str]()
 
     def run_for_ever() -> None:
@@ -274,7 +280,7 @@ def test_spark_ends_what_took_too_long(spark: Spark, monkeypatch: pytest.MonkeyP
             ended.set()
 
     with pytest.raises(TimeoutError):
-        Patience(spark.session, 0.5).wait(run_for_ever)
+        TimedSession(spark.session, 0.5).wait(run_for_ever)
     assert ended.wait(300)
     assert "SPARK_JOB_CANCELLED" in errors[0]
 
@@ -282,7 +288,7 @@ def test_spark_ends_what_took_too_long(spark: Spark, monkeypatch: pytest.MonkeyP
 def test_a_file_that_is_cut_short_is_a_fault(
     spark: Spark, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The owner's log names what Spark found, without a row; the key resumes the question."""
+    """The owner's log names Spark's error without a row; the key resumes the query."""
     source = as_path(spark)
     path = Path(source.removeprefix("spark:"))
     curator = Curator([declare(source)], budget=Budget(10))
@@ -306,7 +312,7 @@ def test_a_file_that_is_cut_short_is_a_fault(
 def test_a_driver_that_has_gone_is_named(
     error: type[Exception], spark: Spark, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever a killed Java leaves behind, the owner reads that Spark cannot be reached."""
+    """Whatever error a killed JVM causes, the owner's log says that Spark cannot be reached."""
     engine: Any = open_engine(Catalog([declare(spark.frame(ROWS))]), salt="grain")
 
     def fetch(_: str) -> None:
@@ -320,16 +326,16 @@ def test_a_driver_that_has_gone_is_named(
 
 @pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²", "99999999999", "9" * 5_000])
 def test_patience_is_a_number_of_seconds(said: str) -> None:
-    """A limit that cannot be read is the owner's to mend, and the message says how."""
+    """An invalid time limit is refused, and the message shows a valid one."""
     owner = MagicMock()
     owner.conf.get.return_value = said
 
     with pytest.raises(BadDeclaration, match=f"{TIMEOUT} must be a whole number of seconds"):
-        Patience.of(owner, MagicMock())
+        TimedSession.of(owner, MagicMock())
 
 
 def test_what_cannot_be_opened_is_the_owner_to_mend(spark: Spark) -> None:
-    """Missing tables, columns and types that confide cannot read are named when opened."""
+    """Missing tables and columns, and unsupported types, are reported when the engine is opened."""
     for source, word in (("spark:nowhere", "nowhere"), ("spark:/no/such/folder", "/no/such")):
         with pytest.raises(BadDeclaration, match=word):
             Curator([declare(source)], budget=MUCH)
@@ -349,7 +355,7 @@ def test_units_that_are_alike_in_other_letters_are_refused(spark: Spark) -> None
 
 
 def test_a_long_text_ends_no_session(spark: Spark) -> None:
-    """A text of very many digits in groups is read like any other."""
+    """A string with very many groups of digits is read like any other."""
     rows = pa.table({"pid": [1, 2], "x": [1.0, 2.0], "t": ["7", "1" + "_1" * 50_000]})
     table = declare(spark.frame(rows), columns={"x": Float(0, 50), "t": Text()})
     curator = Curator([table], budget=MUCH)
@@ -359,13 +365,13 @@ def test_a_long_text_ends_no_session(spark: Spark) -> None:
 
 
 def test_addresses_say_table_or_path() -> None:
-    """A cluster's address without a table or a path is refused, with what to type instead."""
+    """A cluster's address without a table or path is refused; the message shows a valid one."""
     with pytest.raises(BadDeclaration, match=r"\?table=NAME or \?path=FOLDER"):
-        find_place(PublicTable("icd", "sc://host:15002"))
+        parse_source(PublicTable("icd", "sc://host:15002"))
 
 
 def test_tables_live_in_one_session(spark: Spark) -> None:
-    """DataFrames and the address of a cluster cannot be read together."""
+    """DataFrames and the address of a cluster cannot be combined."""
     tables = (declare(spark.frame(ROWS)), PublicTable("icd", "sc://host:15002?table=icd"))
 
     with pytest.raises(BadDeclaration, match="either DataFrames of a session or the address"):
@@ -373,7 +379,7 @@ def test_tables_live_in_one_session(spark: Spark) -> None:
 
 
 def test_a_unit_with_very_many_rows_is_cut_before_it_moves(spark: Spark) -> None:
-    """Each task keeps no more rows of a unit than may count, before rows are sent to one place."""
+    """Each task keeps only the rows of a unit that may count, before rows are shuffled."""
     heavy = spark.session.range(200_000).selectExpr(
         "IF(id % 10 = 0, id, 7) AS pid", "id % 50 AS n", "CAST(id % 3 AS STRING) AS k"
     )
@@ -406,7 +412,7 @@ CUT_BY_WHOLE_NUMBERS: Final = (
 def test_large_units_in_small_files_lose_the_same_rows_earlier(
     spark: Spark, entropy: SeededEntropy
 ) -> None:
-    """Each task drops what cannot count of a large unit, and the integers are those of DuckDB."""
+    """Each task drops the excess rows of a large unit, and the integers are those of DuckDB."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     units = rng.integers(0, rng.integers(1, 400, 20_000))  # low numbers have most of the rows
     numbers = {name: rng.integers(0, 50, len(units)) for name in ("k", "n")}
@@ -431,19 +437,19 @@ def test_large_units_in_small_files_lose_the_same_rows_earlier(
 
 
 def test_only_small_files_are_read_twice(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is computed, differs from time to time, or is large is read once a question."""
+    """A source that is computed, nondeterministic, or large is read once per query."""
     stored = spark.session.read.parquet(as_path(spark).removeprefix("spark:"))
 
-    assert can_read_twice(stored.where("x < 3").select("pid"))
-    assert not can_read_twice(stored.groupBy("pid").count())
-    assert not can_read_twice(stored.selectExpr("pid", "rand() AS x"))
-    assert not can_read_twice(spark.session.range(9).selectExpr("id AS pid"))
-    monkeypatch.setattr(session, "MOST_BYTES", 100)
-    assert not can_read_twice(stored.select("pid"))
+    assert is_cheap_to_read(stored.where("x < 3").select("pid"))
+    assert not is_cheap_to_read(stored.groupBy("pid").count())
+    assert not is_cheap_to_read(stored.selectExpr("pid", "rand() AS x"))
+    assert not is_cheap_to_read(spark.session.range(9).selectExpr("id AS pid"))
+    monkeypatch.setattr(session, "MAX_BROADCAST_BYTES", 100)
+    assert not is_cheap_to_read(stored.select("pid"))
 
 
 def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over Spark Connect nothing is left that calls a server when the process ends, or for long."""
+    """A failed Spark Connect client makes no call when the process ends, and retries briefly."""
     session, policy = MagicMock(), MagicMock()
     type(session).__module__ = "pyspark.sql.connect.session"
     session.client.get_retry_policies.return_value = [policy]
@@ -458,7 +464,7 @@ def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def run_apart(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a program that has a Spark of its own; Java's words stay out of what it prints."""
+    """Run a program with its own Spark session, without Java's messages in its output."""
     return subprocess.run(
         [sys.executable, "-m", f"support.{program}", str(folder)],
         capture_output=True,
@@ -473,9 +479,9 @@ def run_apart(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
     spark: Spark, tmp_path: Path
 ) -> None:
-    """Real failures say nothing but a code and are charged once; their keys resume them.
+    """Real failures return only a code and are charged once; their keys resume them.
 
-    What a killed driver left unanswered is taken up by another process, which is this one.
+    A query left unanswered by a killed driver is resumed by another process: this one.
     """
     write_rows(tmp_path)
     done = run_apart("failing", tmp_path)
@@ -486,7 +492,7 @@ def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
     assert [f"{fault} | 1/1000", "2 | 1/1000", f"{fault} | 1/500"] == [denied, resumed, killed]
     assert "FileNotFoundException): a file is gone, may not be read" in done.stderr
     assert "Spark cannot be reached, or its session has ended" in done.stderr
-    assert spark.session.range(3).count() == 3  # ours lives on
+    assert spark.session.range(3).count() == 3  # this session survives
     curator = open_rows(tmp_path)
     answer = curator.sql(COUNT, epsilon=1e9, key="killed")
     assert [("a", 2, 51), ("b", 2, 6)] == [
@@ -496,7 +502,7 @@ def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
 
 
 def test_a_table_of_hive_is_asked_by_its_name(tmp_path: Path) -> None:
-    """A partitioned table of Hive, in ORC, gives the answer of DuckDB."""
+    """A partitioned Hive table in ORC gives the answer of DuckDB."""
     done = run_apart("hive", tmp_path)
 
     assert 0 == done.returncode, done.stderr[-2_000:]
@@ -517,7 +523,7 @@ def test_a_table_of_hive_is_asked_by_its_name(tmp_path: Path) -> None:
 def test_nothing_is_collected_but_numbers_of_each_group(
     text: str, most: int, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes from Spark to this process is one row a group: its keys, and whole numbers."""
+    """Spark returns one row per group to this process: its keys, and integers."""
     many = 3_000
     rows = pa.table(
         {
@@ -553,8 +559,8 @@ def test_nothing_is_collected_but_numbers_of_each_group(
 
 
 def test_a_cluster_is_reached_over_the_network(tmp_path: Path) -> None:
-    """Spark Connect, by its address and by a DataFrame, gives the same answer."""
-    done = run_apart("connected", tmp_path)  # where the server keeps its tables
+    """Spark Connect gives the same answer by its address and by a DataFrame."""
+    done = run_apart("connected", tmp_path)  # the server stores its tables here
 
     assert 0 == done.returncode, done.stderr[-2_000:]
     assert ["equal", "equal"] == done.stdout.split()[-2:]

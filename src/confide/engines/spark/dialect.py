@@ -1,8 +1,8 @@
 """Spark SQL text.
 
-The session has `spark.sql.ansi.enabled` off and its time zone at UTC, so that arithmetic and casts
-give NULL or a number where they would else raise an error. What still differs from DuckDB has a
-rule here.
+The session has `spark.sql.ansi.enabled` off and its time zone set to UTC. So arithmetic and casts
+give NULL or a number where they would otherwise raise an error. The remaining differences from
+DuckDB each have a rule here.
 """
 
 import math
@@ -37,28 +37,28 @@ from confide.engines.sql.row_hash import MASK, digested
 __all__ = ["SPARK", "spark_cast"]
 
 T = sql.DataType.Type
-EDGE: Final = 2.0**63
+INT64_LIMIT: Final = 2.0**63
 LIMB, LIMBS = 21, 3
-LAST_DAY: Final = 2**31 - 1
-LOWERED: Final = ("\u0130\u03a3", "i\u03c3")
-"""Capitals whose small form in Java is two letters, or depends on what follows."""
-RAISED: Final = ("\u00df", "\u1e9e")
-"""The sharp s, whose capital in Java is two letters."""
+MAX_DAY: Final = 2**31 - 1
+LOWER_EXCEPTIONS: Final = ("\u0130\u03a3", "i\u03c3")
+"""Capitals whose lower case in Java has two letters, or depends on what follows."""
+UPPER_EXCEPTIONS: Final = ("\u00df", "\u1e9e")
+"""The sharp s, whose upper case in Java has two letters."""
 ESCAPES: Final = "!|~^#@\x1f"
 
 
-def _text(value: str) -> Sql:
+def _string(value: str) -> Sql:
     return sql.Literal.string(value)
 
 
-def _real(value: float) -> Sql:
+def _double_literal(value: float) -> Sql:
     if math.copysign(1.0, value) < 0:
-        return sql.Paren(this=sql.Neg(this=_real(-value)))
+        return sql.Paren(this=sql.Neg(this=_double_literal(-value)))
     return sql.Literal.number(f"{value!r}D")
 
 
 def spark_cast(value: Sql, kind: str) -> Sql:
-    """Return a cast in the words of Spark, which gives NULL where it cannot be done."""
+    """Return a cast in Spark's dialect, which gives NULL if it cannot be done."""
     return sql.Cast(this=value, to=sql.DataType.build(kind, dialect="spark"))
 
 
@@ -68,27 +68,27 @@ def _when(*branches: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
 
 
 def _matches(text: Sql, pattern: str) -> Sql:
-    """Return whether a text matches, with groups that are repeated without a way back.
+    """Return the condition that a string matches, with possessive repeats of groups.
 
-    # Privacy: Java goes one call deeper for each repeat that it may take back, so that one long
-    # text would end the whole session.
+    # Privacy: Java recurses for each repeat that it may backtrack over, so one long string would
+    # end the whole session.
     """
-    return sql.RegexpLike(this=text, expression=_text(pattern.replace(")*", ")*+")))
+    return sql.RegexpLike(this=text, expression=_string(pattern.replace(")*", ")*+")))
 
 
 def _replaced(text: Sql, pattern: str, other: str) -> Sql:
-    return call("REGEXP_REPLACE", text, _text(pattern), _text(other))
+    return call("REGEXP_REPLACE", text, _string(pattern), _string(other))
 
 
 def _cast(node: Any) -> Sql | None:
     value, kind = node.this, node.to.this
     if kind is T.DOUBLE and isinstance(value, sql.Literal) and not value.is_string:
-        # A literal has no zero below zero.
-        return _real(float(value.name.removesuffix("D")) + 0.0)
+        # A literal is never -0.0.
+        return _double_literal(float(value.name.removesuffix("D")) + 0.0)
     if kind is T.BIGINT and is_double(value):
         return spark_cast(call("RINT", value), "BIGINT")
     if kind is T.VARCHAR and is_double(value):
-        return _text_of_real(value)
+        return _double_to_text(value)
     return None
 
 
@@ -102,234 +102,242 @@ def _try_cast(node: Any) -> Sql | None:
         return READERS[kind](value)
     if is_double(value) and kind in WRITERS:
         return WRITERS[kind](value)
-    # Days are no numbers and numbers no days; Spark would not even look at the rows.
-    is_odd = T.DATE in (kind, type_of(value)) and kind is not T.VARCHAR
-    return sql.Cast(this=sql.Null() if is_odd else value, to=node.to)
+    # Spark rejects a cast between dates and numbers before it reads a row.
+    is_impossible = T.DATE in (kind, type_of(value)) and kind is not T.VARCHAR
+    return sql.Cast(this=sql.Null() if is_impossible else value, to=node.to)
 
 
-def _whole_of_real(value: Sql) -> Sql:
-    """Return the nearest whole number, ties to the even one, NULL where 64 bits have none."""
-    is_cut = isinstance(value, sql.Anonymous) and value.name in ("FLOOR", "CEIL")
-    inner = value.expressions[0] if is_cut else value
+def _double_to_integer(value: Sql) -> Sql:
+    """Return the nearest integer, ties to even; NULL beyond 64 bits."""
+    is_rounded = isinstance(value, sql.Anonymous) and value.name in ("FLOOR", "CEIL")
+    inner = value.expressions[0] if is_rounded else value
     inside = sql.And(
-        this=sql.GTE(this=inner.copy(), expression=_real(-EDGE)),
-        expression=sql.LT(this=inner.copy(), expression=_real(EDGE)),
+        this=sql.GTE(this=inner.copy(), expression=_double_literal(-INT64_LIMIT)),
+        expression=sql.LT(this=inner.copy(), expression=_double_literal(INT64_LIMIT)),
     )
-    # FLOOR and CEIL of a double are whole numbers of 64 bits already.
-    return _when((inside, value if is_cut else spark_cast(call("RINT", value), "BIGINT")))
+    # FLOOR and CEIL of a double are 64-bit integers already.
+    return _when((inside, value if is_rounded else spark_cast(call("RINT", value), "BIGINT")))
 
 
-def _text_of_real(value: Sql) -> Sql:
-    """Return a double in the form of DuckDB, from the digits that Java writes.
+def _double_to_text(value: Sql) -> Sql:
+    """Return a double as DuckDB prints it, from the digits that Java prints.
 
-    Plain from 1e-4 up to 1e16, otherwise with an exponent of two digits or more, and a sign.
+    Without exponent from 1e-4 up to 1e16, otherwise with a signed exponent of at least two digits.
     """
-    java, size = spark_cast(value, "STRING"), call("ABS", value.copy())
+    java_text, size = spark_cast(value, "STRING"), call("ABS", value.copy())
     plain = _replaced(
-        spark_cast(spark_cast(java.copy(), "DECIMAL(38, 20)"), "STRING"), "(\\.[0-9]+?)0+$", "$1"
+        spark_cast(spark_cast(java_text.copy(), "DECIMAL(38, 20)"), "STRING"),
+        "(\\.[0-9]+?)0+$",
+        "$1",
     )
-    mantissa = _replaced(java.copy(), "(\\.0)?E.*$", "")
-    power = spark_cast(_replaced(java.copy(), "^.*E", ""), "INT")
-    bent = call("FORMAT_STRING", _text("%se%+03d"), mantissa, power)
-    is_bent = sql.Or(
-        this=sql.LT(this=size, expression=_real(1e-4)),
-        expression=sql.GTE(this=size.copy(), expression=_real(1e16)),
+    mantissa = _replaced(java_text.copy(), "(\\.0)?E.*$", "")
+    power = spark_cast(_replaced(java_text.copy(), "^.*E", ""), "INT")
+    scientific = call("FORMAT_STRING", _string("%se%+03d"), mantissa, power)
+    is_scientific = sql.Or(
+        this=sql.LT(this=size, expression=_double_literal(1e-4)),
+        expression=sql.GTE(this=size.copy(), expression=_double_literal(1e16)),
     )
-    has_power = _matches(java.copy(), "E")
+    has_power = _matches(java_text.copy(), "E")
     return _when(
-        (sql.And(this=has_power, expression=sql.Paren(this=is_bent)), bent),
+        (sql.And(this=has_power, expression=sql.Paren(this=is_scientific)), scientific),
         (has_power.copy(), plain),
-        otherwise=java,
+        otherwise=java_text,
     )
 
 
-def _read_real(text: Sql) -> Sql:
-    """Return the double that a text spells, NULL where there is none; Java reads more."""
-    number = spark_cast(call("REPLACE", text.copy(), _text("_"), _text("")), "DOUBLE")
+def _text_to_double(text: Sql) -> Sql:
+    """Return the double that a string represents, or NULL; Java accepts other strings too."""
+    number = spark_cast(call("REPLACE", text.copy(), _string("_"), _string("")), "DOUBLE")
     return _when(
         (_matches(text, NUMBER), number),
         (_matches(text.copy(), NON_FINITE), spark_cast(text.copy(), "DOUBLE")),
     )
 
 
-def _read_whole(text: Sql) -> Sql:
-    """Return the whole number nearest to what a text spells, halves away from zero."""
+def _text_to_integer(text: Sql) -> Sql:
+    """Return the integer nearest to the number in a string, halves away from zero."""
     digits = _replaced(text.copy(), "[_\\s]", "")
-    # Digits past those that a decimal holds are dropped, so that it does not round twice.
-    short = _replaced(digits, "(\\.[0-9]{18})[0-9]+$", "$1")
-    near = call("ROUND", spark_cast(short, "DECIMAL(38, 18)"), sql.Literal.number("0"))
-    low, high = (spark_cast(_text(str(end)), "DECIMAL(38, 0)") for end in (-(2**63), 2**63 - 1))
-    inside = sql.Between(this=near.copy(), low=low, high=high)
+    # Digits that do not fit into the decimal are dropped, so that it does not round twice.
+    shortened = _replaced(digits, "(\\.[0-9]{18})[0-9]+$", "$1")
+    nearest = call("ROUND", spark_cast(shortened, "DECIMAL(38, 18)"), sql.Literal.number("0"))
+    low, high = (spark_cast(_string(str(end)), "DECIMAL(38, 0)") for end in (-(2**63), 2**63 - 1))
+    inside = sql.Between(this=nearest.copy(), low=low, high=high)
     is_integer = sql.And(this=_matches(text, NUMBER), expression=inside)
     prefix = call("SUBSTR", digits.copy(), sql.Literal.number("2"), sql.Literal.number("1"))
     base = _when(
-        (sql.EQ(this=call("LOWER", prefix), expression=_text("x")), sql.Literal.number("16")),
+        (sql.EQ(this=call("LOWER", prefix), expression=_string("x")), sql.Literal.number("16")),
         otherwise=sql.Literal.number("2"),
     )
-    figures = call("SUBSTR", digits.copy(), sql.Literal.number("3"))
-    based = spark_cast(call("CONV", figures, base, sql.Literal.number("10")), "DECIMAL(38, 0)")
-    is_based = sql.And(
+    digits = call("SUBSTR", digits.copy(), sql.Literal.number("3"))
+    value_in_base = spark_cast(
+        call("CONV", digits, base, sql.Literal.number("10")), "DECIMAL(38, 0)"
+    )
+    is_in_base = sql.And(
         this=_matches(text.copy(), HEX_OR_BINARY),
-        expression=sql.LTE(this=based, expression=high.copy()),
+        expression=sql.LTE(this=value_in_base, expression=high.copy()),
     )
     return _when(
-        (is_integer, spark_cast(near, "BIGINT")), (is_based, spark_cast(based.copy(), "BIGINT"))
+        (is_integer, spark_cast(nearest, "BIGINT")),
+        (is_in_base, spark_cast(value_in_base.copy(), "BIGINT")),
     )
 
 
-def _read_day(text: Sql) -> Sql:
-    """Return the day that a text spells, NULL where there is none."""
+def _text_to_date(text: Sql) -> Sql:
+    """Return the date that a string represents, or NULL."""
     parts = [
         spark_cast(
-            call("REGEXP_EXTRACT", text.copy(), _text(DAY), sql.Literal.number(place)), "INT"
+            call("REGEXP_EXTRACT", text.copy(), _string(DAY), sql.Literal.number(index)), "INT"
         )
-        for place in ("1", "3", "4")
+        for index in ("1", "3", "4")
     ]
-    last = call("DATE_FROM_UNIX_DATE", sql.Literal.number(str(LAST_DAY)))
-    first = call("DATE_FROM_UNIX_DATE", sql.Neg(this=sql.Literal.number(str(LAST_DAY))))
-    before = sql.Like(this=text.copy(), expression=_text("%-%"))
+    last = call("DATE_FROM_UNIX_DATE", sql.Literal.number(str(MAX_DAY)))
+    first = call("DATE_FROM_UNIX_DATE", sql.Neg(this=sql.Literal.number(str(MAX_DAY))))
+    before = sql.Like(this=text.copy(), expression=_string("%-%"))
     word = call("LOWER", call("TRIM", text.copy()))
     return _when(
         (_matches(text, DAY), call("MAKE_DATE", *parts)),
         (sql.And(this=_matches(text.copy(), INFINITE_DATE), expression=before), first),
         (_matches(text.copy(), INFINITE_DATE), last),
-        (sql.EQ(this=word, expression=_text("epoch")), spark_cast(_text("1970-01-01"), "DATE")),
+        (sql.EQ(this=word, expression=_string("epoch")), spark_cast(_string("1970-01-01"), "DATE")),
     )
 
 
 READERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
-    T.BIGINT: _read_whole,
-    T.DOUBLE: _read_real,
+    T.BIGINT: _text_to_integer,
+    T.DOUBLE: _text_to_double,
     T.BOOLEAN: parse_boolean,
-    T.DATE: _read_day,
+    T.DATE: _text_to_date,
 }
 WRITERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
-    T.BIGINT: _whole_of_real,
-    T.VARCHAR: _text_of_real,
+    T.BIGINT: _double_to_integer,
+    T.VARCHAR: _double_to_text,
 }
 
 
 def _finite(node: Any) -> Sql:
     found = node.expressions[0]
     for word in ("nan", "inf", "-inf"):
-        found = sql.Nullif(this=found, expression=spark_cast(_text(word), "DOUBLE"))
+        found = sql.Nullif(this=found, expression=spark_cast(_string(word), "DOUBLE"))
     return found  # type: ignore[no-any-return]
 
 
 def _is_finite(node: Any) -> Sql:
     return sql.LT(
-        this=call("ABS", node.expressions[0]), expression=spark_cast(_text("inf"), "DOUBLE")
+        this=call("ABS", node.expressions[0]), expression=spark_cast(_string("inf"), "DOUBLE")
     )
 
 
 def _round(node: Any) -> Sql:
-    value, *rest = node.expressions
-    digits = literal_of(rest[0]) if rest else 0
+    value, *arguments = node.expressions
+    digits = literal_of(arguments[0]) if arguments else 0
     if not is_double(value):
         return round_integer(value, digits)
     return round_double(
-        value, digits, _real, lambda some: spark_cast(spark_cast(some, "BIGINT"), "DOUBLE")
+        value,
+        digits,
+        _double_literal,
+        lambda number: spark_cast(spark_cast(number, "BIGINT"), "DOUBLE"),
     )
 
 
 def _like(node: Any) -> Sql:
-    """Return a LIKE in which no character of the pattern is an escape, and that never looks twice.
+    """Return a LIKE without an escape character, as a regular expression that never backtracks.
 
-    # Privacy: Java tries every way to share out a text among several %, so that one long text of
-    # one person would take hours, and the time would tell of it.
+    # Privacy: Java tries every way to divide a string among several %. One long string of one
+    # person would take hours, and the time would reveal it.
 
-    Why: parts between two % have one length each, so where any way matches, the way that takes each
-         of them at its first place does too: it leaves the most to the rest. So each is taken there
-         for good, and only the last part is looked for from the end.
+    Why: each part between two % has a fixed length. So if any assignment matches, the one that
+         takes each part at its first occurrence does too, since it leaves the most for the rest.
+         Each part is therefore fixed there, and only the last part is matched from the end.
     """
     pattern = node.expression.name
     if pattern.count("%") < 2 or ("_" not in pattern and "%" not in pattern[1:-1]):
-        unused = next(mark for mark in ESCAPES + "\x00" if mark not in pattern)
-        return sql.Escape(this=node.copy(), expression=_text(unused))
-    first, *middle, last = ("".join(map(_read_mark, part)) for part in pattern.split("%"))
-    held = "".join(f"(?>.*?{part})" for part in middle if part)
+        unused = next(character for character in ESCAPES + "\x00" if character not in pattern)
+        return sql.Escape(this=node.copy(), expression=_string(unused))
+    first, *middle, last = ("".join(map(_escape_mark, part)) for part in pattern.split("%"))
+    atomic = "".join(f"(?>.*?{part})" for part in middle if part)
     return sql.RegexpLike(
-        this=node.this.copy(), expression=_text(rf"(?s)\A{first}{held}.*{last}\z")
+        this=node.this.copy(), expression=_string(rf"(?s)\A{first}{atomic}.*{last}\z")
     )
 
 
-def _read_mark(mark: str) -> str:
-    """Return one character of a LIKE as Java's patterns spell it."""
-    return "." if mark == "_" else rf"\x{{{ord(mark):x}}}"
+def _escape_mark(character: str) -> str:
+    """Return one character of a LIKE in Java's syntax for patterns."""
+    return "." if character == "_" else rf"\x{{{ord(character):x}}}"
 
 
 def _sum(node: Any) -> Sql:
     """Return an exact sum.
 
     Claim: no sum overflows as long as a group has fewer than 2^42 rows.
-    Why:   a whole number of 64 bits is its lowest 21 bits, the next 21 and the upper 22 with their
-           sign; the sums of these stay within 64 bits, and are put together as decimals. Decimals
-           alone, which are what is left for others, take several times as long.
+    Why:   a 64-bit integer consists of its lowest 21 bits, the next 21, and the upper 22 with the
+           sign. The sums of these parts stay within 64 bits, and are combined as decimals. Summing
+           decimals alone, which is necessary for other types, takes several times as long.
     """
     if not is_integer(node.this):
         return sql.Sum(this=spark_cast(node.this, "DECIMAL(38, 0)"))
     mask = sql.Literal.number(str(2**LIMB - 1))
 
-    def limb(place: int) -> Sql:
-        value, bits = node.this.copy(), sql.Literal.number(str(place * LIMB))
-        shifted = call("SHIFTRIGHT", value, bits) if place else value
-        if place == LIMBS - 1:
+    def limb(index: int) -> Sql:
+        value, bits = node.this.copy(), sql.Literal.number(str(index * LIMB))
+        shifted = call("SHIFTRIGHT", value, bits) if index else value
+        if index == LIMBS - 1:
             return shifted
         return sql.Paren(this=sql.BitwiseAnd(this=shifted, expression=mask.copy()))
 
     sums = [
-        spark_cast(sql.Sum(this=limb(place)), "DECIMAL(20, 0)")
-        * spark_cast(_text(str(2 ** (place * LIMB))), "DECIMAL(13, 0)")
-        for place in range(LIMBS)
+        spark_cast(sql.Sum(this=limb(index)), "DECIMAL(20, 0)")
+        * spark_cast(_string(str(2 ** (index * LIMB))), "DECIMAL(13, 0)")
+        for index in range(LIMBS)
     ]
     return sql.Paren(this=sums[0] + sums[1] + sums[2])
 
 
-def _days(node: Any) -> Sql | None:
+def _subtract_dates(node: Any) -> Sql | None:
     if T.DATE not in (type_of(node.this), type_of(node.expression)) or is_integer(node.expression):
         return None
     return spark_cast(call("DATEDIFF", node.this, node.expression), "BIGINT")
 
 
 def _text_digit(node: Any) -> Sql:
-    """Return the last 31 bits of an MD5, by reading the last of its figures."""
-    figures = call("SUBSTR", call("MD5", digested(node)), *map(sql.Literal.number, ("25", "8")))
-    places = sql.Literal.number("16"), sql.Literal.number("10")
-    word = spark_cast(call("CONV", figures, *places), "BIGINT")
+    """Return the last 31 bits of an MD5, from the last digits of its hexadecimal form."""
+    digits = call("SUBSTR", call("MD5", digested(node)), *map(sql.Literal.number, ("25", "8")))
+    bases = sql.Literal.number("16"), sql.Literal.number("10")
+    word = spark_cast(call("CONV", digits, *bases), "BIGINT")
     return sql.BitwiseAnd(this=word, expression=sql.Literal.number(str(MASK)))
 
 
-def _wrapped(node: Any) -> Sql:
-    """Return a node in parentheses: Spark binds bits in another order."""
+def _parenthesized(node: Any) -> Sql:
+    """Return a node in parentheses: Spark's bit operators have another precedence."""
     return sql.Paren(this=node.copy())
 
 
-def _trimmed(node: Any) -> Sql:
-    """Return a string without the characters at its end; Spark's RTRIM has them in front."""
+def _trim_end(node: Any) -> Sql:
+    """Return a string without trailing characters; Spark's RTRIM takes those characters first."""
     text, characters = node.expressions
     return sql.Trim(this=text, expression=characters, position="TRAILING")
 
 
-def _translated(text: Sql, letters: tuple[str, str]) -> Sql:
-    return call("TRANSLATE", text, *map(_text, letters))
+def _translate(text: Sql, letters: tuple[str, str]) -> Sql:
+    return call("TRANSLATE", text, *map(_string, letters))
 
 
-def _extreme(node: Any) -> Sql | None:
-    """Return the only argument of LEAST or GREATEST, where there is one."""
+def _single_argument(node: Any) -> Sql | None:
+    """Return the only argument of LEAST or GREATEST, since Spark requires two, or None."""
     return node.expressions[0] if len(node.expressions) == 1 else None
 
 
-def _branch(node: Any) -> None:
-    """Give NULL as a condition its type."""
+def _typed_condition(node: Any) -> None:
+    """Give a NULL that is used as a condition its type."""
     if isinstance(node.this, sql.Null):
         node.set("this", spark_cast(sql.Null(), "BOOLEAN"))
 
 
-def _inlined(node: Any) -> None:
+def _without_materialized(node: Any) -> None:
     node.set("materialized", None)
 
 
-def _part_of_day(name: str, first: int = 0) -> Callable[[Any], Sql]:
+def _date_part(name: str, first: int = 0) -> Callable[[Any], Sql]:
     def write(node: Any) -> Sql:
         part = spark_cast(call(name, *node.expressions), "BIGINT")
         return sql.Paren(this=part - sql.Literal.number(str(first))) if first else part
@@ -337,7 +345,7 @@ def _part_of_day(name: str, first: int = 0) -> Callable[[Any], Sql]:
     return write
 
 
-def _renamed(name: str) -> Callable[[Any], Sql]:
+def _rename(name: str) -> Callable[[Any], Sql]:
     return lambda node: call(name, *node.expressions)
 
 
@@ -346,37 +354,37 @@ SPARK: Final = Dialect(
     nodes={
         sql.Cast: _cast,
         sql.TryCast: _try_cast,
-        sql.Sub: _days,
+        sql.Sub: _subtract_dates,
         sql.Sum: _sum,
         sql.Like: _like,
-        sql.BitwiseRightShift: _wrapped,
+        sql.BitwiseRightShift: _parenthesized,
         sql.BitwiseOr: _text_digit,
-        sql.BitwiseXor: _wrapped,
-        sql.BitwiseAnd: _wrapped,
-        sql.BitwiseLeftShift: _wrapped,
-        sql.CTE: _inlined,
+        sql.BitwiseXor: _parenthesized,
+        sql.BitwiseAnd: _parenthesized,
+        sql.BitwiseLeftShift: _parenthesized,
+        sql.CTE: _without_materialized,
         sql.Select: sort_once,
-        sql.If: _branch,
+        sql.If: _typed_condition,
     },
     calls={
         FINITE: _finite,
         "ISFINITE": _is_finite,
         "ROUND": _round,
         "SUBSTR": lambda node: substring(
-            node.expressions[0], [literal_of(place) for place in node.expressions[1:]]
+            node.expressions[0], [literal_of(index) for index in node.expressions[1:]]
         ),
-        "LOWER": lambda node: call("LOWER", _translated(node.expressions[0], LOWERED)),
-        "UPPER": lambda node: call("UPPER", _translated(node.expressions[0], RAISED)),
-        "RTRIM": _trimmed,
-        "LENGTH": _part_of_day("CHAR_LENGTH"),
-        "YEAR": _part_of_day("YEAR"),
-        "QUARTER": _part_of_day("QUARTER"),
-        "MONTH": _part_of_day("MONTH"),
-        "DAY": _part_of_day("DAY"),
-        "DAYOFWEEK": _part_of_day("DAYOFWEEK", 1),
+        "LOWER": lambda node: call("LOWER", _translate(node.expressions[0], LOWER_EXCEPTIONS)),
+        "UPPER": lambda node: call("UPPER", _translate(node.expressions[0], UPPER_EXCEPTIONS)),
+        "RTRIM": _trim_end,
+        "LENGTH": _date_part("CHAR_LENGTH"),
+        "YEAR": _date_part("YEAR"),
+        "QUARTER": _date_part("QUARTER"),
+        "MONTH": _date_part("MONTH"),
+        "DAY": _date_part("DAY"),
+        "DAYOFWEEK": _date_part("DAYOFWEEK", 1),
         "DATE_TRUNC": lambda node: call("TRUNC", *reversed(node.expressions)),
-        "LEAST": _extreme,
-        "GREATEST": _extreme,
-        "LIST": _renamed("COLLECT_LIST"),
+        "LEAST": _single_argument,
+        "GREATEST": _single_argument,
+        "LIST": _rename("COLLECT_LIST"),
     },
 )

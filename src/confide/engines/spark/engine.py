@@ -1,7 +1,7 @@
 """Spark: opens sources and runs statements on its own cluster.
 
-Statements run in a session of confide's own, with its own settings and temporary views; the
-owner's session stays as it is. What comes back to this process is one row a group.
+Statements run in confide's own session, with its own settings and temporary views; the owner's
+session is unchanged. Results come back to this process with one row per group.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from confide.declare import Catalog, Column, Int, Kind, PublicTable, Table
 from confide.engines.protocol import TableAltered
 from confide.engines.spark.dialect import SPARK, spark_cast
 from confide.engines.spark.session import (
-    SHORT,
+    SHORT_SECONDS,
     TIMEOUT,
-    Patience,
-    Place,
-    can_read_twice,
-    find_place,
+    SparkSource,
+    TimedSession,
+    is_cheap_to_read,
     is_connected,
+    limit_retries,
     name_failure,
     open_session,
-    retry_less,
+    parse_source,
 )
 from confide.engines.sql.contribution_bounding import broadcast_large_units
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
@@ -45,7 +45,7 @@ from confide.plan import Measurement, private_tables
 
 __all__ = ["Spark"]
 
-# What could change the meaning of a statement is fixed, whatever the cluster's own settings are.
+# Settings that could change the meaning of a statement are fixed, whatever the cluster's are.
 SETTINGS: Final = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
@@ -63,8 +63,8 @@ KINDS: Final = {
 CHANGED: Final = "a public table was changed; open the declaration again"
 NOT_UNIQUE: Final = "a unit declared unique has several rows by now; open the declaration again"
 BINARY: Final = "UTF8_BINARY"
-GONE: Final = ("Connection", "BrokenPipe", "Network", "INVALID_HANDLE", "Grpc")
-"""Words in the names of failures after which Spark is not there any more."""
+LOST_CONNECTION: Final = ("Connection", "BrokenPipe", "Network", "INVALID_HANDLE", "Grpc")
+"""Parts of the names of errors that are raised when Spark is no longer reachable."""
 TIMES: Final = ("timestamp", "timestamp_ntz")
 TYPES: Final = {
     Kind.INT: "BIGINT",
@@ -77,107 +77,107 @@ ADVICE: Final = (
     ("TableAltered", "a table was altered since it was opened; open the declaration again"),
     ("TimeoutError", f"slower than {TIMEOUT} allows, or Spark stands still"),
     ("FAILED_READ_FILE", "a file is gone, may not be read, was cut short, or has other types"),
-    *((word, "Spark cannot be reached, or its session has ended") for word in GONE),
+    *((word, "Spark cannot be reached, or its session has ended") for word in LOST_CONNECTION),
     ("NOT_FOUND", "a declared table or column is gone"),
     ("OutOfMemory", "Spark has no memory left"),
 )
-"""What to tell the owner, by the first word that stands in the name of a failure."""
+"""Advice to the owner, by the first string that occurs in the name of a failure."""
 Raw = dict[str, tuple[Kind, Sql]]
 
 
 class Spark(SqlEngine):
-    """Reads the declared sources through typed, clipped views of a session of its own.
+    """Reads the declared sources through typed, clipped views of its own session.
 
-    # Privacy: with `spark.sql.ansi.enabled` off no value makes a statement fail, and whatever
-    # Spark says of a failure goes to the owner's log.
+    # Privacy: with `spark.sql.ansi.enabled` off, no value makes a statement fail. Spark's error
+    # messages go to the owner's log only.
     """
 
-    # Privacy: the driver raises errors of many kinds, and none of them may reach an analyst.
+    # Privacy: the driver raises many kinds of errors, and none of them may reach an analyst.
     failures = (Exception,)
     facts: TableFacts
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
         self._tables: dict[str, Any] = {}
-        self._light: set[str] = set()
-        places = {table.name: find_place(table) for table in catalog.tables}
-        self._patience = _own_session(places)
-        self._spark = self._patience.session
+        self._cheap_tables: set[str] = set()
+        sources = {table.name: parse_source(table) for table in catalog.tables}
+        self._timed = _new_session(sources)
+        self._spark = self._timed.session
         self._shared: list[str] = []
         self._is_connected = is_connected(self._spark)
         if not self._is_connected:
-            # Over the network this would wait for a server that has gone; `close` is for that.
-            weakref.finalize(self, _forget, self._spark, self._shared).atexit = False
-        with _ended_on_error(self._spark):
-            self._open_all(catalog, places)
+            # Over the network, this could wait for a server that is gone; use `close` there.
+            weakref.finalize(self, _drop_views, self._spark, self._shared).atexit = False
+        with _closed_on_error(self._spark):
+            self._open_all(catalog, sources)
 
-    def _open_all(self, catalog: Catalog, places: Mapping[str, Place]) -> None:
-        """Make all tables readable under their names, and see what is declared of them."""
-        kinds = {table.name: self._open(table, places[table.name]) for table in catalog.tables}
+    def _open_all(self, catalog: Catalog, sources: Mapping[str, SparkSource]) -> None:
+        """Make all tables readable under their names, and check their declarations."""
+        kinds = {table.name: self._open(table, sources[table.name]) for table in catalog.tables}
         public = {name: kinds[name] for name in catalog.public}
-        self.facts = TableFacts(self._ask, public)
+        self.facts = TableFacts(self._fetch, public)
         views, self._unit_kind = write_views(catalog, kinds)
         for name, view in views.items():
-            with _blamed(name):
+            with _reported(name):
                 self._create(name, self._write(view))
         unique = list_unique(catalog)
-        self._lasting = [declared for declared in unique if places[declared.name].name]
+        self._changeable_unique = [declared for declared in unique if sources[declared.name].name]
         for declared in unique:
             self._check_unique(declared)
 
-    def _ask(self, asked: sql.Select) -> Rows:
-        """Return what a question about public tables gives."""
-        return self._read(self._write(asked), self._rows)
+    def _fetch(self, statement: sql.Select) -> Rows:
+        """Return the rows of a statement about public tables."""
+        return self._read(self._write(statement), self._rows)
 
     def close(self) -> None:
-        """Forget the views; the owner's session goes on."""
-        _forget(self._spark, self._shared)
+        """Drop the views; the owner's session stays open."""
+        _drop_views(self._spark, self._shared)
         if self._is_connected:
             with contextlib.suppress(Exception):
                 self._spark.client.close()
 
     def _prepare(self, select: sql.Select, measurement: Measurement) -> sql.Select:
-        """Return a statement that reads a small source twice, to sort less of it.
+        """Return a statement that reads a small source twice, so that it sorts fewer rows.
 
-        Where texts are hashed it is read once, since their digests would be computed twice.
+        If strings are hashed, the source is read once, since their digests would be computed twice.
         """
         read = {
             found.name
             for found in private_tables(measurement.query.source, measurement.catalog).values()
         }
-        if len(read) == 1 and read <= self._light and not select.find(sql.BitwiseOr):
+        if len(read) == 1 and read <= self._cheap_tables and not select.find(sql.BitwiseOr):
             broadcast_large_units(select)
         return select
 
     def _write(self, select: sql.Select) -> str:
-        return SPARK.write(_apart(select))
+        return SPARK.write(_with_distinct_ctes(select))
 
     def _rows(self, statement: str) -> Rows:
-        return self._patience.wait(lambda: self._run(statement)[1])
+        return self._timed.wait(lambda: self._run(statement)[1])
 
     def _columns(self, statement: str) -> Columns:
-        return name_columns(*self._patience.wait(lambda: self._run(statement)))
+        return name_columns(*self._timed.wait(lambda: self._run(statement)))
 
     def _run(self, statement: str) -> tuple[list[str], Rows]:
-        """Return the names of columns and the rows that a statement gives."""
-        self._see_unaltered()
+        """Return the names of columns, and the rows, of a statement's result."""
+        self._check_unaltered()
         found = self._spark.sql(statement)
         return found.columns, [tuple(row) for row in found.collect()]
 
-    def _see_unaltered(self) -> None:
-        """Raise an error if a table has other columns than when it was opened."""
+    def _check_unaltered(self) -> None:
+        """Raise an error if a table's columns have changed since it was opened."""
         for name, schema in self._tables.items():
             self._spark.catalog.refreshTable(name)
             if self._spark.table(name).schema != schema:
                 raise TableAltered(name)
 
-    def _open(self, declared: Table | PublicTable, place: Place) -> dict[str, Kind]:
-        """Make a source readable under its raw name, and tell what its columns hold."""
-        with _blamed(declared.name):
-            source, schema = self._find(declared.name, place)
-            if not place.name and not self._is_connected:  # a table of the catalog may grow
+    def _open(self, declared: Table | PublicTable, origin: SparkSource) -> dict[str, Kind]:
+        """Make a source readable under its raw name, and return the kinds of its columns."""
+        with _reported(declared.name):
+            source, schema = self._find(declared.name, origin)
+            if not origin.name and not self._is_connected:  # a table of the catalog may grow
                 stored = self._spark.sql(sql.select("*").from_(source).sql("spark"))
-                self._light |= {declared.name} if can_read_twice(stored) else set()
+                self._cheap_tables |= {declared.name} if is_cheap_to_read(stored) else set()
             types = {field.name: field.dataType for field in schema.fields}
             raw = _raw_public(types) if isinstance(declared, PublicTable) else _raw(declared, types)
             columns = [label(value, name) for name, (_, value) in raw.items()]
@@ -188,31 +188,31 @@ class Spark(SqlEngine):
                 self._create(raw_name(declared.name), rows)
         return {name: kind for name, (kind, _) in raw.items()}
 
-    def _find(self, name: str, place: Place) -> tuple[Sql, Any]:
-        """Return a source as a table that statements can name, and its columns.
+    def _find(self, name: str, origin: SparkSource) -> tuple[Sql, Any]:
+        """Return a source as a table for statements, and its schema.
 
-        A frame belongs to the owner's session, so it is shared under a name that nobody guesses.
+        A DataFrame belongs to the owner's session, so it is shared under an unguessable name.
         """
-        if place.name:
-            source = ".".join(f"`{part.replace('`', '``')}`" for part in place.name.split("."))
+        if origin.name:
+            source = ".".join(f"`{part.replace('`', '``')}`" for part in origin.name.split("."))
             self._tables[source] = self._spark.table(source).schema
             return sql.to_table(source, dialect="spark"), self._tables[source]
-        if place.path:
-            frame = self._spark.read.parquet(place.path)
+        if origin.path:
+            frame = self._spark.read.parquet(origin.path)
             frame.createOrReplaceTempView(f"`source {name}`")
             return table(f"source {name}"), frame.schema
         shared = f"confide_{token_hex(16)}"
-        place.frame.createGlobalTempView(shared)
+        origin.frame.createGlobalTempView(shared)
         self._shared.append(shared)
         database = self._spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
-        return sql.table_(shared, db=database, quoted=True), place.frame.schema
+        return sql.table_(shared, db=database, quoted=True), origin.frame.schema
 
     def _copy(self, name: str, rows: str) -> None:
-        """Keep the rows of a public table as they are now, on the executors.
+        """Store the current rows of a public table on the executors.
 
-        # Privacy: plans are made from what a public table holds. If it could change under them, a
-        # row might meet two partners, or a value leave its range; should a copy be lost with its
-        # executor, questions fail whatever the private rows are.
+        # Privacy: plans are made from the contents of public tables. If these changed, a row could
+        # match two partners in a join, or a value could leave its range. If a copy is lost with its
+        # executor, queries fail, whatever the private rows are.
         """
         self._spark.sql(rows).localCheckpoint().createOrReplaceTempView(f"`{name}`")
 
@@ -220,65 +220,65 @@ class Spark(SqlEngine):
         self._spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `{name}` AS {rows}")
 
     def _check_state(self) -> None:
-        """See that units declared unique still are, in tables that live on.
+        """Check that units declared unique still are, in tables that can change.
 
-        # Privacy: a unit that has several rows in spite of the declaration would not be cut. Over
-        # Spark Connect no copy can be kept, so a public table that changed is a fault.
+        # Privacy: rows of a unit that is declared unique are not bounded, so several rows of one
+        # unit are a fault. Spark Connect cannot store copies, so a changed public table is a fault.
         """
         if self._is_connected and self.facts.has_changed():
             raise engine_fault(CHANGED)
-        for declared in self._lasting:
-            ((rows, units),) = self._ask(count_units(declared))
+        for declared in self._changeable_unique:
+            ((rows, units),) = self._fetch(count_units(declared))
             if rows != units:
                 raise engine_fault(NOT_UNIQUE)
 
     def _check_unique(self, declared: Table) -> None:
-        """See that a unit declared unique is."""
-        with _blamed(declared.name):
+        """Check that a unit declared unique is unique."""
+        with _reported(declared.name):
             ((rows, units),) = self._rows(self._write(count_units(declared)))
         if rows != units:
             raise not_unique_error(declared)
 
     def _explain(self, error: Exception) -> str:
-        """Return what happened and what to do about it; errors of Spark are known by their names.
+        """Return an explanation and advice; errors of Spark are identified by name.
 
-        Their types are those of packages that are there only with Spark.
+        Their classes belong to packages that are only installed with Spark.
         """
         is_altered = isinstance(error, TableAltered)
-        named = f"TableAltered ({error})" if is_altered else name_failure(error, self._patience)
-        said = next((text for word, text in ADVICE if word in named), "")
-        return f"{named}: {said}" if said else named
+        named = f"TableAltered ({error})" if is_altered else name_failure(error, self._timed)
+        advice = next((text for word, text in ADVICE if word in named), "")
+        return f"{named}: {advice}" if advice else named
 
 
-def _apart(select: sql.Select) -> sql.Select:
-    """Give the parts of every WITH names of their own: Spark's dialect has one WITH for all."""
-    for place, found in enumerate(reversed(list(select.find_all(sql.With)))):
+def _with_distinct_ctes(select: sql.Select) -> sql.Select:
+    """Give the parts of each WITH distinct names: Spark's dialect merges them into one WITH."""
+    for index, found in enumerate(reversed(list(select.find_all(sql.With)))):
         parts = {part.alias for part in found.expressions}
         for name in found.parent_select.find_all(sql.Identifier) if found.parent_select else ():
             if name.this in parts:
-                name.set("this", f"{name.this} {place}")
+                name.set("this", f"{name.this} {index}")
     return select
 
 
-def _own_session(places: Mapping[str, Place]) -> Patience:
-    """Return a session of our own, with how long it may take."""
-    owner = session = open_session(places)
-    if not any(place.cluster.startswith("sc://") for place in places.values()):
-        session = session.newSession()  # what is opened by such an address is our own already
-    with _ended_on_error(session), _blamed(*places):
+def _new_session(sources: Mapping[str, SparkSource]) -> TimedSession:
+    """Return a new session with its time limit."""
+    owner = session = open_session(sources)
+    if not any(source.cluster.startswith("sc://") for source in sources.values()):
+        session = session.newSession()  # a session opened by such an address is new already
+    with _closed_on_error(session), _reported(*sources):
         if is_connected(session):
-            retry_less(session)
+            limit_retries(session)
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
-        return Patience.of(owner, session)
+        return TimedSession.of(owner, session)
 
 
 @contextlib.contextmanager
-def _ended_on_error(session: Any) -> Iterator[None]:
-    """Leave Spark Connect at once if nothing comes of a session.
+def _closed_on_error(session: Any) -> Iterator[None]:
+    """Close a Spark Connect session if the block fails.
 
-    A client that was not closed calls its server when the process ends, and waits ten minutes for
-    one that has gone.
+    A client that is not closed calls its server when the process ends, and waits ten minutes if the
+    server is gone.
     """
     try:
         yield
@@ -290,7 +290,7 @@ def _ended_on_error(session: Any) -> Iterator[None]:
 
 
 def _raw_public(types: Mapping[str, Any]) -> Raw:
-    """Return the columns of a public table that questions can use."""
+    """Return the columns of a public table that queries can use."""
     known = {
         name: KINDS[kind.typeName()] for name, kind in types.items() if kind.typeName() in KINDS
     }
@@ -298,43 +298,43 @@ def _raw_public(types: Mapping[str, Any]) -> Raw:
 
 
 def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
-    """Return the declared columns, each in one of the five types that questions know."""
+    """Return the declared columns, each in one of the five types that queries know."""
     raw: Raw = {}
-    for name, one in declared.columns.items():
+    for name, column_type in declared.columns.items():
         stored = _type_of(declared.name, name, types)
-        raw[name] = _read_column(declared.name, name, stored, one)
-        said = stored.simpleString()
+        raw[name] = _read_column(declared.name, name, stored, column_type)
+        type_name = stored.simpleString()
         found = Kind.DATE if stored.typeName() in TIMES else KINDS[stored.typeName()]
-        check_readable(declared.name, name, one, said, found)
+        check_readable(declared.name, name, column_type, type_name, found)
     if isinstance(declared.unit, str):
         raw[declared.unit] = _read_unit(declared, _type_of(declared.name, declared.unit, types))
     return raw
 
 
-def _read_column(source: str, name: str, stored: Any, wanted: Column) -> tuple[Kind, Sql]:
-    """Return what a column holds, and its value; points in time are days, if days are declared."""
-    said = stored.typeName()
+def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple[Kind, Sql]:
+    """Return the kind and the value of a column; timestamps become dates if dates are declared."""
+    type_name = stored.typeName()
     value: Sql = column(name)
-    if said in TIMES:
-        kind = Kind.DATE if wanted.kind is Kind.DATE else Kind.TEXT
-    elif said in KINDS:
-        kind = KINDS[said]
+    if type_name in TIMES:
+        kind = Kind.DATE if declared.kind is Kind.DATE else Kind.TEXT
+    elif type_name in KINDS:
+        kind = KINDS[type_name]
     else:
         raise BadDeclaration(
             f"column {name!r} of {source!r} holds {stored.simpleString()}, which confide cannot "
-            f"read as {wanted.kind}; leave it out, or make a view of numbers, texts, truths and "
+            f"read as {declared.kind}; leave it out, or make a view of numbers, texts, truths and "
             "days"
         )
-    if said == "decimal" and isinstance(wanted, Int):
-        # Halves go away from zero as long as it is a decimal, and to even numbers afterwards.
+    if type_name == "decimal" and isinstance(declared, Int):
+        # A decimal rounds halves away from zero; later, halves would be rounded to even.
         value = call("ROUND", value, sql.Literal.number("0"))
     return kind, spark_cast(value, TYPES[kind])
 
 
 def _read_unit(declared: Table, stored: Any) -> tuple[Kind, Sql]:
-    """Return a unit as a whole number, a double or a text.
+    """Return a unit as an integer, a double, or a string.
 
-    # Privacy: different units stay different, so what is no plain number is compared as a text.
+    # Privacy: different units stay different, so other types are compared as strings.
     """
     kind = KINDS.get(stored.typeName(), Kind.TEXT)
     if stored.typeName() in ("binary", "array", "map", "struct", "variant"):
@@ -356,27 +356,27 @@ def _type_of(source: str, name: str, types: Mapping[str, Any]) -> Any:
     found = [kind for text, kind in types.items() if text.lower() == name.lower()]
     if len(found) == 1:
         return found[0]
-    near = get_close_matches(name, types, n=3)
-    advice = f"; near are {', '.join(map(repr, near))}" if near else ""
+    similar = get_close_matches(name, types, n=3)
+    advice = f"; near are {', '.join(map(repr, similar))}" if similar else ""
     raise BadDeclaration(f"there is no column {name!r} in {source!r}{advice}")
 
 
 @contextlib.contextmanager
-def _blamed(*names: str) -> Iterator[None]:
-    """Tell the owner what Spark says of a source; it is read while the declaration is opened."""
+def _reported(*names: str) -> Iterator[None]:
+    """Report Spark's errors to the owner, who opens the declaration."""
     try:
         yield
     except ConfideError:
         raise
     except Exception as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
         named = ", ".join(map(repr, names))
-        raise BadDeclaration(f"table {named} cannot be read: {said}") from error
+        raise BadDeclaration(f"table {named} cannot be read: {message}") from error
 
 
-def _forget(session: Any, shared: list[str]) -> None:
-    brief = Patience(session, SHORT)
+def _drop_views(session: Any, shared: list[str]) -> None:
+    short = TimedSession(session, SHORT_SECONDS)
     while shared:
         name = shared.pop()
         with contextlib.suppress(Exception):
-            brief.wait(partial(session.catalog.dropGlobalTempView, name))
+            short.wait(partial(session.catalog.dropGlobalTempView, name))

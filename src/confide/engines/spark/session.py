@@ -1,7 +1,7 @@
-"""Spark's addresses, sessions, timeouts and failures.
+"""Spark's addresses, sessions, timeouts, and failures.
 
-Spark knows no limit of time for a statement, and a driver that stands still answers nothing at all.
-So each statement runs on a thread of its own, which is left behind when its time is over.
+Spark has no timeout for statements, and a driver that hangs does not respond at all. So each
+statement runs on its own thread, which is abandoned after the time limit.
 """
 
 import contextlib
@@ -24,35 +24,35 @@ else:
     pyspark_sql = lazy_module("pyspark.sql")
 
 __all__ = [
-    "SHORT",
+    "SHORT_SECONDS",
     "TIMEOUT",
-    "Patience",
-    "Place",
-    "can_read_twice",
-    "find_place",
+    "SparkSource",
+    "TimedSession",
+    "is_cheap_to_read",
     "is_connected",
+    "limit_retries",
     "name_failure",
     "open_session",
-    "retry_less",
+    "parse_source",
 ]
 
-KNOWN: Final = (
+ADDRESS_FORMS: Final = (
     "a DataFrame, 'spark:db.visits', 'spark:s3a://bucket/visits.parquet', "
     "'spark://host:7077?table=db.visits' or 'sc://host:15002?table=db.visits'"
 )
-MOST_BYTES: Final = 2**28
-"""Up to so many bytes, large units are few enough to be sent to every task.
+MAX_BROADCAST_BYTES: Final = 2**28
+"""The size up to which large units are few enough to be broadcast to every task.
 
-At most one row in 28 can make its unit a large one, on average over the salt, and such a unit takes
-about 60 bytes there: two for each row, which is hardly more than the smallest row of a file.
+At most one row in 28 can make its unit a large one, on average over the salt. Such a unit takes
+about 60 bytes there, or two for each row, which is hardly more than the smallest row of a file.
 """
-PASSED: Final = ("Project", "Filter")
-STORED: Final = ("LogicalRelation", "InMemoryRelation")
+TRANSPARENT_NODES: Final = ("Project", "Filter")
+STORED_NODES: Final = ("LogicalRelation", "InMemoryRelation")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A table by name, a folder or file of Parquet, or a DataFrame; and the cluster, if named."""
+class SparkSource:
+    """A table's name, a Parquet file or folder, or a DataFrame; and the cluster, if named."""
 
     cluster: str = ""
     name: str = ""
@@ -60,57 +60,59 @@ class Place:
     frame: Any = None
 
 
-def find_place(table: Table | PublicTable) -> Place:
-    """Return where the source of a table is.
+def parse_source(table: Table | PublicTable) -> SparkSource:
+    """Return the parts of a table's source.
 
-    >>> find_place(PublicTable("icd", "spark:codes.icd"))
-    Place(cluster='', name='codes.icd', path='', frame=None)
-    >>> find_place(PublicTable("icd", "sc://host:15002/;user_id=me?path=s3a://bucket/icd"))
-    Place(cluster='sc://host:15002/;user_id=me', name='', path='s3a://bucket/icd', frame=None)
+    >>> parse_source(PublicTable("icd", "spark:codes.icd"))
+    SparkSource(cluster='', name='codes.icd', path='', frame=None)
+    >>> parse_source(PublicTable("icd", "sc://host:15002/;user_id=me?path=s3a://bucket/icd"))
+    SparkSource(cluster='sc://host:15002/;user_id=me', name='', path='s3a://bucket/icd', frame=None)
     """
     source = table.source
     if not isinstance(source, str):
-        return Place(frame=source)
+        return SparkSource(frame=source)
     if source.startswith(("spark://", "sc://")):
-        cluster, _, asked = source.partition("?")
-        found = {key: values[-1] for key, values in parse_qs(asked).items()}
+        cluster, _, options = source.partition("?")
+        found = {key: values[-1] for key, values in parse_qs(options).items()}
         if set(found) not in ({"table"}, {"path"}):
             raise BadDeclaration(
                 f"source of {table.name!r} must say ?table=NAME or ?path=FOLDER behind the "
-                f"cluster's address, like {KNOWN}"
+                f"cluster's address, like {ADDRESS_FORMS}"
             )
-        return Place(cluster, found.get("table", ""), found.get("path", ""))
-    found_name = source.removeprefix("spark:")
-    if not found_name:
-        raise BadDeclaration(f"source of {table.name!r} must be {KNOWN}, got {source!r}")
-    is_path = "/" in found_name
-    return Place(name="" if is_path else found_name, path=found_name if is_path else "")
+        return SparkSource(cluster, found.get("table", ""), found.get("path", ""))
+    table_or_path = source.removeprefix("spark:")
+    if not table_or_path:
+        raise BadDeclaration(f"source of {table.name!r} must be {ADDRESS_FORMS}, got {source!r}")
+    is_path = "/" in table_or_path
+    return SparkSource(name="" if is_path else table_or_path, path=table_or_path if is_path else "")
 
 
-def open_session(places: Mapping[str, Place]) -> Any:
-    """Return the one session that reads all places: the frames', the cluster's, or the active one.
+def open_session(sources: Mapping[str, SparkSource]) -> Any:
+    """Return the session that reads all sources: the DataFrames', the cluster's, or the active one.
 
     Raises:
-        BadDeclaration: they are not all of one session.
+        BadDeclaration: the sources belong to several sessions.
     """
-    clusters = {place.cluster for place in places.values() if place.frame is None}
-    sessions = [place.frame.sparkSession for place in places.values() if place.frame is not None]
+    clusters = {source.cluster for source in sources.values() if source.frame is None}
+    sessions = [
+        source.frame.sparkSession for source in sources.values() if source.frame is not None
+    ]
     if any(session is not sessions[0] for session in sessions) or len(clusters) > 1:
         raise BadDeclaration(
             "all tables of one declaration must be read by one Spark session; "
-            f"got several for {', '.join(map(repr, places))}"
+            f"got several for {', '.join(map(repr, sources))}"
         )
     if sessions and clusters <= {""}:
         return sessions[0]
     if sessions:
         raise BadDeclaration(
             "a declaration names either DataFrames of a session or the address of a cluster; "
-            f"got both for {', '.join(map(repr, places))}"
+            f"got both for {', '.join(map(repr, sources))}"
         )
     (cluster,) = clusters
     builder: Any = pyspark_sql.SparkSession.builder
     if cluster.startswith("sc://"):
-        # A session that is open already may be another server's, and would be taken instead.
+        # An existing session may belong to another server, and would be reused.
         return builder.remote(cluster).create()
     if cluster:
         session = builder.master(cluster).getOrCreate()
@@ -123,36 +125,37 @@ def open_session(places: Mapping[str, Place]) -> Any:
     return pyspark_sql.SparkSession.getActiveSession() or builder.getOrCreate()
 
 
-def can_read_twice(frame: Any) -> bool:
-    """Tell whether a frame is little more than small files, so that a second reading costs little.
+def is_cheap_to_read(frame: Any) -> bool:
+    """Return whether a DataFrame reads only small files, so that a second read is cheap.
 
-    Its plan must give the same rows each time and compute nothing but columns and conditions. What
-    counts is the size of the files, whatever columns are picked: it tells how many rows there are.
+    Its plan must give the same rows each time, and compute nothing except columns and conditions.
+    The size of the files counts, whatever columns are selected, because it limits the number of
+    rows.
     """
-    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # there is no other way
+    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # no public API
     node = plan
-    while node.nodeName() in PASSED:
+    while node.nodeName() in TRANSPARENT_NODES:
         node = node.children().apply(0)
-    is_small = int(str(node.stats().sizeInBytes())) <= MOST_BYTES
-    return bool(is_small and node.nodeName() in STORED and plan.deterministic())
+    is_small = int(str(node.stats().sizeInBytes())) <= MAX_BROADCAST_BYTES
+    return bool(is_small and node.nodeName() in STORED_NODES and plan.deterministic())
 
 
 T = TypeVar("T")
 TIMEOUT: Final = "spark.confide.statementTimeout"
 POOL: Final = "spark.scheduler.pool"
 CONNECT: Final = "pyspark.sql.connect."
-SHORT: Final = 5.0
-"""Seconds that suffice for whatever reads no rows."""
-MOST_TRIES: Final = 100
+SHORT_SECONDS: Final = 5.0
+"""Seconds that suffice for an operation that reads no rows."""
+MAX_INTERRUPTS: Final = 100
 RETRIES: Final = 6
-MOST_CAUSES: Final = 8
+MAX_CAUSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """Waits for what a session does, so many seconds at most.
+class TimedSession:
+    """Runs the statements of a session with a time limit.
 
-    Statements run in the scheduler's pool that the thread which opened the session had.
+    They run in the scheduler pool of the thread that opened the session.
     """
 
     session: Any
@@ -160,17 +163,17 @@ class Patience:
     pool: str | None = None
 
     @classmethod
-    def of(cls, owner: Any, session: Any) -> "Patience":
-        """Return the patience that the owner's session asks for, with a session made from it."""
+    def of(cls, owner: Any, session: Any) -> "TimedSession":
+        """Return the new session with the time limit that the owner's session sets."""
         seconds = read_seconds(TIMEOUT, owner.conf.get(TIMEOUT, str(HOUR)))
         pool = None if is_connected(session) else session.sparkContext.getLocalProperty(POOL)
         return cls(session, seconds, pool)
 
     def wait(self, ask: Callable[[], T]) -> T:
-        """Return what ``ask`` returns, or raise what it raises.
+        """Return the result of ``ask``, or raise its error.
 
         Raises:
-            TimeoutError: it takes too long. Spark is told to end what it began, if it listens.
+            TimeoutError: it takes too long. Its jobs are canceled if Spark responds.
         """
         tag, found = f"confide-{token_hex(8)}", Future[T]()
         _start(self._work, tag, ask, found)
@@ -183,15 +186,15 @@ class Patience:
     def _work(self, tag: str, ask: Callable[[], T], found: "Future[T]") -> None:
         try:
             with _connected(self.session):
-                self._mark(tag)
+                self._tag_jobs(tag)
                 answer = ask()
-        except BaseException as error:  # noqa: BLE001  # whoever waits raises it
+        except BaseException as error:  # noqa: BLE001  # the waiting thread raises it
             found.set_exception(error)
         else:
             found.set_result(answer)
 
-    def _mark(self, tag: str) -> None:
-        """Let all that this thread begins carry a tag, and run in the pool."""
+    def _tag_jobs(self, tag: str) -> None:
+        """Tag all jobs that this thread starts, and run them in the pool."""
         if is_connected(self.session):
             self.session.addTag(tag)
             return
@@ -201,11 +204,11 @@ class Patience:
             context.setLocalProperty(POOL, self.pool)
 
     def _interrupt(self, tag: str, found: "Future[T]") -> None:
-        """End what carries a tag, again and again: a statement that is still planned has no job."""
-        for _ in range(MOST_TRIES):
+        """Cancel what has a tag, repeatedly: a statement that is still being planned has no job."""
+        for _ in range(MAX_INTERRUPTS):
             with contextlib.suppress(Exception), _connected(self.session):
                 self._end(tag)
-            if wait([found], SHORT).done:
+            if wait([found], SHORT_SECONDS).done:
                 return
 
     def _end(self, tag: str) -> None:
@@ -215,38 +218,38 @@ class Patience:
             self.session.sparkContext.cancelJobsWithTag(tag)
 
 
-def retry_less(session: Any) -> None:
-    """Let a session of Spark Connect give up a server that has gone after about a minute.
+def limit_retries(session: Any) -> None:
+    """Make a Spark Connect session give up after about a minute if its server is gone.
 
-    It would try for ten, when the process ends as well; and a server that comes back knows no
-    session of before.
+    By default it would retry for ten minutes, also when the process ends. A server that comes back
+    does not know earlier sessions.
     """
     for policy in session.client.get_retry_policies():
         policy.max_retries = RETRIES
 
 
 def is_connected(session: Any) -> bool:
-    """Tell whether a session is one of Spark Connect."""
+    """Return whether a session uses Spark Connect."""
     return type(session).__module__.startswith(CONNECT)
 
 
-def name_failure(error: Exception, patience: Patience) -> str:
-    """Return the kind of an error, and the kinds and conditions of what caused it in Spark.
+def name_failure(error: Exception, timed: TimedSession) -> str:
+    """Return the kind of an error, with the classes and conditions of its causes in Spark.
 
-    # Privacy: classes and conditions are names from Spark's own code, in which no row can stand.
+    # Privacy: classes and conditions are names from Spark's own code, so they contain no row.
     """
     named = [_condition(error)]
     java = getattr(error, "java_exception", None)
     if java is not None:
-        brief = Patience(patience.session, SHORT)
+        short = TimedSession(timed.session, SHORT_SECONDS)
         with contextlib.suppress(Exception):
-            named += brief.wait(lambda: list(_name_causes(java)))
-    said = ", ".join(filter(None, named))
-    return f"{type(error).__name__} ({said})" if said else type(error).__name__
+            named += short.wait(lambda: list(_name_causes(java)))
+    details = ", ".join(filter(None, named))
+    return f"{type(error).__name__} ({details})" if details else type(error).__name__
 
 
 def _name_causes(java: Any) -> Iterator[str]:
-    for _ in range(MOST_CAUSES):
+    for _ in range(MAX_CAUSES):
         yield java.getClass().getSimpleName()
         yield _condition(java)
         java = java.getCause()
@@ -255,25 +258,25 @@ def _name_causes(java: Any) -> Iterator[str]:
 
 
 def _condition(error: Any) -> str:
-    """Return Spark's own name for what went wrong, which not every error has."""
+    """Return Spark's own name for an error, or "" if it has none."""
     with contextlib.suppress(Exception):
         return str(error.getCondition() or "")
     return ""
 
 
-def _start(work: Callable[..., None], *given: Any) -> None:
-    # A thread that waits for Spark must not keep the process from ending.
-    Thread(target=work, args=given, daemon=True).start()
+def _start(work: Callable[..., None], *arguments: Any) -> None:
+    # Daemon thread, so that waiting for Spark cannot block interpreter exit.
+    Thread(target=work, args=arguments, daemon=True).start()
 
 
 @contextlib.contextmanager
 def _connected(session: Any) -> Iterator[None]:
-    """Close this thread's own connection to Java in the end; Spark Connect has one for all."""
+    """Close this thread's connection to Java afterwards; Spark Connect shares one."""
     try:
         yield
     finally:
         if not is_connected(session):
-            client = session._jvm._gateway_client  # noqa: SLF001  # there is no other way
+            client = session._jvm._gateway_client  # noqa: SLF001  # no public API
             find = getattr(client, "get_thread_connection", lambda: None)
             if (connection := find()) is not None:
                 connection.close()
