@@ -1,4 +1,4 @@
-"""Copies of CSV files: however cells are separated, encoded and spelled, values come out right."""
+"""Copies of CSV files have the intended values, for any delimiter, encoding, and format."""
 
 import datetime as dt
 import stat
@@ -12,7 +12,7 @@ from confide.declare.tables import NAME
 from confide.errors import BadDeclaration
 from confide.intake import convert as conversion
 from confide.intake.convert import Copy, convert_csv, plain_names
-from confide.intake.csv_types import READERS, CellFormat, find_shape
+from confide.intake.csv_types import READERS, CellFormat, find_format
 
 GERMAN = (
     "Kundennummer;Straße;Umsatz (€);Geburtstag;leer\n"
@@ -30,7 +30,7 @@ def convert(folder: Path, content: bytes) -> tuple[Copy, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_german_file_is_read_as_it_is_meant(tmp_path: Path, encoding: str, newline: str) -> None:
-    """Semicolons, decimal commas, dotted dates and umlauts are understood in each encoding."""
+    """Semicolons, decimal commas, dotted dates, and umlauts are read correctly in each encoding."""
     copy, rows = convert(tmp_path, GERMAN.replace("\n", newline).encode(encoding))
 
     assert ["Kundennummer", "Strasse", "Umsatz_eur", "Geburtstag", "leer"] == [
@@ -61,20 +61,20 @@ def test_a_german_file_is_read_as_it_is_meant(tmp_path: Path, encoding: str, new
     ],
 )
 def test_each_shape_is_found_and_read(shape: CellFormat, cells: list[str], value: object) -> None:
-    """Cells are recognised for what they are, and their first one is read as the value it means."""
-    assert shape is find_shape(cells)
+    """The format of cells is found, and the first cell is read as the value that it represents."""
+    assert shape is find_format(cells)
     reader = READERS[shape]("cell")
     [[found]] = duckdb.execute(f"SELECT {reader} FROM (SELECT $1 AS cell)", [cells[0]]).fetchall()
     assert value == found
 
 
 def test_every_shape_has_a_reader() -> None:
-    """No shape can be found that nothing reads."""
+    """Every format that can be found can be read."""
     assert set(CellFormat) == set(READERS)
 
 
 def test_odd_cells_and_rows_are_counted(tmp_path: Path) -> None:
-    """A cell of another kind is NULL, a row that is too long is cut, and both are told."""
+    """A cell of another format is NULL, a long row is truncated, and both are counted."""
     lines = ["n,m", "many,1", "1,2,3", "4", *["5,6"] * 60]
     copy, rows = convert(tmp_path, "\n".join(lines).encode())
 
@@ -84,7 +84,7 @@ def test_odd_cells_and_rows_are_counted(tmp_path: Path) -> None:
 
 
 def test_what_stands_for_an_empty_cell_is_missing(tmp_path: Path) -> None:
-    """NA and its like are NULL among numbers, days and flags, and stay what they are in texts."""
+    """NA and similar strings are NULL among numbers, dates, and flags, but stay in text columns."""
     words = ["NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", ""]
     lines = ["n,x,y,day,flag,land", '1,1.5,"2,5",2024-12-31,yes,DE', '2,2.5,"3,5",2024-12-30,no,NA']
     lines += [f"{word},{word},{word},{word},{word},FR" for word in words]
@@ -104,7 +104,7 @@ def test_what_stands_for_an_empty_cell_is_missing(tmp_path: Path) -> None:
 
 
 def test_names_can_be_declared_and_differ() -> None:
-    """Whatever the titles are, the names in the copy can be declared and no two are alike."""
+    """For any titles, the names in the copy can be declared and are distinct."""
     titles = ["", " ", "a b", "a_b", "A-B", "2024", "select", "日付", "x" * 200, "x" * 201, "é"]
     names = plain_names(titles)
 
@@ -114,7 +114,7 @@ def test_names_can_be_declared_and_differ() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b";;\n1;2;3\n", b"a,b\n1,\x00\x81\n"])
 def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes) -> None:
-    """Without names, or where a cell is no text, nothing is written."""
+    """Nothing is written for a file without names, or with cells that are not text."""
     with pytest.raises(BadDeclaration):
         convert(tmp_path, content)
 
@@ -122,7 +122,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_nothing_is_overwritten_or_left_behind(tmp_path: Path) -> None:
-    """A second copy is refused, and beside the first one there is no other file."""
+    """A second copy is refused, and no other file is left next to the first one."""
     convert(tmp_path, b"a,b\n1,2\n")
     with pytest.raises(BadDeclaration, match="is there already"):
         convert_csv(tmp_path / "t.csv", tmp_path / "t.parquet")
@@ -136,7 +136,7 @@ def test_nothing_is_overwritten_or_left_behind(tmp_path: Path) -> None:
 def test_rows_for_which_there_is_no_memory_are_for_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They would go into a folder that only its user may open, and that is gone in the end."""
+    """Spilled rows go to a folder that only its user can open, and that is removed."""
     run, seen = conversion._run, []
 
     def look(connection: duckdb.DuckDBPyConnection, statement: str, values: Any) -> Any:
@@ -162,7 +162,7 @@ def test_a_row_is_not_lost_for_names(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_year_among_names_is_a_name(tmp_path: Path) -> None:
-    """One name that is no number makes a first line one of names."""
+    """A first line is a line of names if one of its cells is not a number."""
     copy, rows = convert(tmp_path, b"person,2024\n1,5\n")
 
     assert ["person", "t_2024"] == [column.name for column in copy.columns]

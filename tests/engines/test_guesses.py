@@ -1,4 +1,4 @@
-"""Types that are guessed for a draft: right for plain files, and hardly moved by one row."""
+"""Guessed types for a draft are right for plain files, and hardly depend on a single row."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from confide.declare import Kind
 from confide.errors import BadDeclaration
 from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS as READ_AS
-from confide.intake.csv_types import conversion_hint, guess_shapes
+from confide.intake.csv_types import conversion_hint, guess_formats
 
 COLUMNS = {
     "whole": ("1", "-20", "0"),
@@ -38,16 +38,16 @@ def write_csv(folder: Path, rows: list[tuple[str, ...]]) -> Path:
 
 
 def guess_kinds(path: Path) -> dict[str, Kind | None]:
-    return {name: READ_AS[shape] for name, shape in guess_shapes(path).items()}
+    return {name: READ_AS[shape] for name, shape in guess_formats(path).items()}
 
 
 def test_plain_columns_are_recognised(tmp_path: Path) -> None:
-    """Whole and real numbers, dates, flags and texts are guessed for what they are."""
+    """Integers, doubles, dates, flags, and strings are recognized."""
     assert KINDS == guess_kinds(write_csv(tmp_path, list(zip(*COLUMNS.values(), strict=True))))
 
 
 def test_one_odd_row_changes_no_guess(tmp_path: Path) -> None:
-    """Among a hundred rows, one with other cells everywhere changes no guess."""
+    """One row of unusual cells among a hundred changes no guess."""
     rows = list(zip(*COLUMNS.values(), strict=True)) * 33
     odd = ("x", "?", "2", "true", "3", "yesterday", "")
 
@@ -63,7 +63,7 @@ def test_what_stands_for_an_empty_cell_changes_no_guess(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: str) -> None:
-    """The refusal names the delimiter, and a command that writes a file which can be read."""
+    """The refusal names the delimiter, and a command that writes a readable file."""
     path = tmp_path / "t.csv"
     path.write_text(f"Patient ID{delimiter}Paid\n1{delimiter}2\n", encoding="utf-8")
     with pytest.raises(BadDeclaration, match="confide reads commas only") as caught:
@@ -77,36 +77,36 @@ def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe,\n", b"\n"])
 def test_a_file_without_names_is_refused(tmp_path: Path, content: bytes) -> None:
-    """A file that is empty or no text is refused before anything is drafted."""
+    """A file that is empty or not text is refused before anything is drafted."""
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(BadDeclaration):
         guess_kinds(tmp_path / "t.csv")
 
 
 def test_names_that_differ_in_capitals_alone_are_refused(tmp_path: Path) -> None:
-    """Two columns that SQL cannot tell apart are refused, with a way out."""
+    """Two columns whose names differ only in case are refused, with a command that renames them."""
     (tmp_path / "t.csv").write_text("paid,Paid\n1,2\n", encoding="utf-8")
     with pytest.raises(BadDeclaration, match="confide convert"):
-        guess_shapes(tmp_path / "t.csv")
+        guess_formats(tmp_path / "t.csv")
 
 
 def test_a_name_may_go_over_two_lines(tmp_path: Path) -> None:
     """A line break inside a quoted name loses no column."""
     (tmp_path / "t.csv").write_text('a,"b\nc",d\n1,2,3\n', encoding="utf-8")
 
-    assert ["a", "b\nc", "d"] == list(guess_shapes(tmp_path / "t.csv"))
+    assert ["a", "b\nc", "d"] == list(guess_formats(tmp_path / "t.csv"))
 
 
 @pytest.mark.parametrize("line", ["1,2,3", "4.5,2024-01-31,", "7"])
 def test_a_file_without_a_line_of_names_is_refused(tmp_path: Path, line: str) -> None:
-    """A first line of numbers and dates is a row, and is not lost for names."""
+    """A first line of numbers and dates is a row, so the file is refused."""
     (tmp_path / "t.csv").write_text(f"{line}\n{line}\n", encoding="utf-8")
     with pytest.raises(BadDeclaration, match="looks like a row; add a line of names"):
-        guess_shapes(tmp_path / "t.csv")
+        guess_formats(tmp_path / "t.csv")
 
 
 def test_a_third_word_makes_no_flag(tmp_path: Path) -> None:
-    """A column of yes, no and now and then something else is words; one odd cell is passed over."""
+    """A column of yes, no, and a repeated third word is text; a single odd cell is ignored."""
     cells = ["No", "Yes"] * 50
     for odd, kind in ((1, Kind.BOOL), (2, Kind.TEXT)):
         lines = ["diabetes", *cells, *["Borderline"] * odd]

@@ -21,7 +21,7 @@ from confide.errors import BadDeclaration, Fault
 from confide.execution.pricing import Pricing
 from confide.intake.check import CheckFinding, inspect_table, read_schema
 from confide.intake.convert import convert_csv
-from confide.intake.csv_types import KINDS, conversion_hint, guess_shapes
+from confide.intake.csv_types import KINDS, conversion_hint, guess_formats
 from confide.intake.draft import DraftTable, draft_toml, name_table
 from confide.ledger import Entry, Ledger, check_ledger, recount
 from confide.loss import auto_filter
@@ -64,7 +64,7 @@ def draft_declaration(console: Console, data: Sequence[str], config: Path) -> No
             continue
         if not all(map(NAME.match, table.columns)):
             _advise(console, path, "names that cannot be declared")
-        elif not set(guess_shapes(path).values()) <= set(KINDS):
+        elif not set(guess_formats(path).values()) <= set(KINDS):
             _advise(console, path, "decimal commas, or dates that are not written 2024-12-31")
 
 
@@ -122,7 +122,7 @@ def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
 
 
 def _guess_kinds(path: Path) -> dict[str, Kind | None]:
-    return {name: KINDS.get(shape, Kind.TEXT) for name, shape in guess_shapes(path).items()}
+    return {name: KINDS.get(shape, Kind.TEXT) for name, shape in guess_formats(path).items()}
 
 
 def check_declaration(console: Console, config: Path) -> bool:

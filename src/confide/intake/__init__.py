@@ -1,1 +1,1 @@
-"""Tools for owners: `init`, `convert` and `check`; never on the path of a query."""
+"""Tools for owners: `init`, `convert`, and `check`; queries never use them."""

@@ -1,7 +1,7 @@
 """Checks a declaration against its data, for the owner.
 
-# Privacy: findings are exact figures about rows. They are for the owner's terminal alone; nothing
-# on the path of a question calls anything here.
+# Privacy: findings are exact figures about rows. They are for the owner's terminal alone; no query
+# calls this module.
 """
 
 import os
@@ -65,7 +65,7 @@ RAW: Final = "raw"
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One thing to know about a table; a problem must be mended before anything can be asked."""
+    """One finding about a table; a problem must be fixed before the table can be queried."""
 
     table: str
     column: str
@@ -74,40 +74,40 @@ class CheckFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """A column as the source has it: its name, and its type in DuckDB's words (none in CSV)."""
+class _StoredColumn:
+    """A column of the source: its name, and its DuckDB type ("" for CSV)."""
 
     name: str
     type: str
 
 
 def read_schema(source: str | Path) -> dict[str, Kind | None]:
-    """Return the columns of a Parquet file and their kinds, from its schema alone."""
+    """Return the columns of a Parquet file with their kinds, from its schema alone."""
     with _connect() as connection:
         stored = _open(connection, Path(source).name, source)
     return {column.name: _kind(column.type) for column in stored}
 
 
 def inspect_table(declared: Table | PublicTable) -> list[CheckFinding]:
-    """Return what is worth knowing about a table before its first question, problems first.
+    """Return the findings about a table, problems first.
 
-    Where a table is not read by DuckDB, whether it can be opened is all that is looked at.
+    If DuckDB does not read the table, only its declaration is checked, by opening it.
     """
     if scheme_of(declared.source) != FILE:
-        return _inspect_elsewhere(declared)
+        return _check_by_opening(declared)
     with _connect() as connection:
         try:
-            _see_source(declared)
+            _check_source(declared)
             stored = _open(connection, declared.name, declared.source)
             if isinstance(declared, PublicTable):
                 return []
             names = {found.name.lower(): found for found in stored}
             found = [*_check_schema(declared, names)]
-            spoilt = {finding.column for finding in found if finding.is_problem}
-            _read_all(connection, declared, names, spoilt)
+            unusable = {finding.column for finding in found if finding.is_problem}
+            _read_all(connection, declared, names, unusable)
             kinds = {name: _kind(found.type) for name, found in names.items() if found.type}
-            found += _check_values(connection, declared, spoilt, kinds)
-            found += _check_units(connection, declared, spoilt)
+            found += _check_values(connection, declared, unusable, kinds)
+            found += _check_units(connection, declared, unusable)
         except (BadDeclaration, duckdb.Error) as error:
             return [CheckFinding(declared.name, "", str(error), is_problem=True)]
     return sorted(found, key=lambda finding: not finding.is_problem)
@@ -116,38 +116,38 @@ def inspect_table(declared: Table | PublicTable) -> list[CheckFinding]:
 def _read_all(
     connection: duckdb.DuckDBPyConnection,
     declared: Table,
-    names: Mapping[str, _Stored],
-    spoilt: Collection[str],
+    names: Mapping[str, _StoredColumn],
+    unusable: Collection[str],
 ) -> None:
-    """Read every cell as opening does, with the unit as a text, and say what it would."""
+    """Read every cell as an engine does when it opens, with the unit as text."""
     kinds = {name: kind.kind for name, kind in declared.columns.items()}
     units = {} if isinstance(declared.unit, Row) else {declared.unit: Kind.TEXT}
-    for asked in (units, kinds):
-        here = {name: kind for name, kind in asked.items() if name not in spoilt}
-        types = {name: names[name.lower()].type or "VARCHAR" for name in here}
-        read_cells(connection.execute, (declared.name, RAW), types, here)
+    for kinds_by_name in (units, kinds):
+        usable = {name: kind for name, kind in kinds_by_name.items() if name not in unusable}
+        types = {name: names[name.lower()].type or "VARCHAR" for name in usable}
+        read_cells(connection.execute, (declared.name, RAW), types, usable)
 
 
 @contextmanager
 def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Lend a connection that reads moments as questions do.
+    """Yield a connection that converts timestamps as queries do.
 
-    # Privacy: rows for which there is no memory go into a folder that only this process's user can
-    # read, and not beside the declaration; it is removed in the end.
+    # Privacy: rows that do not fit in memory go to a folder that only this process's user can read,
+    # instead of the declaration's folder. It is removed afterwards.
     """
     folder = make_folder()
     try:
         with connect() as connection:
             connection.execute("SET temp_directory = $folder", {"folder": folder})
-            # Files say nothing of NaN, so what they say of their columns must decide nothing.
+            # Statistics of files ignore NaN, so they must not decide anything.
             connection.execute(f"SET disabled_optimizers = '{STATISTICS}'")
             yield connection
     finally:
         remove_folder(folder, os.getpid())
 
 
-def _inspect_elsewhere(declared: Table | PublicTable) -> list[CheckFinding]:
-    """Open the engine where a table lives, which looks at names, types and unique units."""
+def _check_by_opening(declared: Table | PublicTable) -> list[CheckFinding]:
+    """Open the engine that stores a table, which checks names, types, and unique units."""
     if isinstance(declared, PublicTable):
         return []
     try:
@@ -157,8 +157,8 @@ def _inspect_elsewhere(declared: Table | PublicTable) -> list[CheckFinding]:
     return []
 
 
-def _see_source(declared: Table | PublicTable) -> None:
-    """Refuse a file of another type or that is not there, and what is neither file nor frame."""
+def _check_source(declared: Table | PublicTable) -> None:
+    """Refuse a file of another type, a missing file, and a source that is not a DataFrame."""
     source = declared.source
     if isinstance(source, str | Path):
         _reader(declared.name, Path(source))
@@ -167,8 +167,8 @@ def _see_source(declared: Table | PublicTable) -> None:
         check_dataframe(declared.name, source)
 
 
-def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_Stored]:
-    """Make the source readable under one name and return its columns."""
+def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_StoredColumn]:
+    """Make the source readable under one name, and return its columns."""
     if isinstance(source, str | Path):
         rows = sql.select("*").from_(_reader(name, Path(source)))
         view = sql.Create(this=table(RAW), kind="VIEW", expression=rows)
@@ -183,7 +183,7 @@ def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list
         connection.register(RAW, source)
     described = connection.execute(f'DESCRIBE "{RAW}"').fetchall()
     is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
-    return [_Stored(row[0], "" if is_csv else row[1]) for row in described]
+    return [_StoredColumn(row[0], "" if is_csv else row[1]) for row in described]
 
 
 def _reader(name: str, path: Path) -> Sql:
@@ -206,7 +206,7 @@ def _reader(name: str, path: Path) -> Sql:
 
 
 def _kind(stored: str) -> Kind | None:
-    """Return our word for a type of DuckDB; None where only its text can be read.
+    """Return the kind for a type of DuckDB; None if it can be read only as text.
 
     >>> _kind("UBIGINT"), _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
     (<Kind.INT: 'int'>, <Kind.FLOAT: 'float'>, None)
@@ -214,13 +214,13 @@ def _kind(stored: str) -> Kind | None:
     return CASTABLE_KINDS.get(base_type(stored))
 
 
-def _check_schema(declared: Table, names: Mapping[str, _Stored]) -> Iterator[CheckFinding]:
-    """Look for columns that are not there, or whose type does not suit what is declared."""
+def _check_schema(declared: Table, names: Mapping[str, _StoredColumn]) -> Iterator[CheckFinding]:
+    """Yield findings about missing columns, and about types that do not match the declaration."""
     units = [] if isinstance(declared.unit, Row) else [declared.unit]
     for name in dict.fromkeys([*units, *declared.columns]):
         if name.lower() not in names:
-            near = get_close_matches(name.lower(), names, 1) or list(names)[:10]
-            listed = ", ".join(names[one].name for one in near)
+            similar = get_close_matches(name.lower(), names, 1) or list(names)[:10]
+            listed = ", ".join(names[key].name for key in similar)
             message = f"the source has no such column; declare one that it has, such as {listed}"
             yield CheckFinding(declared.name, name, message, is_problem=True)
     types = {name: found.type for name, found in names.items() if found.type}
@@ -247,8 +247,8 @@ def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterato
         yield CheckFinding(named, name, f"is stored as {stored}, declared {declared.kind}")
 
 
-SPELLED: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
-OTHERWISE: Final = (
+KINDS_WITH_FORMATS: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
+CONVERT_ADVICE: Final = (
     "; numbers are written 1234.5 and dates 2024-12-31, and `confide convert FILE.csv` makes a "
     "copy that spells them so"
 )
@@ -257,76 +257,76 @@ OTHERWISE: Final = (
 def _check_values(
     connection: duckdb.DuckDBPyConnection,
     declared: Table,
-    spoilt: Collection[str],
+    unusable: Collection[str],
     stored: Mapping[str, Kind | None],
 ) -> Iterator[CheckFinding]:
-    """Look for values that do not read as declared, or lie outside what is declared.
+    """Yield findings about values that cannot be read as declared, or are outside the declaration.
 
-    ``stored`` has the kinds of columns by their names in lower case, those of a CSV file apart.
+    ``stored`` gives the kinds of columns by their names in lower case, except for CSV files.
     """
-    here = {name: kind for name, kind in declared.columns.items() if name not in spoilt}
+    usable = {name: kind for name, kind in declared.columns.items() if name not in unusable}
     counts: list[Sql] = []
-    for name, kind in here.items():
+    for name, kind in usable.items():
         value = _typed(kind, column(name), stored.get(name.lower()))
-        lost = sql.And(this=is_known(column(name)), expression=_is_missing(value))
-        counts += [sql.Count(this=column(name)), _count(lost), _count(_is_outside(kind, value))]
+        unread = sql.And(this=is_known(column(name)), expression=_is_missing(value))
+        counts += [sql.Count(this=column(name)), _count(unread), _count(_is_outside(kind, value))]
     if not counts:
         return
     figures = _only_row(connection, sql.select(*counts).from_(table(RAW)))
-    for place, (name, kind) in enumerate(here.items()):
-        known, lost_count, outside = figures[3 * place : 3 * place + 3]
-        if lost_count:
-            share = _percent(lost_count, known)
+    for index, (name, kind) in enumerate(usable.items()):
+        known, unread_count, outside = figures[3 * index : 3 * index + 3]
+        if unread_count:
+            share = _percent(unread_count, known)
             message = f"{share} of the values do not read as {kind.kind} and count as NULL"
-            message += _advise(kind, is_most=2 * lost_count > known)
-            yield CheckFinding(declared.name, name, message, is_problem=lost_count == known)
+            message += _advise(kind, is_majority=2 * unread_count > known)
+            yield CheckFinding(declared.name, name, message, is_problem=unread_count == known)
         if outside:
-            fate = _fate_outside(kind)
+            consequence = _consequence(kind)
             yield CheckFinding(
-                declared.name, name, f"{_percent(outside, known)} of the values {fate}"
+                declared.name, name, f"{_percent(outside, known)} of the values {consequence}"
             )
 
 
-def _advise(declared: Column, *, is_most: bool) -> str:
-    """Return what to do about values that do not read as declared."""
+def _advise(declared: Column, *, is_majority: bool) -> str:
+    """Return advice about values that cannot be read as declared."""
     if declared.kind is Kind.BOOL:
         return "; declare a category with its values"
-    return OTHERWISE if is_most and declared.kind in SPELLED else ""
+    return CONVERT_ADVICE if is_majority and declared.kind in KINDS_WITH_FORMATS else ""
 
 
 def _check_units(
-    connection: duckdb.DuckDBPyConnection, declared: Table, spoilt: Collection[str]
+    connection: duckdb.DuckDBPyConnection, declared: Table, unusable: Collection[str]
 ) -> Iterator[CheckFinding]:
-    """Look for rows without a unit, and for units with more rows than may count."""
-    if isinstance(declared.unit, Row) or declared.unit in spoilt:
+    """Yield findings about rows without a unit, and about units with too many rows."""
+    if isinstance(declared.unit, Row) or declared.unit in unusable:
         return
-    unit, most = column(declared.unit), declared.max_rows_per_unit
+    unit, limit = column(declared.unit), declared.max_rows_per_unit
     rows = sql.select(label(unit, "unit"), label(sql.Count(this=sql.Star()), "many"))
     rows = rows.from_(table(RAW)).group_by(unit.copy())
-    many, known = column("many"), is_known(column("unit"))
-    above = sql.And(this=known, expression=sql.GT(this=many, expression=number(most)))
-    figures = [
-        sql.Sum(this=many.copy()),
-        sql.Sum(this=case(_is_missing(column("unit")), many.copy())),
+    row_count, known = column("many"), is_known(column("unit"))
+    above = sql.And(this=known, expression=sql.GT(this=row_count, expression=number(limit)))
+    aggregates = [
+        sql.Sum(this=row_count.copy()),
+        sql.Sum(this=case(_is_missing(column("unit")), row_count.copy())),
         _count(known.copy()),
         _count(above),
-        sql.Sum(this=case(above.copy(), many - number(most))),
+        sql.Sum(this=case(above.copy(), row_count - number(limit))),
     ]
-    found = _only_row(connection, sql.select(*figures).from_(rows.subquery("units")))
-    in_all, nobody, units, over, cut = (int(figure or 0) for figure in found)
-    if nobody:
-        message = f"{_percent(nobody, in_all)} of the rows name no unit and are left out"
+    found = _only_row(connection, sql.select(*aggregates).from_(rows.subquery("units")))
+    total_rows, without_unit, units, units_above, excess = (int(figure or 0) for figure in found)
+    if without_unit:
+        message = f"{_percent(without_unit, total_rows)} of the rows name no unit and are left out"
         yield CheckFinding(declared.name, declared.unit, message)
-    if over:
+    if units_above:
         message = (
-            f"{_percent(over, units)} of the units have more than {most} "
-            f"row{'s' if most > 1 else ''}"
+            f"{_percent(units_above, units)} of the units have more than {limit} "
+            f"row{'s' if limit > 1 else ''}"
         )
         message += (
             "; unique = true cannot be kept: take it away, and raise max_rows_per_unit"
             if declared.unique
-            else f"; {_percent(cut, in_all)} of the rows never count; raise max_rows_per_unit, or "
-            "accept that the rest is left out"
+            else f"; {_percent(excess, total_rows)} of the rows never count; raise "
+            "max_rows_per_unit, or accept that the rest is left out"
         )
         yield CheckFinding(declared.name, declared.unit, message, is_problem=declared.unique)
 
@@ -349,8 +349,8 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
     match declared:
         case Int(low=low, high=high):
             return _is_beyond(value, number(float(low)), number(float(high)))
-        case Float(low=least, high=most):
-            return _is_beyond(value, number(float(least)), number(float(most)))
+        case Float(low=low, high=high):
+            return _is_beyond(value, number(float(low)), number(float(high)))
         case Date(low=first, high=last):
             return _is_beyond(value, literal(first), literal(last))
         case Category(kind=Kind.INT, values=values):
@@ -365,7 +365,7 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
             assert_never(declared)
 
 
-def _fate_outside(declared: Column) -> str:
+def _consequence(declared: Column) -> str:
     if isinstance(declared, Category):
         return "are not listed and count as NULL; add them to values (spaces and capitals count)"
     return "lie outside the bounds and are clipped"
@@ -388,11 +388,11 @@ def _only_row(connection: duckdb.DuckDBPyConnection, statement: sql.Select) -> t
     return tuple(connection.execute(statement.sql("duckdb")).fetchall()[0])
 
 
-def _percent(part: int, whole: int) -> str:
-    """Return a share for people.
+def _percent(part: int, total: int) -> str:
+    """Return a percentage as text.
 
     >>> _percent(1, 3), _percent(1, 10**6), _percent(7, 7)
     ('33.3 %', 'less than 0.1 %', '100 %')
     """
-    share = 100 * part / whole
+    share = 100 * part / total
     return f"{share:.3g} %" if share >= 0.1 else "less than 0.1 %"

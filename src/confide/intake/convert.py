@@ -1,8 +1,8 @@
 """CSV to Parquet: plain names, known types.
 
-Separators, encodings, decimal commas and dates differ from country to country. They are settled
-once, by the owner and for a copy, so that no row decides how others are read when questions are
-asked. What is told here is about real rows and for the owner's eyes.
+Delimiters, encodings, decimal commas, and dates differ between countries. The owner settles them
+once, in a copy, so that no row decides how others are read when queries run. The messages here
+describe real rows, and are for the owner only.
 """
 
 import csv
@@ -25,26 +25,30 @@ from confide.intake.csv_types import (
     CellFormat,
     check_titles,
     find_delimiter,
-    find_shape,
+    find_format,
 )
 from confide.intake.draft import name_table
 
-__all__ = ["Converted", "Copy", "convert_csv", "copy_parquet", "plain_names"]
+__all__ = ["ConvertedColumn", "Copy", "convert_csv", "copy_parquet", "plain_names"]
 
-MARKS: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-HELD: Final = f'LOWER(TRIM("{{}}")) NOT IN {("", *MISSING)}'
-"""Whether a cell holds something, as SQL; among texts, what stands for nothing is a text."""
-SPELLED: Final = str.maketrans(
+BYTE_ORDER_MARKS: Final = {
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+    b"\xef\xbb\xbf": "utf-8-sig",
+}
+IS_FILLED: Final = f'LOWER(TRIM("{{}}")) NOT IN {("", *MISSING)}'
+"""The SQL condition that a cell is not empty; in a text column, strings such as NA are text."""
+TRANSLITERATION: Final = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "€": "eur"}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
-    """One column of a copy: its title in the file, its name in the copy, and how it is read.
+class ConvertedColumn:
+    """One column of a copy: its title in the file, its name in the copy, and its format.
 
-    ``unread`` counts the cells that hold something else; they are NULL in the copy. So is what
-    stands for an empty cell, such as NA, among numbers, dates and flags; it is not counted.
+    ``unread`` counts the cells in other formats, which are NULL in the copy. Strings for an empty
+    cell, such as NA, are also NULL among numbers, dates, and flags, but are not counted.
     """
 
     title: str
@@ -55,37 +59,38 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What became of a file: its columns, and how many rows had more cells than names."""
+    """The result of a conversion: its columns, and the number of rows with excess cells."""
 
-    columns: tuple[Converted, ...]
+    columns: tuple[ConvertedColumn, ...]
     long_rows: int
 
 
 def convert_csv(path: Path, target: Path) -> Copy:
-    """Write a copy of a CSV file as Parquet, and return what became of it.
+    """Write a copy of a CSV file as Parquet, and return its columns.
 
-    A file that is there already stays as it is.
+    Raises:
+        BadDeclaration: the target exists, or a file cannot be read or written.
     """
     _check_target(target)
     with _reading(path) as rows:
         titles = next(rows, [])
         check_titles(path.name, titles)
-        sheet = _Sheet(len(titles))
-        sample = list(sheet.fit(islice(rows, ROWS)))
-        shapes = [find_shape([row[place] for row in sample]) for place in range(len(titles))]
-        # Privacy: the rows lie in the folder of the copy for a moment, readable to its writer
-        # alone, and are removed with it; so are those for which DuckDB has no memory.
+        fitter = _RowFitter(len(titles))
+        sample = list(fitter.fit(islice(rows, ROWS)))
+        formats = [find_format([row[index] for row in sample]) for index in range(len(titles))]
+        # Privacy: the rows are stored in the folder of the copy for a moment, readable only by its
+        # writer. They are removed afterwards, and so are rows that DuckDB spills.
         with TemporaryDirectory(dir=target.parent, prefix=".confide-") as folder:
-            plain = Path(folder) / "rows.csv"
-            with plain.open("x", encoding="utf-8", newline="") as file:
+            csv_file = Path(folder) / "rows.csv"
+            with csv_file.open("x", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
                 writer.writerows(sample)
-                writer.writerows(sheet.fit(rows))
-            return Copy(tuple(_write(plain, target, titles, shapes)), sheet.long_rows)
+                writer.writerows(fitter.fit(rows))
+            return Copy(tuple(_write(csv_file, target, titles, formats)), fitter.long_rows)
 
 
 def copy_parquet(path: Path, target: Path) -> None:
-    """Write the rows of a Parquet file into a new file, as CSV or Parquet by its name."""
+    """Write the rows of a Parquet file to a new file, as CSV or Parquet according to its name."""
     rows = duckdb.read_parquet(str(path))
     if target.suffix.lower() == ".csv":
         rows.write_csv(str(target))
@@ -94,28 +99,30 @@ def copy_parquet(path: Path, target: Path) -> None:
 
 
 def plain_names(titles: Sequence[str]) -> list[str]:
-    """Return names that can be declared, as near to the titles as can be, and no two alike.
+    """Return distinct names that can be declared, as similar to the titles as possible.
 
     >>> plain_names(["Größe (cm)", "Straße", "", "x", "X", "2024"])
     ['Groesse_cm', 'Strasse', 'column', 'x', 'X_2', 't_2024']
     """
     names: list[str] = []
     for title in titles:
-        spelled = unicodedata.normalize("NFC", title).translate(SPELLED)
-        ascii_only = unicodedata.normalize("NFKD", spelled).encode("ascii", "ignore").decode()
+        transliterated = unicodedata.normalize("NFC", title).translate(TRANSLITERATION)
+        ascii_only = (
+            unicodedata.normalize("NFKD", transliterated).encode("ascii", "ignore").decode()
+        )
         words = "".join(char if char.isalnum() else " " for char in ascii_only).split()
         names.append(name_table("_".join(words) or "column", names))
     return names
 
 
-class _Sheet:
-    """Gives every row as many cells as there are names, and counts those that had more."""
+class _RowFitter:
+    """Fits every row to the number of names, and counts the rows that had more cells."""
 
     def __init__(self, width: int) -> None:
         self.width, self.long_rows = width, 0
 
     def fit(self, rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
-        """Yield each row, cut or filled up."""
+        """Yield each row, truncated or padded."""
         for row in rows:
             self.long_rows += len(row) > self.width
             yield [*row[: self.width], *[""] * (self.width - len(row))]
@@ -132,7 +139,7 @@ def _check_target(target: Path) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
-    """Lend the rows of a file, its first line included, whatever separates and encodes them."""
+    """Yield the rows of a file, including its first line, for any delimiter and encoding."""
     try:
         with path.open(encoding=_find_encoding(path), newline="") as file:
             delimiter = find_delimiter(file.readline())
@@ -150,11 +157,11 @@ def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def _find_encoding(path: Path) -> str:
-    """Return how a text is encoded: by its first bytes, else UTF-8, else Western European."""
+    """Return the encoding of a file: by its byte order mark, else UTF-8, else Western European."""
     with path.open("rb") as file:
         first = file.read(3)
-    for mark, encoding in MARKS.items():
-        if first.startswith(mark):
+    for bom, encoding in BYTE_ORDER_MARKS.items():
+        if first.startswith(bom):
             return encoding
     try:
         with path.open(encoding="utf-8", newline="") as text:
@@ -166,23 +173,25 @@ def _find_encoding(path: Path) -> str:
 
 
 def _write(
-    plain: Path, target: Path, titles: Sequence[str], shapes: Sequence[CellFormat]
-) -> list[Converted]:
-    """Write cells that all stand in quotes as columns of their types."""
+    csv_file: Path, target: Path, titles: Sequence[str], formats: Sequence[CellFormat]
+) -> list[ConvertedColumn]:
+    """Write rows whose cells are all quoted as columns of their types."""
     names = plain_names(titles)
     types = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
     options = "header=false, delim=',', quote='\"', escape='\"', new_line='\\n', nullstr=''"
     cells = f"read_csv($1, {options}, auto_detect=false, columns={{{types}}})"
-    named = [(name, READERS[shape](name)) for name, shape in zip(names, shapes, strict=True)]
-    read = [f'{reader} AS "{name}"' for name, reader in named]
-    lost = [f"COUNT(*) FILTER ({HELD.format(name)} AND {reader} IS NULL)" for name, reader in named]
+    named = [(name, READERS[shape](name)) for name, shape in zip(names, formats, strict=True)]
+    columns_sql = [f'{reader} AS "{name}"' for name, reader in named]
+    unread_counts = [
+        f"COUNT(*) FILTER ({IS_FILLED.format(name)} AND {reader} IS NULL)" for name, reader in named
+    ]
     with duckdb.connect(":memory:") as connection:
-        connection.execute("SET temp_directory = $folder", {"folder": str(plain.parent)})
-        rows = f"SELECT {', '.join(read)} FROM {cells}"  # noqa: S608  # plain names alone
-        _run(connection, f"COPY ({rows}) TO $2 (FORMAT parquet)", [str(plain), str(target)])
-        counts = f"SELECT {', '.join(lost)} FROM {cells}"  # noqa: S608  # plain names alone
-        [unread] = _run(connection, counts, [str(plain)])
-    return [Converted(*column) for column in zip(titles, names, shapes, unread, strict=True)]
+        connection.execute("SET temp_directory = $folder", {"folder": str(csv_file.parent)})
+        rows = f"SELECT {', '.join(columns_sql)} FROM {cells}"  # noqa: S608  # only plain names
+        _run(connection, f"COPY ({rows}) TO $2 (FORMAT parquet)", [str(csv_file), str(target)])
+        counts = f"SELECT {', '.join(unread_counts)} FROM {cells}"  # noqa: S608  # only plain names
+        [unread] = _run(connection, counts, [str(csv_file)])
+    return [ConvertedColumn(*column) for column in zip(titles, names, formats, unread, strict=True)]
 
 
 def _run(connection: duckdb.DuckDBPyConnection, statement: str, values: Sequence[str]) -> list[Any]:

@@ -1,8 +1,8 @@
 """Guesses the column types of CSV files, for a draft.
 
-# Privacy: a guess is made from rows, so it goes into a comment that the owner confirms or mends. It
-# is the type that nearly all of the first cells read as, which hardly any one row can change; no
-# bound and no value is told.
+# Privacy: a guess is made from rows, so it is written to a comment that the owner confirms or
+# corrects. It is the type of nearly all of the first cells, which a single row can hardly change.
+# It reveals no bound and no value.
 """
 
 import csv
@@ -26,20 +26,20 @@ __all__ = [
     "check_titles",
     "conversion_hint",
     "find_delimiter",
-    "find_shape",
-    "guess_shapes",
+    "find_format",
+    "guess_formats",
 ]
 
 ROWS: Final = 1_000
-"""So many first rows are looked at."""
+"""The number of rows that are read, from the first on."""
 DELIMITERS: Final = ",;\t|"
 NEARLY_ALL: Final = 0.95
-ODD_FLAGS: Final = 1
-"""Cells of a column of flags that may read otherwise; two such are words of a third meaning."""
+MAX_ODD_FLAGS: Final = 1
+"""The number of cells that may differ in a column of flags; two could be a third category."""
 
 
 class CellFormat(StrEnum):
-    """What nearly all cells of a column look like, in words for the owner."""
+    """The format of nearly all cells of a column, in words for the owner."""
 
     BOOL = "bool"
     INT = "int"
@@ -57,7 +57,7 @@ class CellFormat(StrEnum):
 
 PATTERNS: Final = (
     (CellFormat.BOOL, r"true|false|t|f|yes|no|y|n"),
-    (CellFormat.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a zero in front is text
+    (CellFormat.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a leading zero is text
     (CellFormat.GROUPED, r"[-+]?[1-9]\d{0,2}(?:\.\d{3})*"),
     (CellFormat.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
     (CellFormat.COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
@@ -68,27 +68,31 @@ PATTERNS: Final = (
     (CellFormat.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
 )
 MISSING: Final = ("na", "n/a", "#n/a", "nan", "null", "none")
-"""What programs write into a cell that is empty, in capitals or not."""
-READ: Final = tuple((shape, re.compile(pattern, re.IGNORECASE)) for shape, pattern in PATTERNS)
+"""The strings that programs write into empty cells, in lower case."""
+FORMATS: Final = tuple(
+    (cell_format, re.compile(pattern, re.IGNORECASE)) for cell_format, pattern in PATTERNS
+)
 
 
-def find_shape(cells: Sequence[str]) -> CellFormat:
-    """Return the narrowest shape that nearly all cells have which hold something.
+def find_format(cells: Sequence[str]) -> CellFormat:
+    """Return the narrowest format that nearly all nonempty cells have.
 
-    >>> find_shape(["1,50", "2", ""]), find_shape(["01067"]), find_shape(["13/1/2024", "2/2/2024"])
-    (<CellFormat.COMMA: ...>, <CellFormat.TEXT: 'text'>, <CellFormat.DAY_FIRST: ...>)
-    >>> find_shape(["NA", "3", "N/A", "nan"]), find_shape(["NA", "DE", "FR"])
+    >>> find_format(["1,50", "2", ""]), find_format(["01067"])
+    (<CellFormat.COMMA: ...>, <CellFormat.TEXT: 'text'>)
+    >>> find_format(["13/1/2024", "2/2/2024"])
+    <CellFormat.DAY_FIRST: 'date, as in 31/12/2024'>
+    >>> find_format(["NA", "3", "N/A", "nan"]), find_format(["NA", "DE", "FR"])
     (<CellFormat.INT: 'int'>, <CellFormat.TEXT: 'text'>)
     """
-    held = [cell.strip() for cell in cells if not _is_missing(cell)]
-    if not held:
+    filled = [cell.strip() for cell in cells if not _is_missing(cell)]
+    if not filled:
         return CellFormat.EMPTY
-    for shape, pattern in READ:
-        odd = sum(pattern.fullmatch(cell) is None for cell in held)
-        if odd <= (1 - NEARLY_ALL) * len(held) and (
-            shape is not CellFormat.BOOL or odd <= ODD_FLAGS
+    for cell_format, pattern in FORMATS:
+        others = sum(pattern.fullmatch(cell) is None for cell in filled)
+        if others <= (1 - NEARLY_ALL) * len(filled) and (
+            cell_format is not CellFormat.BOOL or others <= MAX_ODD_FLAGS
         ):
-            return shape
+            return cell_format
     return CellFormat.TEXT
 
 
@@ -97,12 +101,12 @@ def _is_missing(cell: str) -> bool:
 
 
 def find_delimiter(line: str) -> str:
-    """Return what separates the names in the first line of a file."""
+    """Return the character that separates the names in the first line of a file."""
     return max(DELIMITERS, key=line.count)
 
 
 def check_titles(file: str, titles: Sequence[str]) -> None:
-    """See that the first line of a file has the names of its columns.
+    """Check that the first line of a file contains the names of its columns.
 
     Raises:
         BadDeclaration: it has none, or looks like a row.
@@ -116,14 +120,14 @@ def check_titles(file: str, titles: Sequence[str]) -> None:
 
 
 def _is_row(titles: Sequence[str]) -> bool:
-    """Tell whether a first line looks like a row: all that it holds are numbers or dates.
+    """Return whether a first line looks like a row: all its nonempty cells are numbers or dates.
 
     >>> _is_row(["1", "2.5", "NA", ""]), _is_row(["person", "2024"]), _is_row(["NA", ""])
     (True, False, False)
     """
-    shapes = {find_shape([title]) for title in titles} - {CellFormat.EMPTY}
+    formats = {find_format([title]) for title in titles} - {CellFormat.EMPTY}
     names = {CellFormat.BOOL, CellFormat.TEXT}  # y and n are short names
-    return bool(shapes) and not shapes & names
+    return bool(formats) and not formats & names
 
 
 def _cast(kind: str) -> Callable[[str], str]:
@@ -139,7 +143,7 @@ def _read_comma(name: str) -> str:
 
 
 def _number(text: str) -> str:
-    """Return a text as a number; NaN is none."""
+    """Return a string as a number; NaN becomes NULL."""
     return f"NULLIF(TRY_CAST({text} AS DOUBLE), CAST('NaN' AS DOUBLE))"
 
 
@@ -155,7 +159,7 @@ def _read_date(form: str) -> Callable[[str], str]:
     return lambda name: f"CAST(TRY_STRPTIME(TRIM(\"{name}\"), '{form}') AS DATE)"
 
 
-def _keep(name: str) -> str:
+def _unchanged(name: str) -> str:
     return f'"{name}"'
 
 
@@ -168,12 +172,12 @@ READERS: Final[dict[CellFormat, Callable[[str], str]]] = {
     CellFormat.DOTTED: _read_date("%d.%m.%Y"),
     CellFormat.DAY_FIRST: _read_date("%d/%m/%Y"),
     CellFormat.MONTH_FIRST: _read_date("%m/%d/%Y"),
-    CellFormat.EITHER: _keep,
-    CellFormat.GROUPED: _keep,
-    CellFormat.TEXT: _keep,
-    CellFormat.EMPTY: _keep,
+    CellFormat.EITHER: _unchanged,
+    CellFormat.GROUPED: _unchanged,
+    CellFormat.TEXT: _unchanged,
+    CellFormat.EMPTY: _unchanged,
 }
-"""How a cell of each shape is read; what does not read so is NULL."""
+"""The SQL that reads a cell of each format; other cells become NULL."""
 
 
 KINDS: Final[dict[CellFormat, Kind | None]] = {
@@ -185,11 +189,11 @@ KINDS: Final[dict[CellFormat, Kind | None]] = {
     CellFormat.GROUPED: Kind.FLOAT,
     CellFormat.EMPTY: None,
 }
-"""What the engines read as it stands; other shapes need a copy first."""
+"""The kinds of the formats that engines can read; files with other formats must be converted."""
 
 
-def guess_shapes(path: Path) -> dict[str, CellFormat]:
-    """Return the columns of a CSV file and what they look like."""
+def guess_formats(path: Path) -> dict[str, CellFormat]:
+    """Return the columns of a CSV file with their formats."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             _check_delimiter(file.readline(), path)
@@ -212,21 +216,21 @@ def guess_shapes(path: Path) -> dict[str, CellFormat]:
             "Parquet file"
         ) from None
     check_titles(path.name, names)
-    lower = [name.lower() for name in names]
-    twice = next((name for name in names if lower.count(name.lower()) > 1), None)
-    if twice is not None:
+    lowered = [name.lower() for name in names]
+    repeated = next((name for name in names if lowered.count(name.lower()) > 1), None)
+    if repeated is not None:
         raise BadDeclaration(
-            f"{path.name!r} has two columns called {twice!r}, in capitals or not; make a copy with "
-            f"names that differ, and draft from that: {conversion_hint(path)}"
+            f"{path.name!r} has two columns called {repeated!r}, in capitals or not; make a copy "
+            f"with names that differ, and draft from that: {conversion_hint(path)}"
         )
     return {
-        name: find_shape([row[place] for row in rows if place < len(row)])
-        for place, name in enumerate(names)
+        name: find_format([row[index] for row in rows if index < len(row)])
+        for index, name in enumerate(names)
     }
 
 
 def _check_delimiter(line: str, path: Path) -> None:
-    """Refuse a file that another character separates."""
+    """Refuse a file whose delimiter is not a comma."""
     delimiter = find_delimiter(line)
     if delimiter != ",":
         raise BadDeclaration(
@@ -237,5 +241,5 @@ def _check_delimiter(line: str, path: Path) -> None:
 
 
 def conversion_hint(path: Path) -> str:
-    """Return the command that writes a CSV file as Parquet, with plain names and known types."""
+    """Return the command that converts a CSV file to Parquet, with plain names and known types."""
     return f"confide convert {shlex.quote(str(path))}"

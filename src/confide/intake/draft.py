@@ -1,7 +1,7 @@
-"""First draft of `confide.toml`, from names and types of columns.
+"""First draft of `confide.toml`, from the names and types of columns.
 
-Whatever must come from knowledge of the subject (whom a row is about, bounds, limits, the budget)
-is left open: a bound that was read from the data would tell about the data.
+Everything that requires domain knowledge (the privacy unit, bounds, limits, the budget) is left
+open: a bound read from the data would reveal something about the data.
 """
 
 import json
@@ -46,11 +46,13 @@ source = {source}
 
 [tables.{name}.columns]
 """
-KEPT: Final = "Take its line below away"
-LEFT_OUT: Final = "It has no line below"
-GUESSED: Final = "# These types are guessed from the first rows; you know better.\n"
-NAMED: Final = "# the column that tells whom a row is about; or"
-SOUGHT: Final = "# to judge by its name, the column that tells whom a row is about; or"
+KEEP_LINE: Final = "Take its line below away"
+NO_LINE: Final = "It has no line below"
+GUESSED_NOTE: Final = "# These types are guessed from the first rows; you know better.\n"
+UNIT_COMMENT: Final = "# the column that tells whom a row is about; or"
+GUESSED_UNIT_COMMENT: Final = (
+    "# to judge by its name, the column that tells whom a row is about; or"
+)
 LINES: Final[dict[Kind | None, str]] = {
     Kind.INT: '# {name} = {{ type = "int", low = LOW, high = HIGH }}',
     Kind.FLOAT: '# {name} = {{ type = "float", low = LOW, high = HIGH }}',
@@ -59,27 +61,27 @@ LINES: Final[dict[Kind | None, str]] = {
     Kind.TEXT: '{name} = {{ type = "text" }}  # or {{ type = "category", values = ["A", "B"] }}',
     None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool or date',
 }
-WORDED: Final = '  # or { type = "category", values = ["No", "Yes"] }'
-"""What a flag may be as well that was written as words."""
-WORDS: Final = (
+FLAG_ALTERNATIVE: Final = '  # or { type = "category", values = ["No", "Yes"] }'
+"""The alternative type for a flag that is written as words."""
+PERSON_WORDS: Final = (
     "person|patient|user|customer|client|member|subject|respondent|participant|student|employee|"
     "rider|driver|passenger|worker|voter|player|applicant|borrower|pupil|resident|citizen|donor"
 )
-UNITS: Final = (
-    re.compile(rf"(?:{WORDS})_?(?:id|no|number|key)", re.IGNORECASE),
-    re.compile(rf"(?:{WORDS})", re.IGNORECASE),
+UNIT_PATTERNS: Final = (
+    re.compile(rf"(?:{PERSON_WORDS})_?(?:id|no|number|key)", re.IGNORECASE),
+    re.compile(rf"(?:{PERSON_WORDS})", re.IGNORECASE),
     re.compile(r"(?:id|uid|pid|unit)", re.IGNORECASE),
 )
-"""Names of columns that tell whom a row is about, the surest first."""
-VALUES: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE})
-"""What is no name of anybody: many people share a flag, and a measured number names nobody."""
+"""Names of columns that identify people, the most certain first."""
+NEVER_UNIT_KINDS: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE})
+"""Kinds that never identify people: many share a flag, and a measurement is not an identifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftTable:
-    """A source and its columns; one whose type is not known has None.
+    """A source and its columns; a column of unknown type has None.
 
-    Types that were guessed from rows, where there is no schema, stay comments.
+    Types that were guessed from rows, for lack of a schema, are written as comments.
     """
 
     name: str
@@ -89,49 +91,51 @@ class DraftTable:
 
 
 def draft_toml(tables: Sequence[DraftTable]) -> str:
-    """Return the text of a file that names these tables and leaves the rest to the owner."""
+    """Return the text of a file that lists these tables and leaves the rest to the owner."""
     return "".join([HEAD, *map(_draft_table, tables)])
 
 
 def name_table(stem: str, taken: Sequence[str]) -> str:
-    """Return a plain name for a table, as near to a file's name as can be, and not taken.
+    """Return a plain and unused name for a table, as similar to a file's name as possible.
 
     >>> name_table("2024 visits", []), name_table("Labs", ["labs"])
     ('t_2024_visits', 'Labs_2')
     """
-    plain = "".join(char if char.isascii() and char.isalnum() else "_" for char in stem)[:50]
-    name = plain if NAME.match(plain) else f"t_{plain}"
+    cleaned = "".join(char if char.isascii() and char.isalnum() else "_" for char in stem)[:50]
+    name = cleaned if NAME.match(cleaned) else f"t_{cleaned}"
     used = {other.lower() for other in taken}
-    places = (name, *(f"{name}_{number}" for number in range(2, len(used) + 3)))
-    return next(place for place in places if place.lower() not in used)
+    candidates = (name, *(f"{name}_{number}" for number in range(2, len(used) + 3)))
+    return next(candidate for candidate in candidates if candidate.lower() not in used)
 
 
 def guess_unit(columns: Mapping[str, Kind | None]) -> str | None:
-    """Return the column that seems to tell whom a row is about, by its name and type alone.
+    """Return the column that seems to identify people, by its name and type alone.
 
     >>> guess_unit({"member": Kind.BOOL, "Rider_ID": Kind.TEXT, "id": Kind.INT})
     'Rider_ID'
     >>> guess_unit({"age": Kind.INT, "visit_id": Kind.INT})
     """
-    names = [name for name, kind in columns.items() if kind not in VALUES]
-    found = (name for words in UNITS for name in names if words.fullmatch(name))
+    names = [name for name, kind in columns.items() if kind not in NEVER_UNIT_KINDS]
+    found = (name for words in UNIT_PATTERNS for name in names if words.fullmatch(name))
     return next(found, None)
 
 
 def _draft_table(table: DraftTable) -> str:
     unit = guess_unit(table.columns)
-    whom = NAMED if unit is None else SOUGHT
-    shown = _quote(unit or "COLUMN").ljust(19)
-    line = KEPT if unit is None else LEFT_OUT
+    whom = UNIT_COMMENT if unit is None else GUESSED_UNIT_COMMENT
+    quoted = _quote(unit or "COLUMN").ljust(19)
+    line = KEEP_LINE if unit is None else NO_LINE
     head = TABLE.format(
-        name=table.name, source=_quote(table.source), unit=shown, whom=whom, line=line
+        name=table.name, source=_quote(table.source), unit=quoted, whom=whom, line=line
     )
     lines = [
         _draft_column(name, kind, is_guessed=table.is_guessed)
         for name, kind in table.columns.items()
         if name != unit
     ]
-    return head + (GUESSED if table.is_guessed else "") + "".join(f"{line}\n" for line in lines)
+    return (
+        head + (GUESSED_NOTE if table.is_guessed else "") + "".join(f"{line}\n" for line in lines)
+    )
 
 
 def _draft_column(name: str, kind: Kind | None, *, is_guessed: bool) -> str:
@@ -139,10 +143,10 @@ def _draft_column(name: str, kind: Kind | None, *, is_guessed: bool) -> str:
         return f"# {name!a} cannot be declared: rename it to letters, digits and underscores"
     line = LINES[kind].format(name=name)
     if is_guessed and kind is Kind.BOOL:
-        line += WORDED
+        line += FLAG_ALTERNATIVE
     return f"# {line}" if is_guessed and not line.startswith("#") else line
 
 
 def _quote(text: str) -> str:
-    """Return a basic string of TOML; its escapes are those of JSON, and DEL besides."""
+    """Return a basic TOML string, with the escapes of JSON and an escaped DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
