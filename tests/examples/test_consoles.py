@@ -1,4 +1,4 @@
-"""Command lines on pages keep their word: they run, in order, and print what the page says."""
+"""Commands on pages run, in order, and print what the page shows."""
 
 import doctest
 import os
@@ -21,7 +21,7 @@ PAGES = [path for path in documents() if "\n```console\n" in path.read_text(enco
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A command as the page shows it: what is typed, how it ends, and what it prints."""
+    """A command on a page: its text, its exit code, and its output."""
 
     command: str
     exit_code: int
@@ -29,7 +29,7 @@ class Typed:
 
 
 def read_console(block: str) -> list[Typed]:
-    """Return the commands of a block; lines that begin with a dollar are typed."""
+    """Return the commands of a block; lines that begin with a dollar sign are commands."""
     _, *parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
     return [
         Typed(command, int(found[1]) if (found := CODE.search(command)) else 0, printed)
@@ -38,7 +38,7 @@ def read_console(block: str) -> list[Typed]:
 
 
 def run_command(typed: Typed, folder: Path) -> str:
-    """Run one command in a folder; return what went wrong, or nothing."""
+    """Run one command in a folder, and return the difference from the page, or ""."""
     program, *arguments = shlex.split(typed.command, comments=True)
     assert program == "confide", f"pages type confide only, not {program}"
     done = subprocess.run(
@@ -60,7 +60,7 @@ def run_command(typed: Typed, folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_command_lines_run(path: Path, tmp_path: Path) -> None:
-    """Every command on the page ends as shown and prints what is shown, in the page's order."""
+    """Every command on the page ends and prints as shown, in the page's order."""
     for language, title, block in BLOCK.findall(path.read_text(encoding="utf-8")):
         if title:
             (tmp_path / title).write_text(block, encoding="utf-8")
@@ -71,7 +71,7 @@ def test_command_lines_run(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_console_is_noticed(tmp_path: Path) -> None:
-    """The runner above sees another exit code, and another text."""
+    """The runner above detects another exit code, and other output."""
     [fine, wrong, other] = read_console(
         "$ confide ledger  # exit code 2\nbad-declaration: ...\n"
         "$ confide ledger\n"

@@ -1,4 +1,4 @@
-"""Notebooks run: every cell, in order, and each shows what it ends with."""
+"""Notebooks run: every cell, in order, with the output that each ends with."""
 
 import importlib.util
 import json
@@ -20,14 +20,14 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 
 def test_the_kernel_has_what_its_page_installs() -> None:
-    """`pip install jupyterlab` brings no ipywidgets, so the notebooks run without it here too."""
+    """`pip install jupyterlab` does not install ipywidgets, and neither does this environment."""
     assert importlib.util.find_spec("ipywidgets") is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
-    """In a real kernel all cells run in order, and none writes an error or a warning."""
+    """In a real kernel, all cells run in order without an error or a warning."""
     outputs = run_notebook(nbformat.read(path, as_version=4), tmp_path)
     texts = [one["text"] for shown in outputs for one in shown if one.get("name") == "stderr"]
 
@@ -37,7 +37,7 @@ def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_no_output_is_kept(path: Path) -> None:
-    """A notebook in the project holds no outputs: noise differs at every run."""
+    """Notebooks in the project hold no outputs, since noise differs in every run."""
     cells = [cell for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code"]
 
     assert len(cells) >= 5
@@ -45,7 +45,7 @@ def test_no_output_is_kept(path: Path) -> None:
 
 
 def test_there_are_notebooks() -> None:
-    """The tests above see at least three notebooks, each with a line in their README."""
+    """The tests above find at least three notebooks, each with a line in their README."""
     text = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
 
     assert len(NOTEBOOKS) >= 3

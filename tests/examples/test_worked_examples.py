@@ -1,4 +1,4 @@
-"""The worked examples of docs/examples.md, told by the mechanisms themselves."""
+"""The worked examples of docs/examples.md, computed by the mechanisms themselves."""
 
 import math
 from fractions import Fraction
@@ -36,7 +36,7 @@ def count_conditions(people: list[set[int]], conditions: int) -> Counts:
 
 
 def test_one_patient_moves_each_count_by_at_most_one() -> None:
-    """Adding a patient moves all counts one way; replacing one may move them both ways."""
+    """Adding a patient moves all counts in one direction; replacing one can move them in both."""
     subsets = [set(s) for size in range(4) for s in combinations(range(3), size)]
     people = [{0, 1}, {1}, {1, 2}]
     before = count_conditions(people, 3)
@@ -50,7 +50,7 @@ def test_one_patient_moves_each_count_by_at_most_one() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip])
 def test_the_chosen_condition_is_nearly_the_most_common(kind: type, entropy: SeededEntropy) -> None:
-    """A count below the best by the bound of Theorem 6, with 2 for 4, is chosen in 5 % at most."""
+    """A count below the best by the bound of Theorem 6, with 2 for 4, is chosen in at most 5%."""
     people = [{j for j in range(20) if person % (j + 1) == 0} for person in range(200)]
     scores = count_conditions(people, 20)
     mechanism = kind(sensitivity=1, epsilon=0.1)
@@ -86,7 +86,7 @@ def test_one_buyer_moves_revenue_by_the_price_at_most() -> None:
 
 @pytest.mark.statistical
 def test_the_price_costs_little_revenue(entropy: SeededEntropy) -> None:
-    """The price falls short of the best revenue by the bound, $7.51, in 5 % of runs at most."""
+    """The price falls short of the best revenue by the bound, $7.51, in at most 5% of runs."""
     scores = revenue(np.arange(5_000) * 37 % 100)
     pricing = PermuteAndFlip(sensitivity=99, epsilon=1, monotone=True)
     bound = pricing.regret(99, 0.95)
@@ -101,7 +101,7 @@ def test_the_price_costs_little_revenue(entropy: SeededEntropy) -> None:
 
 
 def largest_error(kind: str, k: int) -> float:
-    """Return the mean of the largest of k errors, at epsilon = 1 and delta = 1e-6, exactly."""
+    """Return the exact mean of the largest of k errors, at epsilon = 1 and delta = 1e-6."""
     far = np.arange(60 * k + 400, dtype=float)
     if kind == "laplace":
         beyond = 2 * np.exp(-(far + 1) / k) / (1 + math.exp(-1 / k))
@@ -112,14 +112,14 @@ def largest_error(kind: str, k: int) -> float:
 
 
 def test_laplace_and_gaussian_cross_at_eight_counts() -> None:
-    """For k counts at (1, 1e-6) the largest Laplace error is the smaller one up to k = 7."""
+    """For k counts at (1, 1e-6), the largest Laplace error is below the Gaussian up to k = 7."""
     better = [k for k in range(1, 60) if largest_error("laplace", k) < largest_error("gaussian", k)]
 
     assert [1, 2, 3, 4, 5, 6, 7] == better
 
 
 def test_errors_grow_like_k_and_like_its_root() -> None:
-    """For 20 times the counts Laplace errors grow by over 20, Gaussian ones by over sqrt(20)."""
+    """For 20 times the counts, Laplace errors grow by over 20, Gaussian ones by over sqrt(20)."""
     laplace = largest_error("laplace", 2_000) / largest_error("laplace", 100)
     gaussian = largest_error("gaussian", 2_000) / largest_error("gaussian", 100)
 
@@ -130,7 +130,7 @@ def test_errors_grow_like_k_and_like_its_root() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("k", [3, 30])
 def test_drawn_errors_agree(k: int, entropy: SeededEntropy) -> None:
-    """Mean largest errors of 20,000 drawn vectors are within 6.5 standard errors of the exact."""
+    """Mean largest errors of 20,000 sampled vectors are within 6.5 standard errors of the exact."""
     zeros = np.zeros((20_000, k), dtype=np.int64)
     spread = Gaussian(1, rho=1 / (2 * Fraction(Gaussian(1, 1, 1e-6).sigma) ** 2 * k))
     for kind, mechanism in (("laplace", Laplace(k, 1)), ("gaussian", spread)):
@@ -141,7 +141,7 @@ def test_drawn_errors_agree(k: int, entropy: SeededEntropy) -> None:
 
 
 def test_joint_noise_moves_the_crossing() -> None:
-    """Noise shaped like the l-infinity ball beats both for 50 counts, with 95 % confidence."""
+    """Noise shaped like the l-infinity ball beats both for 50 counts, with 95% confidence."""
     sigma = Gaussian(1, 1, 1e-6).sigma
     [(_, box), *_] = KNorm(Box([1] * 50), 1).interval()
     gaussian = Gaussian(1, rho=1 / (2 * Fraction(sigma) ** 2 * 50)).interval()[1]
@@ -153,7 +153,7 @@ def test_joint_noise_moves_the_crossing() -> None:
 
 
 def name_and_shame_law(rows: tuple[int, ...], delta: float) -> dict[tuple[int | None, ...], float]:
-    """Return the law of publishing each row with probability delta."""
+    """Return the distribution of publishing each row with probability delta."""
     law: dict[tuple[int | None, ...], float] = {}
     for shown in product([True, False], repeat=len(rows)):
         output = tuple(row if coin else None for row, coin in zip(rows, shown, strict=True))
@@ -163,7 +163,7 @@ def name_and_shame_law(rows: tuple[int, ...], delta: float) -> dict[tuple[int | 
 
 @pytest.mark.parametrize("delta", [0.01, 0.25])
 def test_name_and_shame_is_zero_delta_private(delta: float) -> None:
-    """Its exact divergence is delta at epsilon 0 and at every other epsilon, as its loss says."""
+    """Its exact divergence is delta at epsilon 0 and at every other epsilon, as its loss states."""
     one, other = name_and_shame_law((0, 0, 0), delta), name_and_shame_law((0, 1, 0), delta)
     loss = ApproximateLoss(inner=compose([]), failure=Fraction(str(delta)))
 
@@ -175,7 +175,7 @@ def test_name_and_shame_is_zero_delta_private(delta: float) -> None:
 
 @pytest.mark.statistical
 def test_name_and_shame_exposes_n_delta_rows(entropy: SeededEntropy) -> None:
-    """With delta = 20 / n some 20 of n = 100,000 rows are published; with 1 / n^2 hardly any.
+    """With delta = 20 / n, about 20 of n = 100,000 rows are published; with 1 / n^2, almost none.
 
     In 20 releases together, a delta of 1 / n would publish 20 rows, and 60 of them less than once
     in 10^9; this one publishes 400, and fewer than 280 less than once in 10^9.

@@ -1,4 +1,4 @@
-"""Demonstrations that commands run: the sample survey, the holdout experiment, the attacks."""
+"""Demonstrations run by commands: the sample survey, the holdout experiment, the attacks."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final

@@ -1,9 +1,9 @@
-"""The published holdout experiment, and its figures.
+"""The published holdout experiment, and its charts.
 
-Labels are fair signs, features standard normal; in the variant with signal 20 features lean
-towards the label by 6 / sqrt(n). The analyst keeps features whose training and holdout
-correlations with the label agree in sign and pass 1 / sqrt(n), takes the k strongest by training
-correlation, and classifies by the sign of their signed sum.
+Labels are fair signs, and features are standard normal. In the variant with a signal, 20 features
+are shifted toward the label by 6 / sqrt(n). The analyst keeps features whose training and holdout
+correlations with the label agree in sign and exceed 1 / sqrt(n). They take the k features with the
+largest training correlations, and classify by the sign of their signed sum.
 """
 
 import math
@@ -40,19 +40,19 @@ __all__ = [
 
 METHODS: Final = ("standard holdout", "Thresholdout, as published", "guess-and-check")
 PICKS: Final = (5, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 350, 400, 450, 500)
-LEANING: Final = 20
-LEAN: Final = 6.0
+SIGNAL_FEATURES: Final = 20
+SIGNAL_SHIFT: Final = 6.0
 BETA: Final = 0.05
-FINE: Final = 2**20
-NORMAL: Final = RoundedGaussian(Fraction(FINE) ** 2)
+STEPS_PER_UNIT: Final = 2**20
+NORMAL: Final = RoundedGaussian(Fraction(STEPS_PER_UNIT) ** 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
     """Accuracies by run (rows) and number of features (columns), for one method and variant.
 
-    ``low`` and ``high`` are the intervals of guess-and-check; ``truth`` is the accuracy in the
-    population, and ``fresh`` that on as many fresh rows.
+    ``low`` and ``high`` are the intervals of guess-and-check. ``truth`` is the accuracy in the
+    population, and ``fresh`` the accuracy on the same number of fresh rows.
     """
 
     method: str
@@ -66,14 +66,14 @@ class Curve:
     high: Floats
 
     def covered(self) -> float:
-        """Return the part of runs in which every interval held the truth."""
-        held = (self.low <= self.truth) & (self.truth <= self.high)
-        return float(held.all(axis=1).mean())
+        """Return the fraction of runs in which every interval covered the truth."""
+        covers = (self.low <= self.truth) & (self.truth <= self.high)
+        return float(covers.all(axis=1).mean())
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an experiment found, one curve for each method and variant."""
+    """The results of an experiment, with one curve for each method and variant."""
 
     rows: int
     features: int
@@ -81,7 +81,7 @@ class Result:
     curves: tuple[Curve, ...]
 
     def curve(self, method: str, *, has_signal: bool) -> Curve:
-        """Return one curve."""
+        """Return the curve of a method and variant."""
         return next(c for c in self.curves if (c.method, c.has_signal) == (method, has_signal))
 
 
@@ -96,27 +96,30 @@ def run_experiment(
 ) -> Result:
     """Run both variants with each method; ``tick`` is called after every run.
 
-    Claim:   each run has exactly the law of the experiment on drawn rows.
+    Claim:   each run has exactly the distribution of the experiment on sampled rows.
     Why:     the analyst sees rows only through the column means of x times label, and normal
-             column means are independent of the residuals about them. So means are drawn first;
-             then the signed sums of residuals over the chosen features, which are normal rows
-             made to sum to zero, one block of features after the other.
+             column means are independent of the residuals about them. So means are drawn first.
+             Then the signed sums of residuals over the chosen features, which are normal rows
+             centered to sum to zero, are drawn for one block of features after the other.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_experiment.py (against rows drawn in full).
     """
     size = integer("n", rows, low=10, high=10**7), integer("features", features, low=1, high=10**7)
-    times = integer("runs", runs, low=1, high=10**6)
-    taken = tuple(k for k in picks if k <= size[1])
+    run_count = integer("runs", runs, low=1, high=10**6)
+    usable_picks = tuple(k for k in picks if k <= size[1])
     curves = []
     for has_signal in (False, True):
-        found: dict[str, list[_Run]] = {method: [] for method in METHODS}
-        for _ in range(times):
-            table = _FigureTable.draw(*size, has_signal=has_signal, entropy=entropy)
+        runs_by_method: dict[str, list[_Run]] = {method: [] for method in METHODS}
+        for _ in range(run_count):
+            table = _MeanTable.draw(*size, has_signal=has_signal, entropy=entropy)
             for method in METHODS:
-                found[method].append(table.analyse(method, taken, entropy))
+                runs_by_method[method].append(table.analyze(method, usable_picks, entropy))
             tick()
-        curves += [_gather(method, found[method], taken, has_signal) for method in METHODS]
-    return Result(*size, times, tuple(curves))
+        curves += [
+            _curve_of(method, runs_by_method[method], usable_picks, has_signal)
+            for method in METHODS
+        ]
+    return Result(*size, run_count, tuple(curves))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +135,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _FigureTable:
+class _MeanTable:
     """Column means of x times label, on both sets and in the population."""
 
     rows: int
@@ -141,21 +144,21 @@ class _FigureTable:
     truth: Floats
 
     @classmethod
-    def draw(
-        cls, rows: int, features: int, *, has_signal: bool, entropy: Entropy
-    ) -> "_FigureTable":
-        """Return the means of a fresh table."""
+    def draw(cls, rows: int, features: int, *, has_signal: bool, entropy: Entropy) -> "_MeanTable":
+        """Return the means of a new table."""
         root = math.sqrt(rows)
         truth = np.zeros(features)
-        truth[: LEANING if has_signal else 0] = LEAN / root
-        both = _normals(2 * features, entropy).reshape(2, features) / root + truth
-        return cls(rows, both[0], both[1], truth)
+        truth[: SIGNAL_FEATURES if has_signal else 0] = SIGNAL_SHIFT / root
+        means = _normals(2 * features, entropy).reshape(2, features) / root + truth
+        return cls(rows, means[0], means[1], truth)
 
-    def analyse(self, method: str, picks: tuple[int, ...], entropy: Entropy) -> _Run:
-        """Let the analyst choose and classify with one method's answers."""
+    def analyze(self, method: str, picks: tuple[int, ...], entropy: Entropy) -> _Run:
+        """Return the accuracies when the analyst selects features by one method's answers."""
         unit = 1 / math.sqrt(self.rows)
-        told, progress = self._tell(method, unit, entropy)
-        is_kept = (self.train * told > 0) & (np.abs(self.train) > unit) & (np.abs(told) > unit)
+        released, progress = self._release(method, unit, entropy)
+        is_kept = (
+            (self.train * released > 0) & (np.abs(self.train) > unit) & (np.abs(released) > unit)
+        )
         kept = np.flatnonzero(is_kept)
         order = kept[np.argsort(-np.abs(self.train[kept]), kind="stable")]
         accuracies = [self._accuracies(means, order, picks, entropy) for means in self._sets()]
@@ -167,36 +170,36 @@ class _FigureTable:
             shown = self._noisy(train, exact, unit, entropy)
             return _Run(train, shown, fresh, truth, exact * 0, exact * 0 + 1)
         session = GuessAndCheck(self.rows, BETA, anytime_threshold(self.rows, self.rows))
-        asked = QueryBatch(exact, train, self.rows, is_binary=True)
-        outcomes = session.answer(progress, asked, entropy)[1]
-        ends = [outcomes.bracket(place).interval() for place in range(len(picks))]
+        batch = QueryBatch(exact, train, self.rows, is_binary=True)
+        outcomes = session.answer(progress, batch, entropy)[1]
+        ends = [outcomes.bracket(index).interval() for index in range(len(picks))]
         low, high = np.array(ends).T
         return _Run(train, outcomes.values, fresh, truth, low, high)
 
     def _sets(self) -> Iterator[Floats | None]:
-        """Yield the column means of the training, holdout and fresh rows; fresh ones are free."""
+        """Yield the means of the training and the holdout rows, and None for fresh rows."""
         yield self.train
         yield self.holdout
         yield None
 
-    def _tell(self, method: str, unit: float, entropy: Entropy) -> tuple[Floats, Progress]:
-        """Return what the method says of each feature's holdout mean, and what that used up."""
+    def _release(self, method: str, unit: float, entropy: Entropy) -> tuple[Floats, Progress]:
+        """Return the method's estimates of the holdout means, and the progress that they use up."""
         if method == METHODS[0]:
             return self.holdout, Progress()
         if method == METHODS[1]:
             return self._noisy(self.train, self.holdout, unit, entropy), Progress()
-        line = 2 * anytime_threshold(self.rows, self.rows)  # these values deviate by 1, not 1/2
+        threshold = 2 * anytime_threshold(self.rows, self.rows)  # these deviate by 1, not 1/2
         gap = self.holdout - self.train
-        over = np.abs(gap) > line
-        steps = np.rint(gap / line)
-        told = np.where(over, self.train + steps * line, self.train)
-        return told, _spent(over, steps)
+        is_over = np.abs(gap) > threshold
+        steps = np.rint(gap / threshold)
+        released = np.where(is_over, self.train + steps * threshold, self.train)
+        return released, _spent(is_over, steps)
 
     def _noisy(self, guesses: Floats, means: Floats, unit: float, entropy: Entropy) -> Floats:
         """Answer as the published program does: normal noise, no threshold noise, no budget."""
         noise = _normals(2 * len(means), entropy).reshape(2, -1) * unit
-        over = np.abs(guesses - means) > 4 * unit + noise[0]
-        return np.where(over, means + noise[1], guesses)
+        is_over = np.abs(guesses - means) > 4 * unit + noise[0]
+        return np.where(is_over, means + noise[1], guesses)
 
     def _accuracies(
         self,
@@ -206,18 +209,18 @@ class _FigureTable:
         entropy: Entropy,
     ) -> Floats:
         """Return the accuracy on one set of rows for each number of features."""
-        found = np.empty(len(picks))
+        accuracies = np.empty(len(picks))
         source = self.truth if means is None else means
         gains = np.cumsum(np.sign(self.train[order]) * source[order])
         total, used = np.zeros(self.rows), 0
-        for place, k in enumerate(picks):
-            upto = min(k, len(order))
-            if upto > used:
-                block = _normals(self.rows, entropy) * math.sqrt(upto - used)
+        for index, k in enumerate(picks):
+            stop = min(k, len(order))
+            if stop > used:
+                block = _normals(self.rows, entropy) * math.sqrt(stop - used)
                 total += block if means is None else block - block.mean()
-                used = upto
-            found[place] = np.mean(total + (gains[used - 1] if used else 0.0) > 0)
-        return found
+                used = stop
+            accuracies[index] = np.mean(total + (gains[used - 1] if used else 0.0) > 0)
+        return accuracies
 
     def _true_accuracies(self, order: NDArray[np.intp], picks: tuple[int, ...]) -> Floats:
         gains = np.cumsum(np.sign(self.train[order]) * self.truth[order])
@@ -228,23 +231,23 @@ class _FigureTable:
         )
 
 
-def _spent(over: Marks, steps: Floats) -> Progress:
+def _spent(overfit_marks: Marks, steps: Floats) -> Progress:
     """Return the code length of all answers about features.
 
-    A told mean is coded by its distance d from the guess in steps, with probability
-    1 / (2 |d| (|d| + 1)) over all whole d but 0.
+    A released mean is coded by its distance d from the guess in steps, with probability
+    1 / (2 |d| (|d| + 1)) over all integers d except 0.
     """
-    stood, marked, length = 0, 0, 0.0
-    for is_over, step in zip(over.tolist(), steps.tolist(), strict=True):
-        length += outcome_nats(stood, marked, is_overfit=is_over)
+    unmarked, overfits, length = 0, 0, 0.0
+    for is_over, step in zip(overfit_marks.tolist(), steps.tolist(), strict=True):
+        length += outcome_nats(unmarked, overfits, is_overfit=is_over)
         if is_over:
-            away = max(1.0, abs(step))
-            length += math.log(2 * away * (away + 1))
-        stood, marked = stood + (not is_over), marked + is_over
-    return replace(Progress(), queries=len(over), overfits=marked, nats=length)
+            distance = max(1.0, abs(step))
+            length += math.log(2 * distance * (distance + 1))
+        unmarked, overfits = unmarked + (not is_over), overfits + is_over
+    return replace(Progress(), queries=len(overfit_marks), overfits=overfits, nats=length)
 
 
-def _gather(
+def _curve_of(
     method: str,
     runs: list[_Run],
     picks: tuple[int, ...],
@@ -257,18 +260,18 @@ def _gather(
 
 def _normals(count: int, entropy: Entropy) -> Floats:
     """Return standard normal numbers on a grid of 2^-20."""
-    return NORMAL.draw(count, entropy) / FINE
+    return NORMAL.draw(count, entropy) / STEPS_PER_UNIT
 
 
 LINES: Final = ("train", "holdout", "fresh")
-COLOURS: Final = ("#9d755d", "#4c78a8", "#54a24b")
-SIDE: Final = (260, 200)
-USUAL: Final = (0.35, 0.75)
-TICK: Final = 0.05
+COLORS: Final = ("#9d755d", "#4c78a8", "#54a24b")
+PANEL_SIZE: Final = (260, 200)
+DEFAULT_DOMAIN: Final = (0.35, 0.75)
+DOMAIN_STEP: Final = 0.05
 
 
 def draw_result(result: Result) -> Chart:
-    """Return accuracies against the number of features: a column for each method."""
+    """Return a chart of accuracy against the number of features, with a column for each method."""
     domain = _domain(result.curves)
     rows = [
         {"hconcat": [_panel(result.curve(method, has_signal=signal), domain) for method in METHODS]}
@@ -313,50 +316,50 @@ def _table_rows(curve: Curve) -> str:
     means = {line: getattr(curve, line).mean(axis=0) for line in LINES}
     return "".join(
         f"<tr><td>{escape(curve.method)}</td><td>{signal}</td><td>{k}</td>"
-        + "".join(f"<td>{means[line][place]:.3f}</td>" for line in LINES)
+        + "".join(f"<td>{means[line][index]:.3f}</td>" for line in LINES)
         + "</tr>"
-        for place, k in enumerate(curve.picks)
+        for index, k in enumerate(curve.picks)
     )
 
 
 def _domain(curves: Iterable[Curve]) -> list[float]:
-    """Return ends of the y axis, the same in every panel, that leave out no line.
+    """Return the limits of the y axis, equal in every panel, that include every line.
 
-    Bands may go beyond: those of guess-and-check fill most of [0, 1] on few rows.
+    Bands may extend beyond: those of guess-and-check cover most of [0, 1] when there are few rows.
     """
     means = [getattr(curve, line).mean(axis=0) for curve in curves for line in LINES]
     low, high = (float(end(map(end, means))) for end in (min, max))
     return [
-        min(USUAL[0], math.floor(low / TICK) * TICK),
-        max(USUAL[1], math.ceil(high / TICK) * TICK),
+        min(DEFAULT_DOMAIN[0], math.floor(low / DOMAIN_STEP) * DOMAIN_STEP),
+        max(DEFAULT_DOMAIN[1], math.ceil(high / DOMAIN_STEP) * DOMAIN_STEP),
     ]
 
 
 def _panel(curve: Curve, domain: list[float]) -> dict[str, Any]:
     values = [point for line in LINES for point in _points(curve, line)]
-    colour = {
+    color = {
         "field": "rows",
         "type": "nominal",
-        "scale": {"domain": list(LINES), "range": list(COLOURS)},
+        "scale": {"domain": list(LINES), "range": list(COLORS)},
         "title": None,
         "legend": {"symbolOpacity": 1},
     }
-    across = {"field": "k", "type": "quantitative", "title": "number of features"}
+    x_axis = {"field": "k", "type": "quantitative", "title": "number of features"}
     scale = {"domain": domain}
-    up = {"field": "accuracy", "type": "quantitative", "title": "accuracy", "scale": scale}
+    y_axis = {"field": "accuracy", "type": "quantitative", "title": "accuracy", "scale": scale}
     low = {"field": "low", "type": "quantitative", "scale": scale, "title": "accuracy"}
-    band = {"x": across, "y": low, "y2": {"field": "high"}, "color": colour}
+    band = {"x": x_axis, "y": low, "y2": {"field": "high"}, "color": color}
     signal = "20 features with signal" if curve.has_signal else "no signal"
     return {
         "title": [curve.method, signal],
-        "width": SIDE[0],
-        "height": SIDE[1],
+        "width": PANEL_SIZE[0],
+        "height": PANEL_SIZE[1],
         "data": {"values": values},
         "layer": [
             {"mark": {"type": "area", "opacity": 0.2, "clip": True}, "encoding": band},
             {
                 "mark": {"type": "line", "clip": True},
-                "encoding": {"x": across, "y": up, "color": colour},
+                "encoding": {"x": x_axis, "y": y_axis, "color": color},
             },
         ],
     }

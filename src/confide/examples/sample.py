@@ -18,9 +18,9 @@ EDUCATION: Final = (
 
 
 def sample_table() -> Table:
-    """Return the declaration of 8,366 people of a health survey, one row each.
+    """Return the declaration of a health survey of 8,366 people, one row each.
 
-    The bounds are what a physician would call possible; none was read from the rows.
+    The bounds are what a physician would consider possible; none was read from the rows.
     """
     return Table(
         "people",
