@@ -29,7 +29,7 @@ def convert(folder: Path, content: bytes) -> tuple[Copy, list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_german_file_is_read_as_it_is_meant(tmp_path: Path, encoding: str, newline: str) -> None:
+def test_a_german_file_is_read_correctly(tmp_path: Path, encoding: str, newline: str) -> None:
     """Semicolons, decimal commas, dotted dates, and umlauts are read correctly in each encoding."""
     copy, rows = convert(tmp_path, GERMAN.replace("\n", newline).encode(encoding))
 
@@ -60,7 +60,7 @@ def test_a_german_file_is_read_as_it_is_meant(tmp_path: Path, encoding: str, new
         (CellFormat.EMPTY, ["", "  "], ""),
     ],
 )
-def test_each_shape_is_found_and_read(shape: CellFormat, cells: list[str], value: object) -> None:
+def test_each_format_is_found_and_read(shape: CellFormat, cells: list[str], value: object) -> None:
     """The format of cells is found, and the first cell is read as the value that it represents."""
     assert shape is find_format(cells)
     reader = READERS[shape]("cell")
@@ -68,7 +68,7 @@ def test_each_shape_is_found_and_read(shape: CellFormat, cells: list[str], value
     assert value == found
 
 
-def test_every_shape_has_a_reader() -> None:
+def test_every_format_has_a_reader() -> None:
     """Every format that can be found can be read."""
     assert set(CellFormat) == set(READERS)
 
@@ -83,7 +83,7 @@ def test_odd_cells_and_rows_are_counted(tmp_path: Path) -> None:
     assert 1 == copy.long_rows
 
 
-def test_what_stands_for_an_empty_cell_is_missing(tmp_path: Path) -> None:
+def test_strings_for_an_empty_cell_are_missing(tmp_path: Path) -> None:
     """NA and similar strings are NULL among numbers, dates, and flags, but stay in text columns."""
     words = ["NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", ""]
     lines = ["n,x,y,day,flag,land", '1,1.5,"2,5",2024-12-31,yes,DE', '2,2.5,"3,5",2024-12-30,no,NA']
@@ -113,7 +113,7 @@ def test_names_can_be_declared_and_differ() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b";;\n1;2;3\n", b"a,b\n1,\x00\x81\n"])
-def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_table_is_refused(tmp_path: Path, content: bytes) -> None:
     """Nothing is written for a file without names, or with cells that are not text."""
     with pytest.raises(BadDeclaration):
         convert(tmp_path, content)
@@ -133,7 +133,7 @@ def test_nothing_is_overwritten_or_left_behind(tmp_path: Path) -> None:
             convert_csv(tmp_path / "t.csv", target)
 
 
-def test_rows_for_which_there_is_no_memory_are_for_nobody_else(
+def test_spilled_rows_are_readable_by_their_user_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spilled rows go to a folder that only its user can open, and that is removed."""

@@ -1,4 +1,4 @@
-"""The cut takes short cuts; the rows that stay are those of the plain rule."""
+"""Contribution bounding takes shortcuts, but keeps the rows of the plain rule."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -44,12 +44,12 @@ KINDS: Final = {
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def draw_rows(rng: np.random.Generator) -> pa.Table:
-    """Return rows of units of all sizes, with NULLs, many of them alike."""
+    """Return rows of units of all sizes, with NULLs and many equal rows."""
     sizes = rng.choice([1, 2, 3, 5, 15, 16, 60, 150], UNITS)
     count = int(sizes.sum())
     texts = np.array(["", "a", "ä", None, *(f"key {place}" for place in range(12))], dtype=object)
@@ -65,14 +65,14 @@ def draw_rows(rng: np.random.Generator) -> pa.Table:
     )
 
 
-def cut(
+def keep(
     rows: pa.Table,
     limits: tuple[int, int],
     keys: list[str],
     salt: str,
     shape: Callable[[sql.Select], None] = lambda _: None,
 ) -> Counter[Any]:
-    """Return the rows that the cut keeps, in a shape that each of its selections is brought to."""
+    """Return the rows that contribution bounding keeps, after rewriting each of its selections."""
     connection = duckdb.connect()
     connection.register("drawn", rows)
     chosen = select(map(column, [UNIT, *keys, *PARTS]), table("drawn"))
@@ -84,7 +84,7 @@ def cut(
     return Counter(connection.execute(kept.sql("duckdb")).fetchall())
 
 
-def cut_plainly(
+def keep_by_rule(
     rows: pa.Table, limits: tuple[int, int], keys: list[str], salt: str
 ) -> Counter[Any]:
     """Return the rows that the rule keeps, unit by unit."""
@@ -102,25 +102,25 @@ def cut_plainly(
 def test_the_rows_that_stay_are_those_of_the_plain_rule(
     limits: tuple[int, int], keys: list[str], rng: np.random.Generator
 ) -> None:
-    """Dropping rows of large units early changes nothing of what stays."""
+    """Dropping rows of large units early does not change the rows that stay."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
-    assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
+    assert keep_by_rule(rows, limits, keys, salt) == keep(rows, limits, keys, salt)
 
 
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_the_same_rows_stay_where_they_are_sorted_once(
+def test_sort_once_keeps_the_same_rows(
     limits: tuple[int, int], keys: list[str], rng: np.random.Generator
 ) -> None:
-    """Groups ranked among the first rows of a unit have the ranks that they have among all."""
+    """Groups ranked among the first rows of a unit have the same ranks as among all rows."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
-    assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt, sort_once)
+    assert keep_by_rule(rows, limits, keys, salt) == keep(rows, limits, keys, salt, sort_once)
 
 
-def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None:
-    """The other shape has no join, and ranks nothing but rows over all rows."""
+def test_sort_once_reads_rows_once() -> None:
+    """The rewritten statement has no join, and over all rows it ranks only rows."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
     kept = bound_contributions(
         chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
@@ -136,8 +136,8 @@ def test_sorting_once_reads_rows_once_and_drops_them_between_two_ranks() -> None
     assert [inner] == list(ranking.args["from_"].find_all(sql.Window))
 
 
-def test_a_join_that_every_task_can_do_alone_stays() -> None:
-    """Where large units are sent to every task, their rows are still dropped by a join."""
+def test_broadcast_joins_stay() -> None:
+    """If large units are broadcast, a join still drops their rows."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
     kept = bound_contributions(
         chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
@@ -151,16 +151,16 @@ def test_a_join_that_every_task_can_do_alone_stays() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3, MAX_LEVELS])
-def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generator) -> None:
-    """Of a unit with 20,000 groups fewer than one in five reaches the window."""
+def test_few_rows_of_a_large_unit_are_sorted(most: int, rng: np.random.Generator) -> None:
+    """Fewer than one in five groups of a unit with 20,000 groups reach the window."""
     groups = np.arange(20_000)
     connection = duckdb.connect()
     connection.register("drawn", pa.table({UNIT: np.full(len(groups), 7), "k0": groups}))
     chosen = select(map(column, [UNIT, "k0"]), table("drawn"))
     kinds = {UNIT: Kind.INT, "k0": Kind.INT}
     limits, salt = ContributionBounds(40, most, is_cut=True), str(rng.integers(2**60))
-    cut = bound_contributions(chosen, limits, ["k0"], [], salt, kinds=kinds)
-    window = cut.find(sql.Window)
+    bounded = bound_contributions(chosen, limits, ["k0"], [], salt, kinds=kinds)
+    window = bounded.find(sql.Window)
     assert window is not None
     source = window.find_ancestor(sql.Select)
     assert source is not None
@@ -170,8 +170,8 @@ def test_few_rows_of_a_large_unit_are_ordered(most: int, rng: np.random.Generato
     assert most <= found[0][0] < len(groups) / 5
 
 
-def test_columns_may_have_any_name(rng: np.random.Generator) -> None:
-    """What rows hold is cut alike whatever their columns are called."""
+def test_columns_can_have_any_name(rng: np.random.Generator) -> None:
+    """The rows that stay do not depend on the names of columns."""
     rows, salt = draw_rows(rng).select([UNIT, "t0", "t1"]), str(rng.integers(2**60))
     connection = duckdb.connect()
     kept = []
@@ -179,16 +179,16 @@ def test_columns_may_have_any_name(rng: np.random.Generator) -> None:
         connection.register("drawn", rows.rename_columns([UNIT, *parts]))
         chosen = select(map(column, [UNIT, *parts]), table("drawn"))
         kinds = {UNIT: Kind.INT, **dict.fromkeys(parts, Kind.INT)}
-        cut = bound_contributions(
+        bounded = bound_contributions(
             chosen, ContributionBounds(6, 6, is_cut=True), [], parts, salt, kinds=kinds
         )
-        kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
+        kept.append(Counter(connection.execute(bounded.sql("duckdb")).fetchall()))
 
     assert [kept[0]] * 4 == kept
 
 
-def test_small_numbers_are_cut_alike(rng: np.random.Generator) -> None:
-    """Saying that a column holds small numbers only changes nothing of what stays."""
+def test_small_integers_keep_the_same_rows(rng: np.random.Generator) -> None:
+    """Declaring that a column holds small integers does not change the rows that stay."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
     rows = rows.set_column(2, "k1", pa.array(rng.integers(0, 2**31, len(rows))))
     connection = duckdb.connect()
@@ -197,8 +197,10 @@ def test_small_numbers_are_cut_alike(rng: np.random.Generator) -> None:
     for small in ((), ("k1", "t0")):
         chosen = select(map(column, [UNIT, "k1", "t0"]), table("drawn"))
         limits = ContributionBounds(6, 2, is_cut=True)
-        cut = bound_contributions(chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small)
-        kept.append(Counter(connection.execute(cut.sql("duckdb")).fetchall()))
+        bounded = bound_contributions(
+            chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small
+        )
+        kept.append(Counter(connection.execute(bounded.sql("duckdb")).fetchall()))
 
     assert kept[0] == kept[1]
 
@@ -213,29 +215,29 @@ def test_the_rule_holds_where_marks_collide(
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a hash of few values, or one, what rows hold decides, here as in the plain rule."""
+    """If marks collide, contents decide, as in the plain rule."""
     monkeypatch.setattr(row_hash, "_secrets", lambda _, count: [multiplier] * count)
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
 
-    assert cut_plainly(rows, limits, keys, salt) == cut(rows, limits, keys, salt)
+    assert keep_by_rule(rows, limits, keys, salt) == keep(rows, limits, keys, salt)
 
 
-def chance_of_fairness(rng: np.random.Generator) -> float:
-    """Return the p-value of what three groups keep of many units alike, one group of each."""
+def fairness_p_value(rng: np.random.Generator) -> float:
+    """Return the p-value for three groups being kept equally often, over many equal units."""
     unit = np.repeat(np.arange(ALIKE), 6)
     keys = {UNIT: unit, "k0": np.tile(np.repeat(["1", "2", "3"], 2), ALIKE)}
     parts = dict.fromkeys(PARTS, np.ones(len(unit), dtype=np.int64))
-    kept = cut(pa.table({**keys, **parts}), (2, 1), ["k0"], str(rng.integers(2**60)))
+    kept = keep(pa.table({**keys, **parts}), (2, 1), ["k0"], str(rng.integers(2**60)))
     draws = [int(key) for _, key, *_ in kept]
     return chi_square_p(draws, dict.fromkeys((1, 2, 3), 1 / 3))
 
 
 @pytest.mark.statistical
-def test_no_group_is_favoured(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of a unit's groups is as likely to stay; without the unit's share one would be."""
-    assert chance_of_fairness(rng) > ALPHA
+def test_no_group_is_favored(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group of a unit is equally likely to stay; with the unit not hashed, one is not."""
+    assert fairness_p_value(rng) > ALPHA
 
     with_unit = row_hash._secrets
     monkeypatch.setattr(row_hash, "_secrets", lambda *given: [0, *with_unit(*given)[1:]])
 
-    assert chance_of_fairness(rng) < ALPHA
+    assert fairness_p_value(rng) < ALPHA

@@ -1,4 +1,4 @@
-"""Which rows of a unit stay is that unit's own affair."""
+"""The rows of a unit that stay depend on that unit alone."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ QUESTION: Final = "SELECT tag, COUNT(*) AS n FROM visits GROUP BY tag"
 
 
 def tagged(people: Sequence[Person]) -> list[Person]:
-    """Return the same people with a number of its own on every row."""
+    """Return the same people with a distinct number on every row."""
     numbers = iter(range(10_000))
     return [
         replace(person, rows=tuple({**row, "tag": next(numbers)} for row in person.rows))
@@ -45,15 +45,15 @@ def kept_tags(people: Sequence[Person], limits: Limits, rng: np.random.Generator
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 @pytest.mark.parametrize(
     "limits", [Limits(1, 1), Limits(3, 3), Limits(3, 1), Limits(6, 2)], ids=str
 )
-def test_others_do_not_change_which_rows_stay(limits: Limits, rng: np.random.Generator) -> None:
-    """A unit keeps the same rows when others come, go or stand in another order."""
+def test_rows_kept_do_not_depend_on_other_units(limits: Limits, rng: np.random.Generator) -> None:
+    """A unit keeps the same rows when other units are added, removed, or reordered."""
     everybody = tagged(draw_worlds(rng, 150, limits))
     half = everybody[::2]
     alone = kept_tags(half, limits, rng)
@@ -66,8 +66,8 @@ def test_others_do_not_change_which_rows_stay(limits: Limits, rng: np.random.Gen
 @pytest.mark.parametrize(
     "limits", [Limits(1, 1), Limits(3, 3), Limits(3, 1), Limits(6, 2)], ids=str
 )
-def test_a_unit_keeps_as_much_as_it_may(limits: Limits, rng: np.random.Generator) -> None:
-    """Of a unit's rows, each a group of its own here, as many stay as both limits allow."""
+def test_a_unit_keeps_as_many_rows_as_allowed(limits: Limits, rng: np.random.Generator) -> None:
+    """A unit whose rows are all in different groups keeps as many as both limits allow."""
     everybody = tagged(draw_worlds(rng, 150, limits))
     kept = kept_tags(everybody, limits, rng)
     staying = Counter(
@@ -79,7 +79,7 @@ def test_a_unit_keeps_as_much_as_it_may(limits: Limits, rng: np.random.Generator
 
 
 def test_the_choice_depends_on_the_salt(rng: np.random.Generator) -> None:
-    """Another salt keeps other rows: nobody who does not know it can aim at the cut."""
+    """Another salt keeps other rows, so an attacker without the salt cannot predict them."""
     limits = Limits(1, 1)
     table = declare_worlds(tagged(draw_worlds(rng, 150, limits)), limits, rng)
     curator = Curator([table], budget=Budget(1))

@@ -26,7 +26,7 @@ from support.tables import QUESTIONS
 
 HERE: Final = DataFusion()
 LARGE: Final = ("nhanes", "nafld", "randhie", "tpch")
-"""Worlds with so many rows that functions in Python take too long."""
+"""Worlds with too many rows for functions in Python."""
 
 SMALL: Final = [(maker, text) for maker, text in QUESTIONS if maker.__name__ not in LARGE]
 ROWS: Final = pa.table({"pid": [1, 2, 2], "x": [1.0, 2.0, 3.0], "k": ["a", "b", "b"]})
@@ -43,7 +43,7 @@ def declare(**changes: Any) -> Table:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_datafusion_gives_the_integers_of_duckdb(maker: Callable[[], World], text: str) -> None:
-    """For one plan and one salt, groups, totals and rows by cell are the very same integers."""
+    """For one plan and one salt, groups, totals, and rows per cell are equal integers."""
     pair = pair_world(maker, HERE)
     plan = pair.plan(text)
 
@@ -52,7 +52,7 @@ def test_datafusion_gives_the_integers_of_duckdb(maker: Callable[[], World], tex
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_answered_as_the_matrix_says(family: str) -> None:
-    """Each family of questions gives DuckDB's integers, except where the matrix says why not."""
+    """Each family of queries gives DuckDB's integers, unless the matrix lists an exception."""
     pair = pair_world(families, HERE)
     plan = pair.plan(FAMILIES[family])
     is_same = read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
@@ -74,12 +74,12 @@ def test_every_family_is_answered_as_the_matrix_says(family: str) -> None:
     ],
 )
 def test_the_contract_of_engines_is_kept(contract: Callable[[Any], None]) -> None:
-    """What every engine promises, and needs nothing of confide's own three for, holds here too."""
+    """The engine passes each contract test that is not specific to a built-in engine."""
     contract(HERE)
 
 
 def test_points_in_time_are_days_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A moment declared as a day is that day in UTC, whatever zone a process has."""
+    """A timestamp declared as a date becomes its date in UTC, in any time zone of the process."""
     contracts.test_points_in_time_are_days_in_utc(HERE, monkeypatch)
 
 
@@ -87,7 +87,7 @@ def test_points_in_time_are_days_in_utc(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_unit_moves_the_totals_further_than_planned(
     neighbours: Neighbours, entropy: SeededEntropy
 ) -> None:
-    """In 200 pairs of neighbours no change of exact or rounded totals passes the plan."""
+    """For 200 neighboring pairs, exact and rounded totals change by no more than planned."""
     rng, limits = np.random.default_rng(int(entropy.words(1)[0])), Limits(3, 2)
     people = draw_worlds(rng, WORLDS, limits)
     changed = change_one(people, neighbours, limits, rng)
@@ -101,16 +101,16 @@ def test_no_unit_moves_the_totals_further_than_planned(
     assert passes(plan, pair.compare(plan).values()), text
 
 
-def test_what_is_wrong_is_the_owner_to_mend() -> None:
-    """A missing column and units that are not unique are named when the engine is opened."""
+def test_wrong_declarations_are_refused() -> None:
+    """A missing column and a unit that is not unique are reported when the engine is opened."""
     with pytest.raises(BadDeclaration, match="no column 'kk'"):
         Curator(HERE.move([declare(columns={"kk": Float(0, 1)})]), budget=Budget(1))
     with pytest.raises(BadDeclaration, match="unique=True"):
         Curator(HERE.move([declare(unique=True)]), budget=Budget(1))
 
 
-def test_a_closed_engine_is_a_fault_without_words() -> None:
-    """Whatever fails while a question is asked says nothing of rows."""
+def test_a_closed_engine_raises_a_fault_without_details() -> None:
+    """Errors during a query reveal nothing about rows."""
     curator = Curator(HERE.move([declare()]), budget=Budget(1))
     engine: Any = curator._engine
     engine.close()
@@ -122,7 +122,7 @@ def test_a_closed_engine_is_a_fault_without_words() -> None:
 
 
 def test_sources_of_two_engines_are_refused() -> None:
-    """A source that brings its engine cannot stand beside one that does not."""
+    """A source that brings its own engine cannot be combined with one that does not."""
     tables = [*HERE.move([declare()]), PublicTable("names", ROWS)]
 
     with pytest.raises(BadDeclaration, match="must be read by one engine"):
@@ -139,5 +139,5 @@ def test_sources_of_two_engines_are_refused() -> None:
     ],
 )
 def test_datafusion_reads_cells_and_keys_alike(check: Callable[[Place], None]) -> None:
-    """Booleans, categories and keys of expressions are those of the other engines."""
+    """Booleans, categories, and computed keys equal those of the other engines."""
     check(HERE)

@@ -1,4 +1,4 @@
-"""DuckDB: what files that change under a running curator can do, and where its own files are."""
+"""DuckDB: files that change under a running curator, timeouts, and spilled files."""
 
 import logging
 import os
@@ -72,7 +72,7 @@ def open_curator(path: Path, **units: Any) -> Curator:
 def test_no_row_of_another_file_makes_a_question_fail(
     column: str, units: list[Any], tmp_path: Path
 ) -> None:
-    """A file in the place of the declared one is read as declared, and odd cells are left out."""
+    """A file that replaces the declared one is read as declared, without unreadable cells."""
     path = tmp_path / "t.parquet"
     curator = open_curator(path, pid=units)
     pq.write_table(pa.table({**BEFORE, "pid": units, column: AFTER[column]}), path)
@@ -80,10 +80,10 @@ def test_no_row_of_another_file_makes_a_question_fail(
     assert {"a", "b"} == {row["k"] for row in curator.sql(TEXT, epsilon=1).rows}
 
 
-def test_a_file_that_is_gone_is_told_to_the_owner(
+def test_a_missing_file_is_reported_to_the_owner(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The owner reads what happened without asking for more, and the same key resumes it."""
+    """The owner's log says what happened, and the same key resumes the query."""
     path = tmp_path / "t.parquet"
     curator = open_curator(path)
     kept = path.rename(tmp_path / "elsewhere")
@@ -99,7 +99,7 @@ def test_a_file_that_is_gone_is_told_to_the_owner(
 
 @contextmanager
 def denied(path: Path) -> Iterator[None]:
-    """Let nobody read a file; root, who may read anything, is somebody else meanwhile."""
+    """Make a file unreadable; root, who can read anything, becomes another user meanwhile."""
     is_root = os.geteuid() == 0
     path.chmod(0)
     if is_root:
@@ -114,7 +114,7 @@ def denied(path: Path) -> Iterator[None]:
 
 @contextmanager
 def cut_short(path: Path) -> Iterator[None]:
-    """Leave the first half of a file."""
+    """Truncate a file to its first half."""
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     try:
@@ -124,12 +124,12 @@ def cut_short(path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("spoil", [denied, cut_short])
-def test_a_file_that_cannot_be_read_any_more_is_a_fault(
+def test_an_unreadable_file_is_a_fault(
     spoil: Callable[[Path], AbstractContextManager[None]],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The owner reads why, the analyst does not; it is charged once, and the key resumes it."""
+    """The reason goes to the owner's log only; the query is charged once, and can be resumed."""
     path = tmp_path / "t.parquet"
     curator = open_curator(path)
     curator.sql(TEXT, epsilon=1)
@@ -150,7 +150,7 @@ PARTNERS: Final = "SELECT SUM(n * w) AS s FROM t JOIN p ON n = q"
 
 
 def open_slow(path: Path) -> Curator:
-    """Return a curator over rows that meet very many partners each, which takes minutes."""
+    """Return a curator over rows with very many join partners, whose query takes minutes."""
     pq.write_table(pa.table({"pid": range(10**6), "n": [7] * 10**6}), path)
     many = PublicTable("p", pa.table({"q": [7] * 10**5, "w": [1] * 10**5}))
     table = Table("t", path, unit="pid", columns={"n": Int(0, 9)}, unique=True)
@@ -192,10 +192,10 @@ def test_a_question_that_takes_too_long_is_a_fault(
 
 
 @pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²", "99999999999", "9" * 5_000])
-def test_a_limit_is_a_number_of_seconds(
+def test_a_time_limit_is_a_number_of_seconds(
     said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit that cannot be read is the owner's to mend, and the message says how."""
+    """An invalid time limit is refused, and the message shows a valid one."""
     monkeypatch.setenv(TIMEOUT, said)
 
     with pytest.raises(BadDeclaration, match=f"{TIMEOUT} must be a whole number of seconds"):
@@ -203,7 +203,7 @@ def test_a_limit_is_a_number_of_seconds(
 
 
 class Remembered:
-    """A connection that remembers when it was interrupted."""
+    """A connection that records when it was interrupted."""
 
     def __init__(self) -> None:
         self.told = Event()
@@ -215,7 +215,7 @@ class Remembered:
 
 
 def test_a_statement_in_time_is_never_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However late the watcher is, only what is still running is told, and told again."""
+    """Even if the watcher is late, it interrupts only running statements, repeatedly."""
     watcher, slow, quick = Watcher(), Remembered(), Remembered()
     for _ in range(1_000):
         with watcher.watched(quick, 3_600):
@@ -239,7 +239,7 @@ def test_a_statement_in_time_is_never_interrupted(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork has nothing to show")
 def test_a_forked_process_keeps_time_too(tmp_path: Path) -> None:
-    """The thread of the parent is not there; what a child opens is watched by its own."""
+    """A child process lacks its parent's thread, so its connections are watched by its own."""
     said = tmp_path / "said"
     program = f"""
 import os, pathlib, threading
@@ -280,8 +280,8 @@ AS_TEXT: Final = {
 
 
 @pytest.mark.parametrize("name", OTHER_TYPES)
-def test_types_that_only_have_a_text_are_declared_as_such(name: str) -> None:
-    """Lists, bytes, spans and the like are refused as numbers, truths and days, not as texts."""
+def test_types_read_only_as_text_are_declared_as_text(name: str) -> None:
+    """Lists, bytes, and intervals are refused as numbers, Booleans, and dates, but not as text."""
     rows = pa.table({"pid": [1, 2], "c": OTHER_TYPES[name]})
     kinds: list[Column] = [Int(0, 9), Float(0, 9), Bool(), Date("2000-01-01", "2030-01-01")]
     for kind in kinds:
@@ -293,15 +293,15 @@ def test_types_that_only_have_a_text_are_declared_as_such(name: str) -> None:
     assert 1 == round(answer.rows[0]["n"])
 
 
-def test_a_column_of_nothing_is_read_as_anything() -> None:
-    """Where no cell has a value none is lost, whatever is declared."""
+def test_a_column_of_nulls_can_have_any_type() -> None:
+    """A column of NULLs can be declared as any type."""
     rows = pa.table({"pid": [1, 2], "c": pa.nulls(2)})
     for kind in (Int(0, 9), Date("2000-01-01", "2030-01-01"), Text()):
         DuckDB(Catalog([Table("t", rows, unit="pid", columns={"c": kind})]), salt="")
 
 
-def test_moments_to_the_nanosecond_are_days(tmp_path: Path) -> None:
-    """A file as pandas writes it, with a time zone or without, opens and is counted by its days."""
+def test_nanosecond_timestamps_become_dates(tmp_path: Path) -> None:
+    """A file as pandas writes it, with a time zone or without, opens and is counted by date."""
     late = datetime(2020, 2, 2, 23, 30, tzinfo=UTC)
     moments = [late, late + timedelta(hours=1), None]
     kinds = {"zoned": pa.timestamp("ns", tz="UTC"), "local": pa.timestamp("ns")}
@@ -317,8 +317,8 @@ def test_moments_to_the_nanosecond_are_days(tmp_path: Path) -> None:
         assert {"n": 2, "first": 1} == {key: round(n) for key, n in answer.rows[0].items()}
 
 
-def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:
-    """They would go into a folder that only its user may open, and that is gone in the end."""
+def test_spilled_rows_are_readable_by_their_user_only() -> None:
+    """Spilled rows go to a folder that only its user can open, and that is removed."""
     table = Table("t", pa.table(BEFORE), unit="pid", columns={"n": Int(0, 9)})
     engine = DuckDB(Catalog([table]), salt="")
     asked = engine._connection.execute("SELECT current_setting('temp_directory')")

@@ -1,4 +1,4 @@
-"""Cells that DuckDB cannot read: the owner hears of them at the opening, nobody by a question."""
+"""Cells that DuckDB cannot read are reported to the owner on opening, not during a query."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ DAYS: Final = Date("2000-01-01", "2030-12-31")
 
 
 def broken_texts() -> pa.Array:
-    """Return two texts, of which the second is not UTF-8."""
+    """Return two strings, of which the second is not UTF-8."""
     starts = pa.py_buffer(np.array([0, 2, 5], np.int32).tobytes())
     return pa.StringArray.from_buffers(2, starts, pa.py_buffer(b"ab\xffcd"))
 
@@ -31,7 +31,7 @@ CELLS: Final[dict[str, tuple[pa.Array, Column, str]]] = {
     "text": (broken_texts(), Text(), "UPPER(c) = 'X'"),
     "time": (pa.array([0, 2**40], pa.time64("us")), Text(), "c = '12:00:00'"),
 }
-"""Columns of two cells, of which DuckDB cannot read the second; how declared, how asked about."""
+"""Columns of two cells of which DuckDB cannot read the second, with declarations and queries."""
 
 
 def as_frame(rows: pa.Table, folder: Path) -> Any:
@@ -49,7 +49,7 @@ STORES: Final = pytest.mark.parametrize("store", [as_frame, as_parquet])
 
 
 def declare(name: str, store: Store, folder: Path, rows: int = 2) -> Table:
-    """Return a table of so many rows, whose second row has the odd cell."""
+    """Return a table of ``rows`` rows, whose second row has the unreadable cell."""
     cells, declared, _ = CELLS[name]
     table = pa.table({"pid": [1, 2], "c": cells}).slice(0, rows)
     return Table("visits", store(table, folder), unit="pid", columns={"c": declared})
@@ -61,10 +61,10 @@ def open_curator(*tables: Table | PublicTable) -> Curator:
 
 @STORES
 @pytest.mark.parametrize("name", CELLS)
-def test_a_cell_that_cannot_be_read_is_the_owners_to_see(
+def test_an_unreadable_cell_is_reported_to_the_owner(
     name: str, store: Store, tmp_path: Path
 ) -> None:
-    """Opening names table and column and no value, `confide check` says the same."""
+    """The error on opening names table and column but no value, and `confide check` repeats it."""
     table = declare(name, store, tmp_path)
     with pytest.raises(BadDeclaration, match="column 'c' of table 'visits' holds a cell") as caught:
         open_curator(table)
@@ -78,7 +78,7 @@ def test_a_cell_that_cannot_be_read_is_the_owners_to_see(
 @STORES
 @pytest.mark.parametrize("name", CELLS)
 def test_without_that_cell_the_table_is_answered(name: str, store: Store, tmp_path: Path) -> None:
-    """The other row alone opens, and can be asked about."""
+    """The other row alone can be opened and queried."""
     curator = open_curator(declare(name, store, tmp_path, rows=1))
     answer = curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {CELLS[name][2]}", share="1/2")
 
@@ -90,7 +90,7 @@ def test_without_that_cell_the_table_is_answered(name: str, store: Store, tmp_pa
 def test_such_a_cell_would_make_a_question_fail(
     name: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is looked for is what fails: unless cells are read before, the question is a fault."""
+    """Without reading cells first, the query raises a fault."""
     monkeypatch.setattr(engine, "read_cells", lambda *arguments: None)
     curator = open_curator(declare(name, store, tmp_path))
     with pytest.raises(Fault):
@@ -107,8 +107,8 @@ def test_units_are_read_too(store: Store, tmp_path: Path) -> None:
 
 
 @STORES
-def test_columns_that_nobody_declares_are_not_read(store: Store, tmp_path: Path) -> None:
-    """What no question can ask about may hold anything."""
+def test_undeclared_columns_are_not_read(store: Store, tmp_path: Path) -> None:
+    """An undeclared column can hold anything."""
     source = store(pa.table({"pid": [1, 2], "k": ["a", "b"], "c": broken_texts()}), tmp_path)
     curator = open_curator(Table("visits", source, unit="pid", columns={"k": Text()}))
 
@@ -119,7 +119,7 @@ def test_columns_that_nobody_declares_are_not_read(store: Store, tmp_path: Path)
 
 @STORES
 def test_public_tables_are_read_too(store: Store, tmp_path: Path) -> None:
-    """Which rows of a public table are read may depend on private ones, so all must be readable."""
+    """All rows of a public table must be readable, because private rows decide which are read."""
     people = Table("people", pa.table({"pid": [1], "k": ["a"]}), unit="pid", columns={"k": Text()})
     names = PublicTable("names", store(pa.table({"k": ["a", "b"], "c": broken_texts()}), tmp_path))
     with pytest.raises(BadDeclaration, match="column 'c' of table 'names' holds a cell"):
@@ -127,14 +127,14 @@ def test_public_tables_are_read_too(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_frame_with_half_a_character_is_refused() -> None:
-    """Python's texts may hold halves of characters, of which there is no UTF-8."""
+    """A Python string with a lone surrogate, which has no UTF-8 encoding, is refused."""
     rows = pd.DataFrame({"pid": [1, 2], "c": pd.Series(["a", "\ud800"], dtype=object)})
     with pytest.raises(BadDeclaration, match="UTF-8"):
         open_curator(Table("visits", rows, unit="pid", columns={"c": Text()}))
 
 
 def test_a_public_table_of_no_known_type_is_refused() -> None:
-    """A public table that has moments alone is named, and what it may hold."""
+    """A public table with only timestamps is refused, with the types it may hold."""
     people = Table("people", pa.table({"pid": [1], "k": ["a"]}), unit="pid", columns={"k": Text()})
     moments = PublicTable("moments", pa.table({"at": pa.array([0], pa.timestamp("us"))}))
     with pytest.raises(BadDeclaration, match="public table 'moments' has no column"):

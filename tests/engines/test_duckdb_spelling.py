@@ -1,4 +1,4 @@
-"""What DuckDB reads is what the tree says: every double to the last bit, every cast."""
+"""DuckDB reads statements as the tree specifies: every double to the last bit, every cast."""
 
 import math
 import struct
@@ -28,7 +28,7 @@ def read(values: Sequence[sql.Expr]) -> tuple[object, ...]:
 
 
 def test_doubles_are_read_to_the_last_bit(entropy: SeededEntropy) -> None:
-    """Whatever its bits are, a finite double that is written is the one that is read."""
+    """Every finite double is read with the bits that were written."""
     drawn = struct.unpack("<2000d", entropy.words(2_000).tobytes())
     wanted = [*EDGES, *(-edge for edge in EDGES), *filter(math.isfinite, drawn)]
     kinds = [sql.Anonymous(this="TYPEOF", expressions=[number(value)]) for value in wanted]
@@ -39,7 +39,7 @@ def test_doubles_are_read_to_the_last_bit(entropy: SeededEntropy) -> None:
 
 @pytest.mark.parametrize("kind", TYPES.values())
 def test_casts_are_those_of_the_tree(kind: str) -> None:
-    """A cast gives the type that it names; one that cannot be done gives NULL where it is tried."""
+    """A cast converts to its type; a TRY_CAST that cannot be done gives NULL."""
     text = "2020-01-31" if kind == "DATE" else "1"
     made = [cast(sql.Literal.string(text), kind), try_cast(sql.Literal.string(text), kind)]
     types = [sql.Anonymous(this="TYPEOF", expressions=[one]) for one in made]
@@ -49,8 +49,8 @@ def test_casts_are_those_of_the_tree(kind: str) -> None:
     assert ("?" if kind == "VARCHAR" else None,) == read([failed])
 
 
-def test_lists_of_texts_keep_their_words() -> None:
-    """A cast to a list of texts is written whole."""
+def test_enum_casts_list_their_strings() -> None:
+    """A cast to an ENUM lists its strings."""
     listed = as_enum(sql.Literal.string("b"), Category(["a", "b"]))
 
     assert ("b",) == read([listed])

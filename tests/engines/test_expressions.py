@@ -1,4 +1,4 @@
-"""Analyst expressions are total: on any row they give a value in its predicted range, or NULL."""
+"""Analyst expressions are total: on any row, their value is in the predicted range or NULL."""
 
 import math
 from datetime import date, timedelta
@@ -72,7 +72,7 @@ RANGES: Final = {("x", name): declared_range(column) for name, column in COLUMNS
 
 
 def draw_table(rng: np.random.Generator) -> Table:
-    """Return rows with every odd value that the types of the source can hold."""
+    """Return rows with every unusual value that the types of the source can hold."""
 
     def pick(options: Any) -> list[Any]:
         return [
@@ -96,7 +96,7 @@ def draw_table(rng: np.random.Generator) -> Table:
 
 
 class Drawer:
-    """Draws expressions of the tree, as `query.construction` would make them."""
+    """Draws expression trees, as `expressions.construct` would build them."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -134,7 +134,7 @@ class Drawer:
 
 
 def describe_problem(expression: Expression, found: Range, value: Any) -> str | None:
-    """Return what is wrong with a value of the engine, if anything."""
+    """Return a description of what is wrong with a value of the engine, or None."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -148,7 +148,7 @@ def describe_problem(expression: Expression, found: Range, value: Any) -> str | 
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
@@ -169,7 +169,7 @@ def test_expressions_are_total_and_stay_in_range(rng: np.random.Generator) -> No
 
             assert {None} == problems | {None}, f"{text} in {found}"
 
-    assert bounded > STATEMENTS * IN_ONE // 3  # the ranges say something
+    assert bounded > STATEMENTS * IN_ONE // 3  # the test covers bounded ranges
 
 
 def run_all(connection: duckdb.DuckDBPyConnection, texts: list[str]) -> list[tuple[Any, ...]]:
@@ -186,7 +186,7 @@ def run_all(connection: duckdb.DuckDBPyConnection, texts: list[str]) -> list[tup
 
 
 def test_every_function_has_its_rules() -> None:
-    """Range analysis and the engine know every function of the vocabulary."""
+    """Range analysis and the engine support every function."""
     assert set(F) == set(range_analysis.RULES)
     assert set(F) == set(engine.RULES) | set(engine.ARITHMETIC)
     assert set() == set(engine.RULES) & set(engine.ARITHMETIC)
@@ -217,7 +217,7 @@ def test_every_function_has_its_rules() -> None:
     ids=["int of reals", "int of texts", "float", "category", "bool", "date"],
 )
 def test_columns_are_clipped(column: Declared, raw: list[Any], expected: list[Any]) -> None:
-    """A value outside its declaration is moved to the nearest end; one of another kind is NULL."""
+    """A value outside its declaration becomes the nearest bound; one of another type is NULL."""
     frame = pa.table({"pid": range(len(raw)), "v": raw})
     opened = DuckDB(Catalog([Table("x", frame, unit="pid", columns={"v": column})]), salt="")
 

@@ -1,4 +1,4 @@
-"""Selections lose the columns that nobody asks for, and nothing else."""
+"""Selections lose their unused columns, and nothing else."""
 
 import duckdb
 import pytest
@@ -56,8 +56,8 @@ def parse(text: str) -> sql.Select:
         ),
     ],
 )
-def test_what_nobody_asks_for_is_left_out(text: str, names: list[str], expected: str) -> None:
-    """A narrowed selection has the columns asked for, at every depth, and all its conditions."""
+def test_unused_columns_are_pruned(text: str, names: list[str], expected: str) -> None:
+    """A pruned selection has the used columns at every depth, and all its conditions."""
     assert expected == prune_columns(parse(text), names).sql("duckdb")
 
 
@@ -70,8 +70,8 @@ def test_what_nobody_asks_for_is_left_out(text: str, names: list[str], expected:
         'SELECT SUM("a") FROM (SELECT "A" FROM "v") AS "inner"',
     ],
 )
-def test_a_view_gives_the_same_rows_in_place_of_its_name(text: str) -> None:
-    """A statement over a view and one with the view written out have the same rows."""
+def test_an_inlined_view_gives_the_same_rows(text: str) -> None:
+    """A statement over a view and one with the inlined view have the same rows."""
     connection = duckdb.connect()
     connection.execute(f'CREATE VIEW "v" AS {VIEW}')
     written = parse(text)
@@ -82,8 +82,8 @@ def test_a_view_gives_the_same_rows_in_place_of_its_name(text: str) -> None:
     assert connection.execute(text).fetchall() == connection.execute(unfolded).fetchall()
 
 
-def test_a_view_is_unfolded_without_what_is_not_asked_for() -> None:
-    """Columns of a view that a statement does not use are not in it."""
+def test_unused_columns_of_a_view_are_not_inlined() -> None:
+    """Unused columns of a view are not inlined."""
     written = parse('SELECT "a" FROM "v"')
     read = inline_views(written, {"v": parse(VIEW)}, {})
 
@@ -93,8 +93,8 @@ def test_a_view_is_unfolded_without_what_is_not_asked_for() -> None:
     )
 
 
-def test_lists_are_said_by_their_names() -> None:
-    """A cast to a list that has a name names it; lists without one and other types stay."""
+def test_named_lists_are_cast_by_name() -> None:
+    """A cast to a named list uses the name; unnamed lists and other types stay."""
     text = "SELECT TRY_CAST(a AS ENUM('x', 'y')), TRY_CAST(a AS ENUM('y')), CAST(a AS TEXT) FROM t"
     written = parse(text)
     unfolded, names = parse(text), {("x", "y"): "list 0", (): "list 1"}

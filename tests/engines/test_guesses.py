@@ -41,7 +41,7 @@ def guess_kinds(path: Path) -> dict[str, Kind | None]:
     return {name: READ_AS[shape] for name, shape in guess_formats(path).items()}
 
 
-def test_plain_columns_are_recognised(tmp_path: Path) -> None:
+def test_plain_columns_are_recognized(tmp_path: Path) -> None:
     """Integers, doubles, dates, flags, and strings are recognized."""
     assert KINDS == guess_kinds(write_csv(tmp_path, list(zip(*COLUMNS.values(), strict=True))))
 
@@ -54,7 +54,7 @@ def test_one_odd_row_changes_no_guess(tmp_path: Path) -> None:
     assert KINDS == guess_kinds(write_csv(tmp_path, [odd, *rows]))
 
 
-def test_what_stands_for_an_empty_cell_changes_no_guess(tmp_path: Path) -> None:
+def test_strings_for_an_empty_cell_change_no_guess(tmp_path: Path) -> None:
     """NA, as R writes it, hides no type, however many cells have it."""
     rows = [*zip(*COLUMNS.values(), strict=True), *[("NA",) * len(COLUMNS)] * 9]
 
@@ -62,7 +62,7 @@ def test_what_stands_for_an_empty_cell_changes_no_guess(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_another_delimiter_is_refused_with_a_way_out(tmp_path: Path, delimiter: str) -> None:
+def test_another_delimiter_is_refused_with_a_fix(tmp_path: Path, delimiter: str) -> None:
     """The refusal names the delimiter, and a command that writes a readable file."""
     path = tmp_path / "t.csv"
     path.write_text(f"Patient ID{delimiter}Paid\n1{delimiter}2\n", encoding="utf-8")
@@ -105,7 +105,7 @@ def test_a_file_without_a_line_of_names_is_refused(tmp_path: Path, line: str) ->
         guess_formats(tmp_path / "t.csv")
 
 
-def test_a_third_word_makes_no_flag(tmp_path: Path) -> None:
+def test_a_third_word_is_not_a_flag(tmp_path: Path) -> None:
     """A column of yes, no, and a repeated third word is text; a single odd cell is ignored."""
     cells = ["No", "Yes"] * 50
     for odd, kind in ((1, Kind.BOOL), (2, Kind.TEXT)):

@@ -1,4 +1,4 @@
-"""Rows are counted by the cells of the plan: every row once, in its own cell, and none twice."""
+"""Every row is counted once, in its own cell of the plan."""
 
 import math
 from datetime import date
@@ -36,7 +36,7 @@ def open_curator(values: list[Any], keys: list[Any], **columns: Any) -> Curator:
 
 
 def count(curator: Curator, text: str) -> tuple[Plan, Counts]:
-    """Return the plan of a question and the counts of its first histogram."""
+    """Return the plan of a query and the counts of its first histogram."""
     plan = curator._planner.plan(curator._planner.read(text), SHARE)
     return plan, unseal(curator._engine.run(plan.measurement, Hold(0, SHARE))).counts[0]
 
@@ -44,7 +44,7 @@ def count(curator: Curator, text: str) -> tuple[Plan, Counts]:
 @pytest.mark.parametrize("low", [-1_000.0, 0.0, 3.5, 1e15])
 @pytest.mark.parametrize("width", [1e-3, 1.0, 1e6, 1e300])
 def test_each_value_is_counted_in_the_cell_that_encloses_it(low: float, width: float) -> None:
-    """Whatever a range is, the ends of a value's cell enclose the value after clipping."""
+    """For any range, the ends of a value's cell enclose the clipped value."""
     high = low + width
     inside = [low, high, low + width / 3, low + width * 0.999, low / 2 + high / 2, *AWKWARD]
     columns = {"x": cf.Float(low, high), "k": cf.Int(0, 99)}
@@ -65,7 +65,7 @@ def test_each_value_is_counted_in_the_cell_that_encloses_it(low: float, width: f
 
 
 def test_cells_grow_with_their_values() -> None:
-    """Cells are in the order of their values, and near zero far narrower than far from it."""
+    """Cells are ordered by their values, and far narrower near zero than far from it."""
     curator = open_curator([1.0], [1], x=cf.Float(-100, 1e6), k=cf.Int(0, 9))
     plan, _ = count(curator, "SELECT MEDIAN(x) AS m FROM t")
     cells = plan.histograms[0].cells
@@ -79,8 +79,8 @@ def test_cells_grow_with_their_values() -> None:
     assert (high - low).max() < 1e6 / cells.count * 2
 
 
-def test_counts_add_up_over_keys_that_are_listed_alike() -> None:
-    """Texts that the declaration does not list are one group, NULL, with all their rows."""
+def test_counts_of_undeclared_keys_add_up() -> None:
+    """Undeclared strings are one group, NULL, with all their rows."""
     keys = ["A", "B", "x", "y", None, "A"]
     listed = cf.Category(["A", "B", None])
     curator = open_curator([1.0, 2.0, 3.0, 3.0, 3.0, 1.0], keys, x=cf.Float(0, 9, step=1), k=listed)
@@ -90,8 +90,8 @@ def test_counts_add_up_over_keys_that_are_listed_alike() -> None:
     assert {"A": [[1], [2]], "B": [[2], [1]], None: [[3], [3]]} == shown
 
 
-def test_days_and_truth_values_are_keys_as_they_are_declared() -> None:
-    """Keys come back in the types in which the plan names its groups."""
+def test_dates_and_booleans_are_keys_as_declared() -> None:
+    """Keys are returned in the types of the plan's groups."""
     days = [date(2020, 1, 2), date(2020, 1, 3), None]
     curator = open_curator(
         [1.0, 2.0, 3.0], days, x=cf.Float(0, 9), k=cf.Date("2020-01-01", "2020-01-05")
@@ -103,7 +103,7 @@ def test_days_and_truth_values_are_keys_as_they_are_declared() -> None:
 
 
 def test_rows_of_no_condition_are_not_counted() -> None:
-    """WHERE and FILTER leave rows out, and an empty table has no cells."""
+    """WHERE and FILTER exclude rows, and an empty table has no cells."""
     curator = open_curator([1.0, 2.0, 3.0], [1, 2, 3], x=cf.Float(0, 9, step=1), k=cf.Int(0, 9))
     asked = "SELECT MEDIAN(x) FILTER (WHERE k > 1) AS m FROM t WHERE k < 3"
     _, counts = count(curator, asked)
@@ -116,7 +116,7 @@ def test_rows_of_no_condition_are_not_counted() -> None:
 @pytest.mark.parametrize("high", [254, 255, 256, 70_000])
 @pytest.mark.parametrize("listed", [2, 255, 256, 257])
 def test_cells_and_lists_of_any_size_are_counted(high: int, listed: int) -> None:
-    """Where numbers of few bits end, whether of cells or of listed texts, no row is lost."""
+    """No row is lost where cells or declared strings need more than 8 bits."""
     names = [f"k{place}" for place in range(listed)]
     keys = [names[0], names[-1], names[-1], "unlisted"]
     columns = {"x": cf.Int(0, high), "k": cf.Category(names)}
@@ -137,12 +137,12 @@ def test_cells_and_lists_of_any_size_are_counted(high: int, listed: int) -> None
 )
 @pytest.mark.parametrize(("low", "high"), [(-3, 252), (0, 9), (5, 5), (1, 10_000)])
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_files_are_counted_like_frames(
+def test_files_are_counted_like_dataframes(
     kind: pa.DataType, low: int, high: int, is_listed: bool, tmp_path: Path
 ) -> None:
-    """However a file stores whole numbers, NULL is nowhere and what is beyond is in an end's cell.
+    """However a file stores integers, NULL has no cell and other values are in the nearest one.
 
-    Numbers of a file are clipped in another way than those of a frame, which the tests above see.
+    Numbers of a file are clipped in another way than those of a DataFrame (see the tests above).
     """
     wanted: list[Any] = [0, 1, 5, 9, 100, None, None] if kind != pa.bool_() else [True, False, None]
     wanted += [120, -3, -100] if kind in (pa.int8(), pa.int64(), pa.float64(), pa.string()) else []

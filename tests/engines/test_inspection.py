@@ -1,4 +1,4 @@
-"""What the owner is told about their own data, and that the figures are right."""
+"""Findings about the owner's data are reported with exact figures."""
 
 import stat
 from collections.abc import Callable
@@ -48,14 +48,14 @@ def declare(source: Any, **columns: Any) -> Table:
 
 
 def write_parquet(select: str, file: Path) -> Path:
-    """Write what a SELECT gives, with its exact types."""
+    """Write the result of a SELECT, with its exact types."""
     with duckdb.connect() as connection:
         connection.execute(f"COPY ({select}) TO '{file}' (FORMAT parquet)")
     return file
 
 
 def messages(table: Table | PublicTable) -> dict[str, list[str]]:
-    """Return what is said about each column."""
+    """Return the messages about each column."""
     said: dict[str, list[str]] = {}
     for finding in inspect_table(table):
         said.setdefault(finding.column, []).append(finding.message)
@@ -80,7 +80,7 @@ def as_parquet(rows: pd.DataFrame, folder: Path) -> Any:
 def test_shares_outside_are_exact(
     store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path
 ) -> None:
-    """Values outside bounds, not listed or unreadable are counted among those that are not NULL."""
+    """Values out of bounds, undeclared, or unreadable are counted among those that are not NULL."""
     said = messages(
         declare(
             store(ROWS, tmp_path),
@@ -111,7 +111,7 @@ def test_shares_outside_are_exact(
 def test_codes_and_flags_are_counted_as_they_are_read(
     store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path
 ) -> None:
-    """0.0 and 1.0 read as Booleans and 1.0 as a code, so only what does not is shown."""
+    """0.0 and 1.0 are read as Booleans and 1.0 as a code, so only other values are counted."""
     rows = pd.DataFrame(
         {
             "pid": ["a", "b", "c", "d", "e"],
@@ -132,8 +132,8 @@ def test_codes_and_flags_are_counted_as_they_are_read(
         assert f"{50 if values == ['1', '2'] else 25} %" in said["text"]
 
 
-def test_cells_that_are_not_read_warn_and_do_not_refuse(tmp_path: Path) -> None:
-    """A CSV column of which no cell is listed or readable is reported, yet it still opens."""
+def test_unreadable_cells_warn_without_refusing(tmp_path: Path) -> None:
+    """A CSV column whose cells are all undeclared or unreadable is reported, yet it still opens."""
     rows = pd.DataFrame({"pid": ["a", "b"], "ward": ["x", "y"], "flag": ["maybe", "2.0"]})
     declared = declare(as_csv(rows, tmp_path), ward=Category(["A", "B"]), flag=Bool())
     said = {name: " ".join(found) for name, found in messages(declared).items()}
@@ -147,7 +147,7 @@ def test_cells_that_are_not_read_warn_and_do_not_refuse(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", [as_frame, as_csv, as_parquet])
 def test_units_are_counted(store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path) -> None:
-    """Rows without a unit and units above the limit are told, with what the limit costs."""
+    """Rows without a unit and units above the limit are reported, with the share of lost rows."""
     assert [
         "20 % of the rows name no unit and are left out",
         "50 % of the units have more than 1 row; 40 % of the rows never count; raise "
@@ -156,7 +156,7 @@ def test_units_are_counted(store: Callable[[pd.DataFrame, Path], Any], tmp_path:
 
 
 def test_infinity_lies_outside_and_nan_is_null(tmp_path: Path) -> None:
-    """An infinite value is clipped, a NaN is NULL to a float column."""
+    """In a float column, an infinite value is clipped and a NaN is NULL."""
     values = "UNNEST(['1', 'nan', 'inf', '2', NULL]::DOUBLE[])"
     source = write_parquet(f"SELECT 'a' AS pid, {values} AS cost", tmp_path / "visits.parquet")
 
@@ -176,8 +176,8 @@ def test_missing_columns_are_problems() -> None:
     assert not any(one.is_problem for one in found[2:])
 
 
-def test_a_broken_promise_of_uniqueness_is_a_problem() -> None:
-    """unique=True beside a unit of three rows is a problem, not a note."""
+def test_a_repeated_unique_unit_is_a_problem() -> None:
+    """With unique=True, a unit of three rows is a problem, not a note."""
     table = Table("visits", ROWS, unit="pid", columns={"ward": Text()}, unique=True)
 
     assert [True] == [one.is_problem for one in inspect_table(table) if "unique" in one.message]
@@ -209,7 +209,7 @@ def test_a_source_that_cannot_be_read_is_a_problem(name: str, tmp_path: Path) ->
 
 
 def test_a_fitting_table_gets_no_finding() -> None:
-    """Nothing is said about data that fit, nor about an empty table."""
+    """Matching data, and an empty table, have no findings."""
     rows = pd.DataFrame({"pid": [1, 2], "age": [3, 4]})
 
     assert [] == inspect_table(declare(rows))
@@ -246,7 +246,7 @@ def keyed(**columns: Any) -> Any:
 
 
 def refusals(table: Table) -> list[str]:
-    """Return why a curator does not take a table: one reason, or none."""
+    """Return the reason for which a curator refuses a table, if any, in a list."""
     try:
         Curator([table], budget=Budget(1))
     except BadDeclaration as refusal:
@@ -256,9 +256,9 @@ def refusals(table: Table) -> list[str]:
 
 @pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: type(kind).__name__)
 def test_a_type_is_a_problem_where_a_curator_refuses_it(kind: Any) -> None:
-    """What is said of a type is what opening says of it, whether there are values or none.
+    """The finding about a type is the error of opening it, whether there are values or not.
 
-    Of a type that is refused nothing else is said: no advice about how to spell it.
+    A refused type has no other finding, such as advice about its format.
     """
     columns = {f"x{place}": cells for place, cells in enumerate(STORED.values())}
     empty = {name: pa.nulls(3, cells.type) for name, cells in columns.items()}
@@ -273,7 +273,7 @@ def test_a_type_is_a_problem_where_a_curator_refuses_it(kind: Any) -> None:
 
 
 def test_a_unit_is_a_problem_where_a_curator_refuses_it() -> None:
-    """A type that may write one unit in several ways is told beforehand, in the same words."""
+    """A type that may write one unit in several ways is reported with the error of opening it."""
     for name, cells in STORED.items():
         table = declare(pa.table({"pid": cells, "x": [1, 2, 3]}), x=Int(0, 9))
         problems = [one.message for one in inspect_table(table) if one.is_problem]
@@ -281,8 +281,8 @@ def test_a_unit_is_a_problem_where_a_curator_refuses_it() -> None:
         assert (name, refusals(table)) == (name, problems)
 
 
-def test_moments_lie_outside_where_questions_clip_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The day of a moment is that in UTC, whatever zone the process has."""
+def test_timestamps_are_compared_with_bounds_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timestamps become dates in UTC, in any time zone of the process."""
     late = datetime(2020, 12, 31, 23, 30, tzinfo=UTC)
     at = pa.array([late, late + timedelta(hours=1), late], pa.timestamp("us", "UTC"))
     table = declare(keyed(at=at), at=Date("2020-01-01", "2020-12-31"))
@@ -294,7 +294,7 @@ def test_moments_lie_outside_where_questions_clip_them(monkeypatch: pytest.Monke
 
 
 def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
-    """A Parquet file tells the names of its columns and their kinds."""
+    """The columns of a Parquet file are read with their kinds."""
     kinds = {"pid": Kind.TEXT, "n": Kind.INT, "x": Kind.FLOAT, "b": Kind.BOOL, "d": Kind.DATE}
     rows = "SELECT 'a' AS pid, 1 AS n, 1.5 AS x, true AS b, DATE '2020-01-01' AS d"
     write_parquet(rows, tmp_path / "t.parquet")
@@ -303,7 +303,7 @@ def test_the_schema_gives_names_and_kinds(tmp_path: Path) -> None:
 
 
 def test_a_draft_knows_every_type_that_can_be_read(tmp_path: Path) -> None:
-    """Where values of a type can be read as more than text, its kind is one of those."""
+    """If values of a type can be read as more than text, a draft declares one of those kinds."""
     stored = {name: cells for name, cells in STORED.items() if name != "span"}  # in files a number
     pq.write_table(pa.table(stored), tmp_path / "t.parquet")
     found = read_schema(tmp_path / "t.parquet")
@@ -314,8 +314,8 @@ def test_a_draft_knows_every_type_that_can_be_read(tmp_path: Path) -> None:
     assert {Kind.DATE} == {found[name] for name in found if name.startswith(("time", "UTC"))}
 
 
-def test_a_column_that_is_spelled_otherwise_is_told_with_the_way_out(tmp_path: Path) -> None:
-    """Where most values do not read as declared, the note says how to make a copy that does."""
+def test_a_column_in_another_format_is_reported_with_a_fix(tmp_path: Path) -> None:
+    """If most values cannot be read as declared, the note names the command that converts them."""
     rows = ["pid,paid,day", *(f'{pid},"{pid},5",2024-01-{pid + 10}' for pid in range(9))]
     rows += ["9,7,2024-01-20"]
     (tmp_path / "t.csv").write_text("\n".join(rows), encoding="utf-8")
@@ -330,8 +330,8 @@ def test_a_column_that_is_spelled_otherwise_is_told_with_the_way_out(tmp_path: P
     assert not note.is_problem
 
 
-def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:
-    """They would go into a folder that only its user may open, and that is gone in the end."""
+def test_spilled_rows_are_readable_by_their_user_only() -> None:
+    """Spilled rows go to a folder that only its user can open, and that is removed."""
     with _connect() as connection:
         ((folder,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
         assert 0o700 == stat.S_IMODE(Path(folder).stat().st_mode)
@@ -340,8 +340,8 @@ def test_rows_for_which_there_is_no_memory_are_for_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("kind", [Bool(), Int(0, 9), Float(0, 9), Date("2020-01-01", "2021-01-01")])
-def test_a_column_of_which_nothing_reads_is_a_problem(kind: Any) -> None:
-    """Where every value is NULL as declared, questions would be about nothing."""
+def test_a_column_without_readable_values_is_a_problem(kind: Any) -> None:
+    """A column whose values are all NULL as declared is a problem."""
     rows = pd.DataFrame({"pid": [1, 2], "word": ["neither", "nor"]})
     problems = [one for one in inspect_table(declare(rows, word=kind)) if one.is_problem]
 
@@ -351,10 +351,10 @@ def test_a_column_of_which_nothing_reads_is_a_problem(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", "data/nowhere.parquet"])
-def test_a_file_that_is_not_there_is_named(
+def test_a_missing_file_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The finding names the file and says from where its path is written."""
+    """The finding names the file and the folder to which its path is relative."""
     monkeypatch.chdir(tmp_path)
     said = f"there is no file {name}; write its path as seen from confide.toml"
 
@@ -362,16 +362,16 @@ def test_a_file_that_is_not_there_is_named(
     assert [said] == messages(PublicTable("icd", str(tmp_path / name)))[""]
 
 
-def test_the_type_of_a_file_is_told_before_it_is_missed(tmp_path: Path) -> None:
-    """A spreadsheet cannot be read, there or not; nor can a list of rows."""
+def test_the_type_of_a_file_is_checked_first(tmp_path: Path) -> None:
+    """A spreadsheet is refused whether or not it exists, and so is a list of rows."""
     [said] = messages(declare(tmp_path / "nowhere.xlsx"))[""]
 
     assert "must be a .parquet or .csv file" in said
     assert "pandas.DataFrame(rows)" in messages(declare([{"who": 1}]))[""][0]
 
 
-def test_a_broken_file_is_told_with_the_way_out(tmp_path: Path) -> None:
-    """A file that is there and no Parquet is one problem, which says what to do."""
+def test_a_broken_file_is_reported_with_a_fix(tmp_path: Path) -> None:
+    """An existing file that is not Parquet is one problem, with advice."""
     (tmp_path / "t.parquet").write_bytes(b"nothing of the kind")
     [said] = messages(declare(tmp_path / "t.parquet"))[""]
 
@@ -379,13 +379,13 @@ def test_a_broken_file_is_told_with_the_way_out(tmp_path: Path) -> None:
 
 
 def test_tabs_are_converted_first(tmp_path: Path) -> None:
-    """A file of tabs is refused with the command that makes a copy which can be read."""
+    """A tab-separated file is refused with the command that makes a readable copy."""
     with pytest.raises(BadDeclaration, match=r"confide convert .*tab\.tsv"):
         read_schema(tmp_path / "tab.tsv")
 
 
-def test_nan_of_a_file_is_told_like_that_of_a_frame(tmp_path: Path) -> None:
-    """What a Parquet file says of its columns, NaN apart, changes no finding."""
+def test_nan_in_a_file_is_reported_like_in_a_dataframe(tmp_path: Path) -> None:
+    """Statistics of a Parquet file, which ignore NaN, change no finding."""
     rows = pa.table({"pid": [1.0, 2.0, NAN, NAN, 3.0], "x": [1.0, 2.0, NAN, NAN, 20.0]})
     pq.write_table(rows, tmp_path / "visits.parquet")
     for high in (10, 50):

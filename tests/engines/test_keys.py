@@ -1,4 +1,4 @@
-"""Keys that are few listed texts are cut as places in their list, and named again outside."""
+"""During contribution bounding, keys from short lists are positions in these lists."""
 
 from collections import Counter, defaultdict
 from typing import Any, Final
@@ -35,12 +35,12 @@ KEYS: Final = (["odd"], ["plain"], ["full"], ["long"], ["odd", "plain"], ["plain
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def draw_table(rng: np.random.Generator) -> Table:
-    """Return a table of units with numbers, and texts of all sorts, listed or not."""
+    """Return a table of units with numbers and various strings, declared and undeclared."""
     stored = {"odd": STORED, "plain": ("x", "y", "z", None), "full": MANY, "long": MANY}
     texts = {
         name: pa.array([some[place] for place in rng.integers(0, len(some), ROWS)], pa.string())
@@ -65,14 +65,14 @@ def plan_question(table: Table, statistic: str, keys: list[str]) -> Plan:
     return curator._planner.plan(read_sql(text, curator.names), SHARE)
 
 
-def held_as(name: str, text: str | None) -> Any:
-    """Return a listed text as rows are cut by it: its place, in a short list."""
+def encode(name: str, text: str | None) -> Any:
+    """Return a declared string as contribution bounding sees it: its position, in a short list."""
     texts = [one for one in LISTS[name] if one is not None]
     return texts.index(text) if text is not None and len(texts) <= MAX_LISTED else text
 
 
 def group_of(row: dict[str, Any], keys: list[str]) -> tuple[Any, ...] | None:
-    """Return the group of a row, if it has one that is answered; other texts count as NULL."""
+    """Return the group of a row, None if it is not released; undeclared strings are NULL."""
     group = tuple(row[name] if row[name] in LISTS[name] else None for name in keys)
     is_answered = all(one in LISTS[name] for name, one in zip(keys, group, strict=True))
     return group if is_answered else None
@@ -88,7 +88,7 @@ def keep_all(table: Table, keys: list[str], parts: list[str]) -> Counter[tuple[A
     for row in table.source.to_pylist():
         group = group_of(row, keys)
         if group is not None:
-            held = tuple(map(held_as, keys, group))
+            held = tuple(map(encode, keys, group))
             groups[held] = group
             units[row["pid"]].append((row["pid"], *held, *(row[part] for part in parts)))
     kept = [
@@ -99,10 +99,8 @@ def keep_all(table: Table, keys: list[str], parts: list[str]) -> Counter[tuple[A
 
 
 @pytest.mark.parametrize("keys", KEYS, ids="-".join)
-def test_rows_are_cut_by_places_and_named_by_texts(
-    keys: list[str], rng: np.random.Generator
-) -> None:
-    """The rows of listed texts that stay are those of the rule, whatever else is stored."""
+def test_rows_with_declared_keys_follow_the_rule(keys: list[str], rng: np.random.Generator) -> None:
+    """The rows with declared keys that stay are those of the rule, whatever else is stored."""
     table = draw_table(rng)
     plan = plan_question(table, "COUNT(*)", keys)
     found = unseal(DuckDB(Catalog([table]), salt=SALT).run(plan.measurement, Hold(0, SHARE))).groups
@@ -111,8 +109,8 @@ def test_rows_are_cut_by_places_and_named_by_texts(
 
 
 @pytest.mark.parametrize("keys", KEYS, ids="-".join)
-def test_rows_of_quantiles_are_cut_alike(keys: list[str], rng: np.random.Generator) -> None:
-    """The rows that a median of listed groups is chosen from are those of the rule as well."""
+def test_rows_of_quantiles_follow_the_rule(keys: list[str], rng: np.random.Generator) -> None:
+    """A median by declared keys uses the rows of the rule, too."""
     table = draw_table(rng)
     plan = plan_question(table, "MEDIAN(n)", keys)
     (counts,) = unseal(
@@ -129,7 +127,7 @@ def test_rows_of_quantiles_are_cut_alike(keys: list[str], rng: np.random.Generat
 
 @pytest.mark.parametrize("has_enums", [True, False])
 def test_short_lists_are_not_hashed(has_enums: bool, rng: np.random.Generator) -> None:
-    """A digest is computed for a list of more texts than are looked up, and for no shorter one."""
+    """Strings are hashed if and only if their list is too long to look them up."""
     table = draw_table(rng)
     plans = {name: plan_question(table, "COUNT(*)", [name]) for name in LISTS}
     hashed = {

@@ -1,4 +1,4 @@
-"""Marks follow their law, favour no value, and are the same on another engine."""
+"""Marks follow their law, favor no value, and are the same on another engine."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -58,12 +58,12 @@ UNIT_IDS: Final = {
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def draw_rows(rng: np.random.Generator, units: int = ROWS) -> list[tuple[Any, ...]]:
-    """Return rows of odd values, of no more than so many units."""
+    """Return rows of unusual values, of at most ``units`` units."""
     chosen = rng.integers(0, min(units, len(ODD[UNIT])), ROWS)
     others = [rng.integers(0, len(ODD[name]), ROWS) for name in NAMES[1:]]
     places = zip(chosen, *others, strict=True)
@@ -72,8 +72,8 @@ def draw_rows(rng: np.random.Generator, units: int = ROWS) -> list[tuple[Any, ..
     ]
 
 
-def run_here(rows: Sequence[tuple[Any, ...]], statement: sql.Select) -> list[tuple[Any, ...]]:
-    """Return what DuckDB answers."""
+def run_duckdb(rows: Sequence[tuple[Any, ...]], statement: sql.Select) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement's result on DuckDB."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, ARROW, strict=True)]
     connection = duckdb.connect()
@@ -81,10 +81,10 @@ def run_here(rows: Sequence[tuple[Any, ...]], statement: sql.Select) -> list[tup
     return connection.execute(statement.sql("duckdb")).fetchall()
 
 
-def run_there(
+def run_postgres(
     rows: Sequence[tuple[Any, ...]], statement: sql.Select, postgres: Postgres
 ) -> list[tuple[Any, ...]]:
-    """Return what PostgreSQL answers."""
+    """Return the rows of a statement's result on PostgreSQL."""
     name = postgres.create().split("@/")[1].split("?")[0]
     listed = ", ".join(f'"{name}" {kind}' for name, kind in zip(NAMES, TYPES, strict=True))
     with postgres.connect(name) as connection:
@@ -100,11 +100,11 @@ def write_marks(salt: str) -> sql.Select:
 
 
 def test_marks_follow_their_law(rng: np.random.Generator) -> None:
-    """Marks of odd values, NULL among them, are what plain Python computes."""
+    """Marks of unusual values, including NULL, equal those computed in plain Python."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
     expected = [(*row, mark_of(zip(row, KINDS.values(), strict=True), salt)) for row in rows]
 
-    assert Counter(expected) == Counter(run_here(rows, write_marks(salt)))
+    assert Counter(expected) == Counter(run_duckdb(rows, write_marks(salt)))
     assert all(0 <= mark < LEVELS * 2**41 for *_, mark in expected)
 
 
@@ -112,13 +112,13 @@ def test_heights_are_those_of_the_marks(rng: np.random.Generator) -> None:
     """A height is its mark without the lower 31 bits."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
     heights = measure_rows(select(map(column, NAMES), table("odd")), NAMES, NAMES, KINDS, salt)
-    expected = [(*row, mark >> 31) for *row, mark in run_here(rows, write_marks(salt))]
+    expected = [(*row, mark >> 31) for *row, mark in run_duckdb(rows, write_marks(salt))]
 
-    assert Counter(expected) == Counter(run_here(rows, heights))
+    assert Counter(expected) == Counter(run_duckdb(rows, heights))
 
 
 def test_levels_rise_with_marks() -> None:
-    """Each mark has one of 48 levels, a single bit, and one that comes before has no higher."""
+    """Each mark has one of 48 levels, a single bit, and a smaller mark never has a higher level."""
     ends = [mark for place in range(LEVELS) for mark in (place << 41, ((place + 1) << 41) - 1)]
     connection = duckdb.connect()
     connection.register("marks", pa.table({HEIGHT: [mark >> 31 for mark in ends]}))
@@ -131,8 +131,8 @@ def test_levels_rise_with_marks() -> None:
 def test_marks_are_the_same_on_postgresql(postgres: Postgres, rng: np.random.Generator) -> None:
     """One salt gives every row the same mark on DuckDB and on PostgreSQL."""
     rows, salt = draw_rows(rng), str(rng.integers(2**60))
-    here = run_here(rows, write_marks(salt))
-    there = run_there(rows, write_marks(salt), postgres)
+    here = run_duckdb(rows, write_marks(salt))
+    there = run_postgres(rows, write_marks(salt), postgres)
 
     assert Counter(here) == Counter(there)
 
@@ -143,7 +143,7 @@ def test_the_same_rows_stay_on_postgresql(
     postgres: Postgres,
     rng: np.random.Generator,
 ) -> None:
-    """A unit is cut to the same rows on DuckDB and on PostgreSQL."""
+    """Contribution bounding keeps the same rows on DuckDB and on PostgreSQL."""
     rows, salt = draw_rows(rng, units=3), str(rng.integers(2**60))
 
     def write() -> sql.Select:
@@ -153,8 +153,8 @@ def test_the_same_rows_stay_on_postgresql(
             chosen, ContributionBounds(*limits, is_cut=True), keys, parts, salt, kinds=KINDS
         )
 
-    here = run_here(rows, write())
-    there = run_there(rows, write(), postgres)
+    here = run_duckdb(rows, write())
+    there = run_postgres(rows, write(), postgres)
 
     assert limits[0] * 3 >= len(here) > limits[0]
     assert Counter(here) == Counter(there)
@@ -163,10 +163,10 @@ def test_the_same_rows_stay_on_postgresql(
 @pytest.mark.statistical
 @pytest.mark.parametrize("units", UNIT_IDS.values(), ids=UNIT_IDS)
 @pytest.mark.parametrize("keys", [(1, 2, 3), tuple(range(10)), (5, 1_000, 77_777)], ids=str)
-def test_no_value_is_favoured(
+def test_no_value_is_favored(
     keys: tuple[int, ...], units: np.ndarray[Any, Any], rng: np.random.Generator
 ) -> None:
-    """Whatever units and groups look like, each group comes first in as many units."""
+    """For any units and keys, each group comes first in the same share of units."""
     pairs = pa.table({UNIT: np.repeat(units, len(keys)), "k0": np.tile(keys, len(units))})
     connection = duckdb.connect()
     connection.register("pairs", pairs)

@@ -1,4 +1,4 @@
-"""DuckDB's memory: what lies beyond its limit changes no integer, and nothing stays behind."""
+"""Exceeding DuckDB's memory limit changes no integer, and leaves nothing behind."""
 
 import stat
 from pathlib import Path
@@ -21,13 +21,13 @@ from support.places import SALT, SHARE, Exact, read_exactly
 
 ROWS: Final = 1_000_000
 SMALL: Final = 32
-"""Megabytes: fewer than that many rows take, and enough for two threads."""
+"""Megabytes: too few for that many rows, but enough for two threads."""
 MUCH: Final = 4_000
 TEXT: Final = "SELECT COUNT(*) AS rows, COUNT(DISTINCT who) AS units, SUM(n) AS n FROM t"
 
 
 def draw_rows(rows: int) -> pa.Table:
-    """Return five rows a unit, scattered over the table."""
+    """Return five rows per unit, scattered over the table."""
     places = np.arange(rows, dtype=np.int64) * 7_919 % rows
     return pa.table({"who": places // 5, "n": places % 97})
 
@@ -37,7 +37,7 @@ def declare(source: pa.Table | Path) -> Table:
 
 
 def open_within(megabytes: int, table: Table, patch: pytest.MonkeyPatch, **more: str) -> DuckDB:
-    """Return an engine with two threads and so much memory."""
+    """Return an engine with two threads and ``megabytes`` of memory."""
     patch.setattr(memory, "MIN_MEGABYTES", megabytes)
     patch.setattr(memory, "MEGABYTES_PER_THREAD", 0)
     for setting, value in {"threads": "2", **more}.items():
@@ -56,16 +56,16 @@ def find_folder(engine: DuckDB) -> Path:
     return Path(folder)
 
 
-def never_again(patch: pytest.MonkeyPatch) -> None:
-    """Let a statement that finds too little memory fail."""
+def fail_when_out_of_memory(patch: pytest.MonkeyPatch) -> None:
+    """Make statements that run out of memory fail."""
     patch.setattr(Memory, "run", lambda _, statement: statement())
 
 
 def test_rows_beyond_memory_change_no_integer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are written to a folder for one user, the answer is the same, and nothing is left."""
+    """Spilled rows go to a folder for one user, which is removed, and the answer is unchanged."""
     table = declare(draw_rows(ROWS))
     expected = ask(open_within(MUCH, table, monkeypatch), table)
-    never_again(monkeypatch)
+    fail_when_out_of_memory(monkeypatch)
     engine = open_within(SMALL, table, monkeypatch)
     folder = find_folder(engine)
 
@@ -76,8 +76,8 @@ def test_rows_beyond_memory_change_no_integer(monkeypatch: pytest.MonkeyPatch) -
     assert not folder.exists()
 
 
-def test_a_question_without_room_on_disk_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where rows beyond the limit have nowhere to go, the limit gives way, and then holds again."""
+def test_a_query_without_disk_space_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If spilled rows have nowhere to go, the limit is lifted for the statement only."""
     table = declare(draw_rows(ROWS))
     expected = ask(open_within(MUCH, table, monkeypatch), table)
     engine = open_within(SMALL, table, monkeypatch, max_temp_directory_size="'0KB'")
@@ -86,15 +86,15 @@ def test_a_question_without_room_on_disk_is_answered(monkeypatch: pytest.MonkeyP
 
     assert expected == ask(engine, table)
     assert limit == engine._connection.execute(asked).fetchall()
-    never_again(monkeypatch)
-    with pytest.raises(Fault):  # so the limit did give way
+    fail_when_out_of_memory(monkeypatch)
+    with pytest.raises(Fault):  # so the limit was lifted
         ask(engine, table)
 
 
-def test_a_table_that_is_held_may_be_larger_than_memory(
+def test_a_table_can_exceed_the_memory_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However little memory there is, a CSV file is opened and read as with much of it."""
+    """With little memory, a CSV file is opened and read as with much."""
     csv.write_csv(draw_rows(100_000), tmp_path / "t.csv")
     table = declare(tmp_path / "t.csv")
     expected = ask(open_within(MUCH, table, monkeypatch), table)
@@ -103,7 +103,7 @@ def test_a_table_that_is_held_may_be_larger_than_memory(
 
 
 def test_without_a_folder_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no folder can be made, statements take the memory that they need."""
+    """If no folder can be created, statements use the memory that they need."""
     with duckdb.connect(":memory:") as connection:
         asked = "SELECT current_setting('memory_limit')"
         before = connection.execute(asked).fetchall()
@@ -114,7 +114,7 @@ def test_without_a_folder_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_other_setting_can_change() -> None:
-    """Of an open engine nothing but the limit of memory can be set."""
+    """The memory limit is the only setting of an open engine that can be changed."""
     engine = DuckDB(Catalog([declare(draw_rows(10))]), salt=SALT)
     engine._connection.execute("SET memory_limit = '1GB'")
     for setting in (

@@ -1,8 +1,8 @@
-"""What a Parquet file says of its columns changes no answer: NaN is NULL, whatever others have.
+"""Statistics of a Parquet file change no answer: NaN is NULL, whatever other rows hold.
 
-Files keep the least and the greatest value of a column, NaN apart (pyarrow and polars write them
-so). An engine that takes these for the ends of all rows leaves out comparisons with them. Totals of
-a file must be those of the same rows in a frame, whose sensitivity is tested elsewhere.
+Files store the minimum and maximum of a column, ignoring NaN (pyarrow and polars do). An engine
+that takes these as bounds of all rows drops comparisons with them. Totals of a file must equal
+those of the same rows in a DataFrame, whose sensitivity is tested elsewhere.
 """
 
 import math
@@ -62,7 +62,7 @@ def write_polars(rows: pa.Table, file: Path) -> None:
 
 
 def open_curator(values: list[float], store: Callable[[str, pa.Table], Any]) -> Curator:
-    """Return a curator over rows with these values, three times over, and with units of reals."""
+    """Return a curator over rows with these values, each three times, and with units of doubles."""
     units = [math.nan if place % 7 == 3 else float(place // 2) for place in range(len(values))]
     rows = pa.table({"u": units, "x": values, "half": values, "whole": values})
     columns: dict[str, Column] = {
@@ -81,7 +81,7 @@ def open_curator(values: list[float], store: Callable[[str, pa.Table], Any]) -> 
 
 
 def read_totals(curator: Curator, text: str) -> tuple[Any, Any]:
-    """Return the exact totals and counts by cell of a question."""
+    """Return the exact totals and counts per cell of a query."""
     engine = curator._engine
     assert isinstance(engine, SqlEngine)
     plan = curator._planner.plan(read_sql(text, curator.names), SHARE)
@@ -95,10 +95,10 @@ def read_totals(curator: Curator, text: str) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("write", [write_pyarrow, write_polars])
 @pytest.mark.parametrize("named", ROWS)
-def test_a_file_is_answered_like_a_frame(
+def test_a_file_is_answered_like_a_dataframe(
     named: str, write: Callable[[pa.Table, Path], None], tmp_path: Path
 ) -> None:
-    """The same rows give the same totals, whichever values the file says that it holds."""
+    """A file and a DataFrame with the same rows give the same totals, for any statistics."""
 
     def store(name: str, rows: pa.Table) -> Path:
         file = tmp_path / f"{name}.parquet"
@@ -116,7 +116,7 @@ def test_a_file_is_answered_like_a_frame(
 def test_statistics_of_files_would_change_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where DuckDB believes the ends of a file's columns, NaN is no NULL: the test above fails."""
+    """If DuckDB uses a file's statistics, NaN is not NULL: the test above fails."""
     monkeypatch.setattr(DuckDB, "_find_doubles", lambda self, catalog: None)
     with pytest.raises(AssertionError):
-        test_a_file_is_answered_like_a_frame("digits", write_pyarrow, tmp_path)
+        test_a_file_is_answered_like_a_dataframe("digits", write_pyarrow, tmp_path)

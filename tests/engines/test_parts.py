@@ -1,4 +1,4 @@
-"""Rows are added up from zero where that is faster, and the sums are those of the plan's grid."""
+"""Sums over rows from zero become the sums on the plan's grid."""
 
 from fractions import Fraction
 
@@ -14,10 +14,8 @@ WHOLE = st.lists(st.integers(-(2**53), 2**53), max_size=20)
 
 
 @given(values=WHOLE, centre=st.integers(-(2**50), 2**50), rate=st.integers(1, 256))
-def test_sums_of_whole_numbers_are_centred_exactly(
-    values: list[int], centre: int, rate: int
-) -> None:
-    """A sum of plain whole numbers becomes the very sum of their steps from the centre."""
+def test_sums_of_integers_are_centered_exactly(values: list[int], centre: int, rate: int) -> None:
+    """A sum of integers becomes exactly the sum of their steps from the center."""
     grid = ValueGrid(Fraction(centre, rate), Fraction(1, rate), -(2**62), 2**62)
     found = zero_based_grid(grid, Kind.INT)
     expected = sum((value - grid.centre) / grid.step for value in values)
@@ -27,8 +25,8 @@ def test_sums_of_whole_numbers_are_centred_exactly(
 
 
 @given(steps=st.lists(st.integers(0, 2**40), max_size=20), shift=st.integers(-(2**50), 2**50))
-def test_sums_of_real_steps_are_centred_exactly(steps: list[int], shift: int) -> None:
-    """A sum of steps from zero becomes that of steps from the centre."""
+def test_sums_of_double_steps_are_centered_exactly(steps: list[int], shift: int) -> None:
+    """A sum of steps from zero becomes that of steps from the center."""
     step = Fraction(1, 2**31)
     grid = ValueGrid(shift * step, step, -shift, 2**40 - shift)
     found = zero_based_grid(grid, Kind.FLOAT)
@@ -48,7 +46,7 @@ def test_sums_of_real_steps_are_centred_exactly(steps: list[int], shift: int) ->
     ids=["between steps", "past doubles", "too fine", "no number"],
 )
 def test_other_grids_stay_as_they_are(grid: ValueGrid, kind: Kind) -> None:
-    """Where steps from zero are not whole or not exact, rows are added up from the centre."""
+    """If steps from zero are not integers or not exact, rows are summed from the center."""
     found = zero_based_grid(grid, kind)
 
     assert (grid, 1, 0) == (found.grid, found.factor, found.shift)

@@ -1,4 +1,4 @@
-"""What an owner may set as the time of a statement, and that all of it can be waited for."""
+"""Time limits of statements are validated, and even the longest can be waited for."""
 
 from threading import TIMEOUT_MAX, Event
 
@@ -9,8 +9,8 @@ from confide.engines.protocol import MAX_SECONDS, read_seconds
 from confide.errors import BadDeclaration
 
 
-class Told:
-    """A connection that says when it was interrupted."""
+class RecordingConnection:
+    """A connection that records when it was interrupted."""
 
     def __init__(self) -> None:
         self.text = Event()
@@ -20,10 +20,10 @@ class Told:
 
 
 def test_the_longest_time_can_be_waited_for() -> None:
-    """A watcher that waits for the longest time still ends what takes too long meanwhile."""
-    watcher, late = Watcher(), Told()
+    """A watcher that waits for the longest time still interrupts a shorter statement."""
+    watcher, late = Watcher(), RecordingConnection()
     longest = read_seconds("TIME", str(MAX_SECONDS))
-    with watcher.watched(Told(), longest), watcher.watched(late, 0.01):
+    with watcher.watched(RecordingConnection(), longest), watcher.watched(late, 0.01):
         assert late.text.wait(60)
 
     assert longest < TIMEOUT_MAX
@@ -31,7 +31,7 @@ def test_the_longest_time_can_be_waited_for() -> None:
 
 @pytest.mark.parametrize("text", [str(MAX_SECONDS + 1), "99999999999", "9" * 5_000])
 def test_a_longer_time_is_refused_with_the_longest(text: str) -> None:
-    """The message names the setting and the greatest value, and does not repeat pages of digits."""
+    """The message names the setting and the maximum, without repeating pages of digits."""
     with pytest.raises(
         BadDeclaration, match=rf"^TIME must be .* from 1 to {MAX_SECONDS},"
     ) as caught:

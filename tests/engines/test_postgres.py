@@ -1,4 +1,4 @@
-"""PostgreSQL: how it is opened, what it forbids, and what its faults tell."""
+"""PostgreSQL: opening, forbidden access, and faults."""
 
 import logging
 import os
@@ -71,13 +71,13 @@ def open_curator(house: Warehouse, table: str = "visits", **changes: Any) -> Cur
 
 @pytest.fixture
 def owner_log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
-    """Return what the owner is told, and see that it holds none of the rows' values."""
+    """Yield the owner's log, and check that it contains none of the rows' values."""
     with caplog.at_level(logging.WARNING, "confide.owner"):
         yield lambda: "\n".join(record.getMessage() for record in caplog.records)
 
 
 def test_several_processes_read_a_table(warehouse: Warehouse) -> None:
-    """Neither fences nor cuts keep the server from reading a table in several processes at once."""
+    """A server can read a table in parallel in spite of fences and contribution bounding."""
     curator = open_curator(warehouse, max_rows_per_unit=5, max_groups_per_unit=2)
     written = write_down_statements(curator)
     curator.sql("SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward", epsilon=1)
@@ -93,7 +93,7 @@ def test_several_processes_read_a_table(warehouse: Warehouse) -> None:
 def test_a_draft_has_the_names_and_types_of_the_database(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    """A draft names the table and its columns, each with its type, and reads no row."""
+    """A draft lists the table and its columns, each with its type, and reads no row."""
     role = f"drafter_of_{database_of(warehouse)}"
     with warehouse.connect() as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN; CREATE SCHEMA clinic")
@@ -123,14 +123,14 @@ def test_a_draft_has_the_names_and_types_of_the_database(
         ("postgresql:///none?host=/nowhere", "must name one table"),
     ],
 )
-def test_a_draft_says_what_it_can_be_made_from(source: str, said: str) -> None:
-    """An address that is none of PostgreSQL, or leads nowhere, is the owner's to mend."""
+def test_a_draft_needs_a_readable_source(source: str, said: str) -> None:
+    """An address that is not PostgreSQL's, or cannot be reached, is refused."""
     with pytest.raises(BadDeclaration, match=said):
         read_address(source)
 
 
-def ask_in_vain(curator: Curator, key: str = "k") -> None:
-    """Ask, and see that the fault says nothing and the charge stays."""
+def expect_fault(curator: Curator, key: str = "k") -> None:
+    """Run a query, and check that it raises a fault without details and stays charged."""
     before = curator.budget.spent.share
     with pytest.raises(Fault) as caught:
         curator.sql(COUNT, epsilon=1, key=key, fresh=True)
@@ -141,7 +141,7 @@ def ask_in_vain(curator: Curator, key: str = "k") -> None:
 
 
 def resume(curator: Curator, key: str = "k") -> None:
-    """Ask again under the same key, and see that it is answered for what was paid."""
+    """Repeat a query under the same key, and check that it is answered without another charge."""
     paid = curator.budget.spent.share
     answer = curator.sql(COUNT, epsilon=1, key=key)
 
@@ -149,10 +149,10 @@ def resume(curator: Curator, key: str = "k") -> None:
     assert abs(answer.rows[0]["n"] - ROWS) < 100
 
 
-def test_a_server_that_stands_still_is_given_up(
+def test_a_hanging_server_is_abandoned(
     warehouse: Warehouse, owner_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where not even the time limit of a statement is kept, the question ends in a fault."""
+    """If a server does not even enforce its statement timeout, the query raises a fault."""
     curator = open_curator(warehouse)
     engine: Any = curator._engine
     stopped: list[int] = []
@@ -160,13 +160,13 @@ def test_a_server_that_stands_still_is_given_up(
     def stop(_: Plan) -> str:
         stopped.append(engine._open.info.backend_pid)
         os.kill(stopped[0], signal.SIGSTOP)
-        engine._time_limit = 0.2  # which the next connection sets again
+        engine._time_limit = 0.2  # the next connection resets it
         return "SELECT 1"
 
     try:
         with monkeypatch.context() as patched:
             patched.setattr(engine, "_write_statement", stop)
-            ask_in_vain(curator)
+            expect_fault(curator)
     finally:
         for process in stopped:
             os.kill(process, signal.SIGCONT)
@@ -174,10 +174,10 @@ def test_a_server_that_stands_still_is_given_up(
     resume(curator)
 
 
-def test_a_server_that_stands_still_at_the_end_costs_no_answer(
+def test_a_server_that_hangs_after_the_query_costs_no_answer(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction that cannot be ended is left behind; its answer is given, and the next."""
+    """A transaction that cannot be ended is abandoned, and its answer and the next are returned."""
     curator = open_curator(warehouse)
     engine: Any = curator._engine
     end, stopped = engine._end, list[int]()
@@ -201,10 +201,10 @@ def test_a_server_that_stands_still_at_the_end_costs_no_answer(
 
 
 @pytest.mark.parametrize("stage", ["settings", "types"])
-def test_a_server_that_stands_still_at_the_beginning_is_given_up(
+def test_a_server_that_hangs_on_connecting_is_abandoned(
     stage: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new connection on which nothing comes back ends the question in a fault, too."""
+    """A query on a new connection without any response raises a fault, too."""
     curator = open_curator(warehouse)
     engine: Any = curator._engine
     looks = list[int]()
@@ -228,14 +228,14 @@ def test_a_server_that_stands_still_at_the_beginning_is_given_up(
         else:
             patched.setattr("confide.engines.postgres.engine.fix_settings", lambda _: 0.0)
             patched.setattr(engine, "_check_types", look)
-        ask_in_vain(curator)
+        expect_fault(curator)
     resume(curator)
 
 
 def test_a_connection_cut_between_questions_is_not_noticed(
     warehouse: Warehouse, postgres: Postgres
 ) -> None:
-    """A server that was restarted in between is simply connected to again."""
+    """After a server restart between queries, the engine reconnects."""
     curator = open_curator(warehouse)
     curator.sql(COUNT, epsilon=1)
     with postgres.connect("postgres") as admin:
@@ -276,7 +276,7 @@ def mend(house: Warehouse) -> None:
 def test_a_connection_cut_in_the_middle_is_a_fault(
     slow: Warehouse, postgres: Postgres, owner_log: Callable[[], str]
 ) -> None:
-    """The charge of a question that was cut off stays, and its key takes it up again."""
+    """An interrupted query stays charged, and its key resumes it."""
     curator = open_curator(slow, "slow", columns={"cost": Int(0, 50)})
     text = "SELECT SUM(cost) AS n FROM visits"
 
@@ -299,7 +299,7 @@ def test_a_connection_cut_in_the_middle_is_a_fault(
 
 
 def test_a_server_that_is_stopped_in_the_middle_is_a_fault(owner_log: Callable[[], str]) -> None:
-    """A question is charged once, however often it fails, and is resumed once the server is up."""
+    """A query is charged once, however often it fails, and is resumed when the server is up."""
     text = "SELECT SUM(cost) AS n FROM visits"
     with run_postgres() as server:
         house = slow_down(Warehouse.of(server))
@@ -332,7 +332,7 @@ def test_a_server_that_is_stopped_in_the_middle_is_a_fault(owner_log: Callable[[
 
 
 def is_asleep(admin: "psycopg.Connection[Any]", name: str) -> bool:
-    """Tell whether a connection to a database is asleep in a statement."""
+    """Return whether a connection to a database is sleeping in a statement."""
     found = admin.execute(
         "SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event = 'PgSleep'", (name,)
     )
@@ -340,7 +340,7 @@ def is_asleep(admin: "psycopg.Connection[Any]", name: str) -> bool:
 
 
 def cut_active(admin: "psycopg.Connection[Any]", name: str) -> int:
-    """End the connections that are asleep in a statement."""
+    """Close the connections that are sleeping in a statement."""
     (ended,) = admin.execute(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
         "WHERE datname = %s AND wait_event = 'PgSleep'",
@@ -392,10 +392,10 @@ def test_a_question_that_takes_too_long_is_a_fault(
         ("REVOKE SELECT ON visits FROM {role}", None, "InsufficientPrivilege"),
     ],
 )
-def test_a_table_altered_under_us_is_a_fault(
+def test_a_table_altered_after_opening_is_a_fault(
     change: str, back: str | None, reason: str, warehouse: Warehouse, owner_log: Callable[[], str]
 ) -> None:
-    """What an owner does to a table meanwhile is told to the owner; no row was read."""
+    """A table altered by its owner is reported in the owner's log, and no row is read."""
     with warehouse.connect() as connection:
         role = f"reader_of_{database_of(warehouse)}"
         connection.execute(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON visits TO {role}")
@@ -403,7 +403,7 @@ def test_a_table_altered_under_us_is_a_fault(
     curator = open_curator(reader)
     with warehouse.connect() as connection:
         connection.execute(change.format(role=role))
-    ask_in_vain(curator)
+    expect_fault(curator)
 
     assert reason in owner_log()
     if back is not None:
@@ -413,7 +413,7 @@ def test_a_table_altered_under_us_is_a_fault(
 
 
 def test_a_role_that_may_not_read_cannot_open(warehouse: Warehouse) -> None:
-    """A grant that is missing is told when a declaration is opened, before anything is charged."""
+    """A missing grant is reported when a declaration is opened, before any charge."""
     role = f"stranger_to_{database_of(warehouse)}"
     with warehouse.connect() as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN")
@@ -425,7 +425,7 @@ def test_a_role_that_may_not_read_cannot_open(warehouse: Warehouse) -> None:
 def test_a_table_that_is_locked_is_a_fault(
     warehouse: Warehouse, owner_log: Callable[[], str]
 ) -> None:
-    """Whoever alters a table is waited for once, and no new connection is made to wait again."""
+    """A query waits only once for a lock on a table, without a second connection."""
     address = f"{warehouse.at('visits')}&options=-c%20lock_timeout%3D100ms"
     curator = Curator([declare(address)], budget=BUDGET)
     curator.sql(COUNT, epsilon=1)
@@ -433,7 +433,7 @@ def test_a_table_that_is_locked_is_a_fault(
     connection = engine._open
     with warehouse.connect() as owner, owner.transaction():
         owner.execute("LOCK TABLE visits IN ACCESS EXCLUSIVE MODE")
-        ask_in_vain(curator)
+        expect_fault(curator)
 
     assert "LockNotAvailable (55P03): a table was locked" in owner_log()
     assert connection is engine._open
@@ -443,7 +443,7 @@ def test_a_table_that_is_locked_is_a_fault(
 def test_a_table_that_is_locked_is_not_waited_for_at_opening(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is looked at when a declaration is opened has the time limit of questions."""
+    """Statements that open a declaration have the time limit of queries."""
     monkeypatch.setattr("confide.engines.postgres.engine.STATEMENT_TIMEOUT", "1s")
     with warehouse.connect() as owner, owner.transaction():
         owner.execute("LOCK TABLE visits IN ACCESS EXCLUSIVE MODE")
@@ -452,10 +452,10 @@ def test_a_table_that_is_locked_is_not_waited_for_at_opening(
 
 
 @pytest.mark.parametrize("stage", ["_ensure_time_limit", "find_relation"])
-def test_a_server_that_stands_still_at_opening_is_given_up(
+def test_a_server_that_hangs_on_opening_is_abandoned(
     stage: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing comes back, a declaration is not opened, nor a draft made."""
+    """Without any response, opening a declaration and making a draft fail."""
     stopped: list[int] = []
 
     def stop(connection: "psycopg.Connection[Any]", *_: str) -> None:
@@ -477,7 +477,7 @@ def test_a_server_that_stands_still_at_opening_is_given_up(
 
 
 def test_columns_that_are_added_do_not_matter(warehouse: Warehouse) -> None:
-    """Only what is declared is looked at."""
+    """Added columns are ignored, because only declared ones are checked."""
     curator = open_curator(warehouse)
     with warehouse.connect() as connection:
         connection.execute("ALTER TABLE visits ADD COLUMN extra text")
@@ -494,14 +494,14 @@ def test_columns_that_are_added_do_not_matter(warehouse: Warehouse) -> None:
         ("{house}&table=visits&table=others", "must name one table"),
     ],
 )
-def test_a_bad_address_is_the_owner_to_mend(address: str, said: str, warehouse: Warehouse) -> None:
-    """What is wrong with an address is said when it is opened."""
+def test_a_bad_address_is_refused(address: str, said: str, warehouse: Warehouse) -> None:
+    """A wrong address is reported when it is opened."""
     with pytest.raises(BadDeclaration, match=said):
         Curator([declare(address.format(house=warehouse.address))], budget=BUDGET)
 
 
 def test_engines_are_not_mixed(warehouse: Warehouse) -> None:
-    """Tables of one declaration live in one place, and the message says which is where."""
+    """All tables of a declaration must use one engine; the message names each table's engine."""
     others = [
         PublicTable("wards", pa.table({"ward": ["A"]})),
         PublicTable(
@@ -514,7 +514,7 @@ def test_engines_are_not_mixed(warehouse: Warehouse) -> None:
 
 
 def test_nothing_can_be_written(warehouse: Warehouse) -> None:
-    """Whatever the role may do, the engine's transactions only read."""
+    """Whatever the role is allowed to do, the engine's transactions are read-only."""
     engine = open_engine(open_curator(warehouse).catalog, salt="s")
     assert isinstance(engine, PostgreSQL)
 
@@ -523,7 +523,7 @@ def test_nothing_can_be_written(warehouse: Warehouse) -> None:
 
 
 def test_names_cannot_be_shadowed(warehouse: Warehouse) -> None:
-    """Functions and operators of a schema in front of PostgreSQL's own change nothing."""
+    """Functions and operators in a schema that precedes pg_catalog change nothing."""
     with warehouse.connect() as connection:
         name = database_of(warehouse)
         connection.execute(
@@ -538,7 +538,7 @@ def test_names_cannot_be_shadowed(warehouse: Warehouse) -> None:
 
 
 def test_views_schemas_and_odd_names_are_read(warehouse: Warehouse) -> None:
-    """A source may be a view, in a schema, under names that need quotes."""
+    """A source may be a view, in a schema, with names that need quotes."""
     with warehouse.connect() as connection:
         connection.execute(
             'CREATE SCHEMA "my data"; CREATE VIEW "my data"."Visits; x" AS '
@@ -563,7 +563,7 @@ FROM generate_series(1, 40) AS x;
 
 
 def test_every_type_is_read(warehouse: Warehouse) -> None:
-    """Domains, enums, padded and case-blind texts, numbers of any length, days without end."""
+    """Domains, enums, padded and caseless strings, long numbers, and infinite dates are read."""
     with warehouse.connect() as connection:
         connection.execute(TYPES)
     columns: dict[str, Column] = {
@@ -607,10 +607,10 @@ def test_every_type_is_read(warehouse: Warehouse) -> None:
         ({"columns": {"agee": Int(0, 9)}}, "near are age"),
     ],
 )
-def test_what_cannot_be_read_is_said(
+def test_types_that_cannot_be_read_are_refused(
     changes: dict[str, Any], said: str, warehouse: Warehouse
 ) -> None:
-    """A type that does not fit the declaration is the owner's to mend, and the message says how."""
+    """A type that does not match the declaration is refused, and the message says how to fix it."""
     with warehouse.connect() as connection:
         connection.execute(TYPES.replace(" a age", " age age"))
         connection.execute("ALTER TABLE people ADD u uuid DEFAULT gen_random_uuid()")
@@ -628,7 +628,7 @@ UNITS: Final = {
 
 @pytest.mark.parametrize("kind", UNITS)
 def test_equal_units_are_one(kind: str, warehouse: Warehouse) -> None:
-    """Values that the database takes for one unit are one, however they are written."""
+    """Values that the database considers equal are one unit, however they are written."""
     *same, other = UNITS[kind]
     values = ", ".join(f"('{value}'::{kind}, 1)" for value in (*same, other, "NaN"))
     with warehouse.connect() as connection:
@@ -641,7 +641,7 @@ def test_equal_units_are_one(kind: str, warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("kind", ["interval", "jsonb", "int[]"])
 def test_units_of_other_types_are_refused(kind: str, warehouse: Warehouse) -> None:
-    """A unit whose values may have several texts is the owner's to change."""
+    """A unit whose values may have several strings is refused."""
     with warehouse.connect() as connection:
         connection.execute(f"CREATE TABLE odd (who {kind}, x int)")
     odd = Table("odd", warehouse.at("odd"), unit="who", columns={"x": Int(0, 1)})
@@ -663,7 +663,7 @@ PARTNERS: Final = "SELECT SUM(LEAST(v.cost * p.f, 5)) AS n FROM visits v JOIN p 
 def test_a_public_table_that_changes_is_a_fault(
     change: str, warehouse: Warehouse, owner_log: Callable[[], str]
 ) -> None:
-    """What was planned with ranges and partners that are gone is not answered, whoever is in it."""
+    """A query planned with outdated facts of a public table is a fault, for any private rows."""
     with warehouse.connect() as connection:
         connection.execute("CREATE TABLE p (ward text, f bigint)")
         connection.execute("INSERT INTO p VALUES ('A', 1), ('B', 2), ('C', 3)")
@@ -680,7 +680,7 @@ def test_a_public_table_that_changes_is_a_fault(
 
 @pytest.mark.parametrize("table", ["visits", "keyed"])
 def test_units_stay_unique(table: str, warehouse: Warehouse) -> None:
-    """A second row of a unit declared unique is a fault, if an index does not forbid it."""
+    """A second row of a unit declared unique is a fault, unless an index prevents it."""
     with warehouse.connect() as connection:
         connection.execute(
             "CREATE TABLE keyed (pid int UNIQUE, cost double precision, ward text);"
@@ -696,12 +696,12 @@ def test_units_stay_unique(table: str, warehouse: Warehouse) -> None:
                 connection.execute(again)
             return
         connection.execute(again)
-    ask_in_vain(curator)
+    expect_fault(curator)
 
 
 @pytest.mark.parametrize("base", ["citext", "text"])
 def test_units_that_ignore_case_are_refused(base: str) -> None:
-    """What a database takes for one unit never becomes several."""
+    """Values that a database considers equal never become several units."""
     stored = PostgresColumn("who", 1, "citext", base, is_exact=False)
     with pytest.raises(BadDeclaration, match=r"lower\(who\)"):
         convert_unit(stored, "visits")
@@ -723,7 +723,7 @@ def test_units_of_long_numbers_stay_apart(warehouse: Warehouse) -> None:
 
 
 def test_settings_of_a_role_change_nothing(warehouse: Warehouse) -> None:
-    """Whatever a database sets for its sessions, the integers are those of DuckDB."""
+    """Settings of a role or database do not change the integers, which are DuckDB's."""
     rows = pa.table({"pid": range(60), "x": [n / 7 for n in range(60)], "t": ["ä", "B", "a"] * 20})
     columns: dict[str, Column] = {"x": Float(0, 5), "t": Text()}
     settings = {
@@ -747,8 +747,8 @@ def test_settings_of_a_role_change_nothing(warehouse: Warehouse) -> None:
         assert read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
 
 
-def test_units_that_are_texts_are_cut_like_those_of_duckdb(warehouse: Warehouse) -> None:
-    """To sort texts by a number first, and to hash no more of a long one, keeps the same rows."""
+def test_string_units_keep_the_rows_of_duckdb(warehouse: Warehouse) -> None:
+    """Sorting strings by a number first, and hashing only their prefixes, keeps the same rows."""
     count = 600
     rows = pa.table(
         {

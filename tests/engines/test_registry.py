@@ -1,4 +1,4 @@
-"""Which engine reads a source: the built-in ones, and those that other packages install."""
+"""Each source is read by its engine: a built-in one, or one from another package."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,19 +66,19 @@ def test_built_in_engines_are_entry_points_too() -> None:
 )
 @pytest.mark.usefixtures("shop")
 def test_a_source_has_the_scheme_of_its_engine(source: str, scheme: str) -> None:
-    """What stands before a colon is a scheme if an engine has it, else part of a path."""
+    """Text before a colon is a scheme if an engine has it, else part of a path."""
     assert scheme == scheme_of(source)
 
 
 @pytest.mark.parametrize("source", ["shop://visits", "mysql://me@host/db?table=visits"])
 def test_an_unknown_scheme_is_refused(source: str) -> None:
-    """An address that no engine reads is not taken for a file."""
+    """An address without an engine is not read as a file."""
     with pytest.raises(BadDeclaration, match="source must be a path"):
         scheme_of(source)
 
 
 def test_an_installed_engine_reads_its_sources(shop: Path) -> None:
-    """A declaration is opened by the engine of another package, and by it alone."""
+    """A declaration is opened by the engine of another package, and by no other."""
     path = shop / "rows.csv"
     path.write_text("pid,age\n1,40\n2,50\n")
     here, there = (

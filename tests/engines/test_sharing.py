@@ -1,4 +1,4 @@
-"""Parts that many sums share are computed once, and no sum comes out otherwise for it."""
+"""Subexpressions that many sums share are computed once, and change no sum."""
 
 import math
 from typing import Any, Final
@@ -26,12 +26,12 @@ ROWS: Final = 500
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def open_people(rng: np.random.Generator) -> Curator:
-    """Return a curator of people with several rows each, numbers missing or out of bounds."""
+    """Return a curator of people with several rows each, with missing and out-of-range numbers."""
     odd = [math.nan, math.inf, -math.inf, None, -0.0, 1e-320]
     columns = {
         name: [*rng.normal(0, 2, ROWS), *rng.permutation(np.array(odd, dtype=object))]
@@ -68,7 +68,7 @@ def ask(terms: dict[str, Term], *, grouped: bool = False) -> TableQuery:
 
 
 def make_terms() -> dict[str, Term]:
-    """Return terms that share others, which share others in turn; one is a sum itself."""
+    """Return terms with nested shared subexpressions; one is a sum itself."""
     x, y, n = (col(name) for name in "xyn")
     scaled = [((column - 0.3) / 1.7).clip(-1.0, 1.0) for column in (x, y, n)]
     linear = scaled[0] * 0.3 + scaled[1] * -0.7 + scaled[2] * 0.2
@@ -91,7 +91,7 @@ def plan_of(curator: Curator, query: TableQuery) -> Plan:
 def test_sums_are_those_of_terms_written_out(
     grouped: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each total is the very integer that it is when every term is written out in full."""
+    """Each total equals the integer without sharing."""
     curator = open_people(rng)
     plan = plan_of(curator, ask(make_terms(), grouped=grouped))
 
@@ -110,7 +110,7 @@ def test_sums_are_those_of_terms_written_out(
 
 
 def test_a_long_part_is_written_once(rng: np.random.Generator) -> None:
-    """A mean that stands in many sums is written as often as that of a single sum."""
+    """A mean that occurs in many sums is written as often as for a single sum."""
     curator, terms = open_people(rng), make_terms()
     one, many = (
         write_statement(plan_of(curator, ask(asked)).measurement, "salt").sql("duckdb")
@@ -129,7 +129,7 @@ def test_a_long_part_is_written_once(rng: np.random.Generator) -> None:
     ],
 )
 def test_short_terms_have_one_layer(terms: dict[str, Term], rng: np.random.Generator) -> None:
-    """Where no long part comes twice, a statement has no selection more."""
+    """Without long shared subexpressions, a statement has no extra selection."""
     plan = plan_of(open_people(rng), ask(terms))
     values = {name: one.argument for name, one in zip("ab", plan.totals, strict=False)}
 

@@ -1,4 +1,4 @@
-"""What one person's rows are must not change how anybody else's are read."""
+"""One person's rows must not change how other people's rows are read."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ MANY: Final = 30_000
 
 
 def count_by(source: Any, column: Column, key: str = "v") -> dict[Any, int]:
-    """Return the rows of each group that is not empty, all but exactly."""
+    """Return the number of rows in each nonempty group, almost without noise."""
     table = Table("t", source, unit="pid", columns={"v": column})
     answer = Curator([table], budget=Budget(1e10)).sql(
         f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY k", epsilon=1e9
@@ -32,12 +32,12 @@ def write_csv(folder: Path, values: list[str]) -> Path:
 
 
 def differ(before: dict[Any, int], after: dict[Any, int]) -> int:
-    """Return how many rows changed their group."""
+    """Return the number of rows that changed their group."""
     return sum(abs(before.get(key, 0) - after.get(key, 0)) for key in before | after)
 
 
 def test_one_row_of_a_csv_file_does_not_change_how_days_are_read(tmp_path: Path) -> None:
-    """Two files that differ in one person's day differ in the groups of that person alone."""
+    """Two files that differ in one person's date differ in the groups of that person alone."""
     common, column = ["03/04/2020"] * 100, Date("2020-01-01", "2020-12-31")
     before = count_by(write_csv(tmp_path, [*common, "25/12/2020"]), column, "MONTH(v)")
     after = count_by(write_csv(tmp_path, [*common, "12/25/2020"]), column, "MONTH(v)")
@@ -49,7 +49,7 @@ def test_one_row_of_a_csv_file_does_not_change_how_days_are_read(tmp_path: Path)
 def test_one_row_of_a_csv_file_does_not_change_how_keys_are_read(
     others: list[str], tmp_path: Path
 ) -> None:
-    """Texts that look like numbers or truths are the same texts, whatever else is in the file."""
+    """Strings that look like numbers or Booleans stay strings, whatever else is in the file."""
     column = Category(dict.fromkeys([*others, "x", "1", "1.5", "1000.0", "7.0"]))
     before = count_by(write_csv(tmp_path, others * 50), column)
     after = count_by(write_csv(tmp_path, [*others * 50, "x"]), column)
@@ -59,7 +59,7 @@ def test_one_row_of_a_csv_file_does_not_change_how_keys_are_read(
 
 @pytest.mark.parametrize("last", ["x", "9" * 40])
 def test_no_row_of_a_csv_file_makes_a_question_fail(last: str, tmp_path: Path) -> None:
-    """A row that does not fit its column is NULL, wherever it stands in a long file."""
+    """A row that does not match its column is NULL, anywhere in a long file."""
     values = [str(place % 2) for place in range(MANY)]
     found = count_by(write_csv(tmp_path, [*values, last]), Int(0, 1))
 
@@ -80,7 +80,7 @@ def make_frame(values: list[Any]) -> pd.DataFrame:
     ],
 )
 def test_one_object_does_not_change_how_others_are_read(other: object, odd: object) -> None:
-    """In a pandas column of objects every value is read by itself."""
+    """In a pandas column of objects, every value is read independently."""
     column = Category(["1", "1.0", "1.5", "2.5", "True", "true", "x"])
     before = count_by(make_frame([other] * 20), column)
     after = count_by(make_frame([*[other] * 20, odd]), column)
@@ -98,7 +98,7 @@ def test_one_object_does_not_change_how_others_are_read(other: object, odd: obje
     ],
 )
 def test_equal_units_are_one(units: list[Any], people: int) -> None:
-    """Both zeros are one unit, what is no number is none, and other texts are others."""
+    """Both zeros are one unit, NaN is not a unit, and different strings are different units."""
     table = pa.table({"pid": pa.array(units, from_pandas=False), "v": [1] * len(units)})
     curator = Curator(
         [Table("t", table, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1e10)
@@ -108,16 +108,16 @@ def test_equal_units_are_one(units: list[Any], people: int) -> None:
 
 
 @pytest.mark.parametrize("unit", [pd.Timedelta(1, "D"), [1], {"a": 1}])
-def test_units_that_have_several_texts_are_refused(unit: Any) -> None:
-    """A unit whose equal values may be written in several ways is the owner's to change."""
+def test_units_with_several_strings_are_refused(unit: Any) -> None:
+    """A unit whose equal values may be written in several ways is refused."""
     table = pa.table({"pid": [unit], "v": [1]})
     with pytest.raises(BadDeclaration, match="in several ways"):
         Curator([Table("t", table, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1))
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.parquet"])
-def test_a_file_that_is_not_there_is_said_to_be_missing(name: str, tmp_path: Path) -> None:
-    """Nothing is said of how files are written, but that there is none, private or public."""
+def test_a_missing_file_is_reported_as_missing(name: str, tmp_path: Path) -> None:
+    """For a missing file, private or public, the error names the file and no format rules."""
     people = Table("t", pa.table({"pid": [1], "v": [1]}), unit="pid", columns={"v": Int(0, 1)})
     lost = Table("v", tmp_path / name, unit="pid", columns={"v": Int(0, 1)})
     for table in (lost, PublicTable("v", tmp_path / name)):
@@ -129,8 +129,8 @@ LOOSE: Final = ([{"pid": 1, "v": 1}], {"pid": [1], "v": [1]}, None, 7, pd.Series
 
 
 @pytest.mark.parametrize("rows", LOOSE, ids=lambda rows: type(rows).__name__)
-def test_rows_that_are_no_frame_are_refused_with_the_way_to_one(rows: Any) -> None:
-    """Lists and dictionaries are refused in words for the owner, not for who wrote the engine."""
+def test_sources_other_than_dataframes_are_refused(rows: Any) -> None:
+    """Lists and dictionaries are refused with a message that the owner can act on."""
     table = Table("v", rows, unit="pid", columns={"v": Int(0, 1)})
     with pytest.raises(BadDeclaration, match=r"pandas\.DataFrame\(rows\)"):
         Curator([table], budget=Budget(1))
@@ -146,10 +146,10 @@ def test_rows_that_are_no_frame_are_refused_with_the_way_to_one(rows: Any) -> No
         ("commas between columns and points", "pid;ward\n1;2,5\n2;3,5\n", "pid", "ward"),
     ],
 )
-def test_the_owner_hears_what_a_source_lacks(
+def test_missing_columns_are_reported(
     said: str, lines: str, unit: str, column: str, tmp_path: Path
 ) -> None:
-    """A column that is not there, or a file with other separators, is told with what to write."""
+    """A missing column, or another delimiter, is refused with the fix."""
     path = tmp_path / "t.csv"
     path.write_text(lines, encoding="utf-8")
     table = Table("t", path, unit=unit, columns={column: Int(0, 9)})
@@ -160,14 +160,14 @@ def test_the_owner_hears_what_a_source_lacks(
 
 
 def write_parts(folder: Path, *parts: pa.Table) -> str:
-    """Write several files and return the pattern that stands for them."""
+    """Write several files and return a pattern that matches them."""
     for number, rows in enumerate(parts):
         pq.write_table(rows, folder / f"part-{number}.parquet")
     return str(folder / "part-*.parquet")
 
 
-def test_a_pattern_stands_for_all_files_that_are_there(tmp_path: Path) -> None:
-    """Rows of all files count; a file that comes later is another declaration's."""
+def test_a_pattern_matches_all_existing_files(tmp_path: Path) -> None:
+    """All files that match a pattern count; a file added later needs another declaration."""
     parts = [pa.table({"pid": [place], "v": [1]}) for place in range(3)]
     pattern = write_parts(tmp_path, *parts)
     table = Table("v", pattern, unit="pid", columns={"v": Int(0, 1)})
@@ -180,7 +180,7 @@ def test_a_pattern_stands_for_all_files_that_are_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [[1.5], ["x"], [True]], ids=str)
 def test_files_of_one_pattern_must_be_alike(other: list[Any], tmp_path: Path) -> None:
-    """A file of another type, whose cells would have to be cast, is refused at the opening."""
+    """A file of another type, whose cells would have to be cast, is refused on opening."""
     pattern = write_parts(
         tmp_path, pa.table({"pid": [1], "v": [1]}), pa.table({"pid": [2], "v": other})
     )
@@ -191,7 +191,7 @@ def test_files_of_one_pattern_must_be_alike(other: list[Any], tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["b[1].parquet", "b*.parquet", "c[1].csv"])
 def test_a_file_whose_name_is_a_pattern_is_refused(name: str, tmp_path: Path) -> None:
-    """Another file would be read in its place, or none once the engine is locked."""
+    """A file whose name is a pattern is refused, because the pattern could match another file."""
     rows = pa.table({"pid": [1], "v": [1]})
     if name.endswith(".csv"):
         (tmp_path / name).write_text("pid,v\n1,1\n", encoding="utf-8")

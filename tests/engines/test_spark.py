@@ -119,7 +119,7 @@ def test_the_session_of_the_owner_stays_as_it_is(spark: Spark) -> None:
     assert "true" == before["spark.sql.ansi.enabled"]  # otherwise the test is void
 
 
-def test_moments_without_a_zone_are_days(spark: Spark) -> None:
+def test_timestamps_without_a_zone_become_dates(spark: Spark) -> None:
     """A timestamp without a time zone becomes its own date, in any time zone of the session."""
     found = ask(
         spark.frame(ROWS), "SELECT DAY(at) AS d, COUNT(*) AS n FROM t WHERE k = 'b' GROUP BY d"
@@ -128,7 +128,7 @@ def test_moments_without_a_zone_are_days(spark: Spark) -> None:
     assert [(29, 2)] == [row for row in found if row[1]]
 
 
-def test_texts_are_compared_by_their_bytes(spark: Spark) -> None:
+def test_strings_are_compared_by_their_bytes(spark: Spark) -> None:
     """A case-insensitive collation of the source changes nothing."""
     rows = spark.session.sql(
         "SELECT pid, 1.0D AS x, k COLLATE UTF8_LCASE AS k, DATE '2020-02-02' AS at "
@@ -168,7 +168,7 @@ def swap(name: str, spark: Spark) -> None:
     ("spoil", "reason"),
     [(alter, "TableAltered"), (drop, "TABLE_OR_VIEW_NOT_FOUND"), (swap, "TableAltered")],
 )
-def test_a_table_changed_under_us_is_a_fault(
+def test_a_table_changed_after_opening_is_a_fault(
     spoil: Callable[[str, Spark], None],
     reason: str,
     spark: Spark,
@@ -245,7 +245,7 @@ def test_a_session_that_ends_is_a_fault(
     assert spent == curator.budget.spent.share
 
 
-def test_a_statement_that_outlasts_its_time_is_a_fault(
+def test_a_statement_past_its_time_limit_is_a_fault(
     spark: Spark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If Spark hangs, the analyst waits no longer than the limit, and the key resumes the query."""
@@ -309,7 +309,7 @@ def test_a_file_that_is_cut_short_is_a_fault(
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError, BrokenPipeError])
-def test_a_driver_that_has_gone_is_named(
+def test_a_lost_driver_is_reported(
     error: type[Exception], spark: Spark, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever error a killed JVM causes, the owner's log says that Spark cannot be reached."""
@@ -325,7 +325,7 @@ def test_a_driver_that_has_gone_is_named(
 
 
 @pytest.mark.parametrize("said", ["", "0", "-1", "10min", "²", "99999999999", "9" * 5_000])
-def test_patience_is_a_number_of_seconds(said: str) -> None:
+def test_the_timeout_is_a_number_of_seconds(said: str) -> None:
     """An invalid time limit is refused, and the message shows a valid one."""
     owner = MagicMock()
     owner.conf.get.return_value = said
@@ -334,7 +334,7 @@ def test_patience_is_a_number_of_seconds(said: str) -> None:
         TimedSession.of(owner, MagicMock())
 
 
-def test_what_cannot_be_opened_is_the_owner_to_mend(spark: Spark) -> None:
+def test_sources_that_cannot_be_opened_are_refused(spark: Spark) -> None:
     """Missing tables and columns, and unsupported types, are reported when the engine is opened."""
     for source, word in (("spark:nowhere", "nowhere"), ("spark:/no/such/folder", "/no/such")):
         with pytest.raises(BadDeclaration, match=word):
@@ -346,7 +346,7 @@ def test_what_cannot_be_opened_is_the_owner_to_mend(spark: Spark) -> None:
         Curator([declare(spark.frame(odd), columns={"list": Text()})], budget=MUCH)
 
 
-def test_units_that_are_alike_in_other_letters_are_refused(spark: Spark) -> None:
+def test_units_with_a_caseless_collation_are_refused(spark: Spark) -> None:
     """A collation by which two spellings are one person would make two units of that person."""
     rows = spark.session.sql("SELECT 'Ann' COLLATE UTF8_LCASE AS pid, 1.0D AS x")
 
@@ -354,7 +354,7 @@ def test_units_that_are_alike_in_other_letters_are_refused(spark: Spark) -> None
         Curator([declare(rows, columns={"x": Float(0, 1)})], budget=MUCH)
 
 
-def test_a_long_text_ends_no_session(spark: Spark) -> None:
+def test_a_long_string_does_not_end_the_session(spark: Spark) -> None:
     """A string with very many groups of digits is read like any other."""
     rows = pa.table({"pid": [1, 2], "x": [1.0, 2.0], "t": ["7", "1" + "_1" * 50_000]})
     table = declare(spark.frame(rows), columns={"x": Float(0, 50), "t": Text()})
@@ -364,7 +364,7 @@ def test_a_long_text_ends_no_session(spark: Spark) -> None:
         assert 1 == round(curator.sql(text, epsilon=1e9).rows[0]["n"])
 
 
-def test_addresses_say_table_or_path() -> None:
+def test_addresses_need_a_table_or_path() -> None:
     """A cluster's address without a table or path is refused; the message shows a valid one."""
     with pytest.raises(BadDeclaration, match=r"\?table=NAME or \?path=FOLDER"):
         parse_source(PublicTable("icd", "sc://host:15002"))
@@ -378,7 +378,7 @@ def test_tables_live_in_one_session(spark: Spark) -> None:
         Curator(tables, budget=MUCH)
 
 
-def test_a_unit_with_very_many_rows_is_cut_before_it_moves(spark: Spark) -> None:
+def test_a_large_unit_is_bounded_before_the_shuffle(spark: Spark) -> None:
     """Each task keeps only the rows of a unit that may count, before rows are shuffled."""
     heavy = spark.session.range(200_000).selectExpr(
         "IF(id % 10 = 0, id, 7) AS pid", "id % 50 AS n", "CAST(id % 3 AS STRING) AS k"
@@ -448,7 +448,7 @@ def test_only_small_files_are_read_twice(spark: Spark, monkeypatch: pytest.Monke
     assert not is_cheap_to_read(stored.select("pid"))
 
 
-def test_a_client_that_cannot_open_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_client_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed Spark Connect client makes no call when the process ends, and retries briefly."""
     session, policy = MagicMock(), MagicMock()
     type(session).__module__ = "pyspark.sql.connect.session"
@@ -501,7 +501,7 @@ def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
     assert "1/500" == str(curator.budget.spent.share)
 
 
-def test_a_table_of_hive_is_asked_by_its_name(tmp_path: Path) -> None:
+def test_a_hive_table_is_queried_by_name(tmp_path: Path) -> None:
     """A partitioned Hive table in ORC gives the answer of DuckDB."""
     done = run_apart("hive", tmp_path)
 
@@ -520,7 +520,7 @@ def test_a_table_of_hive_is_asked_by_its_name(tmp_path: Path) -> None:
         ("SELECT k FROM t GROUP BY k ORDER BY COUNT(*) DESC LIMIT 2", 4),
     ],
 )
-def test_nothing_is_collected_but_numbers_of_each_group(
+def test_only_integers_of_each_group_are_collected(
     text: str, most: int, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark returns one row per group to this process: its keys, and integers."""

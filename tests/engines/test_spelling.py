@@ -1,4 +1,4 @@
-"""A spelling knows the types of nodes, sees each node once, and names the views it needs."""
+"""A dialect knows the types of nodes, translates each once, and adds the views it needs."""
 
 import pytest
 from sqlglot import expressions as sql
@@ -46,12 +46,12 @@ WHOLE, REAL = typed(column("n"), Kind.INT), typed(column("x"), Kind.FLOAT)
     ],
 )
 def test_types_follow_from_parts(node: Sql, expected: sql.DType | None) -> None:
-    """Numbers widen to doubles; what one part leaves unknown stays unknown."""
+    """Numbers widen to doubles; a node with a part of unknown type has an unknown type."""
     assert expected is type_of(PLAIN.translate(node.copy()))
 
 
-def test_rules_see_spelled_parts_once() -> None:
-    """A rule gets its parts as other rules left them, and nothing that rules made is seen again."""
+def test_rules_get_translated_parts_once() -> None:
+    """A rule gets translated parts, and its result is not translated again."""
     seen: list[str] = []
 
     def mark(node: sql.Anonymous) -> Sql:
@@ -65,8 +65,8 @@ def test_rules_see_spelled_parts_once() -> None:
     assert 'SELECT F(G(F(G("x")))) FROM "t"' == text
 
 
-def test_what_is_checked_for_infinity_is_spelled_once() -> None:
-    """The pattern of `finite` becomes one call, whatever the depth."""
+def test_finite_checks_are_written_once() -> None:
+    """The pattern of `finite` becomes one call, at any depth."""
     value: Sql = REAL.copy()
     for _ in range(12):
         value = finite(sql.Paren(this=sql.Div(this=value, expression=REAL.copy())))
@@ -75,8 +75,8 @@ def test_what_is_checked_for_infinity_is_spelled_once() -> None:
     assert 12 <= text.count(" / ") < 12 * 20
 
 
-def test_views_become_parts_of_a_with() -> None:
-    """Views that a statement reads stand before it, each after those that it reads itself."""
+def test_views_are_added_to_the_with_clause() -> None:
+    """Views that a statement reads precede it, each after those that it reads itself."""
     views = {
         "raw t": select([column("x")], sql.table_("t", db="s", quoted=True)),
         "t": select([column("x")], table("raw t")),
@@ -91,7 +91,7 @@ def test_views_become_parts_of_a_with() -> None:
 
 
 def test_heavy_expressions_are_fenced_off() -> None:
-    """An expression that an outer layer names twice is computed once."""
+    """An expression that an outer layer uses twice is computed once."""
     heavy = cast(REAL.copy() + number(1.0) + number(2.0) + number(3.0) + number(4.0), "BIGINT")
     inner = select([label(heavy, "h"), label(column("n"), "n")], table("t"))
     twice = select([label(column("h") + column("h"), "s")], nested(inner.copy(), "i"))
@@ -103,8 +103,8 @@ def test_heavy_expressions_are_fenced_off() -> None:
     assert "OFFSET" not in once.sql("postgres")
 
 
-def test_what_a_view_looks_up_in_a_long_list_is_looked_up_once() -> None:
-    """A column of a view that is named twice is fenced off if it is compared with many values."""
+def test_long_lists_of_a_view_are_looked_up_once() -> None:
+    """A view's column that is used twice is fenced off if it is compared with many values."""
 
     def ask(values: int) -> str:
         listed = [sql.Literal.string(str(value)) for value in range(values)]

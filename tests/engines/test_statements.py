@@ -1,4 +1,4 @@
-"""What statements put off until after grouping or rounding comes out as if done at once."""
+"""Work that statements postpone until after grouping or rounding does not change totals."""
 
 import math
 from collections import defaultdict
@@ -37,12 +37,12 @@ REALS: Final = (
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator seeded by the run's seed."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def draw_table(rng: np.random.Generator) -> pa.Table:
-    """Return rows with texts of all sorts and numbers in and out of their bounds."""
+    """Return rows with various strings, and with numbers in and out of their bounds."""
     texts = [STORED[place] for place in rng.integers(0, len(STORED), ROWS)]
     others = [("x", "y", "z", None)[place] for place in rng.integers(0, 4, ROWS)]
     flags = [(True, False, None)[place] for place in rng.integers(0, 3, ROWS)]
@@ -58,7 +58,7 @@ def draw_table(rng: np.random.Generator) -> pa.Table:
 
 
 def add_up(rows: pa.Table, keys: list[str]) -> dict[tuple[Any, ...], tuple[int, ...]]:
-    """Return rows, known numbers and twice their distances from 2.5 of each group, in Python."""
+    """Return the rows, known numbers, and doubled distances from 2.5 of each group, in Python."""
     sums: defaultdict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     lists = {"text": LISTED, "other": ("x", "y"), "flag": (True, False)}
     for row in rows.to_pylist():
@@ -73,8 +73,8 @@ def add_up(rows: pa.Table, keys: list[str]) -> dict[tuple[Any, ...], tuple[int, 
 @pytest.mark.parametrize(
     "keys", [["text"], ["other"], ["text", "other"], ["flag", "text"]], ids="-".join
 )
-def test_stored_texts_add_up_to_listed_ones(keys: list[str], rng: np.random.Generator) -> None:
-    """A category's groups are those of its list, where other texts count as NULL."""
+def test_stored_strings_add_up_to_declared_ones(keys: list[str], rng: np.random.Generator) -> None:
+    """A category's groups are those of its list; other strings count as NULL."""
     rows = draw_table(rng)
     table = Table("t", rows, unit=ROW, columns=COLUMNS)
     curator = Curator([table], budget=Budget(1))
@@ -93,8 +93,8 @@ def test_stored_texts_add_up_to_listed_ones(keys: list[str], rng: np.random.Gene
     [Float(-1, 3), Float(0, 3, step="1/100"), Float(-1e280, 1e280), Float(0.1, 0.3, step="1/10")],
     ids=str,
 )
-def test_reals_are_clipped_whether_before_or_after_rounding(declared: Float, unit: str) -> None:
-    """Steps that are clipped are the steps of clipped values; NULL and NaN add nothing."""
+def test_doubles_are_clipped_before_or_after_rounding(declared: Float, unit: str) -> None:
+    """Clipped steps equal the steps of clipped values; NULL and NaN add nothing."""
     rows = pa.table({"pid": range(len(REALS)), "x": pa.array(REALS, pa.float64())})
     whose = ROW if unit == "row" else "pid"
     table = Table("t", rows, unit=whose, columns={"x": declared})

@@ -1,4 +1,4 @@
-"""Statements that were written before are found again, and only for the same question."""
+"""Generated SQL is cached, and reused only for the same query."""
 
 from functools import partial
 from typing import Final
@@ -46,8 +46,8 @@ def plan_of(curator: Curator, text: str, share: Share = SHARE) -> Plan:
     return curator._planner.plan(read_sql(text, curator.names), share)
 
 
-def test_each_question_has_a_statement_of_its_own(curator: Curator) -> None:
-    """No question finds the statement of another, be there one literal or type between them."""
+def test_each_query_has_its_own_statement(curator: Curator) -> None:
+    """Queries that differ in one literal or type have different statements."""
     kept = StatementCache()
     texts = [
         kept.find(plan_of(curator, text).measurement, None, partial(str, text)) for text in ALIKE
@@ -56,8 +56,8 @@ def test_each_question_has_a_statement_of_its_own(curator: Curator) -> None:
     assert list(ALIKE) == texts
 
 
-def test_a_question_finds_its_statement_again_at_another_price(curator: Curator) -> None:
-    """What a question costs is no part of its statement, so it is written once."""
+def test_a_statement_is_reused_at_another_price(curator: Curator) -> None:
+    """A statement is generated once, since its price is not part of it."""
     kept = StatementCache()
     first, second = (
         kept.find(
@@ -72,7 +72,7 @@ def test_a_question_finds_its_statement_again_at_another_price(curator: Curator)
 def test_only_the_latest_statements_are_kept(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Past the most that are kept, the statement that was not asked for longest is forgotten."""
+    """Past the maximum number of statements, the least recently used one is dropped."""
     monkeypatch.setattr(engine, "MAX_CACHED_STATEMENTS", 2)
     kept, plans = StatementCache(), [plan_of(curator, text) for text in ALIKE[:3]]
     for place in (0, 1, 0, 2):
