@@ -12,6 +12,7 @@ import pytest
 
 from confide.errors import BadDeclaration
 from confide.ledger import (
+    AnchorLost,
     LedgerBehind,
     LedgerDamaged,
     LedgerUnavailable,
@@ -60,18 +61,36 @@ def restore(home: Home, copy: Path) -> None:
     shutil.copy(copy, home.address)
 
 
+class FullAnchor(LogAnchor):
+    """An anchor on a disk that may be full."""
+
+    is_full = False
+
+    def keep(self, mark: Mark) -> Mark:
+        if self.is_full:
+            raise LedgerUnavailable("no room")
+        return super().keep(mark)
+
+
 def test_an_anchor_only_moves_on(address: str) -> None:
     """The newest mark is kept, an older one changes nothing, another ledger's is refused."""
     anchor: Anchor = open_anchor(address)
     assert anchor.newest() is None
-    anchor.keep(Mark("mine", 2, "b"))
-    anchor.keep(Mark("mine", 1, "a"))
-    assert Mark("mine", 2, "b") == open_anchor(address).newest()
-    anchor.keep(Mark("mine", 3, "c"))
-    with pytest.raises(LedgerBehind):
-        anchor.keep(Mark("other", 9, "z"))
+    anchor.start(Mark("mine", 2, "b", "A"))
+    anchor.start(Mark("mine", 7, "g", "B"))
+    assert Mark("mine", 2, "b", "A") == anchor.keep(Mark("mine", 1, "a", "A"))
+    assert Mark("mine", 2, "b", "A") == open_anchor(address).newest()
+    assert Mark("mine", 3, "c", "A") == anchor.keep(Mark("mine", 3, "c", "A"))
+    refused = {
+        Mark("other", 9, "z", "A"): LedgerBehind,
+        Mark("mine", 9, "z", "B"): AnchorLost,
+        Mark("mine", 3, "z", "A"): LedgerDamaged,
+    }
+    for mark, error in refused.items():
+        with pytest.raises(error):
+            anchor.keep(mark)
 
-    assert Mark("mine", 3, "c") == anchor.newest()
+    assert Mark("mine", 3, "c", "A") == anchor.newest()
 
 
 def test_a_ledger_and_its_anchor_go_together(tmp_path: Path, address: str) -> None:
@@ -84,7 +103,7 @@ def test_a_ledger_and_its_anchor_go_together(tmp_path: Path, address: str) -> No
 
     found = open_anchor(address).newest()
     assert found is not None
-    assert 2 == found.records
+    assert 3 == found.records
     home.close()
 
 
@@ -111,20 +130,23 @@ def test_a_new_ledger_is_no_second_budget(tmp_path: Path, address: str) -> None:
     home = Home("sqlite", tmp_path, None)
     home.open(anchor=address).reserve(ask(), TENTH)
     home.close()
-    with pytest.raises(LedgerBehind, match="another ledger"):
+    with pytest.raises(LedgerBehind, match="second budget"):
         home.open(anchor=address)
 
 
 def test_a_ledger_ahead_of_its_anchor_starts(tmp_path: Path) -> None:
     """A crash between the charge and its mark leaves the anchor behind, which is no fault."""
     home, path = Home("sqlite", tmp_path, None), tmp_path / "anchor.log"
-    ledger = home.open(anchor=path)
+    anchor = FullAnchor(path)
+    ledger = home.open(anchor=anchor)
     ledger.reserve(ask(), TENTH)
-    home.again().reserve(ask(), TENTH)  # without the anchor, as if the mark was never made
+    anchor.is_full = True
+    with pytest.raises(LedgerUnavailable):
+        ledger.reserve(ask(), TENTH)
     again = home.again(anchor=path)
     again.reserve(ask(), TENTH)
 
-    assert 3 == len(path.read_text(encoding="utf-8").splitlines())
+    assert 4 == len(path.read_text(encoding="utf-8").splitlines())
     again.verify()
     home.close()
 
@@ -135,8 +157,11 @@ def test_another_history_is_noticed(tmp_path: Path) -> None:
     ledger = home.open(anchor=path)
     copy = copy_file(home, "copy.db")
     ledger.reserve(ask(), TENTH)
+    seen = path.read_bytes()
     restore(home, copy)
-    home.again().reserve(ask("SELECT 2"), TENTH)
+    path.write_bytes(seen.splitlines(keepends=True)[0])  # an older copy of the anchor
+    home.again(anchor=path).reserve(ask("SELECT 2"), TENTH)
+    path.write_bytes(seen)
     with pytest.raises(LedgerDamaged, match="anchor"):
         home.again(anchor=path)
     home.close()
@@ -146,13 +171,13 @@ def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
     """The last whole line counts, and the next mark begins a line of its own."""
     path = tmp_path / "anchor.log"
     anchor = LogAnchor(path)
-    anchor.keep(Mark("mine", 1, "a"))
+    anchor.start(Mark("mine", 1, "a", "A"))
     with path.open("a", encoding="utf-8") as file:
         file.write('{"ledger": "mine", "rec')
 
-    assert Mark("mine", 1, "a") == anchor.newest()
-    anchor.keep(Mark("mine", 2, "b"))
-    assert Mark("mine", 2, "b") == anchor.newest()
+    assert Mark("mine", 1, "a", "A") == anchor.newest()
+    anchor.keep(Mark("mine", 2, "b", "A"))
+    assert Mark("mine", 2, "b", "A") == anchor.newest()
 
 
 def test_a_spoilt_anchor_is_a_fault(tmp_path: Path) -> None:
@@ -203,17 +228,6 @@ def test_a_database_swapped_before_the_first_charge_is_noticed_too(tmp_path: Pat
     home.close()
 
 
-class FullAnchor(LogAnchor):
-    """An anchor on a disk that may be full."""
-
-    is_full = False
-
-    def keep(self, mark: Mark) -> None:
-        if self.is_full:
-            raise LedgerUnavailable("no room")
-        super().keep(mark)
-
-
 @pytest.mark.parametrize("way", ["key", "question", "entry", "all"])
 def test_no_answer_is_shown_before_the_anchor_has_seen_it(lasting: Home, way: str) -> None:
     """An answer whose mark failed is marked when it is found again, or not shown."""
@@ -236,7 +250,7 @@ def test_no_answer_is_shown_before_the_anchor_has_seen_it(lasting: Home, way: st
     assert find[way]()
     newest = anchor.newest()
     assert newest is not None
-    assert 2 == newest.records
+    assert 3 == newest.records
 
 
 def test_an_export_tells_what_was_spent(home: Home) -> None:

@@ -21,6 +21,9 @@ from confide.holdout.thresholdout import Thresholdout
 from confide.ledger.anchors import ANCHORS, Mark
 from confide.ledger.chain import (
     LAYOUT,
+    LOST,
+    NAMED,
+    AnchorRecord,
     AnswerRecord,
     Charge,
     Head,
@@ -36,7 +39,7 @@ from confide.query.sql import read_sql
 from confide.server.tokens import LAYOUT as TOKEN_LAYOUT
 from confide.server.tokens import TOKENS
 
-RECORDS: Final = (Charge, AnswerRecord, ShownAnswer, Head, Mark, Progress)
+RECORDS: Final = (Charge, AnswerRecord, ShownAnswer, AnchorRecord, Head, Mark, Progress)
 METHODS: Final = (
     *(Thresholdout, GaussianAnswers, Splitting, Naive, Rounding, Ladder),
     *(Coding, GuessAndCheck),
@@ -71,8 +74,9 @@ FIELDS: Final = {
     ),
     "AnswerRecord": "number before time entry noisy",
     "ShownAnswer": "number before time entry seal",
+    "AnchorRecord": "number before time event anchor",
     "Head": "records digest time spent delta_spent",
-    "Mark": "ledger records digest",
+    "Mark": "ledger records digest anchor",
     "Progress": "queries overfits nats level secret is_spoiled",
 }
 METHOD_FIELDS: Final = {
@@ -92,8 +96,9 @@ DATABASE: Final = {
     "delta_units readings "
     "loss spent delta_spent analyst_spent purpose_spent digest",
     "confide_answers": "entry number before time noisy digest asked analyst",
+    "confide_anchor_records": "number before time event anchor digest",
     "confide_keys": "analyst name entry",
-    "confide_anchors": "one ledger records digest",
+    "confide_anchors": "one ledger records digest anchor",
     "confide_tokens": (
         "id name label role digest made expires revoked limit_units spent_units parent"
     ),
@@ -230,7 +235,8 @@ def test_databases_keep_tables_and_columns() -> None:
 
     assert DATABASE == {table.name: " ".join(one.name for one in table.columns) for table in tables}
     assert "holdout_sessions (name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT" in TABLE
-    assert ("0001", "confide-1") == (NEWEST, LAYOUT)
+    assert ("0001a", "confide-1") == (NEWEST, LAYOUT)
+    assert ("named", "lost") == (NAMED, LOST)
 
 
 @pytest.mark.parametrize(("accounting", "names"), tuple(FILTERS.items()))

@@ -264,10 +264,16 @@ def ledger(
     again: Annotated[
         Path | None, typer.Option("--recount", help="Add up such a file; needs nothing else.")
     ] = None,
+    accept: Annotated[
+        bool,
+        typer.Option("--accept-lost-anchor", help="Record that the anchor is lost, and go on."),
+    ] = False,
     config: Config = HERE,
 ) -> None:
     """Show every charge; with --verify, recompute them all."""
-    if again is not None:
+    if accept:
+        owners.accept_lost_anchor(Console(), config)
+    elif again is not None:
         owners.print_recount(Console(), again)
     elif export is not None:
         owners.export_ledger(Console(), config, export)

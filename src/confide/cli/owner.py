@@ -23,11 +23,13 @@ from confide.intake.check import CheckFinding, inspect_table, read_schema
 from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS, conversion_hint, guess_formats
 from confide.intake.draft import DraftTable, draft_toml, name_table
-from confide.ledger import Entry, Ledger, check_ledger, recount
-from confide.loss import auto_filter
+from confide.ledger import Entry, Ledger, LostAnchor, check_ledger, recount
+from confide.ledger import accept_lost_anchor as accept_loss
+from confide.loss import Filter, auto_filter
 from confide.release.formatting import plain
 
 __all__ = [
+    "accept_lost_anchor",
     "check_declaration",
     "convert_file",
     "draft_declaration",
@@ -167,15 +169,21 @@ def _check_ledger(declaration: Declaration) -> Iterator[CheckFinding]:
     """Look whether a ledger that is there keeps the budget that is declared."""
     if declaration.ledger is None:
         return
-    budget = declaration.budget
-    opening = auto_filter(budget.epsilon, budget.delta, budget.accounting)
     try:
-        check_ledger(declaration.ledger, opening, neighbours=declaration.neighbours.value)
+        check_ledger(
+            declaration.ledger, _opening(declaration), neighbours=declaration.neighbours.value
+        )
     except BadDeclaration as problem:
         yield CheckFinding("", "", str(problem), is_problem=True)
     except Fault as fault:
         reason = str(fault).split(";")[0]
         yield CheckFinding("", "", f"{reason}; look at url in [ledger]", is_problem=True)
+
+
+def _opening(declaration: Declaration) -> Filter:
+    """Return the budget that is declared, by which a ledger knows its own again."""
+    budget = declaration.budget
+    return auto_filter(budget.epsilon, budget.delta, budget.accounting)
 
 
 HEADINGS: Final[tuple[str, ...]] = ("entry", "time (UTC)", "analyst", "share", "state", "link")
@@ -199,9 +207,45 @@ def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
     if is_verified:
         ledger.verify()
     show_entries(console, ledger.entries())
+    _show_losses(console, ledger.lost_anchors())
     if is_verified:
         say(console, "balance and chain agree")
     warn_forgetful(console, ledger)
+
+
+def accept_lost_anchor(console: Console, config: Path) -> None:
+    """Record that the ledger's anchor is lost, so that the ledger goes on with the one declared."""
+    declaration = read_toml(config)
+    if declaration.ledger is None:
+        raise BadDeclaration(
+            "no ledger is declared, so it has lost no anchor; look at [ledger] in the declaration"
+        )
+    loss = accept_loss(
+        declaration.ledger,
+        _opening(declaration),
+        neighbours=declaration.neighbours.value,
+        anchor=declaration.anchor,
+    )
+    if loss is None:
+        say(console, "The ledger has not lost its anchor: nothing to accept, nothing changed.")
+        return
+    _show_losses(console, [loss])
+    if loss.is_anchored:
+        say(console, "The anchor declared now has a mark of the ledger, and will notice backups.")
+    else:
+        say(console, "No anchor is declared, so the ledger goes on without one.", style="yellow")
+
+
+def _show_losses(console: Console, losses: Iterable[LostAnchor]) -> None:
+    """Print at which records the owner accepted that an anchor was lost."""
+    for loss in losses:
+        then = "another anchor was named" if loss.is_anchored else "the ledger went on without one"
+        say(
+            console,
+            f"record {loss.number}, {loss.moment:%Y-%m-%d %H:%M} UTC: the owner accepted that the "
+            f"anchor was lost, and {then}; charges made before may be missing",
+            style="yellow",
+        )
 
 
 def export_ledger(console: Console, config: Path, path: Path) -> None:
@@ -239,6 +283,7 @@ def print_recount(console: Console, path: Path) -> None:
         f"spent {percent(spent.fraction)} of epsilon {float(terms.epsilon):g}, delta "
         f"{float(terms.delta):g}: epsilon {epsilon:.4g}\nnewest link {found.digest}",
     )
+    _show_losses(console, found.lost_anchors)
 
 
 def show_entries(console: Console, entries: Iterable[Entry]) -> None:

@@ -7,6 +7,7 @@ from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.memory import MemoryLedger
 from confide.ledger.protocol import (
     Allowance,
+    AnchorLost,
     AnsweredAlready,
     Entry,
     Hold,
@@ -16,6 +17,7 @@ from confide.ledger.protocol import (
     LedgerDamaged,
     LedgerNewer,
     LedgerUnavailable,
+    LostAnchor,
     Payload,
     QueryIdentity,
     Receipt,
@@ -24,12 +26,13 @@ from confide.ledger.protocol import (
 from confide.ledger.verify import Recount, recount
 
 if TYPE_CHECKING:
-    from confide.ledger.opening import check_ledger, open_ledger
+    from confide.ledger.opening import accept_lost_anchor, check_ledger, open_ledger
     from confide.ledger.sql import SqlLedger
 
 __all__ = [
     "Allowance",
     "Anchor",
+    "AnchorLost",
     "AnsweredAlready",
     "Entry",
     "Hold",
@@ -39,6 +42,7 @@ __all__ = [
     "LedgerDamaged",
     "LedgerNewer",
     "LedgerUnavailable",
+    "LostAnchor",
     "Mark",
     "MemoryLedger",
     "Payload",
@@ -47,6 +51,7 @@ __all__ = [
     "Recount",
     "SqlLedger",
     "StoredAnswer",
+    "accept_lost_anchor",
     "check_ledger",
     "open_ledger",
     "recount",
@@ -54,6 +59,7 @@ __all__ = [
 
 _HOMES: Final = {
     "SqlLedger": "confide.ledger.sql",
+    "accept_lost_anchor": "confide.ledger.opening",
     "check_ledger": "confide.ledger.opening",
     "open_ledger": "confide.ledger.opening",
 }

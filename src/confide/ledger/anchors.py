@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from confide.errors import BadDeclaration
 from confide.ledger.database import Database
-from confide.ledger.protocol import LedgerBehind, LedgerDamaged, LedgerUnavailable
+from confide.ledger.protocol import AnchorLost, LedgerBehind, LedgerDamaged, LedgerUnavailable
 from confide.ledger.schema import WHOLE
 
 __all__ = ["Anchor", "DatabaseAnchor", "FileAnchor", "LogAnchor", "Mark", "open_anchor"]
@@ -26,11 +26,16 @@ __all__ = ["Anchor", "DatabaseAnchor", "FileAnchor", "LogAnchor", "Mark", "open_
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How long a ledger's chain was, and the digest at its end."""
+    """How long a ledger's chain was, and the digest at its end.
+
+    ``anchor`` is the name of the anchor that the mark is in, which the ledger records too: of two
+    anchors of one ledger, only the newer one counts.
+    """
 
     ledger: str
     records: int
     digest: str
+    anchor: str
 
     def check(self, ledger: str, records: int, digest: str | None) -> None:
         """Refuse a ledger that is not the one marked, or is older.
@@ -59,11 +64,25 @@ class Mark:
             )
 
     def is_newer(self, known: "Mark | None") -> bool:
-        """Tell whether this mark takes the place of the one that is kept, of the same ledger."""
+        """Return whether this mark takes the place of the one that is kept, of the same ledger.
+
+        # Privacy: an anchor that was emptied is not filled again by the way: the ledger may have
+        # been replaced by an old backup since the anchor saw it.
+        """
         if known is None:
-            return True
+            raise AnchorLost(EMPTIED)
         known.check_owner(self.ledger)
+        if known.anchor != self.anchor:
+            raise AnchorLost(EMPTIED)
+        if known.records == self.records and known.digest != self.digest:
+            known.check(self.ledger, self.records, self.digest)
         return known.records < self.records
+
+
+EMPTIED: Final = (
+    "the anchor was emptied or replaced while it was in use; nothing was answered: restore the "
+    "anchor, open the ledger again, and ask with the same key"
+)
 
 
 class Anchor(Protocol):
@@ -73,8 +92,18 @@ class Anchor(Protocol):
         """Return the newest mark, None where there is none yet."""
         ...
 
-    def keep(self, mark: Mark) -> None:
-        """Keep a mark, durably, unless a newer one is kept already."""
+    def start(self, mark: Mark) -> None:
+        """Keep the first mark, durably; leave an anchor that has one as it is."""
+        ...
+
+    def keep(self, mark: Mark) -> Mark:
+        """Keep a mark, durably, unless a newer one is kept already; return the newest.
+
+        Raises:
+            AnchorLost: there is no mark to take the place of, or it is of another anchor.
+            LedgerBehind: it is of another ledger.
+            LedgerDamaged: it is of another history.
+        """
         ...
 
 
@@ -93,11 +122,20 @@ class LogAnchor:
             except FileNotFoundError:
                 return None
 
-    def keep(self, mark: Mark) -> None:
+    def start(self, mark: Mark) -> None:
+        """Write the first line."""
+        with _faults(self._path), _locked(self._path) as file:
+            if _last(file) is None:
+                _append(file, (json.dumps(asdict(mark)) + "\n").encode())
+
+    def keep(self, mark: Mark) -> Mark:
         """Add a line."""
         with _faults(self._path), _locked(self._path) as file:
-            if mark.is_newer(_last(file)):
-                _append(file, (json.dumps(asdict(mark)) + "\n").encode())
+            known = _last(file)
+            if not mark.is_newer(known):
+                return known or mark
+            _append(file, (json.dumps(asdict(mark)) + "\n").encode())
+            return mark
 
 
 class FileAnchor:
@@ -111,22 +149,34 @@ class FileAnchor:
         """Return the mark."""
         with _faults(self._path):
             try:
-                return _read(self._path.read_bytes())
+                content = self._path.read_bytes()
             except FileNotFoundError:
                 return None
+        return _read(content) if content else None
 
-    def keep(self, mark: Mark) -> None:
+    def start(self, mark: Mark) -> None:
+        """Write the file, if it is not there."""
+        with _faults(self._path), _locked(self._guard):
+            if self.newest() is None:
+                self._replace(mark)
+
+    def keep(self, mark: Mark) -> Mark:
         """Put the mark in the place of an older one."""
         with _faults(self._path), _locked(self._guard):
-            if not mark.is_newer(self.newest()):
-                return
-            part = self._path.with_name(self._path.name + ".part")
-            with part.open("wb") as file:
-                file.write((json.dumps(asdict(mark)) + "\n").encode())
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
-            _sync_folder(self._path.parent)
+            known = self.newest()
+            if not mark.is_newer(known):
+                return known or mark
+            self._replace(mark)
+            return mark
+
+    def _replace(self, mark: Mark) -> None:
+        part = self._path.with_name(self._path.name + ".part")
+        with part.open("wb") as file:
+            file.write((json.dumps(asdict(mark)) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self._path)
+        _sync_folder(self._path.parent)
 
 
 def open_anchor(address: str | Path) -> Anchor:
@@ -191,7 +241,8 @@ def _last(file: int) -> Mark | None:
 def _read(line: bytes) -> Mark:
     try:
         values = json.loads(line)
-        return Mark(str(values["ledger"]), int(values["records"]), str(values["digest"]))
+        ledger, digest, anchor = (str(values[name]) for name in ("ledger", "digest", "anchor"))
+        return Mark(ledger, int(values["records"]), digest, anchor)
     except (ValueError, KeyError, TypeError):
         raise LedgerDamaged("the anchor holds no mark; restore it, or name a new one") from None
 
@@ -212,6 +263,7 @@ ANCHORS: Final = Table(
     Column("ledger", Text, nullable=False),
     Column("records", WHOLE, nullable=False),
     Column("digest", Text, nullable=False),
+    Column("anchor", Text, nullable=False),
 )
 NEWEST: Final = "newest"
 
@@ -225,27 +277,36 @@ class DatabaseAnchor:
 
     def newest(self) -> Mark | None:
         """Return the mark."""
-        found = select(ANCHORS.c.ledger, ANCHORS.c.records, ANCHORS.c.digest)
-        row = self._database.look(lambda connection: connection.execute(found).first())
-        return None if row is None else Mark(*row)
+        return self._database.look(_find_mark)
 
-    def keep(self, mark: Mark) -> None:
+    def start(self, mark: Mark) -> None:
+        """Write the row, if it is not there."""
+
+        def add(connection: Connection) -> None:
+            if _find_mark(connection) is None:
+                # Another process may add the row at the same moment; then that one stays.
+                with suppress(IntegrityError), connection.begin_nested():
+                    connection.execute(insert(ANCHORS).values(one=NEWEST, **asdict(mark)))
+
+        self._database.change(add)
+
+    def keep(self, mark: Mark) -> Mark:
         """Move the mark on, where it is behind."""
-        values = {"ledger": mark.ledger, "records": mark.records, "digest": mark.digest}
-        later = update(ANCHORS).where(ANCHORS.c.one == NEWEST).values(**values)
-        later = later.where(ANCHORS.c.ledger == mark.ledger, ANCHORS.c.records < mark.records)
+        later = update(ANCHORS).where(ANCHORS.c.one == NEWEST).values(**asdict(mark))
+        later = later.where(ANCHORS.c.ledger == mark.ledger, ANCHORS.c.anchor == mark.anchor)
+        later = later.where(ANCHORS.c.records < mark.records)
 
-        def move(connection: Connection) -> None:
+        def move(connection: Connection) -> Mark:
             if connection.execute(later).rowcount:
-                return
-            known = connection.execute(select(ANCHORS.c.ledger)).scalar()
-            if known is not None:
-                mark.check_owner(known)
-                return
-            try:
-                with connection.begin_nested():
-                    connection.execute(insert(ANCHORS).values(one=NEWEST, **values))
-            except IntegrityError:  # another process made the first mark at the same moment
-                connection.execute(later)
+                return mark
+            known = _find_mark(connection)
+            mark.is_newer(known)
+            return known or mark
 
-        self._database.change(move)
+        return self._database.change(move)
+
+
+def _find_mark(connection: Connection) -> Mark | None:
+    columns = (ANCHORS.c.ledger, ANCHORS.c.records, ANCHORS.c.digest, ANCHORS.c.anchor)
+    row = connection.execute(select(*columns)).first()
+    return None if row is None else Mark(*row)

@@ -22,6 +22,7 @@ from confide.ledger.protocol import (
     Entry,
     Hold,
     LedgerDamaged,
+    LostAnchor,
     Payload,
     QueryIdentity,
     Receipt,
@@ -31,12 +32,16 @@ from confide.loss import UNITS, Filter, Share, auto_filter
 __all__ = [
     "ACCOUNTINGS",
     "LAYOUT",
+    "LOST",
+    "NAMED",
+    "AnchorRecord",
     "AnswerRecord",
     "Charge",
     "ChargeLink",
     "Head",
     "Record",
     "ShownAnswer",
+    "add_anchor",
     "add_answer",
     "add_charge",
     "decode_payload",
@@ -75,6 +80,8 @@ def write_parts(parts: Iterable[object]) -> str:
 LAYOUT: Final = "confide-1"
 ACCOUNTINGS: Final = {"PureFilter": "pure", "GaussianFilter": "gaussian", "RenyiFilter": "renyi"}
 NO_DELTA: Final = Fraction(0)
+NAMED: Final = "named"
+LOST: Final = "lost"
 CACHED_LOSSES: "Final[dict[int, tuple[Filter, str]]]" = {}
 MAX_CACHED_LOSSES: Final = 1_000
 MAX_CLOCK_SKEW: Final = 60 * 10**6
@@ -200,11 +207,36 @@ class ShownAnswer:
         return _digest("answer", self)
 
 
+@dataclass(frozen=True, slots=True)
+class AnchorRecord:
+    """The anchor that the ledger has from here on: ``anchor`` is its name, empty for none.
+
+    ``event`` is `NAMED` if the ledger had no anchor before, and `LOST` if the owner accepted that
+    the previous one is lost.
+    """
+
+    number: int
+    before: str
+    time: int
+    event: str
+    anchor: str
+
+    @property
+    def digest(self) -> str:
+        """The hash of this record."""
+        return _digest("anchor", self)
+
+    def loss(self) -> LostAnchor:
+        """Return an accepted loss as the owner sees it."""
+        return LostAnchor(self.number, self.time, bool(self.anchor), self.digest)
+
+
 HASHED_FIELDS: Final = {
     "charge": attrgetter(*Charge.__slots__),
     "answer": attrgetter(*ShownAnswer.__slots__),
+    "anchor": attrgetter(*AnchorRecord.__slots__),
 }
-Record = Charge | AnswerRecord | ShownAnswer
+Record = Charge | AnswerRecord | ShownAnswer | AnchorRecord
 """One record of the chain."""
 
 
@@ -293,6 +325,13 @@ def _grant(opening: Filter, head: Head, units: int, delta: int) -> None:
 def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[AnswerRecord, Head]:
     """Return the record of an answer and the head after it; answers spend nothing."""
     record = AnswerRecord(head.records, head.digest, next_time(head, now), entry, noisy)
+    state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
+    return record, Head(*state)
+
+
+def add_anchor(head: Head, event: str, anchor: str, now: int) -> tuple[AnchorRecord, Head]:
+    """Return the record of an anchor, and the head with it; nothing is spent by it."""
+    record = AnchorRecord(head.records, head.digest, next_time(head, now), event, anchor)
     state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
     return record, Head(*state)
 
@@ -417,6 +456,6 @@ def _seal(*state: object) -> str:
     return hash_parts(["head", *state])
 
 
-def _digest(kind: str, record: "Charge | ShownAnswer") -> str:
+def _digest(kind: str, record: "Charge | ShownAnswer | AnchorRecord") -> str:
     """Return the hash of all fields of a record, in order."""
     return hash_parts((kind, *HASHED_FIELDS[kind](record)))

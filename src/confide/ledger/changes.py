@@ -1,4 +1,4 @@
-"""The two guarded writes of every query: the charge and the answer.
+"""The guarded writes: the charge and the answer of every query, and the record of an anchor.
 
 The look takes the head and all else that a change must know, as of one moment; the write adds the
 record and moves the head, if it still is where it was seen and the sums fit.
@@ -36,18 +36,21 @@ from sqlalchemy import (
     update,
 )
 
-from confide.ledger.chain import AnswerRecord, Charge, Head, query_digest
+from confide.ledger.chain import AnchorRecord, AnswerRecord, Charge, Head, query_digest
 from confide.ledger.database import Conflict, PreparedStatement, RawConnection
 from confide.ledger.protocol import RESTORE, LedgerDamaged, QueryIdentity
-from confide.ledger.schema import ANSWERS, CHARGES, HEAD, KEYS, NAMED
+from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HEAD, KEYS, NAMED
 from confide.loss import UNITS
 
 __all__ = [
+    "AnchorState",
     "ChargeState",
     "CommitState",
+    "read_anchored",
     "read_ground",
     "read_held",
     "read_state",
+    "write_anchor",
     "write_answer",
     "write_charge",
 ]
@@ -55,7 +58,9 @@ __all__ = [
 Row = dict[str, Any]
 CHARGE_NAMES: Final = tuple(field.name for field in fields(Charge))
 ANSWER_NAMES: Final = tuple(field.name for field in fields(AnswerRecord))
+ANCHOR_NAMES: Final = tuple(field.name for field in fields(AnchorRecord))
 CHARGE_VALUES, ANSWER_VALUES = attrgetter(*CHARGE_NAMES), attrgetter(*ANSWER_NAMES)
+ANCHOR_VALUES = attrgetter(*ANCHOR_NAMES)
 STATE: Final = (*(HEAD.c[field.name] for field in fields(Head)), HEAD.c.seal)
 WIDTH: Final = len(STATE)
 ALL_UNITS: Final = literal_column(str(UNITS), BigInteger)
@@ -96,6 +101,11 @@ def _one(column: Column[Any], place: Column[Any]) -> Any:
     return select(column).where(place == bindparam("entry")).scalar_subquery()
 
 
+def _newest_anchor(column: Column[Any]) -> Any:
+    newest = select(column).order_by(ANCHOR_RECORDS.c.number.desc())
+    return newest.limit(ONE_ROW).scalar_subquery()
+
+
 def _adding(*tables: Table) -> Select[Any]:
     """Return one statement that moves the head and, if it moved, adds a row to each table."""
     moved = MOVE_HEAD.returning(HEAD.c.one).cte("moved")
@@ -115,31 +125,42 @@ GROUND: Final = PreparedStatement(
         _newest("analyst_spent", "analyst"),
         _newest("purpose_spent", "purpose"),
         _key(),
+        _newest_anchor(ANCHOR_RECORDS.c.anchor),
     ).where(THE_ONE)
 )
 HELD: Final = PreparedStatement(
     select(
-        *STATE, _one(CHARGES.c.digest, CHARGES.c.number), _one(ANSWERS.c.entry, ANSWERS.c.entry)
+        *STATE,
+        _one(CHARGES.c.digest, CHARGES.c.number),
+        _one(ANSWERS.c.entry, ANSWERS.c.entry),
+        _newest_anchor(ANCHOR_RECORDS.c.anchor),
     ).where(THE_ONE)
+)
+ANCHORED: Final = PreparedStatement(
+    select(*STATE, _newest_anchor(ANCHOR_RECORDS.c.number)).where(THE_ONE)
 )
 AT_ONCE: Final[dict[tuple[Table, ...], PreparedStatement]] = {
     tables: PreparedStatement(_adding(*tables))
-    for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,))
+    for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,), (ANCHOR_RECORDS,))
 }
-ONE_BY_ONE: Final = {table: PreparedStatement(insert(table)) for table in (CHARGES, KEYS, ANSWERS)}
+ONE_BY_ONE: Final = {
+    table: PreparedStatement(insert(table)) for table in (CHARGES, KEYS, ANSWERS, ANCHOR_RECORDS)
+}
 MOVE: Final = PreparedStatement(MOVE_HEAD)
 
 
 class ChargeState(NamedTuple):
     """What a charge stands on: the head, what its analyst and purpose have spent, its key's entry.
 
-    The totals are zero where there is no analyst or no purpose.
+    The totals are zero where there is no analyst or no purpose. ``anchor`` is the name of the
+    ledger's anchor, empty where it has none.
     """
 
     head: Head
     analyst_spent: int
     purpose_spent: int
     entry: int | None
+    anchor: str
 
 
 class CommitState(NamedTuple):
@@ -151,20 +172,35 @@ class CommitState(NamedTuple):
     head: Head
     digest: str | None
     is_answered: bool
+    anchor: str
+
+
+class AnchorState(NamedTuple):
+    """Ledger state that the record of an anchor depends on: the head, and the record before it."""
+
+    head: Head
+    newest: int | None
 
 
 def read_ground(line: RawConnection, question: QueryIdentity, key: str) -> ChargeState:
     """Return all that a charge must know, as of one moment."""
     names = {"analyst": question.analyst, "purpose": question.purpose, "key": key}
     row = _look(line, GROUND, names)
-    analyst, purpose, entry = row[WIDTH:]
-    return ChargeState(read_state(row[:WIDTH]), analyst or 0, purpose or 0, entry)
+    analyst, purpose, entry, anchor = row[WIDTH:]
+    return ChargeState(read_state(row[:WIDTH]), analyst or 0, purpose or 0, entry, anchor or "")
 
 
 def read_held(line: RawConnection, entry: int) -> CommitState:
     """Return all that an answer must know, as of one moment."""
     row = _look(line, HELD, {"entry": entry})
-    return CommitState(read_state(row[:WIDTH]), row[WIDTH], row[WIDTH + 1] is not None)
+    digest, answered, anchor = row[WIDTH:]
+    return CommitState(read_state(row[:WIDTH]), digest, answered is not None, anchor or "")
+
+
+def read_anchored(line: RawConnection) -> AnchorState:
+    """Return all that the record of an anchor must know, as of one moment."""
+    row = _look(line, ANCHORED, {})
+    return AnchorState(read_state(row[:WIDTH]), row[WIDTH])
 
 
 def read_state(row: Any) -> Head:
@@ -194,6 +230,12 @@ def write_answer(
     row = dict(zip(ANSWER_NAMES, ANSWER_VALUES(record), strict=True))
     more = {"digest": new.digest, "asked": asked, "analyst": charge.analyst}
     _write(line, {ANSWERS: {**row, **more}}, old, new)
+
+
+def write_anchor(line: RawConnection, record: AnchorRecord, old: Head, new: Head) -> None:
+    """Add the record of an anchor."""
+    row = dict(zip(ANCHOR_NAMES, ANCHOR_VALUES(record), strict=True))
+    _write(line, {ANCHOR_RECORDS: {**row, "digest": new.digest}}, old, new)
 
 
 def _look(line: RawConnection, what: PreparedStatement, values: Row) -> Any:

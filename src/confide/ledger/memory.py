@@ -35,6 +35,7 @@ from confide.ledger.protocol import (
     Entry,
     Hold,
     KeyUsed,
+    LostAnchor,
     Payload,
     QueryIdentity,
     Receipt,
@@ -199,6 +200,10 @@ class MemoryLedger:
             and (analyst is None or entry.question.analyst == analyst)
         )
         return list(islice(fit, limit))
+
+    def lost_anchors(self) -> list[LostAnchor]:
+        """Return nothing: a ledger in memory has no anchor."""
+        return []
 
     def verify(self) -> None:
         """Recompute the balance and the chain; raise LedgerDamaged if they differ."""

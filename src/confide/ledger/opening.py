@@ -11,14 +11,16 @@ from sqlalchemy import Connection, insert, inspect, select, text
 from confide.declare import Limits
 from confide.errors import BadDeclaration
 from confide.lazy import lazy_module
-from confide.ledger.anchors import Anchor, open_anchor
+from confide.ledger.anchors import Anchor, Mark, open_anchor
 from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
 from confide.ledger.database import Database, look_at_file, read_address
 from confide.ledger.protocol import (
     RESTORE,
+    LedgerBehind,
     LedgerDamaged,
     LedgerNewer,
     LedgerUnavailable,
+    LostAnchor,
     refuse_relation,
 )
 from confide.ledger.rows import read_digest, read_head, write_relation
@@ -37,9 +39,9 @@ else:
     alembic_util = lazy_module("alembic.util")
     environments = lazy_module("alembic.runtime.environment")
 
-__all__ = ["check_ledger", "open_ledger", "refuse_foreign", "refuse_tables"]
+__all__ = ["accept_lost_anchor", "check_ledger", "open_ledger", "refuse_foreign", "refuse_tables"]
 
-NEWEST: Final = "0001"
+NEWEST: Final = "0001a"
 STEPS: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = "confide_version"
 OURS: Final = "confide_"
@@ -61,26 +63,135 @@ def open_ledger(
 
     One that is not there is made, for the budget of ``opening``. One that is there keeps the terms
     it was made with; they must be of the same budget. ``neighbours`` is the relation under which
-    losses are meant, kept with the terms: losses under two relations do not add up.
+    losses are meant, kept with the terms: losses under two relations do not add up. A ledger that
+    was opened with an anchor once does not open without it: see `accept_lost_anchor`.
 
     Raises:
+        AnchorLost: the ledger has an anchor, which is not the one that is named.
         BadDeclaration: the ledger belongs to another budget, or the file is no ledger.
-        LedgerBehind: it is older than its anchor.
+        LedgerBehind: it is older than its anchor, or is missing and its anchor is not.
         LedgerNewer: it was written by a newer confide.
         LedgerDamaged: it contradicts itself.
     """
+    kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
+    mark = None if kept is None else kept.newest()
     refuse_foreign(address)
+    if mark is not None and _is_missing(address):
+        raise _missing(mark)
+    ledger = _connect(
+        address,
+        opening,
+        limits,
+        neighbours=neighbours,
+        anchor=kept,
+        mark=mark,
+        wait=wait,
+        clock=clock,
+    )
+    try:
+        ledger.take_anchor()
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
+
+
+def accept_lost_anchor(
+    address: str | Path,
+    opening: Filter,
+    *,
+    neighbours: str = "",
+    anchor: str | Path | Anchor | None = None,
+    wait: float = 30.0,
+    clock: Callable[[], int] = now,
+) -> LostAnchor | None:
+    """Record in the ledger that its anchor is lost; return the record, or None if it is not lost.
+
+    From then on the ledger has the anchor that is named now, which may be empty, or none at all.
+    Whether the ledger is an old backup, nobody can tell any more: that is what the owner accepts.
+    This is a decision, so it is a function of its own, which no option of `open_ledger` stands for.
+
+    Raises:
+        BadDeclaration: there is no ledger, or it belongs to another budget.
+        AnchorLost: the anchor that is named belongs to another ledger.
+        LedgerBehind: the ledger is older than the anchor that is named, or is missing.
+        LedgerDamaged: the two disagree, so the anchor is not lost.
+    """
+    kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
+    mark = None if kept is None else kept.newest()
+    refuse_foreign(address)
+    if _is_missing(address):
+        raise BadDeclaration(NO_LEDGER) if mark is None else _missing(mark)
+    ledger = _connect(
+        address,
+        opening,
+        None,
+        neighbours=neighbours,
+        anchor=kept,
+        mark=mark,
+        wait=wait,
+        clock=clock,
+    )
+    try:
+        return ledger.accept_lost_anchor()
+    finally:
+        ledger.close()
+
+
+NO_LEDGER: Final = (
+    "there is no ledger at the address that is declared, so it has lost no anchor; look at url in "
+    "[ledger]"
+)
+
+
+def _connect(
+    address: str | Path,
+    opening: Filter,
+    limits: Limits | None,
+    *,
+    neighbours: str,
+    anchor: Anchor | None,
+    mark: Mark | None,
+    wait: float,
+    clock: Callable[[], int],
+) -> SqlLedger:
+    """Return the ledger at an address, which was not yet compared with its anchor."""
     database = Database(address, wait=wait)
     try:
-        kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
         database.look(lambda connection: database.check_file(connection, whole=False))
-        identity = database.change(lambda connection: _take_in(connection, opening, neighbours))
-        ledger = SqlLedger(database, identity, limits, anchor=kept, clock=clock)
-        ledger.check_anchor()
+        identity = database.change(
+            lambda connection: _take_in(connection, opening, neighbours, mark)
+        )
     except BaseException:
         database.close()
         raise
-    return ledger
+    return SqlLedger(database, identity, limits, anchor=anchor, clock=clock)
+
+
+def _is_missing(address: str | Path) -> bool:
+    """Return whether no ledger is at an address, without changing what is there.
+
+    What cannot be looked at is not missing: the opening finds out why.
+    """
+    url = read_address(address)
+    if url.get_backend_name() != "sqlite":
+        database = Database(address)
+        try:
+            return not database.look(_find_meta)
+        finally:
+            database.close()
+    path = Path(str(url.database))
+    with suppress(LedgerDamaged, LedgerUnavailable, OSError):
+        return not (path.exists() and path.stat().st_size and look_at_file(path, _find_meta))
+    return False
+
+
+def _missing(mark: Mark) -> LedgerBehind:
+    return LedgerBehind(
+        f"there is no ledger at the address that is declared, but its anchor has seen one with "
+        f"{mark.records:,} records: restore the newest backup. A new ledger needs an anchor of its "
+        "own, and for the same people it is a second budget"
+    )
 
 
 def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") -> None:
@@ -147,11 +258,18 @@ def refuse_tables(connection: Connection) -> None:
         )
 
 
-def _take_in(connection: Connection, opening: Filter, neighbours: str) -> Identity:
-    """Make the ledger, or find out whose it is; one process at a time."""
+def _take_in(
+    connection: Connection, opening: Filter, neighbours: str, mark: Mark | None
+) -> Identity:
+    """Make the ledger, or find out whose it is; one process at a time.
+
+    # Privacy: what the anchor has a mark of was there before the mark, so it is not made again.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
     _bring_up_to_date(connection)
+    if mark is not None and not _read_meta(connection):
+        raise _missing(mark)
     identity = _identify(connection, opening)
     if neighbours:
         write_relation(connection, neighbours)

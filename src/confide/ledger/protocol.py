@@ -15,6 +15,7 @@ from confide.loss import Filter, Share
 __all__ = [
     "RESTORE",
     "Allowance",
+    "AnchorLost",
     "AnsweredAlready",
     "Entry",
     "Hold",
@@ -24,6 +25,7 @@ __all__ = [
     "LedgerDamaged",
     "LedgerNewer",
     "LedgerUnavailable",
+    "LostAnchor",
     "Payload",
     "QueryIdentity",
     "Receipt",
@@ -89,7 +91,29 @@ class Entry:
     @property
     def moment(self) -> datetime:
         """The time as a date, in UTC."""
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.time)
+        return _moment(self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class LostAnchor:
+    """The loss of an anchor that the owner accepted: a record of the hash chain.
+
+    ``is_anchored`` is whether another anchor was named in its place.
+    """
+
+    number: int
+    time: int
+    is_anchored: bool
+    digest: str
+
+    @property
+    def moment(self) -> datetime:
+        """The time as a date, in UTC."""
+        return _moment(self.time)
+
+
+def _moment(time: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +261,10 @@ class Ledger(Protocol):
         """Return the newest charges first: at most ``limit``, before an entry, of one analyst."""
         ...
 
+    def lost_anchors(self) -> list[LostAnchor]:
+        """Return the losses of anchors that the owner accepted, oldest first."""
+        ...
+
     def verify(self) -> None:
         """Recompute balance and chain, and raise a Fault where they disagree."""
         ...
@@ -278,6 +306,12 @@ class LedgerBehind(Fault):
     """The ledger is older than its anchor: a back-up was restored, and charges are missing."""
 
     code = "ledger-behind"
+
+
+class AnchorLost(Fault):
+    """The ledger's anchor is missing, so nothing shows whether the ledger is an old backup."""
+
+    code = "anchor-lost"
 
 
 class LedgerNewer(Fault):

@@ -6,8 +6,16 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select, text
 
-from confide.ledger.chain import AnswerRecord, Charge, Head, Record, decode_payload, query_digest
-from confide.ledger.changes import ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
+from confide.ledger.chain import (
+    AnchorRecord,
+    AnswerRecord,
+    Charge,
+    Head,
+    Record,
+    decode_payload,
+    query_digest,
+)
+from confide.ledger.changes import ANCHOR_NAMES, ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
 from confide.ledger.database import PreparedStatement, RawConnection
 from confide.ledger.limits import Spendings
 from confide.ledger.protocol import (
@@ -18,11 +26,13 @@ from confide.ledger.protocol import (
     StoredAnswer,
     refuse_relation,
 )
-from confide.ledger.schema import ANSWERS, CHARGES, HEAD, KEYS, META, NAMED
+from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HEAD, KEYS, META, NAMED
 
 __all__ = [
     "find_answers",
     "find_key",
+    "read_anchor",
+    "read_anchors",
     "read_charge",
     "read_digest",
     "read_head",
@@ -38,6 +48,7 @@ __all__ = [
 BATCH_SIZE: Final = 1_000
 CHARGE: Final = tuple(CHARGES.c[name] for name in CHARGE_NAMES)
 ANSWER: Final = tuple(ANSWERS.c[name] for name in ANSWER_NAMES)
+ANCHOR: Final = tuple(ANCHOR_RECORDS.c[name] for name in ANCHOR_NAMES)
 
 HEAD_ROW: Final = select(*STATE).where(HEAD.c.one == 1)
 READ_HEAD: Final = PreparedStatement(HEAD_ROW)
@@ -45,6 +56,8 @@ LOCK_HEAD: Final = PreparedStatement(HEAD_ROW.with_for_update())
 ADD_KEY: Final = insert(KEYS)
 ALL_CHARGES: Final = select(*CHARGE, CHARGES.c.digest).order_by(CHARGES.c.number)
 ALL_ANSWERS: Final = select(*ANSWER, ANSWERS.c.digest).order_by(ANSWERS.c.number)
+ALL_ANCHORS: Final = select(*ANCHOR, ANCHOR_RECORDS.c.digest).order_by(ANCHOR_RECORDS.c.number)
+NEWEST_ANCHOR: Final = ALL_ANCHORS.order_by(None).order_by(ANCHOR_RECORDS.c.number.desc()).limit(1)
 ONE_CHARGE: Final = select(*CHARGE, CHARGES.c.digest).where(CHARGES.c.number == bindparam("entry"))
 ONE_ANSWER: Final = select(*ANSWER, ANSWERS.c.digest).where(ANSWERS.c.entry == bindparam("entry"))
 ONE_KEY: Final = select(KEYS.c.entry).where(
@@ -158,19 +171,31 @@ def read_records(connection: Connection) -> Generator[Record, None, None]:
     charges = connection.execute(ALL_CHARGES, execution_options=options)
     answers = connection.execute(ALL_ANSWERS, execution_options=options)
     try:
-        both: tuple[Iterator[Record], Iterator[Record]] = (
+        kinds: tuple[Iterator[Record], ...] = (
             map(_charge, charges),
             map(_answer, answers),
+            iter(read_anchors(connection)),
         )
-        yield from merge(*both, key=lambda record: record.number)
+        yield from merge(*kinds, key=lambda record: record.number)
     finally:
         charges.close()
         answers.close()
 
 
+def read_anchors(connection: Connection) -> list[AnchorRecord]:
+    """Return every record of an anchor, oldest first, as its digest says that it was written."""
+    return [_anchor(row) for row in connection.execute(ALL_ANCHORS).all()]
+
+
+def read_anchor(connection: Connection) -> AnchorRecord | None:
+    """Return the newest record of an anchor; None where no anchor was ever named."""
+    row = connection.execute(NEWEST_ANCHOR).first()
+    return None if row is None else _anchor(row)
+
+
 def read_digest(connection: Connection, number: int) -> str | None:
     """Return the hash of the record with this number, or None."""
-    for table in (CHARGES, ANSWERS):
+    for table in (CHARGES, ANSWERS, ANCHOR_RECORDS):
         row = connection.execute(select(table.c.digest).where(table.c.number == number)).first()
         if row is not None:
             return str(row.digest)
@@ -204,7 +229,13 @@ def _answer(row: Any) -> AnswerRecord:
     return answer
 
 
-def _check(record: Charge | AnswerRecord, row: Any) -> None:
+def _anchor(row: Any) -> AnchorRecord:
+    record = AnchorRecord(*row[:-1])
+    _check(record, row)
+    return record
+
+
+def _check(record: Charge | AnswerRecord | AnchorRecord, row: Any) -> None:
     if record.digest != row.digest:
         raise LedgerDamaged(f"ledger record {record.number} is not what was written; {RESTORE}")
 

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.schema import CheckConstraint
 
-__all__ = ["ANSWERS", "CHARGES", "HEAD", "KEYS", "META", "NAMED", "TABLES"]
+__all__ = ["ANCHOR_RECORDS", "ANSWERS", "CHARGES", "HEAD", "KEYS", "META", "NAMED", "TABLES"]
 
 WHOLE: Final = BigInteger().with_variant(Integer, "sqlite")  # there, such a key is the row itself
 NAMED: Final = "purpose <> ''"
@@ -88,6 +88,18 @@ ANSWERS: Final = Table(
     Index("confide_answers_number", "number"),
 )
 """One row for each answer, by the charge that paid for it: so there is at most one."""
+
+ANCHOR_RECORDS: Final = Table(
+    "confide_anchor_records",
+    TABLES,
+    Column("number", WHOLE, primary_key=True, autoincrement=False),
+    Column("before", Text, nullable=False),
+    Column("time", WHOLE, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("anchor", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+)
+"""One row each time that an anchor is named, or its loss accepted."""
 
 KEYS: Final = Table(
     "confide_keys",

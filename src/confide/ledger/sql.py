@@ -5,11 +5,12 @@ nothing else moved it and the sum still fits. So changes follow one another, on 
 servers, and what is spent is decided where it is written.
 """
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
@@ -17,9 +18,13 @@ from confide.declare import Limits
 from confide.ledger import changes, rows
 from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.chain import (
+    LOST,
+    NAMED,
+    AnchorRecord,
     Charge,
     ChargeLink,
     Head,
+    add_anchor,
     add_answer,
     add_charge,
     delta_units,
@@ -34,12 +39,15 @@ from confide.ledger.limits import check_limits, compute_allowance
 from confide.ledger.protocol import (
     RESTORE,
     Allowance,
+    AnchorLost,
     AnsweredAlready,
     Entry,
     Hold,
     KeyUsed,
     LedgerBehind,
     LedgerDamaged,
+    LedgerUnavailable,
+    LostAnchor,
     Payload,
     QueryIdentity,
     Receipt,
@@ -68,6 +76,39 @@ class Identity:
         return f"Identity({self.name!r})"  # the salt is shown to no one
 
 
+class Standing(NamedTuple):
+    """How a ledger and the anchor that is named stand to each other.
+
+    ``name`` is that of the ledger's own anchor, empty where it has none; ``newest`` is the record
+    that says so; ``mark`` is the newest in the anchor that is named.
+    """
+
+    head: Head
+    name: str
+    newest: int | None
+    mark: Mark | None
+
+
+ACCEPT: Final = "accept the loss with confide ledger --accept-lost-anchor"
+UNNAMED: Final = (
+    "this ledger has an anchor, and none is named now, so an old backup would not be noticed; name "
+    f"the anchor again, or, if it is lost, {ACCEPT}"
+)
+EMPTY: Final = (
+    "the anchor that is named is empty, and this ledger has one with marks, so an old backup would "
+    f"not be noticed; restore the anchor, or name the right one, or, if it is lost, {ACCEPT}"
+)
+FOREIGN: Final = (
+    "the anchor that is named belongs to another ledger, so an old backup of this one would not be "
+    "noticed; name this ledger's anchor, or, if it is lost, name a new one at a place of its own "
+    f"and {ACCEPT}"
+)
+OUTDATED: Final = (
+    "the anchor that is named is not the one that this ledger has now, so an old backup would not "
+    f"be noticed; name the newest anchor, or, if it is lost, {ACCEPT}"
+)
+
+
 class SqlLedger:
     """Charges and answers in a database, chained by digests; `open_ledger` makes it."""
 
@@ -83,6 +124,7 @@ class SqlLedger:
         self._database, self._identity, self._limits = database, identity, limits or Limits()
         self._anchor, self._clock, self._cautious = anchor, clock, 0
         self._seen = self._marked = 0
+        self._anchored = ""
 
     @property
     def filter(self) -> Filter:
@@ -123,7 +165,7 @@ class SqlLedger:
 
         def charge_now(line: RawConnection) -> tuple[Charge, Head]:
             seen, ground = self._seen, changes.read_ground(line, question, key)
-            head = _check_seen(ground.head, seen)
+            head = self._check(ground.head, ground.anchor, seen)
             if key and ground.entry is not None:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
             charge, after = add_charge(
@@ -151,7 +193,7 @@ class SqlLedger:
 
         def keep_now(line: RawConnection) -> Head:
             seen, held = self._seen, changes.read_held(line, hold.entry)
-            head = _check_seen(held.head, seen)
+            head = self._check(held.head, held.anchor, seen)
             # Privacy: an answer whose charge the ledger does not have would be free.
             if held.digest != paid.digest:
                 raise LedgerDamaged(
@@ -184,7 +226,8 @@ class SqlLedger:
         """Let the key stand for an answer that was given for free."""
 
         def write(connection: Connection) -> None:
-            _check_seen(rows.read_head(connection, lock=True), self._seen)
+            head = rows.read_head(connection, lock=True)
+            self._check(head, _name_of(rows.read_anchor(connection)), self._seen)
             rows.write_key(connection, question.analyst, key, receipt.entry)
 
         self._database.change(write)
@@ -232,6 +275,11 @@ class SqlLedger:
             ]
         )
 
+    def lost_anchors(self) -> list[LostAnchor]:
+        """Return the losses of anchors that the owner accepted, oldest first."""
+        found = self._database.look(rows.read_anchors)
+        return [record.loss() for record in found if record.event == LOST]
+
     def verify(self) -> None:
         """Recompute balance and chain, and compare them with the anchor."""
         start = first_head(self._identity.name, self.opening)
@@ -255,23 +303,125 @@ class SqlLedger:
 
         return iter(self._database.look(write))
 
-    def check_anchor(self) -> None:
-        """Refuse a ledger that is behind its anchor: some of its charges are missing.
+    def take_anchor(self) -> None:
+        """Open the ledger under its anchor; name the anchor, where the ledger has none so far.
 
-        How long the chain is now is remembered, whether there is an anchor or not.
+        Claim:   once this returns, the ledger is not older than its anchor, and no process uses it
+                 under another anchor, or under none; a crash on the way leaves both to be opened.
+        Why:     the mark comes first, then the record that names the anchor, under a name that no
+                 other anchor has. A crash in between leaves a marked anchor and a ledger that may
+                 be opened with any: the next opening goes on from there. Of two that name different
+                 anchors, the one whose record comes second writes none, and finds its anchor
+                 `OUTDATED`. A record moves the head, so every later change sees it: see `_check`.
+        Source:  docs/ledger.md.
+        Checked: tests/contracts/test_anchors.py, tests/crash/test_anchors.py.
+
+        Raises:
+            AnchorLost: the ledger has an anchor, which is not the one that is named.
+            LedgerBehind: the ledger is older than its anchor.
+            LedgerDamaged: the two disagree.
         """
+        while True:
+            standing = self._stand()
+            self._refuse_loss(standing)
+            if self._anchor is None or standing.name:
+                break
+            self._name_anchor(standing, NAMED)
+        self._anchored, self._seen = standing.name, max(self._seen, standing.head.records)
+
+    def accept_lost_anchor(self) -> LostAnchor | None:
+        """Record that the anchor is lost, and mark the one named now; None if it is not lost.
+
+        # Privacy: an anchor that has marks of another ledger stays as it is, for it still protects
+        # that one; and a ledger that is behind its anchor is refused here too.
+        """
+        while True:
+            standing = self._stand()
+            if self._loss(standing) is None:
+                return None
+            if self._is_foreign(standing.mark):
+                raise AnchorLost(FOREIGN)
+            record = self._name_anchor(standing, LOST)
+            if record is not None:
+                return record.loss()
+
+    def check_anchor(self) -> None:
+        """Refuse a ledger that is behind its anchor, or has lost it: charges may be missing."""
+        standing = self._stand()
+        self._refuse_loss(standing)
+        self._check(standing.head, standing.name, self._seen)
+        self._seen = max(self._seen, standing.head.records)
+
+    def _stand(self) -> Standing:
+        """Compare the ledger with the anchor; the anchor is read first, so it is not ahead."""
         mark = None if self._anchor is None else self._anchor.newest()
-        head = self._database.look(rows.read_head)
+        known = None if self._is_foreign(mark) else mark
+
+        def look(connection: Connection) -> tuple[Head, AnchorRecord | None]:
+            head, newest = rows.read_head(connection), rows.read_anchor(connection)
+            if known is not None:
+                known.check(self._identity.name, head.records, self._digest(connection, known))
+            return head, newest
+
+        head, newest = self._database.look(look)
+        if mark is not None and not _name_of(newest):
+            mark.check_owner(self._identity.name)
+        return Standing(head, _name_of(newest), None if newest is None else newest.number, mark)
+
+    def _digest(self, connection: Connection, mark: Mark) -> str | None:
+        """Return the ledger's own digest at the place of a mark."""
+        if not mark.records:
+            return first_head(self._identity.name, self.opening).digest
+        return rows.read_digest(connection, mark.records - 1)
+
+    def _is_foreign(self, mark: Mark | None) -> bool:
+        return mark is not None and mark.ledger != self._identity.name
+
+    def _loss(self, standing: Standing) -> str | None:
+        """Return what is wrong with the anchor that is named, if the ledger has one."""
+        mark = standing.mark
+        if not standing.name:
+            return None
+        if self._anchor is None:
+            return UNNAMED
         if mark is None:
-            self._mark(head)
-            return
-        self._seen = max(self._seen, head.records)
-        start = first_head(self._identity.name, self.opening)
-        place = mark.records - 1
-        found = self._database.look(
-            lambda connection: rows.read_digest(connection, place) if place >= 0 else start.digest
-        )
-        mark.check(self._identity.name, head.records, found)
+            return EMPTY
+        if self._is_foreign(mark):
+            return FOREIGN
+        return None if mark.anchor == standing.name else OUTDATED
+
+    def _refuse_loss(self, standing: Standing) -> None:
+        loss = self._loss(standing)
+        if loss is not None:
+            raise AnchorLost(loss)
+
+    def _name_anchor(self, standing: Standing, event: str) -> AnchorRecord | None:
+        """Mark the anchor and record its name; None where the ledger has to be looked at again."""
+        name, head = "", standing.head
+        if self._anchor is not None:
+            if standing.mark is None:
+                name = secrets.token_hex(16)
+                self._anchor.start(Mark(self._identity.name, head.records, head.digest, name))
+                return None  # another process may have been first, under another name
+            name = standing.mark.anchor
+            self._anchor.keep(Mark(self._identity.name, head.records, head.digest, name))
+
+        def write(line: RawConnection) -> tuple[AnchorRecord, Head] | None:
+            seen, found = self._seen, changes.read_anchored(line)
+            before = _check_seen(found.head, seen)
+            if found.newest != standing.newest:
+                return None
+            record, after = add_anchor(before, event, name, self._clock())
+            changes.write_anchor(line, record, before, after)
+            return record, after
+
+        written = self._database.write(write, locked=True)
+        if written is None:
+            return None
+        record, after = written
+        self._anchored = name
+        self._mark(after)
+        return record
 
     def close(self) -> None:
         """Give the database's connections back."""
@@ -294,12 +444,30 @@ class SqlLedger:
         # Shown before, the answer could be forgotten by a back-up that the anchor lets pass; its
         # charge would be found without an answer there, and pay for a second one.
         """
-        if self._anchor is None:
-            return self._database.look(body)
-        found, head = self._database.look(lambda line: (body(line), rows.read_head(line)))
+
+        def look(connection: Connection) -> tuple[T, Head, str]:
+            head, newest = rows.read_head(connection), rows.read_anchor(connection)
+            return body(connection), head, _name_of(newest)
+
+        found, head, name = self._database.look(look)
+        self._check(head, name, 0)
         if head.records > self._marked:
             self._mark(head)
         return found
+
+    def _check(self, head: Head, anchor: str, seen: int) -> Head:
+        """Return the head, unless the ledger is older, or has another anchor, than this process.
+
+        # Privacy: under another anchor, or under none, what this process does would not be marked
+        # where the next opening looks, so an old backup without it would open.
+        """
+        if anchor != self._anchored:
+            raise LedgerUnavailable(
+                "the ledger was given another anchor while it was in use; nothing was answered: "
+                "start this program again with the anchor that is named now, and ask with the same "
+                "key"
+            )
+        return _check_seen(head, seen)
 
     def _change(self, body: Callable[[RawConnection], T]) -> T:
         """Make a change without a lock while no one else is about, else with one.
@@ -322,9 +490,18 @@ class SqlLedger:
         # that the anchor never runs ahead, and no answer leaves that a back-up could forget.
         """
         self._seen = max(self._seen, head.records)
-        if self._anchor is not None:
-            self._anchor.keep(Mark(self._identity.name, head.records, head.digest))
-            self._marked = max(self._marked, head.records)
+        if self._anchor is None:
+            return
+        newest = self._anchor.keep(
+            Mark(self._identity.name, head.records, head.digest, self._anchored)
+        )
+        if newest.records > head.records:  # by another process; or the ledger is an old backup
+            self._stand()
+        self._marked = max(self._marked, head.records)
+
+
+def _name_of(record: AnchorRecord | None) -> str:
+    return "" if record is None else record.anchor
 
 
 def _check_seen(head: Head, seen: int) -> Head:

@@ -9,6 +9,9 @@ from typing import Any
 
 from confide.ledger.chain import (
     LAYOUT,
+    LOST,
+    NAMED,
+    AnchorRecord,
     AnswerRecord,
     Charge,
     Head,
@@ -19,7 +22,7 @@ from confide.ledger.chain import (
     grant_head,
     read_filter,
 )
-from confide.ledger.protocol import RESTORE, LedgerDamaged, Receipt
+from confide.ledger.protocol import RESTORE, LedgerDamaged, LostAnchor, Receipt
 from confide.loss import UNITS, Filter
 
 __all__ = ["Recount", "check_records", "recount", "write_export"]
@@ -39,7 +42,7 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
     Raises:
         LedgerDamaged: the records do not lead to the head.
     """
-    head, open_holds = start, set[int]()
+    head, open_holds, anchor = start, set[int](), ""
     analysts: defaultdict[str, int] = defaultdict(int)
     purposes: defaultdict[str, int] = defaultdict(int)
     for record in records:
@@ -61,15 +64,31 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
                 raise LedgerDamaged(
                     f"ledger entry {record.number} adds up to another total; {RESTORE}"
                 )
+            continue
+        if isinstance(record, AnchorRecord):
+            anchor = _follow_anchor(anchor, record)
         elif record.entry in open_holds:
             open_holds.remove(record.entry)
-            head = replace(head, records=head.records + 1, digest=record.digest, time=record.time)
         else:
             raise LedgerDamaged(f"ledger record {record.number} answers no open charge; {RESTORE}")
+        head = replace(head, records=head.records + 1, digest=record.digest, time=record.time)
     if head.spent > UNITS or head.delta_spent > UNITS * bool(opening.delta_pot):
         raise LedgerDamaged(f"the ledger's charges add up to more than the budget; {RESTORE}")
     if head != end:
         raise LedgerDamaged(f"the ledger's balance is not the sum of its entries; {RESTORE}")
+
+
+def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
+    """Return the name of the anchor from a record on.
+
+    # Privacy: an anchor gives way to another one by a loss that is written down, never silently.
+    """
+    is_first = record.event == NAMED and not anchor and bool(record.anchor)
+    if not is_first and not (record.event == LOST and anchor):
+        raise LedgerDamaged(
+            f"ledger record {record.number} does not say how the anchor changed; {RESTORE}"
+        )
+    return record.anchor
 
 
 def _follow_charge(head: Head, charge: Charge) -> Head:
@@ -90,6 +109,7 @@ class Recount:
     answered: int
     digest: str
     links: Mapping[int, str]
+    lost_anchors: tuple[LostAnchor, ...] = ()
 
     def has(self, receipt: Receipt) -> bool:
         """Tell whether a receipt is of this ledger."""
@@ -114,6 +134,8 @@ def write_export(
                 yield json.dumps({"answer": asdict(record.shown), "digest": record.digest})
             case ShownAnswer():
                 yield json.dumps({"answer": asdict(record), "digest": record.digest})
+            case AnchorRecord():
+                yield json.dumps({"anchor": asdict(record), "digest": record.digest})
 
 
 def recount(lines: Iterable[str]) -> Recount:
@@ -136,19 +158,27 @@ def recount(lines: Iterable[str]) -> Recount:
         raise LedgerDamaged(
             "a line of the export cannot be read; write it anew with confide ledger --export"
         ) from None
+    anchors = [record for record in records if isinstance(record, AnchorRecord)]
     links = {record.number: record.digest for record in records if isinstance(record, Charge)}
     return Recount(
         ledger=about["ledger"],
         filter=grant_head(opening, head),
         entries=len(links),
-        answered=len(records) - len(links),
+        answered=len(records) - len(anchors) - len(links),
         digest=head.digest,
         links=MappingProxyType(links),
+        lost_anchors=tuple(record.loss() for record in anchors if record.event == LOST),
     )
 
 
 def _read(line: dict[str, Any]) -> Record:
-    record: Record = Charge(**line["charge"]) if "charge" in line else ShownAnswer(**line["answer"])
+    record: Record
+    if "charge" in line:
+        record = Charge(**line["charge"])
+    elif "anchor" in line:
+        record = AnchorRecord(**line["anchor"])
+    else:
+        record = ShownAnswer(**line["answer"])
     if record.digest != line["digest"]:
         raise LedgerDamaged(
             f"record {record.number} of the export is not what was written; write it anew with "

@@ -105,6 +105,7 @@ def _page(
         "tokens": tokens,
         "spent": spent_by_analyst(tokens, service.curator.ledger),
         "entries": entries,
+        "losses": service.curator.ledger.lost_anchors(),
         "before": entries[-1].number if len(entries) == SHOWN else None,
         "sound": service.is_sound() if is_verified else None,
         **values,

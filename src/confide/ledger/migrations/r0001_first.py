@@ -1,9 +1,9 @@
-"""First tables: meta, head, charges, answers, keys."""
+"""First tables: meta, head, charges, answers, anchor records, keys."""
 
 from alembic import op
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text, text
 
-revision = "0001"
+revision = "0001a"
 down_revision = None
 
 WHOLE = BigInteger().with_variant(Integer, "sqlite")
@@ -30,6 +30,15 @@ def upgrade() -> None:
     )
     _make_charges()
     _make_answers()
+    op.create_table(
+        "confide_anchor_records",
+        Column("number", WHOLE, primary_key=True, autoincrement=False),
+        Column("before", Text, nullable=False),
+        Column("time", WHOLE, nullable=False),
+        Column("event", Text, nullable=False),
+        Column("anchor", Text, nullable=False),
+        Column("digest", Text, nullable=False),
+    )
     op.create_table(
         "confide_keys",
         Column("analyst", Text, primary_key=True),
