@@ -17,7 +17,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from confide.errors import BadDeclaration
-from confide.ledger.database import Database
+from confide.ledger.database import Database, wait_turn
 from confide.ledger.protocol import AnchorLost, LedgerBehind, LedgerDamaged, LedgerUnavailable
 from confide.ledger.schema import WHOLE
 
@@ -273,7 +273,7 @@ class DatabaseAnchor:
 
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self._database = Database(address, wait=wait)
-        self._database.change(TABLES.create_all)
+        self._database.change(_make_tables)
 
     def newest(self) -> Mark | None:
         """Return the mark."""
@@ -304,6 +304,11 @@ class DatabaseAnchor:
             return known or mark
 
         return self._database.change(move)
+
+
+def _make_tables(connection: Connection) -> None:
+    wait_turn(connection)
+    TABLES.create_all(connection)
 
 
 def _find_mark(connection: Connection) -> Mark | None:

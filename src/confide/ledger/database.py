@@ -24,6 +24,7 @@ from sqlalchemy import (
     create_engine,
     event,
     make_url,
+    text,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
@@ -40,6 +41,7 @@ __all__ = [
     "RawConnection",
     "look_at_file",
     "read_address",
+    "wait_turn",
 ]
 
 BEGIN_CHANGE: Final = {
@@ -433,6 +435,15 @@ def _begin(connection: Connection) -> None:
     reads = connection.get_execution_options().get("reads_only", False)
     statements = BEGIN_READ if reads else BEGIN_CHANGE
     connection.exec_driver_sql(statements[connection.dialect.name])
+
+
+SETUP_LOCK: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
+
+
+def wait_turn(connection: Connection) -> None:
+    """Wait until no other process creates tables; in SQLite every change has the only lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SETUP_LOCK})
 
 
 SelectValues = Callable[[Mapping[str, Any]], tuple[Any, ...]]

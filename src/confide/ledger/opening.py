@@ -13,7 +13,7 @@ from confide.errors import BadDeclaration
 from confide.lazy import lazy_module
 from confide.ledger.anchors import Anchor, Mark, open_anchor
 from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
-from confide.ledger.database import Database, look_at_file, read_address
+from confide.ledger.database import Database, look_at_file, read_address, wait_turn
 from confide.ledger.protocol import (
     RESTORE,
     LedgerBehind,
@@ -46,7 +46,6 @@ STEPS: Final = Path(__file__).parent / "migrations"
 VERSIONS: Final = "confide_version"
 OURS: Final = "confide_"
 """How the names of all our tables begin."""
-GATE: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
 
 
 def open_ledger(
@@ -265,8 +264,7 @@ def _take_in(
 
     # Privacy: what the anchor has a mark of was there before the mark, so it is not made again.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
+    wait_turn(connection)
     _bring_up_to_date(connection)
     if mark is not None and not _read_meta(connection):
         raise _missing(mark)
