@@ -32,7 +32,7 @@ from confide.release.payable import QueryPlan
 from confide.release.selection import Choice
 from confide.statistics import StatisticMethods
 
-__all__ = ["BudgetState", "Curator", "Preview", "open_declared"]
+__all__ = ["BudgetState", "Curator", "Preview", "open_declared", "paid_only"]
 
 AGAIN: Final = "asked before: the same answer again is free; a new one, with fresh=True,"
 
@@ -271,6 +271,16 @@ class Curator(StatisticMethods, WatchMethods):
         payable = self._payable(statement)  # declared names only, every type known
         plan, noisy, settlement = self._executor.execute(payable, price, options)
         return _show(self._executor, payable, plan, noisy, settlement)
+
+
+def paid_only(curator: Curator) -> Curator:
+    """Return the same curator, whose methods return what is paid for already, and nothing else.
+
+    They raise `NotPaid` for anything that would have to be charged.
+    """
+    limited = copy(curator)
+    limited._executor = replace(curator._executor, is_paid_only=True)  # noqa: SLF001  # of a copy
+    return limited
 
 
 @dataclass(frozen=True, slots=True)

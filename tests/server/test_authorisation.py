@@ -381,3 +381,43 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
     assert Fraction(1, 100) == answer.cost.share
     assert Fraction(1, 100) == house.tokens.reread(token).spent.fraction
     assert Fraction(1, 100) == house.curator.as_analyst("ana").budget.spent.share
+
+
+def test_a_token_with_a_limit_gets_the_error_that_it_wants(house: House) -> None:
+    """A stored answer that is less near is not handed out for it; one that is near is free."""
+    _, token = house.tokens.make("ana", limit=Share.floor("1/10"))
+    service = Service(house.curator, house.tokens, ServerSettings())
+    ask = partial(service.ask, Caller(token), TOTAL, key=None, fresh=False)
+    far = ask({"share": "1/1000"})
+    near = ask({"error": 50})
+    again = ask({"error": 50})
+
+    assert (False, False, True) == (far.reused, near.reused, again.reused)
+    assert near.receipt == again.receipt
+    spent = house.tokens.reread(token).spent.fraction
+    assert far.cost.share + near.cost.share == spent
+    assert spent == house.curator.as_analyst("ana").budget.spent.share
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/query", {"sql": TOTAL}),
+        ("/v1/choose", {"candidates": {"all": TOTAL}}),
+        ("/v1/release", {"queries": [TOTAL]}),
+        ("/v1/statistics", {name: value for name, value in MEAN.items() if name != "share"}),
+        ("/v1/watches", {"threshold": 5}),
+    ],
+)
+def test_an_empty_token_gets_what_is_paid_for(house: House, path: str, body: Any) -> None:
+    """With nothing left, the same key is answered for free, and a new key is refused."""
+    text, token = house.tokens.make("ana", limit=Share.floor("1/100"))
+    first = house.post(path, {**body, "share": "1/100", "key": "k"}, text)
+    again = house.post(path, {**body, "share": "1/100", "key": "k"}, text)
+    fresh = {} if path == "/v1/watches" else {"fresh": True}
+    other = house.post(path, {**body, **fresh, "share": "1/100", "key": "new"}, text)
+
+    assert [200, 200, 429] == [one.status_code for one in (first, again, other)]
+    assert "budget-exceeded" == other.json()["error"]["code"]
+    assert Fraction(1, 100) == house.tokens.reread(token).spent.fraction
+    assert 1 == len(list(house.curator.ledger.entries()))

@@ -31,7 +31,15 @@ from confide.noise import SYSTEM, Entropy
 from confide.release import Cost
 from confide.release.payable import Payable, PricedPlan
 
-__all__ = ["Executor", "QueryOptions", "Request", "Settlement", "find_ledger", "settlement_of"]
+__all__ = [
+    "Executor",
+    "NotPaid",
+    "QueryOptions",
+    "Request",
+    "Settlement",
+    "find_ledger",
+    "settlement_of",
+]
 
 P = TypeVar("P", bound=PricedPlan[Any])
 
@@ -71,9 +79,17 @@ class Settlement:
     reused: bool
 
 
+class NotPaid(Exception):
+    """The ledger has neither an answer to this query nor a charge under its key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """The ledger and the engine, on behalf of one analyst: the only way from rows to answers."""
+    """The ledger and the engine, on behalf of one analyst: the only way from rows to answers.
+
+    With ``is_paid_only`` nothing is charged: it returns stored answers, resumes charges that wait
+    under their key, and raises `NotPaid` for any other query.
+    """
 
     ledger: Ledger
     engine: Engine
@@ -82,6 +98,7 @@ class Executor:
     entropy: Entropy = SYSTEM
     analyst: str = ""
     purpose: str = ""
+    is_paid_only: bool = False
 
     def execute(
         self, payable: Payable[P], price: Price, options: QueryOptions
@@ -122,6 +139,9 @@ class Executor:
         """Return a request: settled if the ledger has its answer, else to be charged.
 
         Of stored answers the newest is taken that ``is_enough``, if that is asked for.
+
+        Raises:
+            NotPaid: it would have to be charged, and this executor is not to charge.
         """
         pending = self.ledger.resume(identity, options.key) if options.key else None
         if isinstance(pending, StoredAnswer):
@@ -132,6 +152,8 @@ class Executor:
                 if options.key:
                     self.ledger.remember(identity, options.key, stored.receipt)
                 return Request(self, identity, options, settlement=settlement_of(stored))
+        if pending is None and self.is_paid_only:
+            raise NotPaid
         return Request(self, identity, options, pending=pending)
 
     def _find(

@@ -12,10 +12,11 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from confide.client.http import NotReady, NotSignedIn, NotYours
-from confide.curator import BudgetState, Curator, Preview
+from confide.curator import BudgetState, Curator, Preview, paid_only
 from confide.declare import BoardSettings, ServerSettings
-from confide.errors import BadArgument, BadDeclaration, Fault, Refusal, UnsupportedQuery
+from confide.errors import BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.execution import DurableWatch
+from confide.execution.executor import NotPaid
 from confide.execution.pricing import Price, Pricing
 from confide.ledger import Entry
 from confide.loss import Share
@@ -50,9 +51,6 @@ __all__ = [
 
 T = TypeVar("T")
 THREADS: Final = 16
-PAST: Final = {"share": 3}
-"""No share: at this cost nothing is answered but what is paid for already, an answer that was kept
-or a charge that waits under its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,7 @@ class Service:
         if caller.token.limit is None:
             found = work(curator, want)
         else:
-            found = self._pay_within(caller.token, curator, work, grant)
+            found = self._pay_within(caller.token, curator, want, work, grant)
         self.metrics.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
         return found
 
@@ -201,6 +199,7 @@ class Service:
         self,
         token: Token,
         curator: Curator,
+        want: dict[str, Any],
         work: Callable[[Curator, dict[str, Any]], T],
         price: Callable[[Curator], Share],
     ) -> T:
@@ -211,12 +210,14 @@ class Service:
         # Privacy: the token is charged before the ledger, so a crash in between leaves less to
         # spend, never more; the charge is undone only where the ledger charged nothing.
         """
-        with suppress(BadArgument, BadDeclaration):
-            return work(curator, PAST)
+        with suppress(NotPaid):
+            return work(paid_only(curator), want)
         share = price(curator)
+        # A stored answer must be as near as an error that is wanted, which takes this share too.
+        said = want if want.get("error") is not None else {"share": share.fraction}
         self.tokens.spend(token, share)
         try:
-            found = work(curator, {"share": share.fraction})
+            found = work(curator, said)
         except (Refusal, BadDeclaration):
             self.tokens.give_back(token, share)
             raise
