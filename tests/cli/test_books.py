@@ -132,6 +132,79 @@ def test_a_restored_ledger_is_refused(here: Path) -> None:
     assert "ledger-behind" in shown.stderr
 
 
+def lose_anchor(here: Path) -> None:
+    """Delete the anchor of a ledger with a charge."""
+    ask()
+    (here / "anchor.log").unlink()
+
+
+def test_a_lost_anchor_is_accepted_by_the_owner_alone(here: Path) -> None:
+    """Every command is refused and says what to do; then the loss shows in all books."""
+    lose_anchor(here)
+    refused = [run("budget"), run("ledger", "--verify"), ask()]
+    accepted = run("ledger", "--accept-lost-anchor")
+    shown = [run("ledger"), run("ledger", "--verify")]
+    exported = run("ledger", "--export", "x.jsonl")
+    shown.append(run("ledger", "--recount", "x.jsonl"))
+
+    assert [3] * 3 == [one.exit_code for one in refused]
+    for one in refused:
+        assert "anchor-lost" in one.stderr
+        assert "confide ledger --accept-lost-anchor" in " ".join(one.stderr.split())
+    assert 0 == accepted.exit_code == exported.exit_code
+    assert "another anchor was named" in accepted.stdout
+    for one in shown:
+        assert 0 == one.exit_code
+        assert "the owner accepted that the anchor was lost" in one.stdout
+    assert (here / "anchor.log").read_text(encoding="utf-8")
+    assert 0 == ask().exit_code
+
+
+def test_a_ledger_can_go_on_without_an_anchor(here: Path) -> None:
+    """Where the declaration names none, that is recorded too."""
+    lose_anchor(here)
+    declared = DECLARATION.replace('anchor = "anchor.log"\n', "")
+    (here / "confide.toml").write_text(declared, encoding="utf-8")
+    refused, accepted = run("budget"), run("ledger", "--accept-lost-anchor")
+
+    assert 3 == refused.exit_code
+    assert "goes on without one" in accepted.stdout
+    assert 0 == run("budget").exit_code
+    assert "the ledger went on without one" in run("ledger").stdout
+
+
+def test_nothing_to_accept_changes_nothing(here: Path) -> None:
+    """A ledger with its anchor, none at all, or one that is not declared."""
+    missing = run("ledger", "--accept-lost-anchor")
+    assert 2 == missing.exit_code
+    assert not (here / "ledger.db").exists()
+    ask()
+    before = run("ledger").stdout
+    accepted = run("ledger", "--accept-lost-anchor")
+
+    assert 0 == accepted.exit_code
+    assert "nothing changed" in accepted.stdout
+    assert before == run("ledger").stdout
+    start = DECLARATION.index("[ledger]")
+    end = DECLARATION.index("[tables")
+    without = DECLARATION[:start] + DECLARATION[end:]
+    (here / "confide.toml").write_text(without, encoding="utf-8")
+    assert 2 == run("ledger", "--accept-lost-anchor").exit_code
+
+
+def test_a_restored_ledger_is_not_accepted(here: Path) -> None:
+    """An anchor that is ahead of the ledger is not lost."""
+    ask()
+    old = (here / "ledger.db").read_bytes()
+    run("sql", COUNT.replace("COUNT(*)", "SUM(age)"), "--share", "10%")
+    (here / "ledger.db").write_bytes(old)
+    accepted = run("ledger", "--accept-lost-anchor")
+
+    assert 3 == accepted.exit_code
+    assert "ledger-behind" in accepted.stderr
+    assert old == (here / "ledger.db").read_bytes()
+
+
 def test_the_books_of_either_relation_are_shown(here: Path) -> None:
     """What is spent under neighbours = "replace" can be looked at, verified and exported."""
     declared = DECLARATION.replace("epsilon = 1\n", 'epsilon = 1\nneighbours = "replace"\n')

@@ -72,6 +72,35 @@ def test_a_charge_that_meets_another_goes_again(home: Home, meeting: Meeting) ->
     one.verify()
 
 
+def test_a_charge_that_meets_the_naming_of_an_anchor_is_refused(
+    home: Home, meeting: Meeting
+) -> None:
+    """What would be charged without a mark is not: the record of the anchor moves the head."""
+    one, _ = open_two(home, meeting)
+    hold = one.reserve(ask(), TENTH)
+    meeting.acts.append(lambda: home.again(clock=meeting.clock, anchor=home.folder / "a.log"))
+    with pytest.raises(LedgerUnavailable, match="another anchor"):
+        one.reserve(ask("SELECT 1"), TENTH)
+    with pytest.raises(LedgerUnavailable, match="another anchor"):
+        one.commit(hold, NOISY)
+
+    assert ["held"] == [entry.state for entry in one.entries()]
+    assert not meeting.acts
+
+
+def test_an_answer_that_meets_the_naming_of_an_anchor_is_refused(
+    home: Home, meeting: Meeting
+) -> None:
+    """Nor is an answer shown that the anchor has not seen."""
+    one, _ = open_two(home, meeting)
+    hold = one.reserve(ask(), TENTH)
+    meeting.acts.append(lambda: home.again(clock=meeting.clock, anchor=home.folder / "a.log"))
+    with pytest.raises(LedgerUnavailable, match="another anchor"):
+        one.commit(hold, NOISY)
+
+    assert ["held"] == [entry.state for entry in one.entries()]
+
+
 def test_two_that_meet_do_not_pass_the_budget(home: Home, meeting: Meeting) -> None:
     """Each half fits by itself; the one that comes second is refused, not granted from the look."""
     one, other = open_two(home, meeting)

@@ -10,6 +10,7 @@ import pytest
 
 from confide.engines import DuckDB
 from confide.errors import Fault
+from confide.ledger import LostAnchor, SqlLedger
 from confide.loss import Share
 from confide.server.rendering import HOME
 from support.service import COUNT, House, open_house
@@ -214,6 +215,20 @@ def test_the_budget_page_adds_up(house: House) -> None:
     assert 3 == unescape(page).count('"left": 0.')
     assert "By analyst" in owners
     assert "80 % of the whole budget left, out of 100 %" in owners
+
+
+def test_the_owners_page_shows_lost_anchors(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss that was accepted stands above the charges."""
+    losses = [LostAnchor(3, 0, True, "a"), LostAnchor(7, 0, False, "b")]
+    sign_in(house, house.owner)
+    before = house.client.get("/owner", headers=OWN).text
+    monkeypatch.setattr(SqlLedger, "lost_anchors", lambda _: losses)
+    after = house.client.get("/owner", headers=OWN).text
+
+    assert "anchor" not in before
+    assert "Record 3, 1970-01-01 00:00" in after
+    assert "another anchor was named" in after
+    assert "the ledger went on without one" in after
 
 
 def test_the_owners_page(house: House) -> None:
