@@ -209,7 +209,7 @@ class ShownAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnchorRecord:
-    """The anchor that the ledger has from here on: ``anchor`` is its name, empty for none.
+    """The ledger's anchor from this record on: ``anchor`` is its name, empty for none.
 
     ``event`` is `NAMED` if the ledger had no anchor before, and `LOST` if the owner accepted that
     the previous one is lost.

@@ -107,8 +107,8 @@ def accept_lost_anchor(
     """Record in the ledger that its anchor is lost; return the record, or None if it is not lost.
 
     From then on the ledger has the anchor that is named now, which may be empty, or none at all.
-    Whether the ledger is an old backup, nobody can tell any more: that is what the owner accepts.
-    This is a decision, so it is a function of its own, which no option of `open_ledger` stands for.
+    Nothing shows any more whether the ledger is an old backup: that is what the owner accepts. This
+    is a function, not an option of `open_ledger`, so that no program accepts a loss at each start.
 
     Raises:
         BadDeclaration: there is no ledger, or it belongs to another budget.

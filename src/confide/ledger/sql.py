@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection
 
 from confide.declare import Limits
 from confide.ledger import changes, rows
+from confide.ledger.anchoring import FOREIGN, Standing, compare, name_of
 from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.chain import (
     LOST,
@@ -74,39 +75,6 @@ class Identity:
 
     def __repr__(self) -> str:
         return f"Identity({self.name!r})"  # the salt is shown to no one
-
-
-class Standing(NamedTuple):
-    """How a ledger and the anchor that is named stand to each other.
-
-    ``name`` is that of the ledger's own anchor, empty where it has none; ``newest`` is the record
-    that says so; ``mark`` is the newest in the anchor that is named.
-    """
-
-    head: Head
-    name: str
-    newest: int | None
-    mark: Mark | None
-
-
-ACCEPT: Final = "accept the loss with confide ledger --accept-lost-anchor"
-UNNAMED: Final = (
-    "this ledger has an anchor, and none is named now, so an old backup would not be noticed; name "
-    f"the anchor again, or, if it is lost, {ACCEPT}"
-)
-EMPTY: Final = (
-    "the anchor that is named is empty, and this ledger has one with marks, so an old backup would "
-    f"not be noticed; restore the anchor, or name the right one, or, if it is lost, {ACCEPT}"
-)
-FOREIGN: Final = (
-    "the anchor that is named belongs to another ledger, so an old backup of this one would not be "
-    "noticed; name this ledger's anchor, or, if it is lost, name a new one at a place of its own "
-    f"and {ACCEPT}"
-)
-OUTDATED: Final = (
-    "the anchor that is named is not the one that this ledger has now, so an old backup would not "
-    f"be noticed; name the newest anchor, or, if it is lost, {ACCEPT}"
-)
 
 
 class SqlLedger:
@@ -227,7 +195,7 @@ class SqlLedger:
 
         def write(connection: Connection) -> None:
             head = rows.read_head(connection, lock=True)
-            self._check(head, _name_of(rows.read_anchor(connection)), self._seen)
+            self._check(head, name_of(rows.read_anchor(connection)), self._seen)
             rows.write_key(connection, question.analyst, key, receipt.entry)
 
         self._database.change(write)
@@ -310,9 +278,9 @@ class SqlLedger:
                  under another anchor, or under none; a crash on the way leaves both to be opened.
         Why:     the mark comes first, then the record that names the anchor, under a name that no
                  other anchor has. A crash in between leaves a marked anchor and a ledger that may
-                 be opened with any: the next opening goes on from there. Of two that name different
-                 anchors, the one whose record comes second writes none, and finds its anchor
-                 `OUTDATED`. A record moves the head, so every later change sees it: see `_check`.
+                 be opened with any: the next opening goes on from there. If two processes name
+                 different anchors, the second writes no record and finds its own `OUTDATED`. A
+                 record moves the head, so every later change sees it: see `_check`.
         Source:  docs/ledger.md.
         Checked: tests/contracts/test_anchors.py, tests/crash/test_anchors.py.
 
@@ -323,7 +291,7 @@ class SqlLedger:
         """
         while True:
             standing = self._stand()
-            self._refuse_loss(standing)
+            standing.refuse_loss()
             if self._anchor is None or standing.name:
                 break
             self._name_anchor(standing, NAMED)
@@ -337,9 +305,9 @@ class SqlLedger:
         """
         while True:
             standing = self._stand()
-            if self._loss(standing) is None:
+            if standing.loss is None:
                 return None
-            if self._is_foreign(standing.mark):
+            if standing.is_foreign:
                 raise AnchorLost(FOREIGN)
             record = self._name_anchor(standing, LOST)
             if record is not None:
@@ -348,52 +316,14 @@ class SqlLedger:
     def check_anchor(self) -> None:
         """Refuse a ledger that is behind its anchor, or has lost it: charges may be missing."""
         standing = self._stand()
-        self._refuse_loss(standing)
+        standing.refuse_loss()
         self._check(standing.head, standing.name, self._seen)
         self._seen = max(self._seen, standing.head.records)
 
     def _stand(self) -> Standing:
-        """Compare the ledger with the anchor; the anchor is read first, so it is not ahead."""
-        mark = None if self._anchor is None else self._anchor.newest()
-        known = None if self._is_foreign(mark) else mark
-
-        def look(connection: Connection) -> tuple[Head, AnchorRecord | None]:
-            head, newest = rows.read_head(connection), rows.read_anchor(connection)
-            if known is not None:
-                known.check(self._identity.name, head.records, self._digest(connection, known))
-            return head, newest
-
-        head, newest = self._database.look(look)
-        if mark is not None and not _name_of(newest):
-            mark.check_owner(self._identity.name)
-        return Standing(head, _name_of(newest), None if newest is None else newest.number, mark)
-
-    def _digest(self, connection: Connection, mark: Mark) -> str | None:
-        """Return the ledger's own digest at the place of a mark."""
-        if not mark.records:
-            return first_head(self._identity.name, self.opening).digest
-        return rows.read_digest(connection, mark.records - 1)
-
-    def _is_foreign(self, mark: Mark | None) -> bool:
-        return mark is not None and mark.ledger != self._identity.name
-
-    def _loss(self, standing: Standing) -> str | None:
-        """Return what is wrong with the anchor that is named, if the ledger has one."""
-        mark = standing.mark
-        if not standing.name:
-            return None
-        if self._anchor is None:
-            return UNNAMED
-        if mark is None:
-            return EMPTY
-        if self._is_foreign(mark):
-            return FOREIGN
-        return None if mark.anchor == standing.name else OUTDATED
-
-    def _refuse_loss(self, standing: Standing) -> None:
-        loss = self._loss(standing)
-        if loss is not None:
-            raise AnchorLost(loss)
+        """Return how the ledger stands to its anchor; refuse one that is behind it."""
+        name = self._identity.name
+        return compare(self._database, self._anchor, name, first_head(name, self.opening))
 
     def _name_anchor(self, standing: Standing, event: str) -> AnchorRecord | None:
         """Mark the anchor and record its name; None where the ledger has to be looked at again."""
@@ -409,7 +339,7 @@ class SqlLedger:
         def write(line: RawConnection) -> tuple[AnchorRecord, Head] | None:
             seen, found = self._seen, changes.read_anchored(line)
             before = _check_seen(found.head, seen)
-            if found.newest != standing.newest:
+            if found.newest != (None if standing.record is None else standing.record.number):
                 return None
             record, after = add_anchor(before, event, name, self._clock())
             changes.write_anchor(line, record, before, after)
@@ -447,7 +377,7 @@ class SqlLedger:
 
         def look(connection: Connection) -> tuple[T, Head, str]:
             head, newest = rows.read_head(connection), rows.read_anchor(connection)
-            return body(connection), head, _name_of(newest)
+            return body(connection), head, name_of(newest)
 
         found, head, name = self._database.look(look)
         self._check(head, name, 0)
@@ -498,10 +428,6 @@ class SqlLedger:
         if newest.records > head.records:  # by another process; or the ledger is an old backup
             self._stand()
         self._marked = max(self._marked, head.records)
-
-
-def _name_of(record: AnchorRecord | None) -> str:
-    return "" if record is None else record.anchor
 
 
 def _check_seen(head: Head, seen: int) -> Head:
