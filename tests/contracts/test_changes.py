@@ -75,7 +75,7 @@ def test_a_charge_that_meets_another_goes_again(home: Home, meeting: Meeting) ->
 def test_a_charge_that_meets_the_naming_of_an_anchor_is_refused(
     home: Home, meeting: Meeting
 ) -> None:
-    """What would be charged without a mark is not: the record of the anchor moves the head."""
+    """No charge is made without a mark, because the record of the anchor moves the head."""
     one, _ = open_two(home, meeting)
     hold = one.reserve(ask(), TENTH)
     meeting.acts.append(lambda: home.again(clock=meeting.clock, anchor=home.folder / "a.log"))
@@ -91,7 +91,7 @@ def test_a_charge_that_meets_the_naming_of_an_anchor_is_refused(
 def test_an_answer_that_meets_the_naming_of_an_anchor_is_refused(
     home: Home, meeting: Meeting
 ) -> None:
-    """Nor is an answer shown that the anchor has not seen."""
+    """No answer is shown that the anchor has not seen."""
     one, _ = open_two(home, meeting)
     hold = one.reserve(ask(), TENTH)
     meeting.acts.append(lambda: home.again(clock=meeting.clock, anchor=home.folder / "a.log"))

@@ -33,7 +33,7 @@ from support.postgres import Postgres
 
 @pytest.fixture(params=["file", "log", "sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Return how to get new places for anchors of each kind, in turn."""
+    """Return a source of new places for anchors of each kind, in turn."""
     made: list[str] = []
 
     def make() -> str:
@@ -55,7 +55,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Callable[[], str]:
-    """Return how to get new places for logs."""
+    """Return a source of new places for logs."""
     numbers = count()
     return lambda: str(tmp_path / f"anchor-{next(numbers)}.log")
 
@@ -102,7 +102,7 @@ def lose(home: Home, way: str, anchor: str, place: Callable[[], str]) -> str | N
 
 
 def check_refused(home: Home, anchor: str | None) -> None:
-    """See that a ledger is refused under an anchor, and stays as it is."""
+    """Check that a ledger is refused under an anchor, and stays as it is."""
     home.close()
     before = back_up(home.address)
     with pytest.raises(AnchorLost, match="--accept-lost-anchor"):
@@ -257,8 +257,8 @@ def test_a_missing_ledger_is_not_made_again(
     anchor = log()
     lasting.open(anchor=anchor)
     lasting.close()
+    path = Path(lasting.address)
     if lasting.kind == "sqlite":
-        path = Path(lasting.address)
         path.unlink()
         if end == "cut":
             path.touch()
@@ -328,7 +328,7 @@ def test_a_running_process_notices_another_anchor(lasting: Home, change: str) ->
 def test_a_running_process_does_not_fill_an_emptied_anchor(
     lasting: Home, place: Callable[[], str], way: str
 ) -> None:
-    """What the anchor has forgotten, an old backup may lack: nothing is shown."""
+    """Nothing is shown: the ledger may have been replaced since the anchor was emptied."""
     anchor = place()
     ledger = lasting.open(anchor=anchor)
     empty_anchor(anchor)
@@ -358,7 +358,7 @@ def test_a_running_process_notices_a_backup_that_it_had_not_outgrown(lasting: Ho
 
 
 def test_one_behind_a_faster_process_goes_on(lasting: Home) -> None:
-    """An anchor that another process has moved on is no fault."""
+    """An anchor that another process has moved on does not stop a slower one."""
     anchor = lasting.folder / "anchor.log"
 
     class Meeting(LogAnchor):
@@ -378,7 +378,7 @@ def test_one_behind_a_faster_process_goes_on(lasting: Home) -> None:
 
 
 def _race(count: int, act: Callable[[int], object]) -> list[object]:
-    """Return what each of several threads came to, having begun together."""
+    """Return the results or errors of several threads that begin together."""
     gate, found = threading.Barrier(count), list[object]()
 
     def run(number: int) -> None:
@@ -438,7 +438,7 @@ def test_of_processes_that_name_different_anchors_one_opens(
 
 
 def test_a_loss_is_accepted_once(lasting: Home, place: Callable[[], str]) -> None:
-    """Of owners who accept it together, one writes the record; the others have nothing to do."""
+    """If owners accept it together, one writes the record; the others have nothing to do."""
     lasting.open(anchor=place())
     anchor = place()
     found = _race(4, lambda _: accept(lasting, anchor))
@@ -489,7 +489,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("events", CHANGES.values(), ids=CHANGES)
 def test_an_anchor_gives_way_by_a_recorded_loss_alone(events: list[tuple[str, str]]) -> None:
-    """A chain that is written anew does not pass off a loss as something else."""
+    """Even a chain with correct digests does not pass off a loss as something else."""
     start = head = first_head("mine", WHOLE)
     records = []
     for event, anchor in events:

@@ -3,8 +3,9 @@
 import os
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import pytest
 
@@ -13,6 +14,7 @@ from confide.ledger.anchors import LogAnchor
 from support.backups import back_up, put_back
 from support.ledgers import LONG, TENTH, WHOLE, Home, ask
 
+T = TypeVar("T")
 KILLED: Final = 9
 STEPS: Final = 16
 """More steps than any opening takes, before and after each use of the anchor."""
@@ -36,7 +38,7 @@ class Deadly(LogAnchor):
         later = super().keep
         return self._between(lambda: later(mark))
 
-    def _between(self, act: Callable[[], Any]) -> Any:
+    def _between(self, act: Callable[[], T]) -> T:
         self._step()
         result = act()
         self._step()
@@ -66,7 +68,7 @@ def is_killed(act: Callable[[], object]) -> bool:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
-    """Return where ledgers live, in turn."""
+    """Return a home for ledgers of each kind, in turn."""
     server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
     home = Home(request.param, tmp_path, server)
     yield home
@@ -79,7 +81,7 @@ def open_dying(home: Home, path: Path, step: int) -> None:
 
 
 def count_losses(home: Home, anchor: Path) -> int:
-    """Return how many losses a ledger shows that opens with this anchor and verifies."""
+    """Return the number of losses on record, in a ledger that opens and verifies."""
     ledger = home.again(anchor=anchor)
     ledger.reserve(ask(), TENTH)
     ledger.verify()
@@ -102,7 +104,7 @@ def test_a_kill_while_an_anchor_is_named_locks_nobody_out(home: Home, *, is_new:
             assert home.postgres is not None
             home.address = home.postgres.create()
         path = home.folder / f"anchor-{step}.log"
-        survived += not is_killed(lambda step=step, path=path: open_dying(home, path, step))
+        survived += not is_killed(partial(open_dying, home, path, step))
 
         assert 0 == count_losses(home, path)
     assert 0 < survived < STEPS
@@ -118,7 +120,7 @@ def test_a_kill_while_an_anchor_is_named_opens_no_old_backup(home: Home) -> None
         home.open(anchor=None).reserve(ask(), TENTH)
         home.close()
         path = home.folder / f"anchor-{step}.log"
-        is_killed(lambda step=step, path=path: open_dying(home, path, step))
+        is_killed(partial(open_dying, home, path, step))
         is_recorded = bool(back_up(home.address)["confide_anchor_records"])
         path.write_bytes(b"")
         for anchor in (None, path, home.folder / f"other-{step}.log"):
@@ -148,7 +150,7 @@ def test_a_kill_while_a_loss_is_accepted_leaves_it_open_or_recorded(home: Home) 
         home.open(anchor=home.folder / f"lost-{step}.log").reserve(ask(), TENTH)
         home.close()
         path = home.folder / f"anchor-{step}.log"
-        is_killed(lambda step=step, path=path: accept_dying(home, path, step))
+        is_killed(partial(accept_dying, home, path, step))
         losses = len(back_up(home.address)["confide_anchor_records"]) - 1
         if not losses:
             with pytest.raises(AnchorLost):
@@ -167,7 +169,7 @@ def test_two_kills_leave_the_newer_anchor_alone(home: Home) -> None:
         home.open(anchor=None).reserve(ask(), TENTH)
         home.close()
         old, new = home.folder / f"old-{step}.log", home.folder / f"new-{step}.log"
-        is_killed(lambda step=step, old=old: open_dying(home, old, step))
+        is_killed(partial(open_dying, home, old, step))
         if back_up(home.address)["confide_anchor_records"]:
             continue
         ledger = home.again(anchor=new)

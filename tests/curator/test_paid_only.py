@@ -1,4 +1,4 @@
-"""What is paid for already: returned, resumed, or not there, and never charged."""
+"""A curator that charges nothing returns stored answers and resumes charges that wait."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -34,7 +34,10 @@ METHODS: Final[dict[str, Method]] = {
 @pytest.fixture
 def curator() -> cf.Curator:
     """Return a curator of sixty people."""
-    columns = {"x": cf.Float(0, 1), "g": cf.Category(["a", "b", "c"])}
+    columns: dict[str, cf.Float | cf.Category] = {
+        "x": cf.Float(0, 1),
+        "g": cf.Category(["a", "b", "c"]),
+    }
     table = cf.Table("t", ROWS, unit="who", columns=columns)
     return cf.Curator([table], budget=cf.Budget(1), ledger=None).as_analyst("ana")
 
@@ -69,7 +72,7 @@ def test_what_is_paid_for_is_returned(curator: cf.Curator, method: str) -> None:
 def test_a_charge_that_waits_is_resumed(
     curator: cf.Curator, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a crash left between charge and answer is answered with its key, on that charge."""
+    """A charge that a crash left without an answer gets one with its key, for free."""
     ask = METHODS[method]
     with monkeypatch.context() as broken:
         broken.delattr(MemoryLedger, "commit")
@@ -91,7 +94,7 @@ def test_keys_and_arguments_are_checked_alike(curator: cf.Curator) -> None:
 
 
 def test_an_error_that_is_wanted_is_kept(curator: cf.Curator) -> None:
-    """A stored answer that is not as near is not what was asked for."""
+    """A stored answer with a larger error does not do."""
     curator.sql(COUNT, share="1%")
     with pytest.raises(NotPaid):
         paid_only(curator).sql(COUNT, error=20)

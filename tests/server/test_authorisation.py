@@ -384,7 +384,7 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
 
 
 def test_a_token_with_a_limit_gets_the_error_that_it_wants(house: House) -> None:
-    """A stored answer that is less near is not handed out for it; one that is near is free."""
+    """It pays for a new answer if the stored one has a larger error; later that one is free."""
     _, token = house.tokens.make("ana", limit=Share.floor("1/10"))
     service = Service(house.curator, house.tokens, ServerSettings())
     ask = partial(service.ask, Caller(token), TOTAL, key=None, fresh=False)

@@ -219,14 +219,14 @@ def test_the_budget_page_adds_up(house: House) -> None:
 
 def test_the_owners_page_shows_lost_anchors(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss that was accepted stands above the charges."""
-    losses = [LostAnchor(3, 0, True, "a"), LostAnchor(7, 0, False, "b")]
+    losses = [LostAnchor(3, 60_000_000, True, "a"), LostAnchor(7, 60_000_000, False, "b")]
     sign_in(house, house.owner)
     before = house.client.get("/owner", headers=OWN).text
     monkeypatch.setattr(SqlLedger, "lost_anchors", lambda _: losses)
     after = house.client.get("/owner", headers=OWN).text
 
     assert "anchor" not in before
-    assert "Record 3, 1970-01-01 00:00" in after
+    assert "Record 3, 1970-01-01 00:01" in after
     assert "another anchor was named" in after
     assert "the ledger went on without one" in after
 

@@ -27,7 +27,7 @@ def back_up(address: str) -> Backup:
 
 
 def put_back(address: str, backup: Backup) -> None:
-    """Put the rows of a backup in the place of those that a ledger has now."""
+    """Replace the rows of a ledger by those of a backup."""
     engine = create_engine(read_address(address))
     try:
         with engine.begin() as connection:
@@ -40,7 +40,7 @@ def put_back(address: str, backup: Backup) -> None:
 
 
 def count_tables(address: str) -> int:
-    """Return how many tables a database has; a file that is not there has none."""
+    """Return the number of tables in a database, 0 if its file is missing."""
     url = read_address(address)
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
         return 0

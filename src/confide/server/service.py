@@ -213,7 +213,7 @@ class Service:
         with suppress(NotPaid):
             return work(paid_only(curator), want)
         share = price(curator)
-        # A stored answer must be as near as an error that is wanted, which takes this share too.
+        # With error=, a stored answer with a larger error does not do; it takes the same share.
         said = want if want.get("error") is not None else {"share": share.fraction}
         self.tokens.spend(token, share)
         try:
