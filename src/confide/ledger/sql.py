@@ -282,7 +282,7 @@ class SqlLedger:
                  different anchors, the second writes no record and finds its own `OUTDATED`. A
                  record moves the head, so every later change sees it: see `_check`.
         Source:  docs/ledger.md.
-        Checked: tests/contracts/test_anchors.py, tests/crash/test_anchors.py.
+        Checked: tests/contracts/test_lost_anchors.py, tests/crash/test_anchors.py.
 
         Raises:
             AnchorLost: the ledger has an anchor, which is not the one that is named.
