@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import pytest
 
-from confide.ledger import AnchorLost, Mark, accept_lost_anchor, open_ledger, recount
+from confide.ledger import AnchorLost, LedgerBehind, Mark, accept_lost_anchor, open_ledger, recount
 from confide.ledger.anchors import LogAnchor
 from support.backups import back_up, put_back
 from support.ledgers import LONG, TENTH, WHOLE, Home, ask
@@ -183,3 +183,24 @@ def test_two_kills_leave_the_newer_anchor_alone(home: Home) -> None:
         checked += old.exists()
 
     assert checked
+
+
+def test_a_kill_while_an_older_anchor_is_named_again_rewinds_nothing(home: Home) -> None:
+    """It is marked before its name is recorded, so a backup from its first time is behind it."""
+    outcomes = set()
+    for step in range(STEPS):
+        path = home.folder / f"anchor-{step}.log"
+        home.open(anchor=path).reserve(ask(), TENTH)
+        backup = back_up(home.address)
+        accept_lost_anchor(home.address, WHOLE, wait=LONG)
+        home.again().reserve(ask("SELECT 2"), TENTH)
+        home.close()
+        is_killed(partial(open_dying, home, path, step))
+        is_named = len(back_up(home.address)["confide_anchor_records"]) == 3
+        outcomes.add(is_named)
+        if not is_named:
+            continue
+        put_back(home.address, backup)
+        with pytest.raises(LedgerBehind):
+            home.again(anchor=path)
+    assert {False, True} == outcomes
