@@ -21,6 +21,7 @@ from confide.ledger import (
     SqlLedger,
     accept_lost_anchor,
     open_ledger,
+    opening,
     recount,
 )
 from confide.ledger.anchors import LogAnchor, open_anchor
@@ -273,6 +274,19 @@ def test_a_missing_ledger_is_not_made_again(
     if lasting.kind == "sqlite":
         assert (end == "cut") == path.exists()
         assert not path.exists() or 0 == path.stat().st_size
+
+
+def test_a_ledger_that_goes_missing_meanwhile_is_not_made_again(
+    lasting: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change that would make it looks once more, and writes no table."""
+    anchor = lasting.folder / "anchor.log"
+    open_anchor(anchor).start(Mark("mine", 3, "x", "y"))
+    monkeypatch.setattr(opening, "_is_missing", lambda _: False)
+    with pytest.raises(LedgerBehind, match="no ledger"):
+        lasting.open(anchor=anchor)
+
+    assert 0 == count_tables(lasting.address)
 
 
 def test_without_a_ledger_there_is_no_loss_to_accept(tmp_path: Path, postgres: Postgres) -> None:
