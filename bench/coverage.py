@@ -243,7 +243,7 @@ def cover_blocks(name: str, epsilon: float, rng: np.random.Generator) -> Floats:
         method=method,
     )
     release = BlockRelease(asked, sampling, np.mean)
-    shares = release.prepare(asked.planner.pricing.grant(asked.price))
+    shares = release.prepare(asked.planner.pricing.share_for_cost(asked.price))
     found = np.empty((FEWER, 3))
     for run in range(FEWER):
         results = function(draw_skewed(rng, (BLOCKS, BLOCK_ROWS)))

@@ -20,7 +20,7 @@ from confide.execution.executor import (
     settlement_of,
 )
 from confide.execution.planner import Planner, QueryPayable, Score, TopKeysPayable
-from confide.execution.pricing import FREE, Price, Pricing
+from confide.execution.pricing import ZERO_COST, Price, Pricing
 from confide.execution.watch_methods import WatchMethods
 from confide.ledger import Ledger
 from confide.loss import Share
@@ -194,7 +194,7 @@ class Curator(StatisticMethods, WatchMethods):
         question = self.ledger.history(1, before=entry + 1)[0].question
         if question.fingerprint != self._executor.fingerprint or question.text.startswith("{"):
             return None
-        settlement = Settlement(kept.noisy, kept.receipt, FREE, reused=True)
+        settlement = Settlement(kept.noisy, kept.receipt, ZERO_COST, reused=True)
         return _again(self._executor, self._payable(question.text), settlement)
 
     def cost(self, share: Share) -> Cost:

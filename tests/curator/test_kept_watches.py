@@ -257,7 +257,7 @@ def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> N
 
 def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free answers take room in the ledger, so there is an end of them."""
-    monkeypatch.setattr(watches, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(watches, "MAX_STEPS", 2)
     watch = open_curator().keep_watch(20, share="1/4")
     told = [watch.ask(younger(age)) for age in (3, 5)]
     with pytest.raises(UnsupportedQuery, match="open a new one"):

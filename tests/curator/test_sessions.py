@@ -17,7 +17,7 @@ from confide.curator import Curator
 from confide.declare import Budget, Column, Float, Int, Table
 from confide.engines import DuckDB, Sealed
 from confide.errors import BadDeclaration, BudgetExceeded, Fault, Refusal
-from confide.execution.watch import FINENESS, Threshold
+from confide.execution.watch import STEPS_PER_SENSITIVITY, Threshold
 from confide.ledger import Hold
 from confide.loss import PureLoss, Share
 from confide.mechanisms import Neighbours
@@ -325,11 +325,11 @@ def test_the_default_sensitivity_is_that_of_counts(rows: int) -> None:
 def test_rounding_keeps_the_sensitivity(
     value: Fraction, sensitivity: Fraction, part: Fraction
 ) -> None:
-    """A value that moves by at most the sensitivity moves by at most FINENESS steps."""
+    """A change of at most the sensitivity is at most STEPS_PER_SENSITIVITY steps after rounding."""
     step = Threshold.of(0, 1, sensitivity, Neighbours.ADD_REMOVE, signed=False).step
     moved = round_to_steps(value + part * sensitivity, step) - round_to_steps(value, step)
 
-    assert abs(moved) <= FINENESS
+    assert abs(moved) <= STEPS_PER_SENSITIVITY
 
 
 def transcripts(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from confide.declare import Bool, Budget, Category, Column, Float
 from confide.errors import BadArgument, UnsupportedQuery
-from confide.execution.pricing import FREE, Price
+from confide.execution.pricing import ZERO_COST, Price
 from confide.ledger import Receipt
 from confide.loss import Share
 from confide.plan import Plan
@@ -34,7 +34,7 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
 
     def release(asked: Any, kind: str, query: Any) -> ChargedEstimate[Plan]:
         if kind not in plans:
-            share = asked.planner.pricing.grant(Price.of({"epsilon": 1}))
+            share = asked.planner.pricing.share_for_cost(Price.of({"epsilon": 1}))
             plans[kind] = asked.planner.plan(asked.planner.read(query), share)
         plan = plans[kind]
         sums: Floats = exact()
@@ -42,7 +42,7 @@ def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntro
         sizes = np.array([float(size) for size in plan.noise.steps]) * np.array(units)
         drawn = plan.noise.law.draw(len(sums), entropy)
         steps = np.rint(sums / sizes).astype(np.int64) + drawn
-        return ChargedEstimate(plan, {"steps": steps.tolist()}, FREE, RECEIPT, reused=False)
+        return ChargedEstimate(plan, {"steps": steps.tolist()}, ZERO_COST, RECEIPT, reused=False)
 
     monkeypatch.setattr(hypothesis_tests, "release_sums", release)
 

@@ -69,7 +69,7 @@ def ask(curator: Curator, epsilon: float) -> EstimateContext:
 
 def granted(asked: EstimateContext) -> Share:
     """Return the share that an estimate takes."""
-    return asked.planner.pricing.grant(asked.price)
+    return asked.planner.pricing.share_for_cost(asked.price)
 
 
 def value_of(

@@ -1,7 +1,7 @@
-"""Plans, charges, measures and commits; everything above is its client.
+"""Planning, charging, measuring, and committing; every layer above is a client of this package.
 
-A choice reads every candidate's score and a watch one value for each question, but what they cost
-was worked out, and charged, for the whole before the first reading.
+A choice reads the score of every candidate, and a watch reads one value per query. Their cost
+covers all of these readings and is charged before the first one.
 """
 
 from confide.execution.batch import choose_among, pair_candidates

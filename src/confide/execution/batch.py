@@ -1,4 +1,4 @@
-"""Several queries on one charge: a release, or a choice among them."""
+"""Several queries on one charge: `release` answers all of them, `choose` picks one."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.exact import Number, positive
 from confide.execution.executor import Executor, QueryOptions
 from confide.execution.planner import Planner, Score
-from confide.execution.pricing import FREE, Price
+from confide.execution.pricing import ZERO_COST, Price
 from confide.ledger import Hold, Payload
 from confide.loss import PureLoss, Share
 from confide.noise import Entropy
@@ -38,27 +38,30 @@ __all__ = [
     "square_error",
 ]
 
-MOST_QUESTIONS = 1_000
-HEAVIEST = Fraction(10**100)
+MAX_BATCH_SIZE = 1_000
+MAX_WEIGHT = Fraction(10**100)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Different questions with their weights, and where each question asked is among them."""
+    """Distinct queries with their weights.
+
+    ``positions`` gives, for each query of the caller, its index among the distinct ones.
+    """
 
     queries: tuple[Query, ...]
     weights: tuple[Fraction, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     @classmethod
     @refusing
     def of(cls, queries: Sequence[Query], weights: Sequence[Number] | None) -> "Batch":
-        """Return a batch; a question asked twice is answered once, with both weights."""
+        """Return a batch; a repeated query is answered once, and its weights are added."""
         if weights is not None and (isinstance(weights, str) or not isinstance(weights, Iterable)):
             raise BadDeclaration(f"weights must be a list, one a question, got {weights!r}")
         given = [Fraction(1)] * len(queries) if weights is None else list(weights)
-        if not 1 <= len(queries) <= MOST_QUESTIONS:
-            raise BadDeclaration(f"a batch holds 1 to {MOST_QUESTIONS:,} questions")
+        if not 1 <= len(queries) <= MAX_BATCH_SIZE:
+            raise BadDeclaration(f"a batch holds 1 to {MAX_BATCH_SIZE:,} questions")
         if len(given) != len(queries):
             raise BadDeclaration(
                 f"weights must be one a question: {len(queries)} questions, {len(given)} weights"
@@ -68,47 +71,50 @@ class Batch:
                 "a batch holds questions with numbers for answers, and one of these chooses keys; "
                 "select COUNT(*) as well, or ask it by itself"
             )
-        kept: dict[str, int] = {}
-        places = [kept.setdefault(canonical(query), len(kept)) for query in queries]
-        sums = [Fraction(0)] * len(kept)
-        for place, weight in zip(places, given, strict=True):
-            sums[place] += _read_weight(weight)
-        firsts = [queries[places.index(place)] for place in range(len(kept))]
-        return cls(tuple(firsts), tuple(sums), tuple(places))
+        indexes: dict[str, int] = {}
+        positions = [indexes.setdefault(canonical(query), len(indexes)) for query in queries]
+        sums = [Fraction(0)] * len(indexes)
+        for position, weight in zip(positions, given, strict=True):
+            sums[position] += _read_weight(weight)
+        distinct = [queries[positions.index(position)] for position in range(len(indexes))]
+        return cls(tuple(distinct), tuple(sums), tuple(positions))
 
 
 @refusing
 def plan_batch(planner: Planner, batch: Batch, share: Share) -> tuple[tuple[Share, Plan], ...]:
-    """Return a share and a plan for each question of a batch that costs ``share`` in all.
+    """Return a share and a plan for each query of a batch with a total cost of ``share``.
 
-    Law:     shares by `allocate`, from the errors that equal shares would give; a question's error
-             is the mean square of the noise over its numeric columns, times its weight.
-    Claim:   the plans together cost at most ``share``, and the questions whose errors do not depend
-             on the data get weighted squared errors that add up to no more than under equal shares.
-    Why:     the losses of shares add up as the shares do (epsilon, mu^2 and divergences do), and
-             the noise of a share s has a variance of s**-2 under pure accounting, else of 1 / s,
-             up to rounding to whole numbers; where that turns the balance, shares stay equal.
+    Law:     shares come from `allocate`, applied to the errors that equal shares would give. The
+             error of a query is the mean squared noise over its numeric columns, times its weight.
+    Claim:   the plans together cost at most ``share``. For queries whose errors do not depend on
+             the data, the weighted squared errors add up to at most their sum under equal shares.
+    Why:     losses add up as shares do, because epsilon, mu^2 and divergences do. The variance of
+             the noise for a share s is proportional to s**-2 under pure accounting, otherwise to
+             1 / s, up to rounding to integers. If rounding reverses the comparison, shares stay
+             equal.
     Checked: tests/curator/test_batches.py.
     """
     equal = Share(share.units // len(batch.queries))
     if not equal.units:
         raise BadDeclaration("the share is too small to be divided; ask with a larger one")
     power = 2 if isinstance(planner.loss(equal), PureLoss) else 1
-    alike = _plan_each(planner, batch, [equal] * len(batch.queries))
-    divided = _plan_each(planner, batch, allocate(_weigh(alike, batch), share, power))
-    before, after = (sum(filter(None, _weigh(plans, batch))) for plans in (alike, divided))
-    return tuple(divided if after <= before else alike)
+    uniform = _plan_each(planner, batch, [equal] * len(batch.queries))
+    allocated = _plan_each(planner, batch, allocate(_weighted_errors(uniform, batch), share, power))
+    before, after = (
+        sum(filter(None, _weighted_errors(plans, batch))) for plans in (uniform, allocated)
+    )
+    return tuple(allocated if after <= before else uniform)
 
 
 def _read_weight(weight: Number) -> Fraction:
     found = positive("weights", weight)
-    if not 1 / HEAVIEST <= found <= HEAVIEST:
+    if not 1 / MAX_WEIGHT <= found <= MAX_WEIGHT:
         raise BadDeclaration("weights must lie between 1e-100 and 1e100, such as 1 and 10")
     return found
 
 
 def _plan_each(planner: Planner, batch: Batch, shares: Sequence[Share]) -> list[tuple[Share, Plan]]:
-    """Return a plan for each question; all answers together are bounded as one is."""
+    """Return a plan for each query; all answers together must fit the size limit of one."""
     plans: list[tuple[Share, Plan]] = []
     for share, query in zip(shares, batch.queries, strict=True):
         plans.append((share, planner.plan(query, share)))
@@ -116,8 +122,8 @@ def _plan_each(planner: Planner, batch: Batch, shares: Sequence[Share]) -> list[
     return plans
 
 
-def _weigh(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | None]:
-    """Return the squared error of each question, times its weight."""
+def _weighted_errors(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | None]:
+    """Return the squared error of each query, times its weight."""
     errors = [square_error(plan) for _, plan in plans]
     return [
         None if error is None else float(weight) * error
@@ -126,9 +132,9 @@ def _weigh(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | No
 
 
 def square_error(plan: Plan) -> float | None:
-    """Return the mean square of the noise over the numeric columns.
+    """Return the mean squared noise over the numeric columns.
 
-    None where the data decide it, where there is no such column, or where no double holds it.
+    None if it depends on the data, if there is no numeric column, or if it overflows a double.
     """
     if None in predict_errors(plan).values():
         return None
@@ -143,51 +149,51 @@ def square_error(plan: Plan) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePayable:
-    """A whole set of queries, planned together."""
+    """A batch of queries that are planned together."""
 
     planner: Planner
     batch: Batch
 
     @property
     def identity(self) -> str:
-        """The queries and their weights."""
+        """The queries and their weights, as JSON."""
         weights = [str(weight) for weight in self.batch.weights]
         texts = list(map(canonical, self.batch.queries))
         return json.dumps({"release": texts, "by": weights})
 
     def at(self, share: Share) -> "PricedRelease":
-        """Plan what a share of the budget buys."""
+        """Return the plans for a share of the budget."""
         return PricedRelease(plan_batch(self.planner, self.batch, share))
 
 
 @dataclass(frozen=True, slots=True)
 class PricedRelease:
-    """A share and a plan for each query; one hold pays for as many readings."""
+    """A share and a plan for each query; one hold pays for all readings."""
 
     planned: tuple[tuple[Share, Plan], ...]
 
     @property
     def failure(self) -> Fraction:
-        """The probability that naming keys tells of a single unit, in any answer."""
+        """The probability that, in any answer, releasing a key reveals a single unit."""
         return sum((plan.failure for _, plan in self.planned), Fraction(0))
 
     @property
     def readings(self) -> int:
-        """One for each query."""
+        """The number of readings: one for each query."""
         return len(self.planned)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> list[NoisyMeasurement]:
-        """Return the totals of each query with noise."""
+        """Return the noisy totals of each query."""
         return [
             add_noise(engine.run(plan.measurement, hold), plan, entropy) for _, plan in self.planned
         ]
 
     def encode(self, noisy: list[NoisyMeasurement]) -> Payload:
-        """Return what the ledger keeps."""
+        """Return the payload that the ledger stores."""
         return {"answers": [one.to_json() for one in noisy], "sizes": self._sizes()}
 
     def decode(self, payload: Payload) -> list[NoisyMeasurement]:
-        """Return what the ledger kept, if its grids are those of the plans."""
+        """Return the stored measurements; refuse them if their grids differ from the plans'."""
         check_grid_steps(payload, self._sizes())
         return list(map(NoisyMeasurement.from_json, payload["answers"]))
 
@@ -198,10 +204,10 @@ class PricedRelease:
 def release_batch(
     executor: Executor, batch: Batch, price: Price, options: QueryOptions
 ) -> tuple[Answer, ...]:
-    """Return the answers to all questions, in their order, from one charge.
+    """Return the answers to all queries, in their order, from one charge.
 
     Claim:   the batch costs the share granted.
-    Why:     `plan_batch`; one hold pays for as many readings as there are different questions.
+    Why:     `plan_batch`; one hold pays for as many readings as there are distinct queries.
     Checked: tests/curator/test_batches.py.
     """
     payable = ReleasePayable(executor.planner, batch)
@@ -211,28 +217,28 @@ def release_batch(
         Answer(
             plan,
             totals,
-            FREE if settlement.reused else cost(part),
+            ZERO_COST if settlement.reused else cost(part),
             settlement.receipt,
             settlement.reused,
         )
         for (part, plan), totals in zip(priced.planned, noisy, strict=True)
     ]
-    return tuple(answers[place] for place in batch.places)
+    return tuple(answers[position] for position in batch.positions)
 
 
-MOST_CANDIDATES: Final = 1_000
+MAX_CANDIDATES: Final = 1_000
 
 
 @refusing
 def pair_candidates(
     candidates: Iterable[str], score: Callable[[str], Score] | Mapping[str, Score]
 ) -> dict[str, Score]:
-    """Return the question of each candidate, in their order."""
+    """Return the query that scores each candidate, in the order of the candidates."""
     is_list = isinstance(candidates, Iterable) and not isinstance(candidates, str)
     names = list(candidates) if is_list else []
-    if not 1 <= len(names) <= MOST_CANDIDATES or not all(isinstance(name, str) for name in names):
+    if not 1 <= len(names) <= MAX_CANDIDATES or not all(isinstance(name, str) for name in names):
         raise BadDeclaration(
-            f"candidates must be a list of 1 to {MOST_CANDIDATES:,} names, got "
+            f"candidates must be a list of 1 to {MAX_CANDIDATES:,} names, got "
             f"{len(names):,} things of {type(candidates).__name__}"
         )
     if len(set(names)) != len(names):
@@ -256,18 +262,18 @@ def pair_candidates(
 
 @dataclass(frozen=True, slots=True)
 class ChoosePayable:
-    """A choice among candidates by the scores of their queries."""
+    """A choice among candidates, each scored by a query."""
 
     planner: Planner
     queries: Mapping[str, Query]
 
     @property
     def identity(self) -> str:
-        """The candidates with their queries."""
+        """The candidates and their queries, as JSON."""
         return json.dumps({"choose": [[n, canonical(one)] for n, one in self.queries.items()]})
 
     def at(self, share: Share) -> "PricedChoice":
-        """Plan what a share of the budget buys."""
+        """Return the selection plan for a share of the budget."""
         plans = [self.planner.plan(query, share) for query in self.queries.values()]
         granted = self.planner.loss(share)
         return PricedChoice(plan_contest(plans, self.planner.neighbours, granted))
@@ -275,45 +281,45 @@ class ChoosePayable:
 
 @dataclass(frozen=True, slots=True)
 class PricedChoice:
-    """One use of the selector, on all scores."""
+    """A single use of the selector on all scores."""
 
     contest: CandidatePlan
     failure: Fraction = Fraction(0)
 
     @property
     def readings(self) -> int:
-        """One for each candidate."""
+        """The number of readings: one for each candidate."""
         return len(self.contest.plans)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> int:
-        """Return the place of the chosen candidate."""
+        """Return the index of the chosen candidate."""
         sealed = [engine.run(plan.measurement, hold) for plan in self.contest.plans]
         return choose_candidate(sealed, self.contest, entropy)
 
     def encode(self, noisy: int) -> Payload:
-        """Return what the ledger keeps."""
+        """Return the payload that the ledger stores."""
         return {"place": noisy}
 
     def decode(self, payload: Payload) -> int:
-        """Return what the ledger kept."""
+        """Return the stored index."""
         return int(payload["place"])
 
 
 def choose_among(
     executor: Executor, scores: Mapping[str, Score], price: Price, options: QueryOptions
 ) -> Choice:
-    """Return one candidate, the likelier the greater its score.
+    """Return one candidate; a higher score makes a candidate more likely to be chosen.
 
-    Claim:   the choice costs the share granted, however many candidates there are.
-    Why:     a contest is one use of its selector, whose loss is within that of the share.
+    Claim:   the choice costs the share granted, regardless of the number of candidates.
+    Why:     a choice is one use of its selector, whose loss is at most that of the share.
     Source:  [MT07], [MS20], through `confide.plan.selection.plan_contest`.
     Checked: tests/curator/test_selection.py.
     """
     queries = {name: executor.planner.read_score(asked) for name, asked in scores.items()}
     payable = ChoosePayable(executor.planner, queries)
-    priced, place, settlement = executor.execute(payable, price, options)
+    priced, index, settlement = executor.execute(payable, price, options)
     return Choice(
-        list(queries)[place],
+        list(queries)[index],
         settlement.cost,
         settlement.receipt,
         reused=settlement.reused,
@@ -322,16 +328,16 @@ def choose_among(
 
 
 def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[Share, ...]:
-    """Return a share for each question, of which the weighted squared errors add up to the least.
+    """Return the share of each query that minimizes the sum of the weighted squared errors.
 
     ``errors`` are the weighted squared errors that equal shares would give, None where they depend
-    on the data; ``power`` says how they fall with a share s: as s**-power.
+    on the data. With a share s, an error is proportional to s**-``power``.
 
-    Law:     questions without a known error get an equal share each; the others divide the rest,
-             in proportion to errors ** (1 / (power + 1)).
-    Claim:   the shares add up to at most ``total``; among all divisions of their part, the one of
-             the questions with known errors makes the sum of these errors least, up to rounding.
-    Why:     the sum of a_i * s_i**-power under a fixed sum of s_i is convex, and by Lagrange least
+    Law:     each query without a known error gets an equal share; the others divide the rest in
+             proportion to errors ** (1 / (power + 1)).
+    Claim:   the shares add up to at most ``total``. Up to rounding, no other division of the rest
+             gives the queries with known errors a smaller sum of errors.
+    Why:     for a fixed sum of s_i, the sum of a_i * s_i**-power is convex. By Lagrange it is least
              where power * a_i * s_i**-(power + 1) is the same for all i. Shares are rounded down.
     Checked: tests/plan/test_allocation.py.
 
@@ -345,11 +351,11 @@ def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[
         return (equal,) * len(errors)
     rest = total.units - equal.units * (len(errors) - len(known))
     roots = [_root(error / largest, power) for error in known]
-    whole = sum(roots)
-    parts = iter([Share(math.floor(rest * root / whole)) for root in roots])
+    total_root = sum(roots)
+    parts = iter([Share(math.floor(rest * root / total_root)) for root in roots])
     return tuple(equal if error is None else next(parts) for error in errors)
 
 
 def _root(ratio: float, power: int) -> Fraction:
-    """Return ratio ** (1 / (power + 1)), of at least a thousandth: every question gets a share."""
+    """Return ratio ** (1 / (power + 1)), but at least 0.001, so that every query gets a share."""
     return Fraction(max(ratio ** (1 / (power + 1)), 1e-3)).limit_denominator(10**9)

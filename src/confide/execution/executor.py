@@ -1,4 +1,4 @@
-"""`Executor`: finds, charges, measures and commits whatever one charge can buy."""
+"""`Executor`: matches, charges, measures, and commits one payable at a time."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from confide import ledger as ledgers  # those in databases are imported when first used
+from confide import ledger as ledgers  # imports the database ledgers on first use
 from confide.declare import Budget, Catalog, Limits
 from confide.engines import Engine
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery, refusing
 from confide.exact import float_above, positive
 from confide.execution.planner import Planner, QueryPayable
-from confide.execution.pricing import FREE, Price
+from confide.execution.pricing import ZERO_COST, Price
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -43,12 +43,12 @@ __all__ = [
 
 P = TypeVar("P", bound=PricedPlan[Any])
 
-LONGEST_KEY = 200
+MAX_KEY_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How a question is asked: ``fresh`` pays for a new answer, ``key`` makes it safe to repeat."""
+    """Options of a query: ``fresh`` pays for a new answer, ``key`` makes a retry safe."""
 
     fresh: bool = False
     key: str = ""
@@ -56,22 +56,22 @@ class QueryOptions:
     @classmethod
     @refusing
     def of(cls, *, fresh: bool = False, key: str | None = None) -> "QueryOptions":
-        """Return the options that a caller gave."""
+        """Return the options that a caller passed, checked."""
         if not isinstance(fresh, bool):
             raise BadDeclaration(f"fresh must be True or False, got {fresh!r}")
         if key is None:
             return cls(fresh)
-        if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
-            said = repr(key) if len(repr(key)) <= LONGEST_KEY else f"one of {len(key)}"
+        if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+            said = repr(key) if len(repr(key)) <= MAX_KEY_LENGTH else f"one of {len(key)}"
             raise BadDeclaration(
-                f"key must be a text of 1 to {LONGEST_KEY} printable characters, got {said}"
+                f"key must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {said}"
             )
         return cls(fresh, key)
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """An answer that the ledger keeps: what was released, its receipt, and what it costs now."""
+    """A committed answer: the released payload, its receipt, and the cost of this request."""
 
     payload: Payload
     receipt: Receipt
@@ -85,7 +85,7 @@ class NotPaid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """The ledger and the engine, on behalf of one analyst: the only way from rows to answers.
+    """The ledger and the engine, acting for one analyst: the only path from rows to answers.
 
     With ``is_paid_only`` nothing is charged: it returns stored answers, resumes charges that wait
     under their key, and raises `NotPaid` for any other query.
@@ -103,12 +103,13 @@ class Executor:
     def execute(
         self, payable: Payable[P], price: Price, options: QueryOptions
     ) -> tuple[P, Any, Settlement]:
-        """Charge, measure and commit what one charge buys, or find its answer.
+        """Charge for a payable, measure it, and commit the result, or return its stored answer.
 
-        Claim:   nothing is read before the charge is on disk, and nothing is shown that is not
-                 committed.
-        Why:     the order of these lines: a plan needs a share, a reading a hold, and what is
-                 returned is what the ledger kept, even if another process was first.
+        Claim:   no row is read before the charge is on disk, and only committed values are
+                 returned.
+        Why:     the order of these lines. A plan requires a share, a reading requires a hold, and
+                 the value returned is the one the ledger stored, even if another process committed
+                 first.
         Checked: tests/curator/test_path.py, tests/crash/test_kills.py.
         """
         request = self.match(payable, price, options)
@@ -124,11 +125,11 @@ class Executor:
         return plan, plan.decode(settlement.payload), settlement
 
     def match(self, payable: Payable[Any], price: Price | None, options: QueryOptions) -> "Request":
-        """Return a request; where an error is wanted, a stored answer must be as near."""
+        """Return a request; with ``error=``, a stored answer counts only if accurate enough."""
         identity = self.identify_text(payable.identity)
         if price is None or price.error is None or not isinstance(payable, QueryPayable):
             return self.open(identity, options)
-        return self.open(identity, options, partial(_is_near, payable, price))
+        return self.open(identity, options, partial(_is_accurate_enough, payable, price))
 
     def open(
         self,
@@ -136,9 +137,9 @@ class Executor:
         options: QueryOptions,
         is_enough: Callable[[StoredAnswer], bool] | None = None,
     ) -> "Request":
-        """Return a request: settled if the ledger has its answer, else to be charged.
+        """Return a request: settled if the ledger has its answer, otherwise to be charged.
 
-        Of stored answers the newest is taken that ``is_enough``, if that is asked for.
+        It takes the newest stored answer that satisfies ``is_enough``, if that is passed.
 
         Raises:
             NotPaid: it would have to be charged, and this executor is not to charge.
@@ -165,26 +166,26 @@ class Executor:
         return next(filter(is_enough, reversed(self.ledger.answers(identity))), None)
 
     def identify_text(self, text: str) -> QueryIdentity:
-        """Return what the ledger writes down for a query in its canonical text."""
-        if "\0" in text or not _is_text(text):
+        """Return the identity of a query, given its canonical text."""
+        if "\0" in text or not _is_encodable(text):
             raise UnsupportedQuery("a question holds a character that is no text; leave it out")
         return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
 
     def identify_terms(self, terms: Mapping[str, object]) -> QueryIdentity:
-        """Return what the ledger writes down: text that no SQL query has."""
+        """Return the identity of terms, encoded as JSON, which no SQL query equals."""
         return self.identify_text(json.dumps(terms))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question on its way: settled already, or taken step by step to its answer.
+    """A query in progress: already settled, or to be reserved and committed.
 
-    Claim:   of all the readings and draws that one charge ever sees, over crashes and repeats, the
-             noise of exactly one is shown.
-    Why:     nothing is shown before `commit`, and a ledger keeps one answer a charge; whoever comes
-             second gets that one and throws its own draw away. Which of two draws comes first is
-             settled by the order of commits, not by what was drawn. So what is shown has the law of
-             one use of the mechanism, for which the charge pays.
+    Claim:   of all readings and noise draws under one charge, across crashes and retries, exactly
+             one draw is shown.
+    Why:     nothing is shown before `commit`, and the ledger stores one answer per charge. A
+             process that commits second gets the stored answer and discards its own draw. The order
+             of commits, not the values drawn, decides which draw is first. So the released value
+             has the distribution of one use of the mechanism, and the charge pays for one use.
     Source:  docs/ledger.md.
     Checked: tests/crash/test_kills.py, tests/contracts/test_ledgers.py.
     """
@@ -196,18 +197,18 @@ class Request:
     pending: Hold | None = None
 
     def share(self, grant: Callable[[], Share]) -> Share:
-        """Return what the answer takes: what was charged before a crash, or what ``grant`` says."""
+        """Return the share charged before a crash, if any, otherwise the share from ``grant``."""
         return grant() if self.pending is None else self.pending.share
 
     def reserve(
         self, share: Share, delta: Fraction = Fraction(0), *, readings: int | None = 1
     ) -> Hold:
-        """Charge before any row is read, or take up the charge that a crash left."""
+        """Charge before any row is read, or resume the charge that a crash left pending."""
         if self.pending is None:
             return self.executor.ledger.reserve(
                 self.identity, share, delta, readings=readings, key=self.options.key
             )
-        # Privacy: the plan must be within what was paid then.
+        # Privacy: the pending charge must cover this plan.
         if share != self.pending.share or delta > self.pending.delta:
             raise Fault(
                 "the charge that this key stands for does not pay for this plan; ask without the "
@@ -216,7 +217,7 @@ class Request:
         return self.pending
 
     def commit(self, hold: Hold, payload: Payload) -> Settlement:
-        """Keep the answer; only what this returns may be shown."""
+        """Store the answer; only the settlement returned here may be shown."""
         try:
             receipt = self.executor.ledger.commit(hold, payload)
         except AnsweredAlready:
@@ -225,27 +226,28 @@ class Request:
                 raise
             if self.pending is not None:
                 return settlement_of(first)
-            # Privacy: this very call was charged, so its answer is not free, whoever was first.
+            # Privacy: this call was charged, so its answer has a cost even if another call's
+            # answer was stored first.
             payload, receipt = first.noisy, first.receipt
         cost = self.executor.planner.pricing.cost(hold.share)
         return Settlement(payload, receipt, cost, reused=False)
 
 
-def _is_near(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
-    """Tell whether a stored answer's half-widths are those wanted, as far as they are known."""
+def _is_accurate_enough(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
+    """Return whether every known half-width of a stored answer is at most ``price.error``."""
     found = payable.at(stored.receipt.share).errors(price.confidence).values()
     wanted = float_above(positive("error", price.error))
     return all(width <= wanted for width in found if width is not None)
 
 
-def _is_text(value: str) -> bool:
-    """Tell whether every database can keep it: half a surrogate pair is no character."""
+def _is_encodable(value: str) -> bool:
+    """Return whether every database can store the string: it has no unpaired surrogate."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def settlement_of(stored: StoredAnswer) -> Settlement:
-    """Return an answer that was paid for before, as one that is free now."""
-    return Settlement(stored.noisy, stored.receipt, FREE, reused=True)
+    """Return the settlement of a stored answer, which costs nothing now."""
+    return Settlement(stored.noisy, stored.receipt, ZERO_COST, reused=True)
 
 
 def find_ledger(
@@ -257,9 +259,9 @@ def find_ledger(
     *,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Ledger:
-    """Return the ledger of a budget: at an address, given, or in memory.
+    """Return the ledger of a budget: opened at an address, passed as an object, or in memory.
 
-    Half of delta is set aside where keys may be asked for that nobody declared.
+    If queries may group by undeclared keys, half of delta is reserved for key selection.
     """
     if limits is not None and not isinstance(limits, Limits):
         raise BadDeclaration(f"limits must be such as Limits(...), got {limits!r}")

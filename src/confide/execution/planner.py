@@ -1,4 +1,4 @@
-"""`Planner`: reads queries, and plans what they buy at a price, from the declaration alone."""
+"""`Planner`: reads queries and plans them at a price, from the declaration alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,15 +20,15 @@ from confide.release.payable import Payable, PricedQuery, PricedTopKeys, QueryPl
 
 __all__ = ["Planner", "QueryPayable", "Score", "TopKeysPayable"]
 
-MOST_READ: Final = 64
+PARSE_CACHE_SIZE: Final = 64
 
 Score = str | TableQuery
-"""A question with one number for an answer."""
+"""A query whose answer is one number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Everything that follows from the declaration and the terms of the budget."""
+    """The planning steps, which need only the declaration and the terms of the budget."""
 
     catalog: Catalog
     facts: Facts
@@ -40,16 +40,18 @@ class Planner:
     def __post_init__(self) -> None:
         names = Names(self.catalog, self.kinds)
         object.__setattr__(self, "names", names)
-        # What a text says follows from the names alone; who asks again need not wait for it.
-        object.__setattr__(self, "_read_sql", lru_cache(MOST_READ)(partial(read_sql, names=names)))
+        # Parsing depends only on the SQL and the declared names, so repeated SQL can be cached.
+        object.__setattr__(
+            self, "_read_sql", lru_cache(PARSE_CACHE_SIZE)(partial(read_sql, names=names))
+        )
 
     @property
     def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
-        """The columns of public tables, with their types."""
+        """The column types of the public tables."""
         return self.facts.kinds
 
     def read(self, statement: str | TableQuery) -> Query:
-        """Return a statement as a tree: declared names only, every type known."""
+        """Return a statement as a tree with only declared names and known types."""
         if isinstance(statement, str):
             query: Query = self._read_sql(statement)
             return query
@@ -61,23 +63,23 @@ class Planner:
         return statement.build(self.names)
 
     def read_score(self, asked: Score) -> Query:
-        """Return a query whose answer is one number."""
+        """Return a query, checked to have one number as its answer."""
         query = self.read(asked)
         check_score(query)
         return query
 
     def payable(self, query: Query) -> "QueryPayable | TopKeysPayable":
-        """Return what a query buys, without a price."""
+        """Return the payable of a query, without a price."""
         return TopKeysPayable(self, query) if is_selection(query) else QueryPayable(self, query)
 
     def share_for(self, payable: Payable[Any], price: Price) -> Share:
-        """Return the share of the budget that a payable takes at a price."""
+        """Return the share of the budget that a payable costs at a price."""
         if price.error is None or not isinstance(payable, QueryPayable | TopKeysPayable):
-            return self.pricing.grant(price)
+            return self.pricing.share_for_cost(price)
         return self.pricing.share(price, lambda share: payable.at(share).errors(price.confidence))
 
     def measure(self, query: Query) -> Measurement:
-        """Return what to measure for a query, or refuse it."""
+        """Return the measurement of a query, or refuse the query."""
         outside = [output.expression for output in query.outputs]
         outside += [order.expression for order in query.order]
         outside += [query.having] if query.having is not None else []
@@ -106,13 +108,13 @@ class Planner:
         return self.calibrate(self.measure(query), share)
 
     def loss(self, share: Share) -> Loss:
-        """Return the loss that a share allows, in the filter's own currency."""
+        """Return the loss that a share allows, in the filter's own unit."""
         return self.pricing.loss(share)
 
 
 @dataclass(slots=True)
 class QueryPayable:
-    """Totals and quantiles of a query. The measurement is made on first use, and once."""
+    """The totals and quantiles of a query; the measurement is made once, on first use."""
 
     planner: Planner
     query: Query
@@ -124,7 +126,7 @@ class QueryPayable:
         return canonical(self.query)
 
     def at(self, share: Share) -> QueryPlan:
-        """Plan what a share of the budget buys."""
+        """Return the plan for a share of the budget."""
         if self._measurement is None:
             self._measurement = self.planner.measure(self.query)
         return PricedQuery(self.planner.calibrate(self._measurement, share))
@@ -132,7 +134,7 @@ class QueryPayable:
 
 @dataclass(frozen=True, slots=True)
 class TopKeysPayable:
-    """The most frequent keys of a query, by private selection."""
+    """The most frequent keys of a query, chosen by private selection."""
 
     planner: Planner
     query: Query
@@ -143,7 +145,7 @@ class TopKeysPayable:
         return canonical(self.query)
 
     def at(self, share: Share) -> QueryPlan:
-        """Plan what a share of the budget buys."""
+        """Return the plan for a share of the budget."""
         planner = self.planner
         check_selection(self.query, planner.catalog, planner.facts)
         plan = planner.plan(self.query, share)

@@ -1,7 +1,7 @@
-"""`Price` and `Pricing`: epsilon, share or error to a share of the budget.
+"""`Price` and `Pricing`: conversion of epsilon, share, or error to a share of the budget.
 
-Everything here follows from the declaration, the question and the terms of the budget; no row is
-read and nothing is spent.
+Every result depends only on the declaration, the query, and the terms of the budget. No row is read
+and nothing is spent.
 """
 
 import math
@@ -34,19 +34,19 @@ from confide.loss import (
 from confide.plan.calibration import loss_for_noise
 from confide.release import Cost
 
-__all__ = ["FREE", "Price", "Pricing", "Widths"]
+__all__ = ["ZERO_COST", "Price", "Pricing", "Widths"]
 
 SEARCH_STEPS: Final = 10
-LEAST: Final = Share(1).fraction
-FREE: Final = Cost(Fraction(0), 0.0)
+MIN_SHARE: Final = Share(1).fraction
+ZERO_COST: Final = Cost(Fraction(0), 0.0)
 
 Widths = Callable[[Share], Mapping[str, float | None]]
-"""The half-width of each column of an answer that a share pays for; None where data decide it."""
+"""The half-width of each column of an answer at a share; None where it depends on the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an answer may cost, or how near it must be: one of the three."""
+    """The price of an answer: exactly one of epsilon, share, and margin of error."""
 
     epsilon: Number | None = None
     share: Number | None = None
@@ -56,25 +56,25 @@ class Price:
     @classmethod
     @refusing
     def of(cls, given: Mapping[str, object]) -> "Price":
-        """Return the want that a caller named."""
+        """Return the price that a caller passed as keyword arguments, checked."""
         unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
         if unknown:
             raise BadDeclaration(f"{unknown[0]} is not understood; say epsilon=, share= or error=")
-        want = cls(**cast("PriceArgs", given))
-        if sum(value is not None for value in (want.epsilon, want.share, want.error)) != 1:
+        price = cls(**cast("PriceArgs", given))
+        if sum(value is not None for value in (price.epsilon, price.share, price.error)) != 1:
             raise BadDeclaration(
                 "say what the answer may cost, by exactly one of epsilon=, share= and error="
             )
-        want.check_numbers()
-        return want
+        price.check_numbers()
+        return price
 
     @property
     def level(self) -> float:
-        """How often an interval must hold what it is for."""
+        """The confidence level of intervals, as a float."""
         return float(probability("confidence", self.confidence, zero=False))
 
     def check_numbers(self) -> None:
-        """Refuse what is no number here, even where a stored answer would need none of them."""
+        """Raise BadDeclaration for a bad number, even if a stored answer would not need it."""
         if self.epsilon is not None:
             positive("epsilon", self.epsilon)
         if self.share is not None:
@@ -87,61 +87,61 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """The terms of a budget, and what its shares are worth."""
+    """The terms of a budget and the value of its shares."""
 
     terms: Budget
     ledger: Ledger
 
     @refusing
-    def grant(self, want: Price) -> Share:
-        """Return the share that an answer takes whose cost was named."""
-        if want.error is not None:
+    def share_for_cost(self, price: Price) -> Share:
+        """Return the share for a price given as ``epsilon=`` or ``share=``."""
+        if price.error is not None:
             raise UnsupportedQuery(
                 "error= is for one question with numbers; here say epsilon= or share="
             )
-        if want.share is not None:
-            part = Share.floor(want.share).fraction
-            said, whole = f"share={want.share}", "1"
+        if price.share is not None:
+            part = Share.floor(price.share).fraction
+            said, whole = f"share={price.share}", "1"
         else:
-            part = self._part(positive("epsilon", want.epsilon))
-            said, whole = f"epsilon={want.epsilon}", f"{float_below(self.terms.epsilon):.4g}"
+            part = self._fraction_for_epsilon(positive("epsilon", price.epsilon))
+            said, whole = f"epsilon={price.epsilon}", f"{float_below(self.terms.epsilon):.4g}"
         if part > 1:
             raise BudgetExceeded(
                 f"{said} is more than the whole budget allows ({whole}); ask for less",
                 cost=part,
                 left=self.ledger.filter.left.fraction,
             )
-        if part < LEAST:
+        if part < MIN_SHARE:
             raise BadArgument(f"{said} is too little to count; ask for more, such as 0.01")
         return Share.floor(part)
 
-    def share(self, want: Price, widths: Widths) -> Share:
-        """Return the share of the budget that an answer as wanted takes.
+    def share(self, price: Price, widths: Widths) -> Share:
+        """Return the share of the budget for a price.
 
-        ``widths`` tells the half-width of each column at a share; it is asked for ``error=`` alone.
+        ``widths`` returns the half-width of each column at a share; only ``error=`` needs it.
         """
-        if want.error is None:
-            return self.grant(want)
-        wanted = float_below(positive("error", want.error))
+        if price.error is None:
+            return self.share_for_cost(price)
+        wanted = float_below(positive("error", price.error))
         least = _widest(widths, Fraction(1))
         if least > wanted:
             raise BudgetExceeded(
-                f"even the whole budget leaves an error of {_text_above(least)}, more than the "
-                f"{wanted:.4g} asked for; accept a larger error, or ask for fewer statistics at "
-                "once",
+                f"even the whole budget leaves an error of {_format_rounded_up(least)}, more than "
+                f"the {wanted:.4g} asked for; accept a larger error, or ask for fewer statistics "
+                "at once",
                 cost=Fraction(1),
                 left=self.ledger.filter.left.fraction,
             )
-        return _least(lambda part: _is_enough(widths, part, wanted))
+        return _smallest_share(lambda part: _is_sufficient(widths, part, wanted))
 
     def cost(self, share: Share) -> Cost:
-        """Return a share with its epsilon, at the budget's delta.
+        """Return the cost of a share: its fraction of the budget, and its epsilon at the delta.
 
-        An answer that names keys spends the share's part of the delta set aside as well; it is
-        counted for every answer, so that the epsilon shown is never too small.
+        An answer with undeclared keys also spends the share's part of the delta reserved for key
+        selection. Every answer counts it, so that the epsilon shown is never too small.
         """
         if not share.units:
-            return FREE
+            return ZERO_COST
         if share.fraction == 1:
             return Cost(share.fraction, float_above(self.terms.epsilon))
         loss = self.noise_loss(share)
@@ -151,34 +151,38 @@ class Pricing:
         return Cost(share.fraction, whole.epsilon_at(self.terms.delta))
 
     def loss(self, share: Share) -> Loss:
-        """Return the loss that a share allows, in the filter's own currency."""
+        """Return the loss that a share allows, in the filter's own unit."""
         return self.ledger.opening.loss_of(share)
 
     def noise_loss(self, share: Share) -> PureLoss | GaussianLoss:
-        """Return the loss that noise is calibrated to, for a share."""
+        """Return the loss to which noise is calibrated for a share."""
         return loss_for_noise(self.loss(share))
 
     def failure(self, share: Share) -> Fraction:
-        """Return the delta that goes with a share: the same part of the pot."""
+        """Return the delta of a share: that fraction of the delta reserved for key selection."""
         return self.ledger.opening.delta_pot * share.fraction
 
-    def _part(self, epsilon: Fraction) -> Fraction:
-        """Return the part of the budget that an answer of this epsilon takes.
+    def _fraction_for_epsilon(self, epsilon: Fraction) -> Fraction:
+        """Return the fraction of the budget that an answer with this epsilon costs.
 
-        Why: its delta is that of its noise and, if it names keys, its part of the delta set aside.
-             With none of the latter it would take the most, so no more than that much is spent.
+        Why: the delta of an answer covers its noise and, with undeclared keys, its fraction of the
+             reserved delta. If noise could use all of delta, the fraction would be ``largest``. The
+             true fraction is at most that, so noise priced at the delta that ``largest`` leaves
+             never spends more than this epsilon.
         """
         state = self.ledger.opening
         if isinstance(state, PureFilter):
             return epsilon / state.total
-        most = min(self._noise_part(epsilon, Fraction(0)), Fraction(1)) if state.delta_pot else 0
-        part = self._noise_part(epsilon, state.delta_pot * most)
-        # Renyi's accounting may want more for a single answer than the whole, which is enough.
-        # So all whose noise would take more than the whole, up to its epsilon, have the whole's.
+        largest = (
+            min(self._noise_fraction(epsilon, Fraction(0)), Fraction(1)) if state.delta_pot else 0
+        )
+        part = self._noise_fraction(epsilon, state.delta_pot * largest)
+        # For one answer, Renyi accounting may compute more than the whole budget, although the
+        # whole is enough. So an epsilon up to the budget's never costs more than the whole.
         return min(part, Fraction(1)) if epsilon <= self.terms.epsilon else part
 
-    def _noise_part(self, epsilon: Fraction, failure: Fraction) -> Fraction:
-        """Return the part of the budget that noise takes beside another delta."""
+    def _noise_fraction(self, epsilon: Fraction, failure: Fraction) -> Fraction:
+        """Return the fraction of the budget that noise costs if ``failure`` is taken from delta."""
         state = self.ledger.opening
         mu_squared = mu_squared_for(epsilon, self.terms.delta - failure)
         if isinstance(state, RenyiFilter):
@@ -187,7 +191,7 @@ class Pricing:
 
 
 def _widest(widths: Widths, part: Fraction) -> float:
-    """Return the largest half-width that a part of the budget leaves, in any column."""
+    """Return the largest half-width of any column at a fraction of the budget."""
     found = widths(Share.floor(part)).values()
     known = [width for width in found if width is not None]
     if not known or len(known) < len(found):
@@ -198,20 +202,20 @@ def _widest(widths: Widths, part: Fraction) -> float:
     return max(known)
 
 
-def _text_above(width: float) -> str:
-    """Return four digits of a number, rounded up: who asks for as much is not refused again.
+def _format_rounded_up(width: float) -> str:
+    """Return four digits of a number, rounded up, so that asking for this error succeeds.
 
-    >>> _text_above(2.99573), _text_above(3.0), _text_above(123456.0)
+    >>> _format_rounded_up(2.99573), _format_rounded_up(3.0), _format_rounded_up(123456.0)
     ('2.996', '3', '1.235e+05')
     """
     shown, step = f"{width:.4g}", 10.0 ** (math.floor(math.log10(width)) - 3)
     return shown if float(shown) >= width else f"{width + step:.4g}"
 
 
-def _is_enough(widths: Widths, part: Fraction, wanted: float) -> bool:
-    """Tell whether a part of the budget suffices; one that is too small to ask with does not.
+def _is_sufficient(widths: Widths, part: Fraction, wanted: float) -> bool:
+    """Return whether a fraction of the budget is enough; one that is refused is not.
 
-    Why: the whole budget was asked first, so a refusal here is about the part and not the question.
+    Why: the whole budget was tried first, so a refusal here is about the fraction, not the query.
     """
     try:
         return _widest(widths, part) <= wanted
@@ -219,8 +223,8 @@ def _is_enough(widths: Widths, part: Fraction, wanted: float) -> bool:
         return False
 
 
-def _least(suffices: Callable[[Fraction], bool]) -> Share:
-    """Return the least share, to a part in 1000, that suffices, as the whole budget does."""
+def _smallest_share(suffices: Callable[[Fraction], bool]) -> Share:
+    """Return the smallest sufficient share, within 0.1%, if the whole budget is sufficient."""
     high = Fraction(1)
     while suffices(high / 2):
         high /= 2

@@ -10,7 +10,7 @@ from confide.errors import BudgetExceeded, Fault, UnsupportedQuery, refusing
 from confide.exact import Number, float_above, fraction, positive
 from confide.execution.executor import Executor, QueryOptions
 from confide.execution.planner import Score
-from confide.execution.pricing import FREE, Price
+from confide.execution.pricing import ZERO_COST, Price
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -32,25 +32,25 @@ from confide.release.noise import round_to_steps
 from confide.release.selection import compare_score
 
 __all__ = [
-    "FINENESS",
+    "STEPS_PER_SENSITIVITY",
     "DurableWatch",
     "Threshold",
     "Watch",
+    "exhausted_error",
     "keep_watch",
     "open_watch",
     "take_up_watch",
-    "used_up",
 ]
 
-FINENESS: Final = 1_000
+STEPS_PER_SENSITIVITY: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What a watch compares with, in the unit of its questions.
+    """The threshold of a watch, on the scale of its queries.
 
-    ``sensitivity`` is the most that one unit may change an answer. ``is_rising`` says that no
-    question asked falls when a unit is added, which buys the smaller noise of monotone values.
+    ``sensitivity`` is the most that one unit may change a query's value. If ``is_rising``, adding a
+    unit never lowers a value, so the watch needs only the smaller noise for monotone values.
     """
 
     level: Fraction
@@ -69,7 +69,7 @@ class Threshold:
         *,
         signed: bool,
     ) -> "Threshold":
-        """Return the threshold that a caller named."""
+        """Return the threshold that a caller passed, checked."""
         return cls(
             level=fraction("threshold", level, "a finite number"),
             above=above,
@@ -80,7 +80,7 @@ class Threshold:
 
     @classmethod
     def from_terms(cls, terms: Mapping[str, Any], neighbours: Neighbours) -> "Threshold":
-        """Return the threshold that `terms` wrote down."""
+        """Return the threshold from its stored `terms`."""
         return cls(
             level=Fraction(terms["watch"]),
             above=terms["above"],
@@ -91,7 +91,7 @@ class Threshold:
 
     @property
     def terms(self) -> dict[str, object]:
-        """What the ledger writes down for a session."""
+        """The terms of a session that the ledger stores."""
         return {
             "watch": str(self.level),
             "above": self.above,
@@ -101,48 +101,49 @@ class Threshold:
 
     @property
     def step(self) -> Fraction:
-        """The grid of the comparison; it divides the sensitivity."""
-        return self.sensitivity / FINENESS
+        """The grid step of the comparison; the sensitivity is a multiple of it."""
+        return self.sensitivity / STEPS_PER_SENSITIVITY
 
     def open(self, granted: Loss, entropy: Entropy) -> SparseVector:
-        """Return the mechanism for which ``granted`` pays."""
+        """Return the mechanism whose loss is at most ``granted``."""
         return SparseVector(
             round_to_steps(self.level, self.step),
             self.above,
-            FINENESS,
+            STEPS_PER_SENSITIVITY,
             max_epsilon(granted, PureLoss),
             monotone=self.is_rising,
             entropy=entropy,
         )
 
     def admit(self, plan: Plan) -> None:
-        """Refuse a question that one unit can change by more than was paid for."""
-        moves = score_change(only_total(plan), plan.contribution, self.neighbours)
-        if moves.largest > self.sensitivity:
+        """Raise UnsupportedQuery if a unit can change the value by more than the charge covers."""
+        change = score_change(only_total(plan), plan.contribution, self.neighbours)
+        if change.largest > self.sensitivity:
             raise UnsupportedQuery(
-                f"one unit can change this by {float_above(moves.largest):.6g}, and the session "
+                f"one unit can change this by {float_above(change.largest):.6g}, and the session "
                 f"was opened for {float(self.sensitivity):.6g}; narrow the values with "
                 "LEAST(GREATEST(x, low), high), or open a session with a larger sensitivity="
             )
-        if self.is_rising and moves.low < 0:
+        if self.is_rising and change.low < 0:
             raise UnsupportedQuery(
                 "this sum can fall when a unit is added, and the session was opened for values "
                 "that cannot; write GREATEST(x, 0), or open a session with signed=True"
             )
 
     def half_width(self, vector: SparseVector, confidence: Number) -> float:
-        """Return how far from the threshold an answer must lie to be told rightly, rounded up.
+        """Return the distance from the threshold at which answers are correct, rounded up.
 
-        Claim: with at least this confidence, for any one question.
-        Why:   `SparseVector.interval` in steps, one more to lie outside it, and one for rounding
-               value and threshold by half a step each.
+        Claim: the answer to any single query that far away is correct with at least this
+               confidence.
+        Why:   the width of `SparseVector.interval` in steps, plus one step to lie outside it, plus
+               half a step each for rounding the value and the threshold.
         """
         steps = vector.interval(confidence)[1] + 2
         return float_above(steps * self.step)
 
 
-def used_up(above: int) -> BudgetExceeded:
-    """Return the refusal of a session that has told all it was paid for."""
+def exhausted_error(above: int) -> BudgetExceeded:
+    """Return the error of a session whose answers "above" are all used."""
     return BudgetExceeded(
         f"this session was opened for {above} answers above its threshold, and all are given; open "
         "a new session for more",
@@ -152,18 +153,18 @@ def used_up(above: int) -> BudgetExceeded:
 
 
 class Watch:
-    """A session that tells of question after question whether the answer is above a threshold.
+    """A session that compares the values of adaptively chosen queries with a threshold.
 
-    Law:     that of `SparseVector` on whole steps of sensitivity / 1000.
-    Claim:   the whole session costs what was charged when it was opened, whatever is asked and
-             whatever else is asked of the curator in between.
-    Why:     every admitted value moves by at most the sensitivity, which is a whole number of
-             steps, so rounding keeps it (see mechanisms/grid.py); the sparse vector is then
-             epsilon-DP against an analyst who chooses each question after seeing all answers,
-             with epsilon, its mu^2 or its divergence within the share granted. The filter, valid
-             for mechanisms asked once, stays so for sessions that run side by side with others.
-    Source:  [HSTVVXZ23] for sessions side by side under pure, Gaussian (as f-DP) and Renyi
-             filters; confide.mechanisms.SparseVector for the session, [KOV17] for its mu.
+    Law:     that of `SparseVector`, on integer multiples of sensitivity / 1000.
+    Claim:   the whole session costs what was charged when it was opened, regardless of its queries
+             and of other queries to the curator in between.
+    Why:     one unit changes every admitted value by at most the sensitivity. That is an integer
+             number of steps, so it still holds after rounding (see mechanisms/grid.py). The sparse
+             vector is then epsilon-DP against an analyst who chooses each query after seeing all
+             earlier answers, with epsilon, its mu^2 or its divergence within the share granted. The
+             filter is valid for mechanisms used once and stays valid for concurrent sessions.
+    Source:  [HSTVVXZ23] for concurrent sessions under pure, Gaussian (as f-DP) and Renyi filters;
+             confide.mechanisms.SparseVector for the session, [KOV17] for its mu.
     Checked: tests/curator/test_sessions.py.
     """
 
@@ -187,51 +188,51 @@ class Watch:
 
     @property
     def left(self) -> int:
-        """How many answers "above" may still be given."""
+        """The remaining number of answers "above"."""
         return self._vector.left
 
     def ask(self, query: Score) -> bool:
-        """Tell whether the answer to one COUNT or SUM is above the threshold, up to noise.
+        """Return whether the value of one COUNT or SUM is above the threshold, up to noise.
 
-        "Below" is free. After as many "above" as the session was opened for it is over.
+        Answers "below" are free. The session ends after its last answer "above".
 
         Raises:
-            BudgetExceeded: all answers "above" are given; nothing was read.
+            BudgetExceeded: no answer "above" remains; nothing was read.
         """
         planner = self._executor.planner
         plan = planner.plan(planner.read_score(query), self._hold.share)
         self._threshold.admit(plan)
         if not self.left:
-            raise used_up(self._vector.above)
+            raise exhausted_error(self._vector.above)
         sealed = self._executor.engine.run(plan.measurement, self._hold)
         return compare_score(sealed, plan, self._threshold.step, self._vector)
 
     @refusing
     def half_width(self, confidence: Number = 0.95) -> float:
-        """Return how far from the threshold an answer must lie to be told rightly, rounded up."""
+        """Return the distance from the threshold at which answers are correct, rounded up."""
         return self._threshold.half_width(self._vector, confidence)
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be copied or pickled."""
+        """Refuse copying and pickling."""
         raise TypeError("a session cannot be copied: both copies would answer")
 
 
 def open_watch(
     executor: Executor, threshold: Threshold, price: Price, options: QueryOptions
 ) -> Watch:
-    """Return a session that is charged as a whole, now.
+    """Return a session, charged in full when it is opened.
 
-    A key opens one session: its noise lives in this process alone, so a session that has begun
-    cannot be taken up again; one of `keep_watch` can.
+    A key opens one session only. Its noise exists only in this process, so the session cannot be
+    resumed elsewhere; a session of `keep_watch` can.
     """
     request = executor.open(
         executor.identify_terms(threshold.terms), QueryOptions(fresh=True, key=options.key)
     )
     if request.settlement is not None:
         raise _spent_key(options.key)
-    share = request.share(lambda: executor.planner.pricing.grant(price))
+    share = request.share(lambda: executor.planner.pricing.share_for_cost(price))
     vector = threshold.open(executor.planner.pricing.loss(share), executor.entropy)
-    # Privacy: charged before any row is read, for everything that the session will ever tell.
+    # Privacy: charge for the whole session before any row is read.
     hold = request.reserve(share, readings=None)
     settled = request.commit(hold, {})
     if settled.reused:
@@ -246,27 +247,27 @@ def _spent_key(key: str) -> KeyUsed:
     )
 
 
-MOST_QUESTIONS: Final = 10_000
-"""Answers of one session; each takes room in the ledger, "below" too."""
+MAX_STEPS: Final = 10_000
+"""Maximum answers of one session; each takes space in the ledger, even those "below"."""
 BLIND_WORDS: Final = 4
-UNPAID: Final = Share(0)
+ZERO_SHARE: Final = Share(0)
 
 
 class DurableWatch:
-    """A watch that outlives its process: each answer is a record of the ledger.
+    """A watch that outlives its process: each answer is a record in the ledger.
 
-    The session is charged as a whole when it is opened; its answers cost nothing more. Processes
-    that take up the same session share its answers "above".
+    The session is charged in full when it is opened, and its answers cost nothing more. All
+    processes that resume the same session share its answers "above".
 
-    Law:     that of `Watch`: the noisy threshold is drawn once and read back for every question.
-    Claim:   that of `Watch`, also when processes ask at once, crash or start again; and receipts
-             and exports tell nothing about the noisy threshold.
-    Why:     answers follow one another. Each is charged under the number of its step, and the
-             ledger gives a charge one answer, so of two who compare at the same step one is told;
-             the other throws its draw away unseen, whatever it was, and compares again a step
-             later. So what is shown comes from one sparse vector asked one question after the
-             other. A digest of a record covers its state together with 256 fresh bits, so that
-             trying every threshold finds none.
+    Law:     that of `Watch`: the noisy threshold is drawn once and read back for every query.
+    Claim:   that of `Watch`, even if processes ask concurrently, crash, or restart. Receipts and
+             exports reveal nothing about the noisy threshold.
+    Why:     answers are sequential. Each is charged under its step number, and the ledger stores
+             one answer per charge. If two processes compare at the same step, one returns its
+             answer. The other discards its draw unseen, whatever it was, and compares again at the
+             next step. So the answers shown come from one sparse vector that receives one query
+             after another. A record's hash covers its state together with 256 fresh random bits, so
+             that trying every threshold cannot find the one that matches.
     Source:  as for `Watch`; docs/ledger.md.
     Checked: tests/curator/test_kept_watches.py.
     """
@@ -278,7 +279,7 @@ class DurableWatch:
         executor: Executor,
         threshold: Threshold,
         receipt: Receipt,
-        cost: Cost = FREE,
+        cost: Cost = ZERO_COST,
         *,
         label: str = "",
         reused: bool = True,
@@ -288,32 +289,32 @@ class DurableWatch:
 
     @property
     def left(self) -> int:
-        """How many answers "above" may still be given, to all who share the session."""
+        """The remaining number of answers "above", for all processes of the session together."""
         return int(self._newest()["left"])
 
     def ask(self, query: Score, *, key: str | None = None) -> bool:
-        """Tell whether the answer to one COUNT or SUM is above the threshold, up to noise.
+        """Return whether the value of one COUNT or SUM is above the threshold, up to noise.
 
-        "Below" is free. After as many "above" as the session was opened for it is over. The same
-        ``key`` is told the same, however often it asks.
+        Answers "below" are free. The session ends after its last answer "above". A retry with the
+        same ``key`` returns the same answer.
 
         Raises:
-            BudgetExceeded: all answers "above" are given; nothing was read.
+            BudgetExceeded: no answer "above" remains; nothing was read.
         """
-        read, manner = self._executor.planner.read_score(query), QueryOptions.of(key=key)
+        read, options = self._executor.planner.read_score(query), QueryOptions.of(key=key)
         plan = self._executor.planner.plan(read, self.receipt.share)
         self._threshold.admit(plan)
-        asked = {"asked": canonical(read), "key": manner.key}
+        asked = {"asked": canonical(read), "key": options.key}
         while True:
             newest = self._newest()
-            told = self._told(asked, newest)
-            if told is None:
-                told = self._compare(plan, asked, newest)
-            if told is not None:
-                return told
+            is_above = self._remembered(asked, newest)
+            if is_above is None:
+                is_above = self._compare(plan, asked, newest)
+            if is_above is not None:
+                return is_above
 
     def close(self) -> None:
-        """End the session for all who share it; what it cost stays."""
+        """End the session for all its processes; its cost is not refunded."""
         while (newest := self._newest())["left"]:
             hold = self._charge(newest["step"] + 1)
             if hold is not None:
@@ -321,19 +322,19 @@ class DurableWatch:
 
     @refusing
     def half_width(self, confidence: Number = 0.95) -> float:
-        """Return how far from the threshold an answer must lie to be told rightly, rounded up."""
-        return self._threshold.half_width(self._vector(), confidence)
+        """Return the distance from the threshold at which answers are correct, rounded up."""
+        return self._threshold.half_width(self._make_vector(), confidence)
 
     def _compare(self, plan: Plan, asked: Payload, newest: Payload) -> bool | None:
-        """Take the next step; return what it tells, or nothing where another took it."""
+        """Take the next step; return its answer, or None if another process took the step."""
         if not newest["left"]:
-            raise used_up(self._threshold.above)
-        if newest["step"] >= MOST_QUESTIONS:
+            raise exhausted_error(self._threshold.above)
+        if newest["step"] >= MAX_STEPS:
             raise UnsupportedQuery(
-                f"a watch that is kept answers {MOST_QUESTIONS:,} questions, and this one has; "
+                f"a watch that is kept answers {MAX_STEPS:,} questions, and this one has; "
                 "open a new one"
             )
-        vector = self._vector()
+        vector = self._make_vector()
         _check_noise(vector, newest)
         vector.resume(newest["secret"], newest["left"])
         hold = self._charge(newest["step"] + 1)
@@ -342,15 +343,15 @@ class DurableWatch:
         sealed = self._executor.engine.run(plan.measurement, hold)
         is_above = compare_score(sealed, plan, self._threshold.step, vector)
         after = {**_state(self._executor, vector, newest["step"] + 1), **asked, "above": is_above}
-        # Privacy: what was found is told only if this commit is the one that is kept.
+        # Privacy: return the result only if the ledger stored this commit.
         return is_above if self._commit(hold, after) else None
 
-    def _told(self, asked: Payload, newest: Payload) -> bool | None:
-        """Return what a key was told before, if anything."""
+    def _remembered(self, asked: Payload, newest: Payload) -> bool | None:
+        """Return the earlier answer for the same key, if there is one."""
         if not asked["key"]:
             return None
-        if newest.get("key") != asked["key"]:  # a crash may have come before it was remembered
-            found = self._executor.ledger.resume(self._steps(), self._name(asked["key"]))
+        if newest.get("key") != asked["key"]:  # after a crash, the key may not be recorded yet
+            found = self._executor.ledger.resume(self._steps(), self._internal_key(asked["key"]))
             if not isinstance(found, StoredAnswer):
                 return None
             newest = found.noisy
@@ -361,28 +362,28 @@ class DurableWatch:
         return bool(newest["above"])
 
     def _charge(self, step: int) -> Hold | None:
-        """Return the right to take a step, which the session has paid for; None if it is taken."""
-        question, key, ledger = self._steps(), self._name(step), self._executor.ledger
+        """Return the hold for a step, at no further cost; None if the step has an answer."""
+        question, key, ledger = self._steps(), self._internal_key(step), self._executor.ledger
         found: Hold | StoredAnswer | None
         try:
-            found = ledger.reserve(question, UNPAID, readings=None, key=key)
+            found = ledger.reserve(question, ZERO_SHARE, readings=None, key=key)
         except KeyUsed:
-            found = ledger.resume(question, key)  # another is at it, or a crash left it
+            found = ledger.resume(question, key)  # another process is at it, or crashed at it
         return found if isinstance(found, Hold) else None
 
     def _commit(self, hold: Hold, state: Payload) -> bool:
-        """Keep a step, and let its key stand for it; tell whether this one was kept."""
+        """Commit a step and record its key; return whether this commit was stored."""
         ledger = self._executor.ledger
         try:
             receipt = ledger.commit(hold, state)
         except AnsweredAlready:
             return False
         if state["key"]:
-            ledger.remember(self._steps(), self._name(state["key"]), receipt)
+            ledger.remember(self._steps(), self._internal_key(state["key"]), receipt)
         return True
 
     def _newest(self) -> Payload:
-        """Return where the session stands."""
+        """Return the newest state of the session."""
         ledger = self._executor.ledger
         kept = ledger.stored(self._steps()) or ledger.answer(self.receipt.entry)
         if kept is None:
@@ -390,14 +391,14 @@ class DurableWatch:
         return kept.noisy
 
     def _steps(self) -> QueryIdentity:
-        """Return what the ledger writes down for each step: text that no other question has."""
+        """Return the identity of every step of this session; no other query has the same."""
         return self._executor.identify_terms({"watching": self.receipt.entry})
 
-    def _name(self, what: int | str) -> str:
-        """Return a key that no caller can choose: theirs are printable."""
-        return f"watch\t{self.receipt.entry}\t{type(what).__name__}\t{what}"
+    def _internal_key(self, step_or_key: int | str) -> str:
+        """Return a key that no caller can choose, because callers' keys are printable."""
+        return f"watch\t{self.receipt.entry}\t{type(step_or_key).__name__}\t{step_or_key}"
 
-    def _vector(self) -> SparseVector:
+    def _make_vector(self) -> SparseVector:
         granted = self._executor.planner.pricing.loss(self.receipt.share)
         return self._threshold.open(granted, self._executor.entropy)
 
@@ -409,9 +410,10 @@ def keep_watch(
     options: QueryOptions,
     label: str = "",
 ) -> DurableWatch:
-    """Return a session that is charged as a whole, now; the same key finds it again, for free.
+    """Return a session, charged in full when it is opened; the same key finds it again, for free.
 
-    The ``label`` stays with the session: whose it is, where several ask under one analyst's name.
+    The ``label`` is stored with the session. It shows whose session it is if several agents share
+    one analyst's name.
     """
     terms = {**threshold.terms, "label": label} if label else threshold.terms
     request = executor.open(
@@ -419,20 +421,20 @@ def keep_watch(
     )
     settled = request.settlement
     if settled is None:
-        share = request.share(lambda: executor.planner.pricing.grant(price))
+        share = request.share(lambda: executor.planner.pricing.share_for_cost(price))
         vector = threshold.open(executor.planner.pricing.loss(share), executor.entropy)
-        # Privacy: charged before any row is read, for everything that the session will ever tell.
+        # Privacy: charge for the whole session before any row is read.
         hold = request.reserve(share, readings=None)
         settled = request.commit(hold, _state(executor, vector, 0))
-    _check_kept(settled.payload)
+    _check_durable(settled.payload)
     cost, reused = settled.cost, settled.reused
     return DurableWatch(executor, threshold, settled.receipt, cost, label=label, reused=reused)
 
 
 def take_up_watch(executor: Executor, entry: int) -> DurableWatch | None:
-    """Return the session that an entry paid for; None where the entry is not this analyst's watch.
+    """Return the session that an entry paid for, or None if it is not this analyst's watch.
 
-    # Privacy: an entry of another analyst and one that is not there are not told apart.
+    # Privacy: the result is the same for another analyst's entry and one that does not exist.
     """
     found = executor.ledger.history(1, before=entry + 1, analyst=executor.analyst)
     if not found or found[0].number != entry:
@@ -441,7 +443,7 @@ def take_up_watch(executor: Executor, entry: int) -> DurableWatch | None:
     kept = executor.ledger.answer(entry)
     if terms is None or kept is None or question.fingerprint != executor.fingerprint:
         return None
-    _check_kept(kept.noisy)
+    _check_durable(kept.noisy)
     threshold = Threshold.from_terms(terms, executor.planner.neighbours)
     return DurableWatch(executor, threshold, kept.receipt, label=terms.get("label", ""))
 
@@ -452,10 +454,10 @@ def _read_terms(text: str) -> dict[str, Any] | None:
 
 
 def _state(executor: Executor, vector: SparseVector, step: int) -> Payload:
-    """Return where a session stands, as the ledger keeps it.
+    """Return the state of a session, as the ledger stores it.
 
-    # Privacy: the state is secret, and a digest of it is not; ``blind`` keeps anybody from finding
-    # the one that has this digest.
+    # Privacy: the state is secret, but its hash is not. ``blind`` prevents an attacker from finding
+    # the state by hashing every candidate.
     """
     return {
         "step": step,
@@ -467,14 +469,14 @@ def _state(executor: Executor, vector: SparseVector, step: int) -> Payload:
 
 
 def _check_noise(vector: SparseVector, state: Payload) -> None:
-    # Privacy: the threshold's noise and the comparisons' must be those of one split of epsilon.
+    # Privacy: the noise of the threshold and of the comparisons must use one split of epsilon.
     if [str(scale) for scale in vector.scales] != state["noise"]:
         raise UnsupportedQuery(
             "this watch was opened by a confide that drew its noise otherwise; open a new one"
         )
 
 
-def _check_kept(state: Payload) -> None:
+def _check_durable(state: Payload) -> None:
     if "secret" not in state:
         raise KeyUsed(
             "this watch lives in the process that opened it; open another one with another key"

@@ -23,7 +23,7 @@ __all__ = ["WatchMethods"]
 
 @show_keywords
 class WatchMethods:
-    """Sessions that tell of each question whether its answer passes a threshold."""
+    """Methods that open sessions for comparing query values with a threshold."""
 
     catalog: Catalog
     neighbours: Neighbours
@@ -41,12 +41,12 @@ class WatchMethods:
         key: str | None = None,
         **want: Unpack[CostArgs],
     ) -> Watch:
-        """Return a session that tells of each question whether its answer passes a threshold.
+        """Return a session that compares the values of queries with a threshold.
 
-        The session is charged now, by ``epsilon=`` or ``share=``, for ``above`` answers "above";
-        any number of answers "below" are free. Each question is one COUNT or SUM that a unit can
-        change by at most ``sensitivity`` (left out: by the rows a unit may have in any table).
-        ``signed=True`` allows sums of values below zero, at more noise.
+        The session is charged now, with ``epsilon=`` or ``share=``, for ``above`` answers "above".
+        Any number of answers "below" is free. Each query is one COUNT or SUM that a unit can change
+        by at most ``sensitivity``. By default, that is the largest ``max_rows_per_unit`` of any
+        table. ``signed=True`` allows sums of negative values, with more noise.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
         return open_watch(self._executor, line, Price.of(want), QueryOptions.of(key=key))
@@ -62,17 +62,18 @@ class WatchMethods:
         label: str = "",
         **want: Unpack[CostArgs],
     ) -> DurableWatch:
-        """Return a session as `watch` does, whose state lies in the ledger.
+        """Return a session like that of `watch`, with its state stored in the ledger.
 
-        It outlives the process, and other processes may go on with it: by its ``key``, or by
-        `take_up_watch`. Every answer of it is a record of the ledger. A ``label`` stays with it.
+        The session outlives the process. Other processes can resume it with the same ``key`` or
+        with `take_up_watch`. Each answer is a record in the ledger. The session stores the
+        ``label``.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
         price, options = Price.of(want), QueryOptions.of(key=key)
         return keep_watch(self._executor, line, price, options, label)
 
     def take_up_watch(self, entry: int) -> DurableWatch:
-        """Return the session of `keep_watch` whose receipt has this entry; costs nothing."""
+        """Return the session of `keep_watch` whose receipt has this entry, for free."""
         found = take_up_watch(self._executor, entry)
         if found is None:
             raise UnsupportedQuery(

@@ -187,7 +187,7 @@ class Service:
         ``price`` tells the share that the work takes, where the want alone does not.
         """
         curator, wanted = self.curator_of(caller), Price.of(want)
-        grant = price or (lambda asked: Pricing(asked.terms, asked.ledger).grant(wanted))
+        grant = price or (lambda asked: Pricing(asked.terms, asked.ledger).share_for_cost(wanted))
         if caller.token.limit is None:
             found = work(curator, want)
         else:
