@@ -233,10 +233,10 @@ def test_a_watch_is_never_said_to_come_back_free(
         connection.watch(-100_000, share="1/100")
 
     assert "free" not in str(used.value) + str(no.value)
-    assert 0 == ana.take_up_watch(watch.receipt.entry).left
+    assert 0 == ana.resume_watch(watch.receipt.entry).left
     lost = next(entry for entry in ana.answers() if '"watch"' in entry["question"])
     assert lost["entry"] > watch.receipt.entry
-    assert 1 == ana.take_up_watch(lost["entry"]).left
+    assert 1 == ana.resume_watch(lost["entry"]).left
 
 
 def test_a_server_explains_as_the_curator_does(tmp_path: Path) -> None:

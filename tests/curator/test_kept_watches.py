@@ -50,7 +50,7 @@ def states(curator: Curator) -> list[dict[str, Any]]:
 def test_processes_share_one_session(pair: tuple[Curator, Curator]) -> None:
     """Whoever takes a session up goes on where the others stand, and it is charged once."""
     one = pair[0].keep_watch(20, above=3, share="1/2")
-    other = pair[1].take_up_watch(one.receipt.entry)
+    other = pair[1].resume_watch(one.receipt.entry)
     told = [
         watch.ask(younger(age))
         for watch, age in zip((one, other) * 3, (0, 20, 19, 40, 18, 21), strict=True)
@@ -112,7 +112,7 @@ def test_a_key_finds_its_session_again(pair: tuple[Curator, Curator]) -> None:
 def test_a_key_is_told_the_same(pair: tuple[Curator, Curator]) -> None:
     """A repeated key uses up no answer, also much later and elsewhere; it means one question."""
     one = pair[0].keep_watch(20, above=3, share="1/2")
-    other = pair[1].take_up_watch(one.receipt.entry)
+    other = pair[1].resume_watch(one.receipt.entry)
     first = one.ask(younger(30), key="k")
     one.ask(younger(5), key="other")
     again = [other.ask(younger(30), key="k") for _ in range(3)]
@@ -131,7 +131,7 @@ def test_a_key_survives_a_crash_before_it_is_remembered(
     with monkeypatch.context() as patched:
         patched.setattr(pair[0].ledger, "remember", lambda *_: None)
         one.ask(younger(30), key="k")
-    again = pair[1].take_up_watch(one.receipt.entry)
+    again = pair[1].resume_watch(one.receipt.entry)
 
     assert again.ask(younger(30), key="k")
     assert 1 == again.left
@@ -143,7 +143,7 @@ def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) ->
     curators = [open_curator(tmp_path / "ledger.db") for _ in range(2)]
     curators = curators if where == "disk" else [open_curator()] * 2
     watch = curators[0].keep_watch(5, above=3, share="1/4")
-    ends = [one.take_up_watch(watch.receipt.entry) for one in curators * 4]
+    ends = [one.resume_watch(watch.receipt.entry) for one in curators * 4]
     answers: list[bool] = []
 
     def ask(end: DurableWatch) -> None:
@@ -167,7 +167,7 @@ def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> Non
     """A draw whose step another has taken is thrown away: the answer told is a step later."""
     curator = open_curator()
     one = curator.keep_watch(20, above=2, share="1/4")
-    other, run, faster = curator.take_up_watch(one.receipt.entry), DuckDB.run, [True]
+    other, run, faster = curator.resume_watch(one.receipt.entry), DuckDB.run, [True]
 
     def race(engine: DuckDB, measurement: Measurement, hold: Hold) -> Sealed:
         if faster.pop() if faster else False:
@@ -195,7 +195,7 @@ def test_a_step_that_a_crash_left_is_taken_up(
         patched.setattr(DuckDB, "run", fail)
         with pytest.raises(Fault):
             one.ask(younger(3))
-    other = pair[1].take_up_watch(one.receipt.entry)
+    other = pair[1].resume_watch(one.receipt.entry)
 
     assert [False, True] == [other.ask(younger(19)), other.ask(younger(21))]
     assert Fraction(1, 4) == pair[0].budget.spent.share
@@ -220,9 +220,9 @@ def test_a_session_is_taken_up_by_its_analyst_alone(who: str, tmp_path: Path) ->
     stranger = STRANGERS[who](tmp_path / "ledger.db")
     for number in (entry, entry + 2, entry + 999):
         with pytest.raises(UnsupportedQuery, match=f"entry {number} is no watch of yours"):
-            stranger.take_up_watch(number)
+            stranger.resume_watch(number)
 
-    assert 1 == ana.take_up_watch(entry).left
+    assert 1 == ana.resume_watch(entry).left
 
 
 def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
@@ -234,9 +234,9 @@ def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
     step = list(curator.ledger.entries())[-1].number
     for entry in (answer, step):
         with pytest.raises(UnsupportedQuery, match="no watch of yours"):
-            curator.take_up_watch(entry)
+            curator.resume_watch(entry)
     with pytest.raises(KeyUsed, match="process that opened it"):
-        curator.take_up_watch(alone)
+        curator.resume_watch(alone)
     with pytest.raises(KeyUsed, match="process that opened it"):
         curator.keep_watch(20, share="1/100", key="k")
 
@@ -247,7 +247,7 @@ def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> N
     one.ask(younger(5), key="k")
     one.close()
     one.close()
-    other = pair[1].take_up_watch(one.receipt.entry)
+    other = pair[1].resume_watch(one.receipt.entry)
 
     assert not other.ask(younger(5), key="k")
     with pytest.raises(BudgetExceeded):

@@ -98,7 +98,7 @@ def test_workers_share_the_answers_of_a_watch(running: Running) -> None:
     def ask(_: int) -> bool:
         with connected(cluster, token) as connection:
             try:
-                return connection.take_up_watch(number).ask(TOTAL)
+                return connection.resume_watch(number).ask(TOTAL)
             except BudgetExceeded:
                 return False
 

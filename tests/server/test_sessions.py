@@ -210,12 +210,12 @@ def test_the_connection_has_the_curators_methods(ana: Connection) -> None:
     assert (True, 0) == (watch.ask(TOTAL), watch.left)
     assert wider[0] <= ends[0] <= mean.value <= ends[1] <= wider[1]
     assert Fraction(1, 25) == ana.budget.spent.share
-    assert 0 == ana.take_up_watch(watch.receipt.entry).left
+    assert 0 == ana.resume_watch(watch.receipt.entry).left
     watch.close()
     with pytest.raises(cf.BudgetExceeded):
         watch.ask(TOTAL)
     with pytest.raises(NotYours):
-        ana.take_up_watch(10**6)
+        ana.resume_watch(10**6)
 
 
 def test_estimates_come_back_in_their_forms(ana: Connection) -> None:

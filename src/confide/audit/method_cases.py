@@ -220,11 +220,11 @@ def _keep_watch(
     return (session.ask(text) for text in scores)
 
 
-def _take_up_watch(
+def _resume_watch(
     curator: Curator, threshold: int, epsilon: float, scores: Sequence[str]
 ) -> Iterator[bool]:
     entry = curator.keep_watch(threshold, epsilon=epsilon).receipt.entry
-    return (curator.take_up_watch(entry).ask(text) for text in scores)
+    return (curator.resume_watch(entry).ask(text) for text in scores)
 
 
 def _try_release(table: Table, epsilon: float) -> Trial:
@@ -287,7 +287,7 @@ METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
     "choose": _try_choose,
     "watch": _try_watch(_watch),
     "keep_watch": _try_watch(_keep_watch),
-    "take_up_watch": _try_watch(_take_up_watch),
+    "resume_watch": _try_watch(_resume_watch),
     "release": _try_release,
     "estimate": _try_by_name,
     **_statistics(),

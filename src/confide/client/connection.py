@@ -241,7 +241,7 @@ class Connection(RemoteStatistics):
     ) -> RemoteWatch:
         """Return a session that tells of each question whether its answer passes a threshold.
 
-        It lies in the server's ledger, so that it outlives this connection (`take_up_watch`). A
+        It lies in the server's ledger, so that it outlives this connection (`resume_watch`). A
         retry after a broken connection finds the session that was opened, and does not pay twice.
         """
         most = None if sensitivity is None else _amount(sensitivity)
@@ -249,7 +249,7 @@ class Connection(RemoteStatistics):
         body |= {"signed": signed, "key": key or secrets.token_hex(16), **write_want(want)}
         return RemoteWatch(self.send("POST", "/v1/watches", body), self.send, self._text)
 
-    def take_up_watch(self, entry: int) -> RemoteWatch:
+    def resume_watch(self, entry: int) -> RemoteWatch:
         """Return a session of `watch` again, by the entry of its receipt; costs nothing."""
         found = self.send("GET", f"/v1/watches/{int(entry)}")
         return RemoteWatch(found, self.send, self._text)

@@ -171,7 +171,7 @@ class RemoteChoice:
 class RemoteWatch:
     """A session at the server that tells whether answers are above a threshold.
 
-    ``receipt.entry`` is its number, by which `Connection.take_up_watch` finds it again.
+    ``receipt.entry`` is its number, by which `Connection.resume_watch` finds it again.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ __all__ = [
     "exhausted_error",
     "keep_watch",
     "open_watch",
-    "take_up_watch",
+    "resume_watch",
 ]
 
 STEPS_PER_SENSITIVITY: Final = 1_000
@@ -431,7 +431,7 @@ def keep_watch(
     return DurableWatch(executor, threshold, settled.receipt, cost, label=label, reused=reused)
 
 
-def take_up_watch(executor: Executor, entry: int) -> DurableWatch | None:
+def resume_watch(executor: Executor, entry: int) -> DurableWatch | None:
     """Return the session that an entry paid for, or None if it is not this analyst's watch.
 
     # Privacy: the result is the same for another analyst's entry and one that does not exist.

@@ -14,7 +14,7 @@ from confide.execution.watch import (
     Watch,
     keep_watch,
     open_watch,
-    take_up_watch,
+    resume_watch,
 )
 from confide.mechanisms import Neighbours
 
@@ -65,16 +65,16 @@ class WatchMethods:
         """Return a session like that of `watch`, with its state stored in the ledger.
 
         The session outlives the process. Other processes can resume it with the same ``key`` or
-        with `take_up_watch`. Each answer is a record in the ledger. The session stores the
+        with `resume_watch`. Each answer is a record in the ledger. The session stores the
         ``label``.
         """
         line = self._threshold(threshold, above, sensitivity, signed=signed)
         price, options = Price.of(want), QueryOptions.of(key=key)
         return keep_watch(self._executor, line, price, options, label)
 
-    def take_up_watch(self, entry: int) -> DurableWatch:
+    def resume_watch(self, entry: int) -> DurableWatch:
         """Return the session of `keep_watch` whose receipt has this entry, for free."""
-        found = take_up_watch(self._executor, entry)
+        found = resume_watch(self._executor, entry)
         if found is None:
             raise UnsupportedQuery(
                 f"entry {entry} is no watch of yours under this declaration; keep_watch opens one, "

@@ -397,7 +397,7 @@ def _find(service: Service, caller: Caller, entry: int) -> DurableWatch:
     # Privacy: answers "above" were paid for, so an agent uses up those of its own sessions alone.
     """
     try:
-        watch = service.curator_of(caller).take_up_watch(entry)
+        watch = service.curator_of(caller).resume_watch(entry)
     except UnsupportedQuery:
         watch = None
     if watch is None or (caller.is_agent and watch.label != _label(caller)):
