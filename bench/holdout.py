@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from confide.examples import run_experiment
 from confide.holdout import Holdout, plan
-from confide.holdout.choice import USES
+from confide.holdout.choice import USED_OPTIONS
 from support.analysts import boost_votes, poison_training, save_the_last, sign_votes
 
 MOST_COLUMN = 1.3
@@ -182,7 +182,7 @@ def measure_plans() -> list[str]:
         more: dict[str, Any] = {"epsilon": 2} if way == "thresholdout" else {}
         bounds = plan(**TERMS, **more).bounds
         n = next(bound.n for bound in bounds if bound.method == way)
-        used = {key: value for key, value in (TERMS | more).items() if key in USES[way]}
+        used = {key: value for key, value in (TERMS | more).items() if key in USED_OPTIONS[way]}
         failures = 0
         for place in range(SESSIONS):
             holdout = Holdout(n, n, method=way, beta=BETA, **used)

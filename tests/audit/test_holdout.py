@@ -42,7 +42,7 @@ def test_sessions_give_away_at_most_what_they_claim() -> None:
 
 def with_noise(**scales: Fraction) -> Callable[..., Any]:
     """Return tools whose noises have these scales, in sigmas, and are else as they should be."""
-    honest = thresholdout._make_tools
+    honest = thresholdout._make_samplers
 
     @cache
     def make(step: Fraction, threshold: Fraction, sigma: Fraction) -> Any:
@@ -88,7 +88,7 @@ def test_sessions_with_a_third_of_the_noise_are_convicted(
     honest = [tell_sessions(side, SESSIONS // 8, entropy) for side in (0, 1)]
     assert not weigh(honest[0], honest[1], Claim.epsilon(2), false_alarms=ALPHA).is_disproof
 
-    monkeypatch.setattr(thresholdout, "_make_tools", with_noise(**THIRD))
+    monkeypatch.setattr(thresholdout, "_make_samplers", with_noise(**THIRD))
     quieter = [tell_sessions(side, SESSIONS, entropy) for side in (0, 1)]
     assert weigh(quieter[0], quieter[1], Claim.epsilon(2)).is_disproof
 
@@ -101,7 +101,7 @@ def test_gaussian_sessions_with_half_the_noise_are_convicted(
 
     Claimed is a mu of 1.41; what is proved, in eight runs by hand, was 2.44 give or take 0.03.
     """
-    monkeypatch.setattr(baselines, "_law", lambda squared: RoundedGaussian(squared / 4))
+    monkeypatch.setattr(baselines, "_noise_law", lambda squared: RoundedGaussian(squared / 4))
     *_, gaussian = holdout_cases(8 * SAMPLES)
 
     assert Verdict.CONVICTED is gaussian.run(1e-3).verdict
@@ -179,7 +179,7 @@ def test_rounds_follow_their_law(entropy: SeededEntropy, monkeypatch: pytest.Mon
 
     for scales in ({"round": Fraction(1, 100)}, {"comparison": Fraction(2)}):
         with monkeypatch.context() as patch:
-            patch.setattr(thresholdout, "_make_tools", with_noise(**scales))
+            patch.setattr(thresholdout, "_make_samplers", with_noise(**scales))
             assert chi_square_p(run_rounds(entropy), law) < ALPHA
-    monkeypatch.setattr(Thresholdout, "_walk", keep_threshold)
+    monkeypatch.setattr(Thresholdout, "_compare", keep_threshold)
     assert chi_square_p(run_rounds(entropy), law) < ALPHA

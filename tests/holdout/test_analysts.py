@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from confide.holdout import Holdout, plan
-from confide.holdout.choice import USES
+from confide.holdout.choice import USED_OPTIONS
 from support.analysts import (
     ANALYSTS,
     Noisy,
@@ -232,7 +232,7 @@ def test_endless_sessions_are_not_fooled(name: str, entropy: SeededEntropy) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [name for name in USES if name != "naive"])
+@pytest.mark.parametrize("method", [name for name in USED_OPTIONS if name != "naive"])
 def test_plans_hold_at_the_rows_they_demand(method: str, entropy: SeededEntropy) -> None:
     """With as many rows as the plan says and no more, no more than 5 % of 500 sessions fail.
 
@@ -242,7 +242,7 @@ def test_plans_hold_at_the_rows_they_demand(method: str, entropy: SeededEntropy)
     terms: dict[str, Any] = {"tau": 0.15, "queries": 40, "overfits": 4}
     more: dict[str, Any] = {"epsilon": 2} if method == "thresholdout" else {}
     bounds = plan(**terms, **more).bounds
-    used = {name: value for name, value in (terms | more).items() if name in USES[method]}
+    used = {name: value for name, value in (terms | more).items() if name in USED_OPTIONS[method]}
     n = next(bound.n for bound in bounds if bound.method == method)
     rng, failures = numbers(entropy), 0
     for analyst in islice(cycle((sign_votes, save_the_last, poison_training, boost_votes)), 500):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from confide.holdout.intervals import Bracket, hoeffding_width, lower_end, upper_end
-from confide.holdout.values import ERROR
+from confide.holdout.values import MEAN_ERROR
 
 CHANCES = [0.001, 0.03, 0.2, 0.5, 0.77, 0.95, 0.999]
 
@@ -80,4 +80,4 @@ def test_a_bracket_holds_every_interval_it_stands_for() -> None:
 
 def test_a_width_covers_what_a_computed_mean_is_off_by() -> None:
     """With no doubt left about sampling, there is still that about the arithmetic."""
-    assert float(ERROR) < hoeffding_width(10**9, 0.0) < 1e-10
+    assert float(MEAN_ERROR) < hoeffding_width(10**9, 0.0) < 1e-10

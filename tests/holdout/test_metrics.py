@@ -9,17 +9,17 @@ import pytest
 
 from confide.errors import BadDeclaration, Refusal
 from confide.holdout import Holdout, Metric, metric_of
-from confide.holdout.scoring import METRICS, RANGED, check_labels, measure, read_predictions
+from confide.holdout.scoring import ERROR_POWERS, METRICS, check_labels, measure, read_predictions
 from confide.holdout.values import mean_of, sensitivity
 
 N = 40
-SINGLES = [name for name, metric in METRICS.items() if not metric.is_paired] + list(RANGED)
+SINGLES = [name for name, metric in METRICS.items() if not metric.is_paired] + list(ERROR_POWERS)
 STRANGE = [0.0, 1.0, -1.0, 2.0, 7.5, np.nan, np.inf, -np.inf, 1e308]
 TAUGHT = ["coding", "rounding", "ladder", "splitting", "gaussian", "thresholdout"]
 
 
 def find_metric(name: str) -> Metric:
-    return metric_of(name, high=1 if name in RANGED else None)
+    return metric_of(name, high=1 if name in ERROR_POWERS else None)
 
 
 def find_mean(metric: Metric, labels: Any, predictions: Any) -> Fraction:
@@ -129,7 +129,7 @@ def test_the_number_of_pairs_is_paid_for() -> None:
     paired.score(np.full(800, 0.5), np.full(800, 0.5), "auc")
     single.score(np.full(800, 0.5), np.full(800, 0.5), "brier")
 
-    assert np.log(401) == pytest.approx(paired._store.look().nats - single._store.look().nats)
+    assert np.log(401) == pytest.approx(paired._store.read().nats - single._store.read().nats)
 
 
 class Estimator:

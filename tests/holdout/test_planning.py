@@ -10,8 +10,8 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.holdout import Holdout, coding_bounds, plan
 from confide.holdout.coding_bounds import history_nats, step_nats, value_nats
 from confide.holdout.intervals import hoeffding_width
-from confide.holdout.planning import RULES, Bound, HoldoutPlan, Theorem
-from confide.holdout.planning import _Wish as Wish
+from confide.holdout.planning import THEOREMS, Bound, HoldoutPlan, Theorem
+from confide.holdout.planning import _Request as Request
 
 FIGURES = [
     # tau, queries, overfits, published theorem, coding with its claim, coding to the last overfit
@@ -32,7 +32,7 @@ def rows(found: HoldoutPlan, rule: str) -> int:
     return next(bound.n for bound in found.bounds if bound.rule == rule)
 
 
-def solve(wish: Wish, rule: Theorem) -> Bound:
+def solve(wish: Request, rule: Theorem) -> Bound:
     found = wish.solve(rule)
     assert found is not None
     return found
@@ -63,17 +63,17 @@ def test_the_best_that_can_be_run_is_the_plan() -> None:
     found = plan(tau=0.1, queries=100, overfits=10)
 
     assert sorted(bound.n for bound in found.bounds) == [bound.n for bound in found.bounds]
-    assert len(RULES) == len(found.bounds)
+    assert len(THEOREMS) == len(found.bounds)
     assert ("coding", 5432) == (found.method, found.n)
     assert "gaussian" == plan(tau=0.1, queries=100).method
     assert "coding" in str(found)
     assert "5,432" in str(found)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", THEOREMS, ids=lambda rule: rule.name)
 def test_more_is_never_cheaper(rule: Theorem) -> None:
     """Less tau, less beta, more queries or more overfits never need fewer rows."""
-    wish = Wish(tau=0.1, beta=0.05, queries=50, overfits=5, sought="n")
+    wish = Request(tau=0.1, beta=0.05, queries=50, overfits=5, sought="n")
     base = solve(wish, rule).n
 
     assert base <= solve(replace(wish, tau=0.08), rule).n
@@ -82,10 +82,10 @@ def test_more_is_never_cheaper(rule: Theorem) -> None:
     assert base <= solve(replace(wish, overfits=6), rule).n
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", THEOREMS, ids=lambda rule: rule.name)
 def test_inverses_agree(rule: Theorem) -> None:
     """At the rows that a plan demands the least tau is the one asked for; with one less, not."""
-    wish = Wish(tau=0.1, beta=0.05, queries=40, overfits=4, sought="n")
+    wish = Request(tau=0.1, beta=0.05, queries=40, overfits=4, sought="n")
     need = solve(wish, rule).n
     tau = replace(wish, sought="tau")
 

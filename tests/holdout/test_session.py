@@ -11,7 +11,7 @@ import pytest
 import confide as cf
 from confide.errors import BadDeclaration, BudgetExceeded, Refusal
 from confide.holdout import Holdout, mean_metric, plan
-from confide.holdout.choice import METHODS, USES
+from confide.holdout.choice import METHODS, USED_OPTIONS
 
 N = 6_000
 HALF = np.tile([0.0, 1.0], N // 2)
@@ -22,7 +22,7 @@ def open_holdout(method: str = "coding", n: int = N, **more: Any) -> Holdout:
     terms: dict[str, Any] = {"tau": 0.1, "queries": 100, "overfits": 10, **more}
     if method == "thresholdout":
         terms = {"epsilon": 1_000, **terms}
-    used = {name: value for name, value in terms.items() if name in USES[method]}
+    used = {name: value for name, value in terms.items() if name in USED_OPTIONS[method]}
     return Holdout(n, n, method=method, **used)
 
 
@@ -342,11 +342,13 @@ OPTIONS: dict[str, Any] = {
 @pytest.mark.parametrize("method", METHODS)
 def test_no_argument_is_ignored(method: str) -> None:
     """What a method makes no use of is refused, with the names of methods that do use it."""
-    needed = {name: OPTIONS[name] for name in USES[method] if name in ("queries", "overfits")}
-    for option in sorted(set(OPTIONS) - set(USES[method])):
+    needed = {
+        name: OPTIONS[name] for name in USED_OPTIONS[method] if name in ("queries", "overfits")
+    }
+    for option in sorted(set(OPTIONS) - set(USED_OPTIONS[method])):
         with pytest.raises(BadDeclaration, match=f"{option}= is not used") as caught:
             Holdout(N, N, method=method, **needed, **{option: OPTIONS[option]})
-        users = [name for name in METHODS if option in USES[name]]
+        users = [name for name in METHODS if option in USED_OPTIONS[name]]
         assert all(name in str(caught.value) for name in users)
 
 

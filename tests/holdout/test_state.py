@@ -50,8 +50,8 @@ def test_every_kind_of_state_survives(method: str, tmp_path: Path) -> None:
     first.ask(np.zeros(N), np.full(N, 0.7))
     again = open_holdout(path, **more)
 
-    assert first._store.look() == again._store.look()
-    assert first._store.look() != Progress()
+    assert first._store.read() == again._store.read()
+    assert first._store.read() != Progress()
 
 
 def test_other_terms_are_another_session(tmp_path: Path) -> None:

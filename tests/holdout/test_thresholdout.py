@@ -10,7 +10,7 @@ from scipy import stats
 from confide.errors import BudgetExceeded
 from confide.holdout.protocol import Progress, QueryBatch
 from confide.holdout.thresholdout import Thresholdout
-from confide.holdout.values import FINENESS, Floats, Marks
+from confide.holdout.values import STEPS_PER_SENSITIVITY, Booleans, Floats
 from confide.loss import LaplaceLoss, PureLoss, compose, repeat
 from confide.mechanisms.sparse_vector import _tail_of_sum
 from confide.noise import Entropy
@@ -39,7 +39,7 @@ def ask(
     pair: tuple[float, float],
     times: int,
     entropy: Entropy,
-) -> tuple[Progress, Floats, Marks]:
+) -> tuple[Progress, Floats, Booleans]:
     """Ask one query, of this mean and guess, several times over."""
     asked = QueryBatch(np.full(times, pair[0]), np.full(times, pair[1]), ROWS)
     progress, outcomes = method.answer(progress, asked, entropy)
@@ -143,7 +143,9 @@ def test_the_loss_is_that_of_rounds_and_answers() -> None:
 
     assert pytest.approx(2 * 100 / (0.01 * 10**4), rel=1e-6) == float(loss.epsilon)
     each = Fraction(1, 100)
-    parts = compose([repeat(PureLoss(each), 100), repeat(LaplaceLoss(each, FINENESS), 100)])
+    parts = compose(
+        [repeat(PureLoss(each), 100), repeat(LaplaceLoss(each, STEPS_PER_SENSITIVITY), 100)]
+    )
     formula = math.sqrt(32 * 100 * math.log(2e6)) * 0.01
     assert pytest.approx(2.155, abs=0.001) == formula
     assert pytest.approx(0.571, abs=0.001) == parts.epsilon_at(1e-6)
@@ -159,7 +161,7 @@ def test_the_square_root_formula_is_false_for_large_losses() -> None:
     counts = np.arange(size + 1)
     told = stats.binom.logpmf(counts, size, [[near], [1 - near]])
     reached = np.exp(told[0]) * -np.expm1(np.minimum(claimed + told[1] - told[0], 0))
-    answers = repeat(LaplaceLoss(1, FINENESS), size)
+    answers = repeat(LaplaceLoss(1, STEPS_PER_SENSITIVITY), size)
 
     assert pytest.approx(697, abs=1) == claimed
     assert answers.epsilon == size
@@ -170,7 +172,7 @@ def test_the_cells_and_the_grid_come_from_the_terms_alone() -> None:
     """Grid, cells and threshold depend on rows and noise, never on values."""
     method = session()
 
-    assert method.step * FINENESS == Fraction(1, ROWS) + Fraction(1, 2**35)
+    assert method.step * STEPS_PER_SENSITIVITY == Fraction(1, ROWS) + Fraction(1, 2**35)
     assert 10 == method.cells
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from confide.errors import BadDeclaration
 from confide.holdout.values import (
-    BLOCK,
-    CELLS,
-    ERROR,
-    LARGE,
-    WIDTH,
+    BLOCK_ROWS,
+    BLOCK_VALUES,
+    LARGE_BLOCK_ROWS,
+    LINE_VALUES,
+    MEAN_ERROR,
     Array,
     check_guess,
     check_range,
@@ -38,52 +38,52 @@ def exact_mean(values: list[float]) -> Fraction:
 
 @given(st.lists(UNIT, min_size=1, max_size=300))
 def test_means_are_near_the_true_ones(values: list[float]) -> None:
-    """A mean, of a column or of a matrix's, is within ERROR of the exact one."""
+    """A mean, of a column or of a matrix's, is within MEAN_ERROR of the exact one."""
     array = np.array(values)
 
-    assert abs(exact_mean(values) - Fraction(mean_of("x", array))) <= ERROR
+    assert abs(exact_mean(values) - Fraction(mean_of("x", array))) <= MEAN_ERROR
     matrix = np.ascontiguousarray(np.stack([array, array[::-1]], axis=1))
     for mean in means_of("x", matrix):
-        assert abs(exact_mean(values) - Fraction(float(mean))) <= ERROR
+        assert abs(exact_mean(values) - Fraction(float(mean))) <= MEAN_ERROR
 
 
 def test_long_columns_are_as_near() -> None:
-    """Over several blocks, with values that no float adds exactly, the error stays within ERROR."""
-    values = np.linspace(0, 1, 3 * BLOCK + 17) ** 3
+    """Over several blocks, with sums that floats round, the error stays within MEAN_ERROR."""
+    values = np.linspace(0, 1, 3 * BLOCK_ROWS + 17) ** 3
 
-    assert abs(exact_mean(values.tolist()) - Fraction(mean_of("x", values))) <= ERROR
+    assert abs(exact_mean(values.tolist()) - Fraction(mean_of("x", values))) <= MEAN_ERROR
 
 
 def test_the_longest_columns_are_as_near(entropy: SeededEntropy) -> None:
-    """Added in lines and large blocks, or column by column, means keep ERROR too."""
-    counts = entropy.words(LARGE + BLOCK + 5) >> np.uint64(11)
+    """Added in lines and large blocks, or column by column, means keep MEAN_ERROR too."""
+    counts = entropy.words(LARGE_BLOCK_ROWS + BLOCK_ROWS + 5) >> np.uint64(11)
     values, exact = counts / 2**53, Fraction(sum(counts.tolist()), 2**53 * len(counts))
 
     for array in (values, values[::-1]):
-        assert abs(exact - Fraction(mean_of("x", array))) <= ERROR
-        assert abs(exact - Fraction(guess_of("x", array))) <= ERROR
-    assert abs(exact - Fraction(float(means_of("x", values[:, None])[0]))) <= ERROR
+        assert abs(exact - Fraction(mean_of("x", array))) <= MEAN_ERROR
+        assert abs(exact - Fraction(guess_of("x", array))) <= MEAN_ERROR
+    assert abs(exact - Fraction(float(means_of("x", values[:, None])[0]))) <= MEAN_ERROR
 
 
-@pytest.mark.parametrize("width", [1, 3, 500, WIDTH // 2, WIDTH, WIDTH + 1])
+@pytest.mark.parametrize("width", [1, 3, 500, LINE_VALUES // 2, LINE_VALUES, LINE_VALUES + 1])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_matrices_of_any_width_keep_the_error(
     width: int, order: Literal["C", "F"], entropy: SeededEntropy
 ) -> None:
-    """The means of narrow and wide matrices, in either memory order, are within ERROR."""
-    rows = CELLS // width + 5
+    """The means of narrow and wide matrices, in either memory order, are within MEAN_ERROR."""
+    rows = BLOCK_VALUES // width + 5
     counts = (entropy.words(rows * width) >> np.uint64(11)).reshape(rows, width)
     matrix, sums = np.asarray(counts / 2**53, order=order), counts.astype(object).sum(axis=0)
 
     for work in (means_of, guesses_of):
         for total, mean in zip(sums, work("x", matrix), strict=True):
-            assert abs(Fraction(int(total), 2**53 * rows) - Fraction(float(mean))) <= ERROR
+            assert abs(Fraction(int(total), 2**53 * rows) - Fraction(float(mean))) <= MEAN_ERROR
 
 
 @pytest.mark.parametrize("kind", ["f2", "f4", ">f8"])
 def test_narrow_floats_are_added_in_doubles(kind: str) -> None:
     """Guesses from half and single precision are exact where the sum is exact in doubles."""
-    matrix = np.full((7 * WIDTH + 1, 5), 0.75, dtype=kind)
+    matrix = np.full((7 * LINE_VALUES + 1, 5), 0.75, dtype=kind)
 
     assert [0.75] * 5 == guesses_of("x", matrix).tolist()
 
@@ -103,8 +103,8 @@ def test_values_outside_are_refused(bad: float, kind: type) -> None:
     """NaN and whatever lies outside [0, 1] is refused wherever it stands."""
     if kind is np.float32 and np.float32(bad) in (np.float32(1), np.float32(0)):
         bad = -0.5
-    for place in (0, 5_000, BLOCK + 3):
-        values: Array = np.full(BLOCK + 10, 0.5, dtype=kind)
+    for place in (0, 5_000, BLOCK_ROWS + 3):
+        values: Array = np.full(BLOCK_ROWS + 10, 0.5, dtype=kind)
         values[place] = bad
         with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
             mean_of("x", values)
@@ -116,7 +116,7 @@ def test_values_outside_are_refused(bad: float, kind: type) -> None:
 
 def test_infinities_that_cancel_are_refused_without_a_warning() -> None:
     """Sums come before checks, and a sum of infinities says nothing of its own."""
-    values = np.full(4 * BLOCK, 0.5)
+    values = np.full(4 * BLOCK_ROWS, 0.5)
     values[:2] = math.inf, -math.inf
     for work, given_values in ((mean_of, values), (guess_of, values), (means_of, values[:, None])):
         with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
@@ -129,13 +129,13 @@ def test_infinities_that_cancel_are_refused_without_a_warning() -> None:
 def test_the_order_of_bytes_does_not_matter(kind: str) -> None:
     """Floats of either byte order are checked for what they are."""
     for bad in (2.0, -0.5, math.nan):
-        values = np.full(3 * BLOCK, 0.25, dtype=kind)
+        values = np.full(3 * BLOCK_ROWS, 0.25, dtype=kind)
         values[7] = bad
         for work in (mean_of, check_range):
             with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
                 work("x", values)
 
-    assert 0.25 == mean_of("x", np.full(3 * BLOCK, 0.25, dtype=kind))
+    assert 0.25 == mean_of("x", np.full(3 * BLOCK_ROWS, 0.25, dtype=kind))
 
 
 def test_the_ends_of_the_range_pass() -> None:
@@ -162,10 +162,10 @@ def test_wrong_shapes_are_refused() -> None:
 
 def test_a_guess_is_looked_at_through_its_mean() -> None:
     """A guess from a long array is refused when its mean cannot be one."""
-    assert 0.25 == guess_of("x", np.full(BLOCK + 1, 0.25))
+    assert 0.25 == guess_of("x", np.full(BLOCK_ROWS + 1, 0.25))
     for bad in (math.nan, 2.0, -3.0):
         with pytest.raises(BadDeclaration):
-            guess_of("x", np.full(BLOCK + 1, bad))
+            guess_of("x", np.full(BLOCK_ROWS + 1, bad))
     for wrong in (True, "0.5", 1.5, -0.1, math.nan, None):
         with pytest.raises(BadDeclaration):
             check_guess("guess", wrong)

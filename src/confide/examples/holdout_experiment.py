@@ -23,7 +23,7 @@ from confide.exact import integer
 from confide.holdout.coding import GuessAndCheck
 from confide.holdout.coding_bounds import anytime_threshold, outcome_nats
 from confide.holdout.protocol import Progress, QueryBatch
-from confide.holdout.values import Floats, Marks
+from confide.holdout.values import Booleans, Floats
 from confide.noise import SYSTEM, Entropy, RoundedGaussian
 from confide.release.display import SCHEMA, Chart, import_converter
 
@@ -231,7 +231,7 @@ class _MeanTable:
         )
 
 
-def _spent(overfit_marks: Marks, steps: Floats) -> Progress:
+def _spent(overfit_marks: Booleans, steps: Floats) -> Progress:
     """Return the code length of all answers about features.
 
     A released mean is coded by its distance d from the guess in steps, with probability

@@ -1,4 +1,4 @@
-"""A holdout set that can be asked again and again, and stays true of the population."""
+"""A reusable holdout set: answers to adaptive queries stay valid for the population."""
 
 from confide.holdout.holdout import BoardScore, Holdout, Leaderboard
 from confide.holdout.planning import Bound, HoldoutPlan, plan

@@ -1,4 +1,4 @@
-"""Gaussian noise, rounding, ladder, splitting and naive answers."""
+"""Methods without guesses: Gaussian noise, rounding, ladder, splitting, and naive answers."""
 
 import math
 from abc import ABC, abstractmethod
@@ -34,26 +34,26 @@ from confide.holdout.protocol import (
     middle_of,
     state_guarantee,
 )
-from confide.holdout.values import FINENESS, sensitivity
+from confide.holdout.values import STEPS_PER_SENSITIVITY, sensitivity
 from confide.loss import GaussianLoss
 from confide.mechanisms.grid import MAX_VALUE, Grid
 from confide.noise import Entropy, RoundedGaussian
 
 __all__ = ["GaussianAnswers", "Ladder", "Naive", "Rounding", "Splitting"]
 
-SPLIT: Final = 0.9
+DEFAULT_SPLIT: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianAnswers(StoredTerms):
-    """Tell every mean with normal noise; no guess is needed.
+    """Answers every query with its mean plus normal noise; no guess is needed.
 
-    Law:     mean + rounded normal noise of deviation sigma, on a grid of which ``FINENESS`` steps
-             are the sensitivity s of a mean; cut to [0, 1].
-    Claim:   (s / sigma)^2 queries = mu^2 of Gaussian DP as one row is replaced; with probability
-             1 - beta every answer within `gaussian_width` of the population.
-    Why:     rounding to the grid keeps the sensitivity at FINENESS steps; each answer is a
-             Gaussian mechanism, however queries are chosen.
+    Law:     mean + rounded normal noise with standard deviation sigma, clipped to [0, 1]. The
+             sensitivity s of a mean is ``STEPS_PER_SENSITIVITY`` steps of the grid.
+    Claim:   mu-Gaussian DP with mu^2 = (s / sigma)^2 queries if one row is replaced. With
+             probability 1 - beta every answer is within `gaussian_width` of the population.
+    Why:     rounding to the grid keeps the sensitivity at STEPS_PER_SENSITIVITY steps, and each
+             answer is a Gaussian mechanism even for adaptively chosen queries.
     Source:  [DRS22], [RRSSTW20], docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -62,7 +62,7 @@ class GaussianAnswers(StoredTerms):
     beta: float
     queries: int
     sigma: Fraction
-    split: float = SPLIT
+    split: float = DEFAULT_SPLIT
     wanted: float | None = None
 
     name = "gaussian"
@@ -72,26 +72,26 @@ class GaussianAnswers(StoredTerms):
     def of(
         cls, rows: int, beta: float, queries: int, *, tau: float | None, sigma: Number | None
     ) -> "GaussianAnswers":
-        """Return a session with this noise, or with the noise that is best for validity."""
+        """Return a session with the given noise, or with the noise that gives the smallest tau."""
         if sigma is not None:
             kept = check_sigma(positive("sigma", sigma), rows)
-            return cls(rows, beta, queries, kept, SPLIT, tau)
+            return cls(rows, beta, queries, kept, DEFAULT_SPLIT, tau)
         _, best, split = best_gaussian(rows, beta, queries)
         return cls(rows, beta, queries, Fraction(best).limit_denominator(10**12), split, tau)
 
     @property
     def step(self) -> Fraction:
-        """The grid on which answers lie."""
-        return sensitivity(self.rows) / FINENESS
+        """The grid step of the noise."""
+        return sensitivity(self.rows) / STEPS_PER_SENSITIVITY
 
     @property
     def loss(self) -> GaussianLoss:
-        """What the whole session costs."""
+        """The privacy loss of the whole session."""
         return GaussianLoss(self.queries * (sensitivity(self.rows) / self.sigma) ** 2)
 
     @property
     def tau(self) -> float:
-        """What every answer keeps."""
+        """The accuracy bound of every answer."""
         return gaussian_width(
             self.rows, self.beta, self.queries, sigma=float(self.sigma), split=self.split
         )
@@ -105,11 +105,11 @@ class GaussianAnswers(StoredTerms):
         check_rows(self.name, self.rows, asked)
         batch = asked.first(check_left(self.left(progress)))
         steps = Grid(self.step).read(batch.means)
-        noise = _law((self.sigma / self.step) ** 2).draw(len(steps), entropy)
+        noise = _noise_law((self.sigma / self.step) ** 2).draw(len(steps), entropy)
         noisy = np.clip(steps + noise, -MAX_VALUE, MAX_VALUE) * float(self.step)
         values, half = np.clip(noisy, 0.0, 1.0), self.tau
         nats = np.zeros(len(values))
-        # The width holds for the worst answer of the session as it stands: nothing is added.
+        # The width already covers the worst answer of the session, so the level adds nothing.
         outcomes = Outcomes(
             values, nats > 0, values - half, values + half, nats, batch.rows, batch.is_binary
         )
@@ -122,11 +122,12 @@ class GaussianAnswers(StoredTerms):
 
 @dataclass(frozen=True, slots=True)
 class Splitting(StoredTerms):
-    """Answer every query from rows of its own.
+    """Answers every query from its own disjoint block of rows.
 
-    Law:     query i is the mean over rows (i - 1) k to i k - 1, k = rows // queries.
-    Claim:   with probability 1 - beta every interval holds the population's mean.
-    Why:     the rows of a query are independent of all earlier answers; beta / queries for each.
+    Law:     the answer to query i is the mean over rows (i - 1) k to i k - 1, k = rows // queries.
+    Claim:   with probability 1 - beta every interval contains the population's mean.
+    Why:     the rows of a query are independent of all earlier answers, and each interval misses
+             with probability at most beta / queries.
     Source:  [Hoe63].
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -148,7 +149,7 @@ class Splitting(StoredTerms):
 
     @property
     def each(self) -> int:
-        """The rows of one query."""
+        """The number of rows per query."""
         return self.rows // self.queries
 
     @property
@@ -158,14 +159,14 @@ class Splitting(StoredTerms):
 
     @property
     def tau(self) -> float:
-        """What every answer keeps."""
+        """The accuracy bound of every answer."""
         return hoeffding_width(self.each, self.nats)
 
     def left(self, progress: Progress) -> Left:
         return Left(self.queries - progress.queries, None)
 
     def span(self, query: int) -> slice:
-        """Return the rows of a query, counted from 0."""
+        """Return the rows of the query with this index."""
         return slice(query * self.each, (query + 1) * self.each)
 
     def answer(
@@ -186,13 +187,13 @@ class Splitting(StoredTerms):
 
 @dataclass(frozen=True, slots=True)
 class Naive(StoredTerms):
-    """Tell every mean as it is: for comparison only, since nothing is promised.
+    """Answers every query with its exact mean, for comparison only; nothing is promised.
 
     Law:     the mean itself.
     Claim:   none for queries that depend on answers; every interval is [0, 1].
-    Why:     two answers are enough for an analyst to begin learning the rows.
+    Why:     two answers are enough for an analyst to start overfitting the rows.
     Source:  docs/proofs/holdout.md.
-    Checked: tests/holdout/test_analysts.py (how far it goes wrong).
+    Checked: tests/holdout/test_analysts.py (the error that an adaptive analyst reaches).
     """
 
     rows: int
@@ -227,16 +228,16 @@ class Naive(StoredTerms):
 
 
 @lru_cache(maxsize=64)
-def _law(sigma_squared: Fraction) -> RoundedGaussian:
-    """Return the noise of this variance in steps; working it out takes longer than a draw."""
+def _noise_law(sigma_squared: Fraction) -> RoundedGaussian:
+    """Return the noise law for this variance in steps, cached because it is slow to prepare."""
     return RoundedGaussian(sigma_squared)
 
 
 PROOF: Final = "docs/proofs/holdout.md"
 
 
-class _Counted(StoredTerms, ABC):
-    """What both have in common: a number of queries, and of answers to each."""
+class _TreeMethod(StoredTerms, ABC):
+    """Base of methods with finitely many transcripts, for which a union bound holds."""
 
     __slots__ = ()
     needs_guess = False
@@ -248,12 +249,12 @@ class _Counted(StoredTerms, ABC):
     @property
     @abstractmethod
     def log_nodes(self) -> float:
-        """The logarithm of how many nodes there are."""
+        """The logarithm of the number of nodes in the tree of transcripts."""
 
     @property
     @abstractmethod
     def answers(self) -> int:
-        """How many answers a query may have: so many cells of [0, 1]."""
+        """The number of possible answers to a query: the cells of [0, 1]."""
 
     @property
     def nats(self) -> float:
@@ -262,7 +263,7 @@ class _Counted(StoredTerms, ABC):
 
     @property
     def tau(self) -> float:
-        """What every answer keeps."""
+        """The accuracy bound of every answer."""
         return 1 / (2 * self.answers) + sampling_width(self.rows, self.log_nodes, self.beta)
 
     def left(self, progress: Progress) -> Left:
@@ -270,11 +271,12 @@ class _Counted(StoredTerms, ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding(_Counted):
-    """Tell the cell of every mean; no guess is needed.
+class Rounding(_TreeMethod):
+    """Answers every query with the cell of its mean; no guess is needed.
 
-    Law:     the answer is the middle of the mean's cell, one of ``cells``.
-    Claim:   with probability 1 - beta every answer is within 1 / (2 cells) + w of the population.
+    Law:     the answer is the middle of the mean's cell, one of ``cells`` equal cells of [0, 1].
+    Claim:   with probability 1 - beta every answer is within 1 / (2 cells) + w of the population,
+             with w of `sampling_width`.
     Why:     `log_answers` counts the nodes.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
@@ -290,7 +292,7 @@ class Rounding(_Counted):
 
     @classmethod
     def of(cls, rows: int, beta: float, queries: int, tau: float | None) -> "Rounding":
-        """Return the session that keeps tau, or one with 40 cells."""
+        """Return a session with the fewest cells that guarantee tau, or with 40 cells."""
         cells = None if tau is None else choose_answer_cells(rows, tau, beta, queries)
         return cls(rows, beta, queries, cells or 40, tau)
 
@@ -326,15 +328,15 @@ class Rounding(_Counted):
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder(_Counted):
-    """Tell only the best mean so far, as one of few levels: a leaderboard.
+class Ladder(_TreeMethod):
+    """Answers with the best mean so far, as one of a few levels: a leaderboard.
 
-    Levels are fixed cells of [0, 1], which halves the error of steps counted from the last score.
+    Levels are fixed cells of [0, 1]. Their error is half that of steps counted from the last score.
 
-    Law:     the greatest mean so far is shown as the middle of its cell, one of ``levels``.
-    Claim:   with probability 1 - beta what is shown is within 1 / (2 levels) + w of the best true
-             mean so far, after each of ``queries`` submissions.
-    Why:     `log_ladder` counts the nodes: the level never falls.
+    Law:     the answer is the middle of the cell of the largest mean so far, one of ``levels``.
+    Claim:   with probability 1 - beta the answer is within 1 / (2 levels) + w of the best true mean
+             so far, after each of ``queries`` submissions, with w of `sampling_width`.
+    Why:     `log_ladder` counts the nodes, because the level never decreases.
     Source:  [BH15], docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -349,7 +351,7 @@ class Ladder(_Counted):
 
     @classmethod
     def of(cls, rows: int, beta: float, queries: int, tau: float | None) -> "Ladder":
-        """Return the session that keeps tau, or one with about the best number of levels."""
+        """Return a session with the fewest levels that guarantee tau, or with the best number."""
         levels = None if tau is None else choose_levels(rows, tau, beta, queries)
         best = min(range(2, 200), key=lambda size: cls(rows, beta, queries, size).tau)
         return cls(rows, beta, queries, levels or best, tau)
@@ -377,7 +379,7 @@ class Ladder(_Counted):
             index / self.levels,
             (index + 1) / self.levels,
             np.full(len(index), self.nats),
-            # The best may be an earlier query, of another metric: nothing is known of its values.
+            # The best query may be an earlier one with another metric, so it may not be binary.
             batch.rows,
         )
         return (

@@ -1,4 +1,4 @@
-"""Picks the method for the given terms."""
+"""Choice of the method for the given terms."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,26 +12,26 @@ from confide.holdout.thresholdout import Thresholdout
 
 __all__ = ["METHODS", "Terms", "choose_method"]
 
-UNGUESSED: Final = ("tau", "queries")
-USES: Final = {
+COMMON_OPTIONS: Final = ("tau", "queries")
+USED_OPTIONS: Final = {
     "coding": ("tau", "queries", "overfits", "threshold"),
     "guess-and-check": ("threshold",),
     "thresholdout": ("tau", "queries", "overfits", "threshold", "sigma", "epsilon"),
-    "gaussian": (*UNGUESSED, "sigma"),
-    "rounding": UNGUESSED,
-    "splitting": UNGUESSED,
-    "ladder": UNGUESSED,
+    "gaussian": (*COMMON_OPTIONS, "sigma"),
+    "rounding": COMMON_OPTIONS,
+    "splitting": COMMON_OPTIONS,
+    "ladder": COMMON_OPTIONS,
     "naive": (),
 }
-"""What each method makes use of, beside the rows and beta."""
+"""Options that each method uses, in addition to the rows and beta."""
 
-METHODS: Final = tuple(USES)
+METHODS: Final = tuple(USED_OPTIONS)
 OPTIONS: Final = ("tau", "queries", "overfits", "threshold", "sigma", "epsilon")
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a session's owner asked for; None where nothing was said."""
+    """The requested options of a session; None for an option that was left out."""
 
     rows: int
     train_rows: int | None
@@ -44,12 +44,12 @@ class Terms:
     epsilon: Number | None
 
     @property
-    def line(self) -> float | None:
-        """The threshold as a number."""
+    def threshold_value(self) -> float | None:
+        """The threshold as a float, if one was passed."""
         return None if self.threshold is None else float(positive("threshold", self.threshold))
 
     def count(self, name: str, method: str) -> int:
-        """Return ``queries`` or ``overfits``, which this method needs."""
+        """Return ``queries`` or ``overfits``, or raise BadDeclaration if it is missing."""
         value = getattr(self, name)
         if not isinstance(value, int):
             raise BadDeclaration(f"{method} needs {name}=, the most that may be asked")
@@ -57,12 +57,13 @@ class Terms:
 
 
 def choose_method(name: str, terms: Terms) -> Method:
-    """Return the method asked for; ``auto`` takes the one that suits the terms.
+    """Return the requested method; ``auto`` chooses one that suits the terms.
 
-    With noise (sigma= or epsilon=) that is thresholdout; with training rows and a number of
-    overfits, coding; without that number, guess-and-check; without training rows, whichever of
-    normal noise, rounding and fresh rows keeps the smaller tau. What the method makes no use of is
-    refused: it would promise what nobody keeps.
+    With training rows, ``auto`` chooses thresholdout if sigma= or epsilon= is given, else coding if
+    overfits= is given, else guess-and-check. Without training rows, it chooses Gaussian noise if
+    sigma= is given, else whichever of Gaussian noise, rounding, and splitting has the
+    smallest tau. An option that the method does not use is refused, because the caller would expect
+    it to have an effect.
     """
     resolved = _resolve(name, terms)
     _check_used(resolved, terms)
@@ -75,11 +76,11 @@ def choose_method(name: str, terms: Terms) -> Method:
                 terms.count("queries", found),
                 terms.count("overfits", found),
                 tau=terms.tau,
-                threshold=terms.line,
+                threshold=terms.threshold_value,
             )
         case "guess-and-check":
             return GuessAndCheck.of(
-                terms.rows, terms.train_rows or terms.rows, terms.beta, terms.line
+                terms.rows, terms.train_rows or terms.rows, terms.beta, terms.threshold_value
             )
         case "thresholdout" as found:
             return Thresholdout.of(
@@ -96,10 +97,12 @@ def choose_method(name: str, terms: Terms) -> Method:
             return Naive(terms.rows)
         case "without a guess":
             terms.count("queries", "a session without training rows")
-            tried = [_unguessed(way, terms) for way in ("gaussian", "rounding", "splitting")]
+            tried = [
+                _method_without_guesses(way, terms) for way in ("gaussian", "rounding", "splitting")
+            ]
             return min((way for way in tried if way is not None), key=lambda way: way.tau)
         case found:
-            way = _unguessed(found, terms)
+            way = _method_without_guesses(found, terms)
             if way is None:
                 raise BadDeclaration(
                     f"splitting needs a row for each of {terms.queries:,} queries, got "
@@ -121,23 +124,27 @@ def _resolve(name: str, terms: Terms) -> str:
 
 
 def _check_used(name: str, terms: Terms) -> None:
-    """Refuse arguments that the method does not use."""
-    uses = USES.get(name, UNGUESSED)
+    """Raise BadDeclaration for an option that the method does not use."""
+    allowed = USED_OPTIONS.get(name, COMMON_OPTIONS)
     for option in OPTIONS:
-        if getattr(terms, option) is not None and option not in uses:
-            users = ", ".join(method for method, used in USES.items() if option in used)
+        if getattr(terms, option) is not None and option not in allowed:
+            users = ", ".join(method for method, used in USED_OPTIONS.items() if option in used)
             raise BadDeclaration(
-                f"{option}= is not used by a session {_named(name)}; leave it out, or take a "
+                f"{option}= is not used by a session {_describe(name)}; leave it out, or take a "
                 f"method that uses it: {users}"
             )
 
 
-def _named(name: str) -> str:
-    return f"of method {name!r}" if name in USES else "without training rows, noise or method="
+def _describe(name: str) -> str:
+    return (
+        f"of method {name!r}" if name in USED_OPTIONS else "without training rows, noise or method="
+    )
 
 
-def _unguessed(name: str, terms: Terms) -> GaussianAnswers | Rounding | Ladder | Splitting | None:
-    """Return a method that needs no guess; none where rows are too few to be split."""
+def _method_without_guesses(
+    name: str, terms: Terms
+) -> GaussianAnswers | Rounding | Ladder | Splitting | None:
+    """Return a method without guesses, or None if there are too few rows for splitting."""
     rows, beta, queries = terms.rows, terms.beta, terms.count("queries", name)
     match name:
         case "gaussian":

@@ -1,4 +1,4 @@
-"""Coding and guess-and-check: guesses checked against the rows, without noise."""
+"""Coding and guess-and-check: guesses are checked against the rows, without noise."""
 
 import math
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from confide.holdout.protocol import (
     middle_of,
     state_guarantee,
 )
-from confide.holdout.values import Floats, Marks
+from confide.holdout.values import Booleans, Floats
 from confide.noise import Entropy
 
 __all__ = ["Coding", "GuessAndCheck"]
@@ -39,14 +39,17 @@ PROOF: Final = "docs/proofs/holdout.md"
 
 @dataclass(frozen=True, slots=True)
 class Coding(StoredTerms):
-    """Let the guess stand while it is near; otherwise tell the cell of the mean, at most B times.
+    """Answers with the guess if it is accurate, otherwise with the cell of the mean.
 
-    Law:     the guess stands when the mean over the rows is within ``threshold`` of it; else the
-             answer is the middle of the mean's cell, one of ``cells``. No noise.
+    Law:     if the mean over the rows is within ``threshold`` of the guess, the answer is the
+             guess. Otherwise the query is an overfit, and the answer is the middle of the mean's
+             cell, one of ``cells``. The session ends after ``overfits`` of these. There is no
+             noise.
     Claim:   with probability 1 - beta every answer is within max(threshold, 1 / (2 cells)) + w of
-             the population, and every interval holds it, however the queries are chosen.
-    Why:     `log_nodes` counts the nodes; each takes beta over their number. An interval is a
-             function of the outcome, so showing it adds no node.
+             the population, with w of `sampling_width`, and every interval contains the
+             population's mean, even for adaptively chosen queries.
+    Why:     `log_nodes` counts the nodes, and each gets beta divided by their number. An interval
+             is a function of the outcome, so showing it adds no node.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -75,7 +78,7 @@ class Coding(StoredTerms):
         tau: float | None = None,
         threshold: float | None = None,
     ) -> "Coding":
-        """Return the session that keeps tau, with the widest threshold; or the best there is."""
+        """Return the session with the largest threshold for tau, or with the smallest tau."""
         if threshold is not None:
             cells = max(2, math.ceil(1 / (2 * threshold)))
             return cls(rows, beta, queries, overfits, threshold, cells, tau)
@@ -97,7 +100,7 @@ class Coding(StoredTerms):
 
     @property
     def tau(self) -> float:
-        """What every answer keeps."""
+        """The accuracy bound of every answer."""
         count = log_nodes(self.queries, self.overfits, self.cells)
         return max(self.threshold, 1 / (2 * self.cells)) + sampling_width(
             self.rows, count, self.beta
@@ -114,7 +117,7 @@ class Coding(StoredTerms):
         left = self.left(progress)
         batch = asked.first(check_left(left))
         over = np.abs(batch.means - _guesses(batch)) > self.threshold
-        # The session ends with its last overfit: whatever comes after is not answered.
+        # The session ends with its last overfit, so later queries get no answer.
         count = len(over)
         if over.any():
             last = np.flatnonzero(np.cumsum(over) == left.overfits)
@@ -138,15 +141,16 @@ class Coding(StoredTerms):
 
 @dataclass(frozen=True, slots=True)
 class GuessAndCheck(StoredTerms):
-    """Check guess after guess, for ever; intervals widen with what was told.
+    """Checks guesses without a limit; intervals widen with the length of the transcript's code.
 
-    Law:     as `Coding`, without limits; query i after s guesses that stood and o overfits has
-             level beta / (i (i + 1)) times the probability that a code gives the transcript.
-    Claim:   with probability 1 - beta every interval of the endless session holds the population's
-             mean, however the queries are chosen.
-    Why:     the weights of all transcripts of one length sum to at most 1 (the two codes), the
-             factors beta / (i (i + 1)) to beta; a union bound over all nodes. A metric of pairs
-             tells their number as well, which is coded with probability 1 / (rows // 2 + 1).
+    Law:     as `Coding`, without limits. Query i has level beta / (i (i + 1)) times the probability
+             that the code assigns to the transcript so far.
+    Claim:   with probability 1 - beta every interval of the unlimited session contains the
+             population's mean, even for adaptively chosen queries.
+    Why:     the two codes make the weights of all transcripts of one length sum to at most 1, and
+             the factors beta / (i (i + 1)) sum to beta. The claim is a union bound over all nodes.
+             A metric of pairs also reveals the number of pairs, which is coded with probability
+             1 / (rows // 2 + 1).
     Source:  [RRSSTW20] for guess and check, [KT81] for the code, docs/proofs/holdout.md.
     Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
     """
@@ -163,12 +167,12 @@ class GuessAndCheck(StoredTerms):
     def of(
         cls, rows: int, train_rows: int, beta: float, threshold: float | None
     ) -> "GuessAndCheck":
-        """Return the session with a threshold that honest queries seldom pass."""
+        """Return the session, by default with a threshold that honest queries rarely exceed."""
         return cls(rows, beta, threshold or min(anytime_threshold(rows, train_rows), 0.5))
 
     @property
     def cells(self) -> int:
-        """Cells no wider than the threshold, so that an overfit leaves the guess's cell."""
+        """The number of cells, each at most ``threshold`` wide, so an overfit leaves its cell."""
         return math.ceil(1 / self.threshold)
 
     def left(self, progress: Progress) -> Left:
@@ -183,11 +187,11 @@ class GuessAndCheck(StoredTerms):
         over = np.abs(asked.means - guesses) > self.threshold
         spent = self._lengths(progress, asked.means, guesses, over)
         if asked.rows != self.rows:
-            # How many pairs there are is told too: one of 0 to rows // 2, all taken as alike.
+            # The number of pairs is revealed too. The code gives 0 to rows // 2 equal probability.
             spent += math.log(self.rows // 2 + 1)
         before = progress.nats + np.concatenate([[0.0], np.cumsum(spent)])
-        place = progress.queries + 1 + np.arange(len(over), dtype=np.float64)
-        nats = before[:-1] + np.log(place * (place + 1)) + log_two_over(self.beta)
+        number = progress.queries + 1 + np.arange(len(over), dtype=np.float64)
+        nats = before[:-1] + np.log(number * (number + 1)) + log_two_over(self.beta)
         outcomes = _compare(asked, over, self.threshold, self.cells, nats)
         return (
             replace(
@@ -199,16 +203,18 @@ class GuessAndCheck(StoredTerms):
             outcomes,
         )
 
-    def _lengths(self, progress: Progress, means: Floats, guesses: Floats, over: Marks) -> Floats:
+    def _lengths(
+        self, progress: Progress, means: Floats, guesses: Floats, over: Booleans
+    ) -> Floats:
         """Return the code length of each outcome."""
-        overfit, stood = progress.overfits, progress.queries - progress.overfits
+        overfit, accepted = progress.overfits, progress.queries - progress.overfits
         distance = middle_of(means, self.cells)[0] - middle_of(guesses, self.cells)[0]
         lengths = np.empty(len(over))
-        for place, is_over in enumerate(over.tolist()):
-            lengths[place] = outcome_nats(stood, overfit, is_overfit=is_over)
+        for index, is_over in enumerate(over.tolist()):
+            lengths[index] = outcome_nats(accepted, overfit, is_overfit=is_over)
             if is_over:
-                lengths[place] += value_nats(int(distance[place]), self.cells)
-            overfit, stood = overfit + is_over, stood + (not is_over)
+                lengths[index] += value_nats(int(distance[index]), self.cells)
+            overfit, accepted = overfit + is_over, accepted + (not is_over)
         return lengths
 
     def guarantee(self) -> Guarantee:
@@ -230,9 +236,9 @@ def _guesses(asked: QueryBatch) -> Floats:
 
 
 def _compare(
-    asked: QueryBatch, over: Marks, threshold: float, cells: int, nats: Floats
+    asked: QueryBatch, over: Booleans, threshold: float, cells: int, nats: Floats
 ) -> Outcomes:
-    """Return the answers to queries of which ``over`` tells whether they were overfit."""
+    """Return the answers to queries, with ``over`` marking the overfit ones."""
     guesses = _guesses(asked)
     if not over.any():
         low, high = guesses - threshold, guesses + threshold

@@ -1,13 +1,13 @@
-"""Sample sizes by counting transcripts.
+"""Sample sizes from counting transcripts.
 
-Fix the analyst's coins and the mechanism's own. Then what was told so far decides the next query:
-the session is a tree, and each of its nodes holds one query that is fixed before the rows are
-drawn. A union bound over the nodes makes the intervals of all of them hold at once, and so those
-on the one path that is walked. What must be paid for is the number of nodes, or the length of a
-code for the transcript.
+Fix the random bits of the analyst and of the mechanism. Then the earlier answers determine the next
+query. The session is a tree, and each node has one query that is fixed before the rows are sampled.
+A union bound over the nodes covers the intervals of all of them jointly, and so those on the path
+that the session takes. Its price is the number of nodes, or the length of a code for the
+transcript.
 
-Each function tells whether ``rows`` rows keep every answer within tau of the population with
-probability 1 - beta; more rows never do worse.
+Each ``fits_...`` function returns whether ``rows`` rows guarantee that every answer is within tau
+of the population with probability 1 - beta. It is monotone: more rows never turn true into false.
 """
 
 import math
@@ -15,7 +15,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
-from confide.holdout.intervals import SPARE, hoeffding_width
+from confide.holdout.intervals import COMPARISON_SLACK, hoeffding_width
 
 __all__ = [
     "ROUND_UP",
@@ -44,42 +44,42 @@ __all__ = [
 ]
 
 ROUND_UP: Final = 1 + 1e-12
-LOOSENESS: Final = 2.0**-48
-"""More than the error of three log-gammas, as a part of the largest: they nearly cancel."""
-LARGEST_CELLS: Final = 10**6
-MOST_TERMS: Final = 4096
+LOG_GAMMA_ERROR: Final = 2.0**-48
+"""An upper bound of the error of three log-gammas, relative to the largest: they nearly cancel."""
+MAX_CELLS: Final = 10**6
+MAX_TERMS: Final = 4096
 
 
 @lru_cache(maxsize=4096)
 def log_nodes(queries: int, overfits: int, cells: int) -> float:
     """Return ln of the number of nodes of a session that stops after ``overfits`` overfits.
 
-    Law:     each query has one of cells + 1 outcomes: the guess stands, or it does not and the
-             mean over the rows falls into one of ``cells`` cells.
-    Claim:   N = sum over j < overfits of C(queries, j + 1) cells^j; if each fixed query has an
-             interval that misses with probability at most beta / N, all intervals of a session
-             hold together with probability 1 - beta, however its queries are chosen.
+    Law:     each query has one of cells + 1 outcomes: the guess is accepted, or the mean over the
+             rows falls into one of ``cells`` cells.
+    Claim:   N = sum over j < overfits of C(queries, j + 1) cells^j. If the interval of each fixed
+             query misses with probability at most beta / N, all intervals of a session cover
+             jointly with probability 1 - beta, even for adaptively chosen queries.
     Why:     before query i there are C(i - 1, j) cells^j transcripts with j overfits; summed over
-             i <= queries, C(i - 1, j) gives C(queries, j + 1). Only the rows decide which path is
-             walked, each node's query is fixed without them, and N nodes miss with probability at
-             most N beta / N together.
+             i <= queries, C(i - 1, j) gives C(queries, j + 1). Only the rows determine the path,
+             and each node's query is fixed independently of them. By a union bound, any of the N
+             nodes misses with probability at most N beta / N.
     Source:  [DFHPRR15b] (description length), docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py (count), tests/holdout/test_analysts.py (claim).
 
     >>> round(math.exp(log_nodes(queries=3, overfits=2, cells=5)))
     18
     """
-    most = min(overfits, queries)
-    if most > MOST_TERMS:
-        # The terms grow up to one place and fall from there: all are at most the one at the place.
-        top = min(most - 1, math.floor(queries * cells / (1 + cells)))
-        near = range(max(0, top - 2), min(most, top + 3))
-        return (math.log(most) + max(_term(queries, j, cells) for j in near)) * ROUND_UP
-    return _log_sum([_term(queries, j, cells) for j in range(most)])
+    count = min(overfits, queries)
+    if count > MAX_TERMS:
+        # The terms are unimodal, so ``count`` times the largest term is an upper bound.
+        top = min(count - 1, math.floor(queries * cells / (1 + cells)))
+        near = range(max(0, top - 2), min(count, top + 3))
+        return (math.log(count) + max(_term(queries, j, cells) for j in near)) * ROUND_UP
+    return _log_sum([_term(queries, j, cells) for j in range(count)])
 
 
 def log_answers(queries: int, cells: int) -> float:
-    """Return ln of the number of nodes where every answer is a cell and nothing is guessed.
+    """Return ln of the number of nodes if every answer is a cell and there are no guesses.
 
     Claim:   N = sum over i <= queries of cells^(i - 1).
     Why:     before query i there are cells^(i - 1) transcripts.
@@ -92,12 +92,13 @@ def log_answers(queries: int, cells: int) -> float:
 
 
 def log_ladder(queries: int, levels: int) -> float:
-    """Return ln of the number of nodes where only the best so far is told, as one of ``levels``.
+    """Return ln of the number of nodes if each answer is the best so far, as one of ``levels``.
 
     Claim:   N = C(queries + levels - 1, levels).
-    Why:     the best never falls, so the transcript before query i is how many levels each query
-             gained, in all at most levels - 1: C(i - 1 + levels - 1, levels - 1) ways; these sum
-             up to N. With several boards that are told apart, ``levels`` - 1 is the sum over them.
+    Why:     the best never decreases, so the transcript before query i is the number of levels that
+             each query gained, at most levels - 1 in total: C(i - 1 + levels - 1, levels - 1)
+             possibilities, which add up to N. With several separate boards, ``levels`` - 1 is the
+             sum over the boards.
     Source:  [BH15] (a looser count), docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py (count), tests/holdout/test_analysts.py (claim).
     """
@@ -105,68 +106,69 @@ def log_ladder(queries: int, levels: int) -> float:
 
 
 def sampling_width(rows: int, log_count: float, beta: float) -> float:
-    """Return w such that with probability 1 - beta every node's mean is within w of the truth."""
+    """Return w: every node's mean is within w of the true mean with probability 1 - beta."""
     return hoeffding_width(rows, math.log(2 / beta) + log_count)
 
 
 def choose_cells(
     rows: int, tau: float, beta: float, queries: int, overfits: int
 ) -> tuple[int, float] | None:
-    """Return the fewest cells, and the width w, with w + 1 / (2 cells) <= tau; else nothing.
+    """Return the fewest cells, and the width w, with w + 1 / (2 cells) <= tau, or None.
 
-    Why: more cells make w larger, and a larger w asks for more cells; the least pair that fits is
-         reached from below by taking turns.
+    Why: more cells increase w, and a larger w requires more cells. Alternating between the two from
+         below converges to the smallest pair that satisfies the bound.
     """
     cells = math.ceil(1 / (2 * tau))
-    while cells <= LARGEST_CELLS:
+    while cells <= MAX_CELLS:
         width = sampling_width(rows, log_nodes(queries, overfits, cells), beta)
         if width >= tau:
             return None
-        wanted = math.ceil(1 / (2 * (tau - width)) - SPARE)
-        if wanted <= cells:
+        required = math.ceil(1 / (2 * (tau - width)) - COMPARISON_SLACK)
+        if required <= cells:
             return cells, width
-        cells = wanted
+        cells = required
     return None
 
 
 def step_nats(query: int, beta: float) -> float:
-    """Return ln(1 / b_i) for the i-th query of a session without end.
+    """Return ln(1 / b_i) for the i-th query of an unlimited session.
 
-    Claim: b_i = beta / (i (i + 1)) sum up to beta.
+    Claim: the b_i = beta / (i (i + 1)) add up to beta.
     """
     return math.log(query * (query + 1.0) / beta)
 
 
-def outcome_nats(stood: int, overfit: int, *, is_overfit: bool) -> float:
-    """Return the code length of one more "stands" or "overfit", after so many of each.
+def outcome_nats(accepted: int, overfit: int, *, is_overfit: bool) -> float:
+    """Return the code length of one more outcome, given the earlier count of each kind.
 
-    Law:     P(next is overfit) = (overfit + 1/2) / (stood + overfit + 1).
-    Claim:   the product of these along any transcript is a probability of that transcript.
-    Why:     at each step the two chances sum to 1.
+    Law:     P(next is overfit) = (overfit + 1/2) / (accepted + overfit + 1).
+    Claim:   the products of these along all transcripts of one length are a distribution.
+    Why:     at each step the two probabilities sum to 1.
     Source:  [KT81].
     Checked: tests/holdout/test_coding.py.
     """
-    seen = overfit if is_overfit else stood
-    return math.log((stood + overfit + 1) / (seen + 0.5))
+    same = overfit if is_overfit else accepted
+    return math.log((accepted + overfit + 1) / (same + 0.5))
 
 
-def history_nats(stood: int, overfit: int) -> float:
-    """Return the sum of `outcome_nats` over a transcript with so many of each, in any order.
+def history_nats(accepted: int, overfit: int) -> float:
+    """Return the sum of `outcome_nats` over a transcript with these counts, in any order.
 
-    Why: the product of the chances is G(stood + 1/2) G(overfit + 1/2) / (pi G(total + 1)), with G
-         the gamma function, whatever the order.
+    Why: the product of the probabilities is
+         G(accepted + 1/2) G(overfit + 1/2) / (pi G(total + 1)), with G the gamma function, for
+         every order.
     """
-    total = math.lgamma(stood + overfit + 1) * (1 + LOOSENESS) + math.log(math.pi)
-    return (total - math.lgamma(stood + 0.5) - math.lgamma(overfit + 0.5)) * ROUND_UP
+    total = math.lgamma(accepted + overfit + 1) * (1 + LOG_GAMMA_ERROR) + math.log(math.pi)
+    return (total - math.lgamma(accepted + 0.5) - math.lgamma(overfit + 0.5)) * ROUND_UP
 
 
 def value_nats(distance: int, cells: int) -> float:
-    """Return the code length of the cell that an overfit query's mean fell into.
+    """Return the code length of the cell that contains an overfit query's mean.
 
-    Law:     p(d) = 1 / (2 cells) + 1 / (4 |d| (|d| + 1)) for the cell d away from the guess's own,
-             d not 0; p(0) = 1 / (2 cells).
+    Law:     p(d) = 1 / (2 cells) + 1 / (4 |d| (|d| + 1)) for the cell at distance d from the
+             guess's cell, d not 0; p(0) = 1 / (2 cells).
     Claim:   the lengths satisfy Kraft's inequality over the ``cells`` possible cells.
-    Why:     the first parts sum to 1/2, the second to at most 2 * 1/4 * 1 = 1/2.
+    Why:     the first terms sum to 1/2, the second terms to at most 2 * 1/4 * 1 = 1/2.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py.
     """
@@ -176,15 +178,15 @@ def value_nats(distance: int, cells: int) -> float:
 
 
 def log_choose(total: int, part: int) -> float:
-    """Return ln C(total, part), or a little more."""
+    """Return ln C(total, part), rounded up."""
     if part > total or part < 0:
         return -math.inf
     small = min(part, total - part)
     if small <= 64:
-        # Differences of log-gammas lose digits where the result is small.
+        # For a small result, differences of log-gammas lose precision.
         return math.fsum(math.log((total - i) / (i + 1)) for i in range(small))
-    most = math.lgamma(total + 1)
-    return most * (1 + LOOSENESS) - math.lgamma(part + 1) - math.lgamma(total - part + 1)
+    largest = math.lgamma(total + 1)
+    return largest * (1 + LOG_GAMMA_ERROR) - math.lgamma(part + 1) - math.lgamma(total - part + 1)
 
 
 def _term(queries: int, overfits: int, cells: int) -> float:
@@ -197,30 +199,31 @@ def _log_sum(terms: list[float]) -> float:
 
 
 NORMAL: Final = NormalDist()
-MOST_CELLS: Final = 4096
+MAX_ANSWER_CELLS: Final = 4096
 
 
 def false_alarm_threshold(rows: int, train_rows: int, queries: int, overfits: int) -> float:
-    """Return the threshold that about a tenth of ``overfits`` honest queries pass by chance.
+    """Return the threshold that about ``overfits`` / 10 honest queries exceed by chance.
 
-    Only the budget's worth depends on it, no guarantee: an honest query's means over both sets
-    differ by about a normal number of variance (1 / rows + 1 / train_rows) / 4 at most.
+    No guarantee depends on it, only how many overfits remain for real ones. An honest query's means
+    over the two sets differ by an approximately normal amount with variance at most
+    (1 / rows + 1 / train_rows) / 4.
     """
-    chance = min(1.0, overfits / (10 * queries))
+    probability = min(1.0, overfits / (10 * queries))
     deviation = math.sqrt(1 / rows + 1 / train_rows) / 2
-    return -NORMAL.inv_cdf(chance / 2) * deviation if chance < 1 else 0.0
+    return -NORMAL.inv_cdf(probability / 2) * deviation if probability < 1 else 0.0
 
 
 def fits_coding(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether a session that stops after ``overfits`` overfits keeps tau.
+    """Return whether a session that stops after ``overfits`` overfits guarantees tau.
 
-    Law:     the guess stands while the mean over the rows is within a threshold t of it; otherwise
-             the answer is the middle of the mean's cell, one of G.
-    Claim:   every answer within max(t, 1 / (2 G)) + w <= tau, w of `log_nodes`; t is large enough
-             that at most overfits / 10 charges are expected of honest queries, with a training
-             set of the same size.
-    Why:     where all means are within w of the truth, a standing guess is within t + w and the
-             middle of a cell within 1 / (2 G) + w.
+    Law:     the guess is accepted if the mean over the rows is within a threshold t of it.
+             Otherwise the answer is the middle of the mean's cell, one of G.
+    Claim:   every answer is within max(t, 1 / (2 G)) + w <= tau, with w from `log_nodes`. With a
+             training set of the same size, t is large enough that honest queries cause at most
+             overfits / 10 overfits in expectation.
+    Why:     if all means are within w of the true ones, an accepted guess is within t + w, and the
+             middle of a cell is within 1 / (2 G) + w.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
     """
@@ -231,12 +234,13 @@ def fits_coding(rows: int, tau: float, beta: float, queries: int, overfits: int)
 
 
 def fits_same_claim(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether the claim of the published theorem on Thresholdout holds by counting.
+    """Return whether counting proves the claim of the published theorem on Thresholdout.
 
     Claim:   with threshold 3 tau / 4 every answer is within tau until ``overfits`` queries had a
-             guess that was off by more than tau / 2.
-    Why:     with w = tau / 4 a guess that stands is within t + w = tau, and one that does not is
-             off by more than t - w = tau / 2; so no more overfits are charged than there were.
+             guess with an error above tau / 2.
+    Why:     let t = 3 tau / 4 and w = tau / 4. An accepted guess is within t + w = tau, and the
+             error of a rejected one is above t - w = tau / 2. So the session never charges more
+             overfits than there were such guesses.
     Source:  [DFHPRR15b] for the claim, docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
@@ -246,14 +250,15 @@ def fits_same_claim(rows: int, tau: float, beta: float, queries: int, overfits: 
 
 
 def fits_anytime(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether an endless session still keeps tau at query ``queries`` after ``overfits``.
+    """Return whether an unlimited session still guarantees tau at its ``queries``-th query.
 
-    Claim:   the interval of the last of so many queries, after at most so many overfits in
-             whatever order and into whatever cells, is no wider than tau to each side.
+    Claim:   the half-width of that query's interval is at most tau after at most ``overfits``
+             overfits, in any order and with means in any cells.
     Why:     the code of `outcome_nats` gives every order of the same outcomes the same length, and
-             no cell is longer than ln(2 G). One more query that stands makes it longer; of t
-             queries one more overfit, the o-th, does so while o - 1/2 <= 2 G (t - o + 1/2), and
-             from there on shorter: so the longest is at the last such o, if that many may be.
+             the code of a cell is at most ln(2 G) long. One more accepted query makes the code
+             longer. Among t queries, one more overfit, the o-th, makes it longer while
+             o - 1/2 <= 2 G (t - o + 1/2), and shorter after that. So the code is longest at the
+             last such o, or at ``overfits`` if that is smaller.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
@@ -261,21 +266,21 @@ def fits_anytime(rows: int, tau: float, beta: float, queries: int, overfits: int
     cells = math.ceil(1 / threshold)
     nats = step_nats(queries, beta) + math.log(2)
     before = queries - 1
-    longest = math.floor((2 * cells * (before + 0.5) + 0.5) / (2 * cells + 1))
-    marked = min(overfits, before, longest)
-    nats += history_nats(before - marked, marked) + marked * value_nats(0, cells)
+    turning_point = math.floor((2 * cells * (before + 0.5) + 0.5) / (2 * cells + 1))
+    worst = min(overfits, before, turning_point)
+    nats += history_nats(before - worst, worst) + worst * value_nats(0, cells)
     return threshold + hoeffding_width(rows, nats) <= tau
 
 
 def anytime_threshold(rows: int, train_rows: int) -> float:
-    """Return the threshold of an endless session: an honest query passes it once in 2,000."""
+    """Return the threshold of an unlimited session, which 1 in 2,000 honest queries exceeds."""
     return 1.75 * math.sqrt(1 / rows + 1 / train_rows)
 
 
 def fits_rounding(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether answers that are cells of [0, 1], without any guess, keep tau.
+    """Return whether answers that are cells of [0, 1], without guesses, guarantee tau.
 
-    Claim:   every answer within 1 / (2 G) + w <= tau for some number of cells G.
+    Claim:   every answer is within 1 / (2 G) + w <= tau for some number of cells G.
     Why:     `log_answers` counts the nodes.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
@@ -285,24 +290,24 @@ def fits_rounding(rows: int, tau: float, beta: float, queries: int, overfits: in
 
 
 def choose_answer_cells(rows: int, tau: float, beta: float, queries: int) -> int | None:
-    """Return the fewest cells whose rounding keeps tau, if any do."""
+    """Return the fewest cells with which rounding guarantees tau, or None."""
     cells = max(2, math.ceil(1 / (2 * tau)))
-    while cells <= MOST_CELLS:
+    while cells <= MAX_ANSWER_CELLS:
         width = sampling_width(rows, log_answers(queries, cells), beta)
         if width >= tau:
             return None
-        wanted = math.ceil(1 / (2 * (tau - width)) - SPARE)
-        if wanted <= cells:
+        required = math.ceil(1 / (2 * (tau - width)) - COMPARISON_SLACK)
+        if required <= cells:
             return cells
-        cells = wanted
+        cells = required
     return None
 
 
 def fits_splitting(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether fresh rows for every query keep tau.
+    """Return whether fresh rows for every query guarantee tau.
 
-    Claim:   every answer within tau, with rows // queries rows for each.
-    Why:     no query has seen the rows that answer it; Hoeffding at beta / queries each.
+    Claim:   every answer is within tau, with rows // queries rows for each query.
+    Why:     no query depends on the rows that answer it; Hoeffding's bound at beta / queries each.
     Source:  [Hoe63].
     Checked: tests/holdout/test_planning.py.
     """
@@ -312,10 +317,10 @@ def fits_splitting(rows: int, tau: float, beta: float, queries: int, overfits: i
 
 
 def fits_bonferroni(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether queries fixed beforehand, all of them, keep tau: the floor below all others.
+    """Return whether nonadaptive queries guarantee tau, a lower bound for all other methods.
 
-    Claim:   every mean within tau when no query depends on an answer.
-    Why:     Hoeffding at beta / queries each.
+    Claim:   every mean is within tau if no query depends on an answer.
+    Why:     Hoeffding's bound at beta / queries each.
     Source:  [Hoe63].
     Checked: tests/holdout/test_planning.py.
     """
@@ -324,12 +329,12 @@ def fits_bonferroni(rows: int, tau: float, beta: float, queries: int, overfits: 
 
 
 def fits_ladder(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether a board that shows the best score so far keeps tau.
+    """Return whether a board that shows the best score so far guarantees tau.
 
-    Law:     the greatest mean so far is shown as the middle of its cell, one of G.
-    Claim:   what is shown is within 1 / (2 G) + w <= tau of the best true mean so far.
-    Why:     `log_ladder` counts the nodes; the greatest of several means is as near the greatest of
-             the truths as the worst of them is to its own.
+    Law:     the board shows the middle of the cell of the largest mean so far, one of G.
+    Claim:   the value shown is within 1 / (2 G) + w <= tau of the best true mean so far.
+    Why:     `log_ladder` counts the nodes. If each of several means is within w of its true mean,
+             the largest mean is within w of the largest true mean.
     Source:  [BH15], docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
     """
@@ -338,31 +343,31 @@ def fits_ladder(rows: int, tau: float, beta: float, queries: int, overfits: int)
 
 
 def choose_levels(rows: int, tau: float, beta: float, queries: int, teams: int = 1) -> int | None:
-    """Return the fewest levels of a board that keep tau, if any do."""
+    """Return the fewest levels with which a board guarantees tau, or None."""
     levels = max(2, math.ceil(1 / (2 * tau)))
-    while levels <= MOST_CELLS:
+    while levels <= MAX_ANSWER_CELLS:
         width = sampling_width(rows, log_ladder(queries, teams * (levels - 1) + 1), beta)
         if width >= tau:
             return None
-        wanted = math.ceil(1 / (2 * (tau - width)) - SPARE)
-        if wanted <= levels:
+        required = math.ceil(1 / (2 * (tau - width)) - COMPARISON_SLACK)
+        if required <= levels:
             return levels
-        levels = wanted
+        levels = required
     return None
 
 
 def fits_published_ladder(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether the published bound of the Ladder keeps tau, for the best step.
+    """Return whether the published bound of the Ladder guarantees tau with the best step.
 
     Claim:   exp(-2 e^2 rows + (1 / s + 2) ln(4 queries / s) + 1) <= beta for a step s, e = tau - s.
-    Why:     the theorem there, with e its epsilon and s its eta.
+    Why:     the theorem in the source, with e its epsilon and s its eta.
     Source:  [BH15].
     Checked: tests/holdout/test_planning.py.
     """
     del overfits
 
-    def chance(step: float) -> float:
+    def log_probability(step: float) -> float:
         count = (1 / step + 2) * math.log(4 * queries / step) + 1
         return count - 2 * (tau - step) ** 2 * rows
 
-    return min(chance(tau * i / 64) for i in range(1, 64)) <= math.log(beta)
+    return min(log_probability(tau * i / 64) for i in range(1, 64)) <= math.log(beta)

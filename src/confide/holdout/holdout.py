@@ -13,7 +13,7 @@ from confide.exact import Number, integer, probability
 from confide.holdout.baselines import Splitting
 from confide.holdout.choice import Terms, choose_method
 from confide.holdout.protocol import (
-    PLAIN,
+    MEAN_METRIC,
     Guarantee,
     HoldoutAnswer,
     HoldoutAnswers,
@@ -42,7 +42,7 @@ from confide.holdout.stores import (
     Store,
     check_curator,
     check_name,
-    check_whole,
+    check_not_spoiled,
 )
 from confide.holdout.values import (
     Floats,
@@ -65,22 +65,23 @@ if TYPE_CHECKING:
 
 __all__ = ["BoardScore", "Holdout", "Leaderboard"]
 
-PAIRED: Final = ("guess-and-check", "naive")
-"""Methods whose claim is right for metrics of pairs: intervals that count them, and none."""
+METHODS_FOR_PAIRS: Final = ("guess-and-check", "naive")
+"""Methods that allow metrics of pairs: one accounts for their number, one claims nothing."""
 
 Query: TypeAlias = Callable[..., Any]
-"""A function of a block of rows (or of X and y) that returns one value in [0, 1] for each row."""
+"""A function of all rows (or of X and y) that returns one value in [0, 1] for each row."""
 
 
 class Holdout:
-    """A holdout set that stays true of the population although queries depend on its answers.
+    """A session on a holdout set whose answers stay valid for adaptively chosen queries.
 
-    ``train`` and ``heldout`` are frames, pairs (X, y), arrays, or numbers of rows when only
-    values are asked. A query is answered by its mean over the training rows while that is near
-    its mean over the holdout, and by the latter, told coarsely, when it is not: an *overfit*.
+    ``train`` and ``heldout`` are DataFrames, pairs (X, y), arrays, or numbers of rows if queries
+    are passed as values. The answer to a query is its mean over the training rows if that is close
+    to its mean over the holdout. Otherwise the query is an *overfit*, and the answer is a coarse
+    version of the mean over the holdout.
 
-    Validity holds for independent rows and queries that give each row a value of its own. Privacy
-    of the holdout's rows is promised by ``method="thresholdout"`` and ``"gaussian"`` alone.
+    Validity requires independent rows, and queries that compute each value from one row alone. Only
+    ``method="thresholdout"`` and ``"gaussian"`` also protect the privacy of the holdout's rows.
 
     >>> holdout = Holdout(8_000, 8_000, tau=0.1, beta=0.05, queries=100, overfits=10)
     >>> answer = holdout.ask(np.full(8_000, 0.25), np.full(8_000, 0.25))
@@ -132,7 +133,7 @@ class Holdout:
         self._store.open(written, self._method.start(self._entropy))
 
     def _find_store(self, ledger: str | Path | None, name: str, curator: "Curator | None") -> Store:
-        """Return where the session's state is kept: a curator's ledger, a file or memory."""
+        """Return the store of the session's state: a curator's ledger, a file, or memory."""
         if curator is None:
             return MemoryStore() if ledger is None else FileStore(ledger, name)
         if ledger is not None:
@@ -144,30 +145,30 @@ class Holdout:
 
     @property
     def left(self) -> Left:
-        """How many queries and overfits are left."""
-        progress = self._store.look()
+        """The remaining queries and overfits."""
+        progress = self._store.read()
         return Left(0, 0) if progress.is_spoiled else self._method.left(progress)
 
     @property
     def guarantee(self) -> Guarantee:
-        """Which theorem holds for this session, with which numbers; or plainly none."""
+        """The guarantee of this session: its theorem and numbers, or none."""
         found = self._method.guarantee()
-        if not self._store.look().is_spoiled:
+        if not self._store.read().is_spoiled:
             return found
-        # The failure came after all answers, so it takes nothing from their validity; but it told
-        # of the rows without noise.
+        # The failure came after all answers, so they stay valid. But it revealed something about
+        # the rows without noise, so no privacy loss can be stated.
         claim = f"{found.claim}; ended by a query that failed on the holdout's rows alone"
         return replace(found, claim=claim, loss=None)
 
     @property
     def method(self) -> str:
-        """How queries are answered."""
+        """The name of the method that answers queries."""
         return self._method.name
 
     @property
     def loss(self) -> Loss | None:
-        """What the whole session costs in privacy; None where none is promised, or no longer."""
-        return None if self._store.look().is_spoiled else self._method.loss
+        """The privacy loss of the whole session; None if privacy is not, or no longer, promised."""
+        return None if self._store.read().is_spoiled else self._method.loss
 
     def ask(
         self,
@@ -178,16 +179,16 @@ class Holdout:
     ) -> HoldoutAnswer:
         """Return the answer to one query.
 
-        ``ask(phi)`` calls phi on the training rows and on the holdout's; ``ask(train_values,
-        heldout_values)`` takes values computed already; ``ask(heldout_values)`` and ``guess=``
-        serve where there are no training rows. Values in another range than [0, 1], known
-        beforehand, come with ``low=`` and ``high=``.
+        ``ask(phi)`` calls phi on the training rows and on the holdout's rows.
+        ``ask(train_values, heldout_values)`` takes precomputed values. Without training rows, use
+        ``ask(heldout_values)`` with ``guess=``. If values lie in a range other than [0, 1], known
+        in advance, pass it as ``low=`` and ``high=``.
 
         Raises:
             BadDeclaration: values outside [0, 1] or of the wrong length; nothing changed.
             BudgetExceeded: the session is over; nothing changed.
         """
-        metric = PLAIN if (low, high) == (0, 1) else mean_metric(low, high)
+        metric = MEAN_METRIC if (low, high) == (0, 1) else mean_metric(low, high)
         found, heldout = self._values(query, metric)
         given = found if guess is None else check_guess("guess", guess)
         return self._answer(given, heldout, metric)
@@ -195,8 +196,9 @@ class Holdout:
     def ask_many(self, *matrices: Any, guesses: Any = None) -> HoldoutAnswers:
         """Return the answers to many queries, one for each column of the matrices.
 
-        ``ask_many(train_matrix, heldout_matrix)``, or ``ask_many(heldout_matrix)`` with
-        ``guesses=`` an array or none. The queries count as asked one after the other.
+        Pass ``ask_many(train_matrix, heldout_matrix)``, or ``ask_many(heldout_matrix)`` with an
+        array of ``guesses=`` if the method needs them. The queries are answered in order, as if
+        asked one by one.
         """
         if not 1 <= len(matrices) <= 2:
             raise BadDeclaration(
@@ -212,7 +214,7 @@ class Holdout:
             raise BadDeclaration(
                 f"guesses must be {heldout.shape[1]:,}, one for each query, got {len(guesses):,}"
             )
-        outcomes = self._ask(heldout, guesses, PLAIN)
+        outcomes = self._ask(heldout, guesses, MEAN_METRIC)
         return HoldoutAnswers(outcomes.values, outcomes.overfit, outcomes)
 
     def score(
@@ -225,8 +227,8 @@ class Holdout:
     ) -> HoldoutAnswer:
         """Return a metric of predictions for the labels of both sets.
 
-        ``train_predictions`` may be None where no guess is needed. ``high`` is the value at which
-        squared-error and absolute-error are clipped.
+        ``train_predictions`` may be None if the method needs no guess. ``high`` is the value at
+        which squared-error and absolute-error are clipped.
         """
         found = metric_of(metric, high)
         self.check_metric(found)
@@ -235,24 +237,24 @@ class Holdout:
             rows = self._labelled(self._train, "train")
             check_labels(found, "train", rows.labels)
             guess = _guess(found, "train predictions", rows.labels, train_predictions)
-        # Refused for what they are, before a label is read; from there on nothing more is told.
+        # Malformed predictions are refused before a label is read. Later errors stay unspecific.
         name, labels = "heldout predictions", self._heldout.labels
         given = read_predictions(found, name, heldout_predictions, self._heldout.size)
         heldout = self._guarded(lambda: measure(found, name, labels, given), found.name)
         return self._answer(guess, heldout, found)
 
     def scorer(self, metric: str | Metric = "accuracy", *, high: Number | None = None) -> Scorer:
-        """Return a scorer for scikit-learn: `cross_val_score`, `GridSearchCV` and the like.
+        """Return a scorer for scikit-learn functions such as `cross_val_score` or `GridSearchCV`.
 
-        The guess is the metric on the rows that scikit-learn hands over (a validation fold, which
-        the model has not seen), so most candidates cost no overfit.
+        The guess is the metric on the rows that scikit-learn passes, a validation fold that the
+        model has not seen. So most candidates cost no overfit.
         """
         found = metric_of(metric, high)
         self.check_metric(found)
         return Scorer(self, found)
 
     def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> HoldoutAnswer:  # noqa: N803
-        """Return the metric of a fitted estimator, with its mean over (X, y) for a guess."""
+        """Return the metric of a fitted estimator, with its mean over (X, y) as the guess."""
         self.check_metric(metric)
         guess = _guess(
             metric, "fold predictions", np.asarray(y), predict_column(estimator, X, metric)
@@ -268,8 +270,8 @@ class Holdout:
         return self._answer(guess, self._guarded(values, "the estimator"), metric)
 
     def check_metric(self, metric: Metric) -> None:
-        """Refuse a metric that does not fit the method or the kind of labels; no row is read."""
-        if metric.is_paired and self._method.name not in PAIRED:
+        """Raise BadDeclaration if the method or the labels rule out a metric; no row is read."""
+        if metric.is_paired and self._method.name not in METHODS_FOR_PAIRS:
             raise BadDeclaration(
                 f"{metric.name} pairs rows by their labels: one row can move many pairs, and how "
                 f"many there are is not known beforehand, so {self._method.name} cannot promise "
@@ -278,7 +280,7 @@ class Holdout:
         check_labels(metric, "heldout", self._labelled(self._heldout, "heldout").labels)
 
     def _ask(self, heldout: Any, guesses: Floats | None, metric: Metric) -> Outcomes:
-        """Answer the columns of ``heldout``, or its only one, in one turn at the state."""
+        """Return the answers for each column of ``heldout`` in a single change of the state."""
         if self._method.needs_guess and guesses is None:
             raise BadDeclaration(
                 f"{self._method.name} checks guesses: give the query's values on the training rows "
@@ -290,19 +292,19 @@ class Holdout:
         flips = self._method.name == "ladder" and metric.is_loss
         asked = QueryBatch(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
         outcomes = self._store.change(
-            lambda progress: self._method.answer(check_whole(progress), asked, self._entropy)
+            lambda progress: self._method.answer(check_not_spoiled(progress), asked, self._entropy)
         )
         return outcomes.flipped() if flips else outcomes
 
     def _ask_split(self, method: Splitting, heldout: Any, metric: Metric) -> Outcomes:
-        """Answer from the rows that belong to each query."""
+        """Return the answer to each query from its own rows."""
         columns = heldout.reshape(len(heldout), -1)
         _means("heldout values", heldout)
 
         def answer(progress: Progress) -> tuple[Progress, Outcomes]:
-            first = check_whole(progress).queries
+            first = check_not_spoiled(progress).queries
             size = min(columns.shape[1], check_left(method.left(progress)))
-            parts = [columns[method.span(first + place), place] for place in range(size)]
+            parts = [columns[method.span(first + index), index] for index in range(size)]
             means = np.array([mean_of("heldout values", part) for part in parts])
             asked = QueryBatch(means, None, len(columns), metric.is_binary)
             return method.answer(progress, asked, self._entropy)
@@ -314,7 +316,7 @@ class Holdout:
         return first_answer(self._ask(heldout, guesses, metric), metric)
 
     def _values(self, query: tuple[Any, ...], metric: Metric) -> tuple[float | None, Any]:
-        """Return the guess that a query brings along, and its values on the holdout's rows."""
+        """Return the guess of a query, if it has one, and its values on the holdout's rows."""
         match query:
             case (phi,) if callable(phi):
                 return self._call(phi, metric)
@@ -332,7 +334,7 @@ class Holdout:
                 )
 
     def _call(self, phi: Query, metric: Metric) -> tuple[float | None, Any]:
-        """Return what a function says of both sets; the training rows are tried first."""
+        """Return the guess and the values of a function; it runs on the training rows first."""
         guess = None
         if self._train is not None:
             train = read_column("phi on train", self._train.call(phi), self._train.size)
@@ -348,14 +350,14 @@ class Holdout:
         return guess, self._guarded(values, "phi")
 
     def _guarded(self, work: Callable[[], Any], what: str) -> Any:
-        """Return what ``work`` finds on the holdout's rows, or say no more than that it failed."""
-        # Privacy: a session that a failure ended looks at no row again, so it tells one failure.
-        check_whole(self._store.look())
+        """Return the result of ``work`` on the holdout's rows; if it fails, hide the details."""
+        # Privacy: after a failure the session reads no row again, so it reveals only one failure.
+        check_not_spoiled(self._store.read())
         try:
             return work()
-        except Exception:  # noqa: BLE001 - whatever it is, its text may speak of rows
-            # Privacy: that it failed here and not on the training rows tells of these rows, and
-            # nobody paid for it; so this is the last that the session tells.
+        except Exception:  # noqa: BLE001 - any error message may quote rows
+            # Privacy: failing here but not on the training rows reveals something about these rows
+            # that no budget covers. So the session ends.
             self._store.change(lambda progress: (replace(progress, is_spoiled=True), None))
             raise BadDeclaration(
                 f"{what} failed on the holdout's rows, and how is not told; nothing was answered, "
@@ -381,21 +383,21 @@ class Holdout:
 
 
 def _means(name: str, values: Any) -> Floats:
-    """Return the mean of each column, or of the only one."""
+    """Return the means of the columns of a matrix, or the mean of a single column."""
     return means_of(name, values) if values.ndim == 2 else np.array([mean_of(name, values)])
 
 
 def _guess(metric: Metric, name: str, labels: Any, predictions: Any) -> float:
-    """Return the mean of a metric over rows that are not the holdout's."""
+    """Return the mean of a metric over rows outside the holdout."""
     given = read_predictions(metric, name, predictions, len(labels))
     return guess_of(name, measure(metric, name, labels, given))
 
 
 @dataclass(frozen=True, slots=True)
 class BoardScore:
-    """What the board shows after a submission: the best score so far, of anyone.
+    """The best score on a board after a submission, by any submitter.
 
-    ``is_better`` tells whether this submission moved it up a level.
+    ``is_better`` is whether this submission raised it by at least one level.
     """
 
     value: float
@@ -404,16 +406,16 @@ class BoardScore:
 
 
 class Leaderboard:
-    """Scores submissions against labels that only the board holds.
+    """A leaderboard that scores submissions against hidden labels.
 
-    What is shown is the best score so far, to within a level: so submissions that are no better
-    teach nothing about the labels, and thousands of them can be afforded. A submission's own
-    score is never shown.
+    It shows only the best score so far, rounded to a level. A submission that is not better reveals
+    nothing more about the labels, so a board can accept thousands. A submission's own score is
+    never shown.
 
     Law:     `confide.holdout.baselines.Ladder` on the metric's mean over the labels.
-    Claim:   with probability 1 - beta the score shown after each of ``submissions`` is within tau
-             of the true best so far, whoever submits what in view of the board.
-    Why:     see there; all submitters together are one analyst.
+    Claim:   with probability 1 - beta the score shown after each of ``submissions`` submissions is
+             within tau of the true best so far, even if submissions depend on earlier scores.
+    Why:     see `Ladder`; all submitters together act as one analyst.
     Source:  [BH15], docs/proofs/holdout.md.
     Checked: tests/holdout/test_leaderboard.py.
 
@@ -464,10 +466,10 @@ class Leaderboard:
 
     @property
     def left(self) -> Left:
-        """How many submissions are left."""
+        """The remaining number of submissions."""
         return self._holdout.left
 
     @property
     def guarantee(self) -> Guarantee:
-        """Which theorem holds for the board, with which numbers."""
+        """The guarantee of the board: its theorem and numbers, or none."""
         return self._holdout.guarantee

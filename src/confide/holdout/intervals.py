@@ -1,7 +1,7 @@
-"""Intervals for the mean of one fixed query.
+"""Confidence intervals for the mean of one fixed query.
 
 A level is given in *nats*: ln(1 / a) for an interval that misses with probability at most a on
-each side, so that levels below the smallest float are no trouble.
+each side. So a can be smaller than the smallest float.
 """
 
 import math
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from confide.holdout.values import ERROR
+from confide.holdout.values import MEAN_ERROR
 
 __all__ = [
-    "SPARE",
+    "COMPARISON_SLACK",
     "Bracket",
     "bernoulli_divergence",
     "hoeffding_width",
@@ -20,33 +20,33 @@ __all__ = [
     "upper_end",
 ]
 
-HALVINGS: Final = 60
+BISECTION_STEPS: Final = 60
 SLACK: Final = 1e-12
-ROUNDING: Final = 2 * float(ERROR)
-"""What a computed mean may be off by, and as much again for the arithmetic of bounds."""
+ROUNDING_ERROR: Final = 2 * float(MEAN_ERROR)
+"""The error of a computed mean, plus the same amount for the arithmetic of bounds."""
 
-SPARE: Final = 1e-12
-"""How far comparisons of bounds may be off: less than the second half of ROUNDING."""
-EXACT_ROWS: Final = 10**7
-TERMS: Final = 200
-LOOSENESS: Final = 1e-6
+COMPARISON_SLACK: Final = 1e-12
+"""Tolerance of comparisons between bounds; it is smaller than the second half of ROUNDING_ERROR."""
+MAX_EXACT_ROWS: Final = 10**7
+MAX_TAIL_TERMS: Final = 200
+LOG_GAMMA_SLACK: Final = 1e-6
 
 
 def hoeffding_width(rows: int, nats: float) -> float:
     """Return the half-width of an interval for a mean of independent values in [0, 1].
 
     Law:     P(mean - truth >= w) <= exp(-2 rows w^2), and the same below.
-    Claim:   each side misses with probability at most exp(-nats), also where the mean is not the
-             true one but as `mean_of` computes it.
-    Why:     2 rows w^2 = nats, and ROUNDING is added, more than that mean may be off.
+    Claim:   each side misses with probability at most exp(-nats), even though `mean_of` computes
+             the mean with an error.
+    Why:     2 rows w^2 = nats, and ROUNDING_ERROR is added, which is larger than that error.
     Source:  [Hoe63] Theorem 2.
     Checked: tests/holdout/test_intervals.py.
     """
-    return math.sqrt(max(nats, 0.0) / (2 * rows)) * (1 + SLACK) + ROUNDING
+    return math.sqrt(max(nats, 0.0) / (2 * rows)) * (1 + SLACK) + ROUNDING_ERROR
 
 
 def bernoulli_divergence(q: float, p: float) -> float:
-    """Return the Kullback-Leibler divergence of a coin of chance q from one of chance p."""
+    """Return the Kullback-Leibler divergence of Bernoulli(q) from Bernoulli(p)."""
     if not 0 < p < 1:
         return 0.0 if p == q else math.inf
     first = q * math.log(q / p) if q > 0 else 0.0
@@ -55,15 +55,17 @@ def bernoulli_divergence(q: float, p: float) -> float:
 
 
 def upper_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -> float:
-    """Return a number that the true mean passes with probability at most exp(-nats).
+    """Return an upper limit that the true mean exceeds with probability at most exp(-nats).
 
-    Law:     P(mean <= q) <= exp(-rows kl(q, p)) for q <= p, with kl the divergence of coins; for
-             values 0 and 1, P(mean <= q) is that of a binomial count, exactly.
-    Claim:   the largest p that does not make ``mean``, or less, rarer than exp(-nats); rounded up.
-    Why:     if the true mean p lies above it, an event of probability at most exp(-nats) has
-             happened: p is excluded only where the chance of a mean at most the one seen is below.
-             Never wider than Hoeffding's, for kl(q, p) >= 2 (q - p)^2. The binomial interval is
-             that of Clopper and Pearson, taken when it is the shorter of the two.
+    Law:     P(mean <= q) <= exp(-rows kl(q, p)) for q <= p, with kl the Bernoulli divergence. For
+             values 0 and 1, P(mean <= q) is exactly the binomial probability.
+    Claim:   the largest p for which this bound on the probability of a mean of at most ``mean`` is
+             at least exp(-nats), rounded up.
+    Why:     p is excluded only if a mean of at most the observed one has probability below
+             exp(-nats) under p. So if the true p is excluded, an event of probability at most
+             exp(-nats) has happened. It is never wider than Hoeffding's, because
+             kl(q, p) >= 2 (q - p)^2. The binomial interval is that of Clopper and Pearson, used if
+             it is the shorter of the two.
     Source:  [Hoe63] Theorem 1, [CP34].
     Checked: tests/holdout/test_intervals.py.
 
@@ -74,26 +76,28 @@ def upper_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -
         return 1.0
     if nats <= 0:
         return max(mean, 0.0)
-    chernoff = _largest(lambda p: rows * bernoulli_divergence(mean, p) <= nats, max(mean, 0.0))
-    if not is_binary or rows > EXACT_ROWS:
+    chernoff = _largest_number(
+        lambda p: rows * bernoulli_divergence(mean, p) <= nats, max(mean, 0.0)
+    )
+    if not is_binary or rows > MAX_EXACT_ROWS:
         return chernoff
     successes = math.ceil(mean * rows - 1e-6) if mean > 0 else 0
     return min(chernoff, _clopper_pearson(successes, rows, nats, chernoff))
 
 
 def lower_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -> float:
-    """Return a number below which the true mean lies with probability at most exp(-nats)."""
+    """Return a lower limit: the true mean is below it with probability at most exp(-nats)."""
     return 1 - upper_end(1 - mean, rows, nats, is_binary=is_binary)
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """What an outcome says of the mean over the rows, and at which level that may be used.
+    """Bounds for the mean over the rows that follow from an outcome, with the interval's level.
 
-    Claim: [lower_end(low), upper_end(high)] holds the true mean whenever the interval of the true
-           sample mean does, as that lies in [low, high].
-    Why:   both ends grow with the mean seen; so the interval printed is a function of the outcome
-           alone and tells no more of the rows than the outcome did.
+    Claim: [lower_end(low), upper_end(high)] contains the true mean whenever the interval of the
+           exact sample mean does, because that mean lies in [low, high].
+    Why:   both ends increase with the sample mean. The interval is a function of the outcome alone,
+           so it reveals no more about the rows than the outcome does.
     """
 
     low: float
@@ -103,7 +107,7 @@ class Bracket:
     is_binary: bool = False
 
     def interval(self) -> tuple[float, float]:
-        """Return both ends, within [0, 1]."""
+        """Return both ends, clipped to [0, 1]."""
         low, high = max(self.low, 0.0), min(self.high, 1.0)
         ends = (
             lower_end(low, self.rows, self.nats, is_binary=self.is_binary),
@@ -112,19 +116,19 @@ class Bracket:
         return max(ends[0], 0.0), min(ends[1], 1.0)
 
 
-def _largest(holds: Callable[[float], bool], start: float) -> float:
-    """Return about the largest number in [start, 1] for which ``holds``, rounded up."""
+def _largest_number(holds: Callable[[float], bool], start: float) -> float:
+    """Return about the largest number in [start, 1] that satisfies ``holds``, rounded up."""
     low, high = start, 1.0
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return min(1.0, high + SLACK)
 
 
-def _clopper_pearson(successes: int, rows: int, nats: float, most: float) -> float:
-    """Return an upper bound of the binomial interval, by halving below ``most``."""
-    low, high = successes / rows, most
-    for _ in range(HALVINGS):
+def _clopper_pearson(successes: int, rows: int, nats: float, limit: float) -> float:
+    """Return the upper end of the binomial interval, by bisection below ``limit``."""
+    low, high = successes / rows, limit
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         if not low < middle < high:
             break
@@ -133,15 +137,16 @@ def _clopper_pearson(successes: int, rows: int, nats: float, most: float) -> flo
     return high
 
 
-def _log_tail(successes: int, rows: int, chance: float) -> float:
-    """Return at least ln P(Binomial(rows, chance) <= successes), for a chance above the mean.
+def _log_tail(successes: int, rows: int, p: float) -> float:
+    """Return an upper bound of ln P(Binomial(rows, p) <= successes), for p above the mean.
 
-    Why: P(X = k - 1) / P(X = k) falls as k does; after some terms the rest is at most a geometric
-         sum. LOOSENESS is above the error of the three log-gammas for up to EXACT_ROWS rows.
+    Why: P(X = k - 1) / P(X = k) decreases as k does, so after some terms the rest is at most a
+         geometric sum. LOG_GAMMA_SLACK exceeds the error of the three log-gammas for up to
+         MAX_EXACT_ROWS rows.
     """
-    k, odds = successes, (1 - chance) / chance
+    k, odds = successes, (1 - p) / p
     term, total, ratio = 1.0, 1.0, k * odds / (rows - k + 1)
-    for _ in range(TERMS):
+    for _ in range(MAX_TAIL_TERMS):
         term *= ratio
         total += term
         k -= 1
@@ -150,5 +155,5 @@ def _log_tail(successes: int, rows: int, chance: float) -> float:
             break
     rest = term * ratio / (1 - ratio) if ratio < 1 else math.inf
     first = math.lgamma(rows + 1) - math.lgamma(successes + 1) - math.lgamma(rows - successes + 1)
-    first += successes * math.log(chance) + (rows - successes) * math.log1p(-chance)
-    return first + math.log(total + rest) + LOOSENESS
+    first += successes * math.log(p) + (rows - successes) * math.log1p(-p)
+    return first + math.log(total + rest) + LOG_GAMMA_SLACK

@@ -1,7 +1,7 @@
 """Sample sizes for noisy answers.
 
-Each function tells whether ``rows`` rows keep every answer within tau of the population with
-probability 1 - beta; parameters that a theorem leaves open are searched for the best.
+Each ``fits_...`` function returns whether ``rows`` rows guarantee that every answer is within tau
+of the population with probability 1 - beta. It optimizes the free parameters of its theorem.
 """
 
 import math
@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import Final
 
 from confide.holdout.coding_bounds import ROUND_UP, log_nodes, sampling_width
-from confide.holdout.values import ERROR, FINENESS, MOST_ROWS, sensitivity
+from confide.holdout.values import MAX_ROWS, MEAN_ERROR, STEPS_PER_SENSITIVITY, sensitivity
 from confide.loss.transfer import (
     approximate_transfer,
     gaussian_transfer,
@@ -39,31 +39,32 @@ __all__ = [
 
 NORMAL: Final = NormalDist()
 SPLITS: Final = (0.5, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
-PARTS: Final = tuple(i / 64 for i in range(1, 64))
-GOLDEN: Final = (math.sqrt(5) - 1) / 2
+TAU_FRACTIONS: Final = tuple(i / 64 for i in range(1, 64))
+GOLDEN_SECTION: Final = (math.sqrt(5) - 1) / 2
 
 
 def theorem_sigma(tau: float, beta: float, queries: int) -> float:
-    """Return the noise that the published theorem on Thresholdout asks for."""
+    """Return the noise scale that the published theorem on Thresholdout requires."""
     return tau / (96 * math.log(4 * queries / beta))
 
 
 def fits_theorem(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether the published theorem on Thresholdout speaks of so many rows.
+    """Return whether the published theorem on Thresholdout applies to ``rows`` rows.
 
-    Law:     threshold 3 tau / 4, noise of `theorem_sigma`, ``overfits`` charges.
-    Claim:   every answer within tau until ``overfits`` queries had a guess that was off by more
-             than tau / 2.
-    Why:     the theorem there: the session is private enough for tau / 8 at beta / (2 queries), by
-             its pure or its approximate transfer theorem, whichever asks for fewer rows.
-    Source:  [DFHPRR15b]; the second term under the minimum as it follows from their lemmas.
+    Law:     threshold 3 tau / 4, noise of `theorem_sigma`, at most ``overfits`` overfits.
+    Claim:   every answer is within tau until ``overfits`` queries had a guess with an error above
+             tau / 2.
+    Why:     the theorem in the source. The session is private enough for tau / 8 at
+             beta / (2 queries), by its pure or its approximate transfer theorem, whichever needs
+             fewer rows.
+    Source:  [DFHPRR15b]; the second term of the minimum follows from their lemmas.
     Checked: tests/holdout/test_planning.py.
     """
-    sigma, part, chance = theorem_sigma(tau, beta, queries), tau / 8, beta / (2 * queries)
-    pure = max(2 * overfits / (sigma * part), math.log(6 / chance) / part**2)
-    epsilon, log_delta, least = approximate_transfer(part, chance)
-    mixed = math.sqrt(32 * overfits * (math.log(2) - log_delta)) / (sigma * epsilon)
-    return rows >= min(pure, max(mixed, least))
+    sigma, part, failure = theorem_sigma(tau, beta, queries), tau / 8, beta / (2 * queries)
+    pure = max(2 * overfits / (sigma * part), math.log(6 / failure) / part**2)
+    epsilon, log_delta, min_rows = approximate_transfer(part, failure)
+    approximate = math.sqrt(32 * overfits * (math.log(2) - log_delta)) / (sigma * epsilon)
+    return rows >= min(pure, max(approximate, min_rows))
 
 
 def thresholdout_margins(
@@ -75,54 +76,54 @@ def thresholdout_margins(
     sigma: float,
     cells: int,
 ) -> tuple[float, float, float]:
-    """Return (standing, given, nats): how far answers of Thresholdout can lie from the rows' mean.
+    """Return (accepted, overfit, nats): error bounds of Thresholdout for the mean over the rows.
 
     Law:     threshold noise of scale 2 sigma, fresh noise of scale 4 sigma for each comparison,
              answers with noise of scale sigma, rounded to the middle of one of ``cells`` cells.
-    Claim:   save with chance beta / 2 a guess that stands is within threshold + standing of the
-             mean over the rows, and an answer given within ``given``; intervals of fixed queries
-             that miss with chance exp(-nats) on each side hold for the whole session save with
-             chance beta / 2.
-    Why:     the noises pass their bounds with chance beta / 8 (overfits thresholds), beta / 8
-             (queries comparisons) and beta / 4 (answers) in all: P(|Z| > k) <= exp(-k / b) for
-             discrete Laplace noise of scale b. They do not depend on the rows, so with them fixed
-             the session is a tree with the nodes of `log_nodes`.
+    Claim:   with probability at least 1 - beta / 2, every accepted guess is within
+             threshold + accepted of the mean over the rows, and every overfit answer within
+             ``overfit``. If intervals of fixed queries miss with probability exp(-nats) on each
+             side, those of the session cover jointly with probability at least 1 - beta / 2.
+    Why:     P(|Z| > k) <= exp(-k / b) for discrete Laplace noise of scale b. So the noise exceeds
+             its bounds with total probability at most beta / 8 (the thresholds), beta / 8 (the
+             comparisons) and beta / 4 (the answers). Noise does not depend on the rows, so for
+             fixed noise the session is a tree with the nodes of `log_nodes`.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_thresholdout.py, tests/holdout/test_analysts.py.
     """
     step = float(sensitivity(rows))
-    standing = 2 * sigma * math.log(8 * overfits / beta) + 4 * sigma * math.log(8 * queries / beta)
-    given = sigma * math.log(4 * overfits / beta) + 1 / (2 * cells)
+    accepted = 2 * sigma * math.log(8 * overfits / beta) + 4 * sigma * math.log(8 * queries / beta)
+    overfit = sigma * math.log(4 * overfits / beta) + 1 / (2 * cells)
     nats = math.log(4 / beta) + log_nodes(queries, overfits, cells)
-    return standing + step, given + step, nats
+    return accepted + step, overfit + step, nats
 
 
 def fits_private(
     rows: int, tau: float, beta: float, queries: int, overfits: int, *, epsilon: Fraction
 ) -> bool:
-    """Tell whether Thresholdout that is ``epsilon``-DP as a whole keeps tau.
+    """Return whether Thresholdout guarantees tau if the whole session is ``epsilon``-DP.
 
-    Claim:   every answer within tau of the population, and the session epsilon-DP.
+    Claim:   every answer is within tau of the population, and the session is epsilon-DP.
     Why:     sigma = 2 overfits / (epsilon rows); then `thresholdout_margins`, with a threshold that
-             about a tenth of ``overfits`` honest queries pass by chance.
+             about ``overfits`` / 10 honest queries exceed by chance.
     Source:  [DFHPRR15b] for the mechanism, docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
     sigma = float(2 * overfits * sensitivity(rows) / epsilon)
     cells = max(2, math.ceil(1 / (2 * sigma))) if sigma < 1 else 2
-    standing, given, _ = thresholdout_margins(
+    accepted, overfit, _ = thresholdout_margins(
         rows, beta, queries, overfits, sigma=sigma, cells=min(cells, 10**6)
     )
     width = sampling_width(rows, log_nodes(queries, overfits, min(cells, 10**6)), beta / 2)
-    chance = min(0.5, overfits / (20 * queries))
-    honest = -NORMAL.inv_cdf(chance) * math.sqrt(0.5 / rows + 40 * sigma**2)
-    return max(honest + standing, given) + width <= tau
+    tail = min(0.5, overfits / (20 * queries))
+    honest = -NORMAL.inv_cdf(tail) * math.sqrt(0.5 / rows + 40 * sigma**2)
+    return max(honest + accepted, overfit) + width <= tau
 
 
 def fits_gaussian(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether normal noise keeps tau, by the information that answers carry.
+    """Return whether normal noise guarantees tau, by the mutual information of the answers.
 
-    Claim:   every answer within tau for the best deviation and split of beta.
+    Claim:   every answer is within tau for the best standard deviation and split of beta.
     Why:     `gaussian_width`.
     Source:  [RRSSTW20].
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
@@ -132,10 +133,10 @@ def fits_gaussian(rows: int, tau: float, beta: float, queries: int, overfits: in
 
 
 def best_gaussian(rows: int, beta: float, queries: int) -> tuple[float, float, float]:
-    """Return the least tau of normal noise, with its deviation and the split of beta."""
+    """Return the smallest tau of normal noise, its standard deviation, and the split of beta."""
     return min(
         (
-            *_least(
+            *_minimize(
                 lambda sigma, split=split: gaussian_width(  # type: ignore[misc]
                     rows, beta, queries, sigma=sigma, split=split
                 ),
@@ -149,29 +150,30 @@ def best_gaussian(rows: int, beta: float, queries: int) -> tuple[float, float, f
 
 
 def gaussian_width(rows: int, beta: float, queries: int, *, sigma: float, split: float) -> float:
-    """Return tau for means of floats on a grid that carry rounded normal noise.
+    """Return tau for means of floats on a grid with rounded normal noise.
 
-    Law:     a mean is computed within ERROR, rounded to a grid of FINENESS steps in its
-             sensitivity s, and gets normal noise of deviation sigma, rounded to the grid too.
-    Claim:   with probability 1 - beta every answer is within this of the population.
-    Why:     one row moves the rounded mean by at most s instead of 1 / rows, so its answers tell
-             no more than those of noise that is rows s times smaller: `gaussian_transfer` at that.
-             Then its noise is made as large again, and both roundings, half a step each, and
-             ERROR are added.
+    Law:     a mean is computed within MEAN_ERROR and rounded to a grid with STEPS_PER_SENSITIVITY
+             steps per sensitivity s. Then normal noise with standard deviation sigma is added,
+             rounded to the same grid.
+    Claim:   with probability 1 - beta every answer is within tau of the population.
+    Why:     one row changes the rounded mean by at most s instead of 1 / rows. So the answers
+             reveal no more than exact means with noise that is smaller by a factor of rows s, to
+             which `gaussian_transfer` applies. Its result is scaled back by the same factor. Two
+             roundings of half a step each and MEAN_ERROR are added.
     Source:  [RRSSTW20], docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
     """
-    most = min(rows, MOST_ROWS)  # no holdout has more; beyond that the figure is for comparison
-    step = sensitivity(most)
-    larger = float(most * step) * ROUND_UP
-    spread = gaussian_transfer(queries, rows, sigma / larger, beta, split=split)
-    return spread * larger + float(step / FINENESS + ERROR)
+    size = min(rows, MAX_ROWS)  # a holdout cannot have more; larger values serve comparisons only
+    step = sensitivity(size)
+    factor = float(size * step) * ROUND_UP
+    spread = gaussian_transfer(queries, rows, sigma / factor, beta, split=split)
+    return spread * factor + float(step / STEPS_PER_SENSITIVITY + MEAN_ERROR)
 
 
 def fits_posterior(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether normal noise keeps tau, by its privacy and the posterior of the rows.
+    """Return whether normal noise guarantees tau, by its privacy and the posterior of the rows.
 
-    Claim:   every answer within tau for the best noise, c, d and split of beta.
+    Claim:   every answer is within tau for the best noise, c, d and split of beta.
     Why:     `posterior_transfer`. With f beta = delta / d and (1 - f) beta = miss / c, the best
              noise bound z has sigma = 2 m phi(z) / ((1 - f) beta), and the best epsilon has
              Phi(-epsilon / mu - mu / 2) = f beta / 2: both derivatives are then zero.
@@ -189,14 +191,14 @@ def fits_posterior(rows: int, tau: float, beta: float, queries: int, overfits: i
         return noise + math.expm1(min(epsilon, 9.0)) + 2 * _delta(mu, epsilon) / (f * beta)
 
     splits = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
-    found = (_least(lambda s, f=f: error_at(s, f), 1e-6, 1.0)[0] for f in splits)  # type: ignore[misc]
+    found = (_minimize(lambda s, f=f: error_at(s, f), 1e-6, 1.0)[0] for f in splits)  # type: ignore[misc]
     return min(found) <= tau
 
 
 def fits_monitor(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether normal noise keeps tau, by its privacy and a monitor over several sessions.
+    """Return whether normal noise guarantees tau, by its privacy and a monitor of several sessions.
 
-    Claim:   every answer within tau for the best noise and number of sessions T.
+    Claim:   every answer is within tau for the best noise and number of sessions T.
     Why:     `monitor_transfer`. The best noise bound z has sigma = 2 T m phi(z), the best epsilon
              has Phi(-epsilon / mu - mu / 2) = 1 / T.
     Source:  [BNSSSU16]; [BW18] Theorem 8 for the delta of normal noise.
@@ -215,16 +217,17 @@ def fits_monitor(rows: int, tau: float, beta: float, queries: int, overfits: int
         return (gain + spent) / -math.expm1(copies * math.log1p(-beta))
 
     tries = [copies for copies in sessions_to_try(beta) if copies > 2][::4]
-    found = (_least(lambda s, t=t: error_at(s, t), 1e-6, 1.0)[0] for t in tries)  # type: ignore[misc]
+    found = (_minimize(lambda s, t=t: error_at(s, t), 1e-6, 1.0)[0] for t in tries)  # type: ignore[misc]
     return min(found) <= tau
 
 
 def fits_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether Laplace noise keeps tau, by its pure privacy.
+    """Return whether Laplace noise guarantees tau, by its pure privacy.
 
-    Claim:   every answer within tau for the best split of tau into noise and sampling.
-    Why:     `pure_transfer` for each side of the worst answer's query, pointed at by the answers
-             alone; noise within scale ln(2 queries / beta) save with chance beta / 2.
+    Claim:   every answer is within tau for the best split of tau into noise and sampling.
+    Why:     `pure_transfer` for each side of the worst answer's query, which is a function of the
+             answers alone. The noise is within scale ln(2 queries / beta) with probability at least
+             1 - beta / 2.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
@@ -235,13 +238,13 @@ def fits_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -
         nats = 2 * (part * tau) ** 2 * rows
         return log_pure_transfer(epsilon, rows, nats) <= math.log(beta / 4)
 
-    return any(holds(part) for part in PARTS)
+    return any(holds(part) for part in TAU_FRACTIONS)
 
 
 def fits_published_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether Laplace noise keeps tau by the published theorem for pure privacy.
+    """Return whether Laplace noise guarantees tau by the published theorem for pure privacy.
 
-    Claim:   every answer within tau where the session is part * tau private.
+    Claim:   every answer is within tau if the session is (part * tau)-DP.
     Why:     `pure_transfer_published`.
     Source:  [DFHPRR15a].
     Checked: tests/holdout/test_planning.py.
@@ -250,14 +253,14 @@ def fits_published_pure(rows: int, tau: float, beta: float, queries: int, overfi
     return any(
         _laplace_epsilon(rows, tau, beta, queries, part) <= part * tau
         and pure_transfer_published(part * tau, rows) <= beta / 2
-        for part in PARTS
+        for part in TAU_FRACTIONS
     )
 
 
 def fits_max_information(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether Laplace noise keeps tau by its max-information.
+    """Return whether Laplace noise guarantees tau by its max-information.
 
-    Claim:   every answer within tau where the session is (part * tau)^2 private.
+    Claim:   every answer is within tau if the session is (part * tau)^2-DP.
     Why:     `max_information_transfer`.
     Source:  [DFHPRR15b].
     Checked: tests/holdout/test_planning.py.
@@ -266,31 +269,31 @@ def fits_max_information(rows: int, tau: float, beta: float, queries: int, overf
     return any(
         _laplace_epsilon(rows, tau, beta, queries, part) <= (part * tau) ** 2
         and max_information_transfer(part * tau, rows) <= beta / 2
-        for part in PARTS
+        for part in TAU_FRACTIONS
     )
 
 
 def fits_approximate(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Tell whether normal noise keeps tau by the published theorem for approximate privacy.
+    """Return whether normal noise guarantees tau by the theorem for approximate privacy.
 
-    Claim:   every answer within tau where the session meets `approximate_transfer`.
-    Why:     normal noise of total mu is (r + 2 sqrt(r ln(1 / delta)), delta)-DP, r = mu^2 / 2.
+    Claim:   every answer is within tau if the session satisfies `approximate_transfer`.
+    Why:     normal noise with total mu is (r + 2 sqrt(r ln(1 / delta)), delta)-DP, r = mu^2 / 2.
     Source:  [DFHPRR15a], [BS16].
     Checked: tests/holdout/test_planning.py.
     """
     del overfits
 
     def holds(part: float) -> bool:
-        epsilon, log_delta, least = approximate_transfer(part * tau, beta / 2)
+        epsilon, log_delta, min_rows = approximate_transfer(part * tau, beta / 2)
         sigma = (1 - part) * tau / -NORMAL.inv_cdf(beta / (4 * queries))
         rho = queries / (2 * (rows * sigma) ** 2)
-        return rows >= least and rho + 2 * math.sqrt(rho * -log_delta) <= epsilon
+        return rows >= min_rows and rho + 2 * math.sqrt(rho * -log_delta) <= epsilon
 
-    return any(holds(part) for part in PARTS)
+    return any(holds(part) for part in TAU_FRACTIONS)
 
 
 def _laplace_epsilon(rows: int, tau: float, beta: float, queries: int, part: float) -> float:
-    """Return the epsilon of a session whose noise takes what ``part`` leaves of tau."""
+    """Return the epsilon of a session whose noise may use (1 - part) of tau."""
     scale = (1 - part) * tau / math.log(2 * queries / beta)
     return queries / (scale * rows)
 
@@ -300,19 +303,19 @@ def _delta(mu: float, epsilon: float) -> float:
     return max(0.0, first - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu))
 
 
-def _least(height: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Return the least height over a range, about, and where: golden section in the logarithm."""
+def _minimize(height: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Return an approximate minimum and its position, by golden-section search on a log scale."""
     left, right = math.log(low), math.log(high)
-    inner = [right - GOLDEN * (right - left), left + GOLDEN * (right - left)]
+    inner = [right - GOLDEN_SECTION * (right - left), left + GOLDEN_SECTION * (right - left)]
     heights = [height(math.exp(x)) for x in inner]
     for _ in range(40):
         if heights[0] <= heights[1]:
             right = inner[1]
-            inner = [right - GOLDEN * (right - left), inner[0]]
+            inner = [right - GOLDEN_SECTION * (right - left), inner[0]]
             heights = [height(math.exp(inner[0])), heights[0]]
         else:
             left = inner[0]
-            inner = [inner[1], left + GOLDEN * (right - left)]
+            inner = [inner[1], left + GOLDEN_SECTION * (right - left)]
             heights = [heights[1], height(math.exp(inner[1]))]
-    place = 0 if heights[0] <= heights[1] else 1
-    return heights[place], math.exp(inner[place])
+    best = 0 if heights[0] <= heights[1] else 1
+    return heights[best], math.exp(inner[best])

@@ -1,7 +1,7 @@
-"""Rows, tau or queries that a session needs or allows.
+"""Planning of sessions: the rows that a session needs, its tau, or the queries that it allows.
 
-Every known bound is worked out for the same wishes, so that they can be compared; the best that
-confide can run is the plan.
+Every known bound is computed for the same request, so that they can be compared. The plan is the
+best bound with a method that confide can run.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from confide.holdout import coding_bounds, noisy_bounds
 
 __all__ = ["Bound", "HoldoutPlan", "plan"]
 
-MOST: Final = 10**15
-MOST_QUERIES: Final = 10**12
-OVERFITS: Final = (1, 3, 10, 30, 100, 300)
-"""Shown for a given n and tau, when neither queries nor overfits are given."""
+MAX_ROWS: Final = 10**15
+MAX_QUERIES: Final = 10**12
+SHOWN_OVERFITS: Final = (1, 3, 10, 30, 100, 300)
+"""Numbers of overfits to show for a given n and tau if queries and overfits are both left out."""
 
 Fits = Callable[[int, float, float, int, int], bool]
-"""Whether (rows, tau, beta, queries, overfits) go together."""
+"""A check whether a theorem covers (rows, tau, beta, queries, overfits)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """One theorem that says which sessions are valid."""
+    """A theorem about the validity of sessions."""
 
     name: str
     method: str | None
@@ -40,21 +40,21 @@ class Theorem:
 
     @property
     def can_be_chosen(self) -> bool:
-        """Whether confide runs it, and it speaks of every answer to an adaptive analyst."""
+        """Whether confide can run it and it covers every answer to an adaptive analyst."""
         return self.method is not None and self.is_adaptive and self.is_for_every_answer
 
 
-EVERY: Final = "every answer within tau"
-LIMITED: Final = "every answer within tau; the session ends after the last overfit"
-TRUE_OVERFITS: Final = "within tau until that many guesses were off by more than tau / 2"
-BEST: Final = "the best score so far within tau; other scores are not told"
+ALL_ANSWERS: Final = "every answer within tau"
+UNTIL_LAST_OVERFIT: Final = "every answer within tau; the session ends after the last overfit"
+UNTIL_TRUE_OVERFITS: Final = "within tau until that many guesses were off by more than tau / 2"
+BEST_SCORE: Final = "the best score so far within tau; other scores are not told"
 
-RULES: Final = (
+THEOREMS: Final = (
     Theorem(
         "coding",
         "coding",
         coding_bounds.fits_coding,
-        LIMITED,
+        UNTIL_LAST_OVERFIT,
         "docs/proofs/holdout.md",
         needs_guess=True,
     ),
@@ -70,7 +70,7 @@ RULES: Final = (
         "coding, published claim",
         "coding",
         coding_bounds.fits_same_claim,
-        TRUE_OVERFITS,
+        UNTIL_TRUE_OVERFITS,
         "docs/proofs/holdout.md",
         needs_guess=True,
     ),
@@ -78,34 +78,52 @@ RULES: Final = (
         "thresholdout, published theorem",
         "thresholdout",
         noisy_bounds.fits_theorem,
-        TRUE_OVERFITS,
+        UNTIL_TRUE_OVERFITS,
         "DFHPRR15b",
         needs_guess=True,
     ),
-    Theorem("gaussian, information", "gaussian", noisy_bounds.fits_gaussian, EVERY, "RRSSTW20"),
-    Theorem("gaussian, posterior", None, noisy_bounds.fits_posterior, EVERY, "JLNRSS20"),
-    Theorem("gaussian, monitor", None, noisy_bounds.fits_monitor, EVERY, "BNSSSU16"),
     Theorem(
-        "gaussian, approximate privacy", None, noisy_bounds.fits_approximate, EVERY, "DFHPRR15a"
+        "gaussian, information", "gaussian", noisy_bounds.fits_gaussian, ALL_ANSWERS, "RRSSTW20"
     ),
-    Theorem("laplace, pure privacy", None, noisy_bounds.fits_pure, EVERY, "docs/proofs/holdout.md"),
+    Theorem("gaussian, posterior", None, noisy_bounds.fits_posterior, ALL_ANSWERS, "JLNRSS20"),
+    Theorem("gaussian, monitor", None, noisy_bounds.fits_monitor, ALL_ANSWERS, "BNSSSU16"),
+    Theorem(
+        "gaussian, approximate privacy",
+        None,
+        noisy_bounds.fits_approximate,
+        ALL_ANSWERS,
+        "DFHPRR15a",
+    ),
+    Theorem(
+        "laplace, pure privacy",
+        None,
+        noisy_bounds.fits_pure,
+        ALL_ANSWERS,
+        "docs/proofs/holdout.md",
+    ),
     Theorem(
         "laplace, published pure privacy",
         None,
         noisy_bounds.fits_published_pure,
-        EVERY,
+        ALL_ANSWERS,
         "DFHPRR15a",
     ),
     Theorem(
-        "laplace, max-information", None, noisy_bounds.fits_max_information, EVERY, "DFHPRR15b"
+        "laplace, max-information",
+        None,
+        noisy_bounds.fits_max_information,
+        ALL_ANSWERS,
+        "DFHPRR15b",
     ),
-    Theorem("rounding", "rounding", coding_bounds.fits_rounding, EVERY, "docs/proofs/holdout.md"),
-    Theorem("splitting", "splitting", coding_bounds.fits_splitting, EVERY, "Hoe63"),
+    Theorem(
+        "rounding", "rounding", coding_bounds.fits_rounding, ALL_ANSWERS, "docs/proofs/holdout.md"
+    ),
+    Theorem("splitting", "splitting", coding_bounds.fits_splitting, ALL_ANSWERS, "Hoe63"),
     Theorem(
         "ladder",
         "ladder",
         coding_bounds.fits_ladder,
-        BEST,
+        BEST_SCORE,
         "docs/proofs/holdout.md",
         is_for_every_answer=False,
     ),
@@ -113,7 +131,7 @@ RULES: Final = (
         "ladder, published bound",
         None,
         coding_bounds.fits_published_ladder,
-        BEST,
+        BEST_SCORE,
         "BH15",
         is_for_every_answer=False,
     ),
@@ -130,7 +148,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What one theorem gives for the wishes of a plan."""
+    """The result of one theorem for the request of a plan."""
 
     rule: str
     method: str | None
@@ -145,9 +163,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class HoldoutPlan:
-    """The best bound that confide can run, and all others for comparison, best first.
+    """The best bound that confide can run, with all others for comparison, best first.
 
-    ``sought`` names what was worked out: n, tau, queries or overfits.
+    ``sought`` is the name of the quantity that was computed: n, tau, queries or overfits.
     """
 
     n: int
@@ -160,19 +178,19 @@ class HoldoutPlan:
     bounds: tuple[Bound, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        wide = max(len(bound.rule) for bound in self.bounds)
+        width = max(len(bound.rule) for bound in self.bounds)
         lines = [
             f"tau = {self.tau:.4g}, beta = {self.beta:.4g}, queries = {self.queries:,}, "
             f"overfits = {self.overfits if self.overfits is not None else 'none'}, "
             f"n = {self.n:,}: {self.method}",
             "",
-            f"{'bound':{wide}}  {self.sought:>17}  claim [source]",
+            f"{'bound':{width}}  {self.sought:>17}  claim [source]",
         ]
         for bound in self.bounds:
             shown = _show(getattr(bound, self.sought))
             more = f"; {bound.overfits} overfits" if bound.overfits != self.overfits else ""
             more = more if bound.overfits is not None else ""
-            lines.append(f"{bound.rule:{wide}}  {shown:>17}  {bound.claim}{more} [{bound.source}]")
+            lines.append(f"{bound.rule:{width}}  {shown:>17}  {bound.claim}{more} [{bound.source}]")
         return "\n".join(lines)
 
 
@@ -195,13 +213,12 @@ def plan(
     n: int | None = None,
     epsilon: Number | None = None,
 ) -> HoldoutPlan:
-    """Return what a session needs, by every known bound, best first.
+    """Return the size of a session by every known bound, best first, without reading any data.
 
-    Leave out what is sought: ``n`` (rows of the holdout), or ``tau`` for a given n, or, for given
-    n and tau, ``queries`` or ``overfits`` or both. Without ``overfits``, where n or tau is sought,
-    only bounds that need no training guess are shown. With ``epsilon`` the session shall also be
-    epsilon-DP as a whole, and ``overfits`` must be known, for they are what it pays for. Nothing
-    is read.
+    Leave out the quantity to compute: ``n`` (the rows of the holdout), or ``tau`` for a given n, or
+    ``queries``, ``overfits`` or both for a given n and tau. If n or tau is computed without
+    ``overfits``, only bounds that need no guesses are shown. With ``epsilon`` the whole session
+    must also be epsilon-DP. Then ``overfits`` is required, because overfits are what costs privacy.
 
     >>> found = plan(tau=0.1, beta=0.05, queries=100, overfits=10)
     >>> found.n, found.method
@@ -209,12 +226,14 @@ def plan(
     >>> plan(n=5432, beta=0.05, queries=100, overfits=10).tau <= 0.1
     True
     """
-    wish = _Wish.of(tau, beta, queries, overfits, n)
-    rules = RULES if epsilon is None else (_private_rule(wish, positive("epsilon", epsilon)),)
-    asked = [(one, rule) for rule in rules for one in wish.tried(rule)]
-    found = [bound for one, rule in asked if (bound := one.solve(rule)) is not None]
-    found.sort(key=wish.order)
-    chosen = next(filter(wish.prefers, found), None)
+    request = _Request.of(tau, beta, queries, overfits, n)
+    theorems = (
+        THEOREMS if epsilon is None else (_private_theorem(request, positive("epsilon", epsilon)),)
+    )
+    pairs = [(one, theorem) for theorem in theorems for one in request.variants(theorem)]
+    found = [bound for one, theorem in pairs if (bound := one.solve(theorem)) is not None]
+    found.sort(key=request.rank)
+    chosen = next(filter(request.prefers, found), None)
     if chosen is None:
         raise UnsupportedQuery(
             "no method keeps this: ask for a larger tau or beta, fewer queries or overfits, or "
@@ -223,29 +242,29 @@ def plan(
     return HoldoutPlan(
         n=chosen.n,
         tau=chosen.tau,
-        beta=wish.beta,
+        beta=request.beta,
         queries=chosen.queries,
         overfits=chosen.overfits,
         method=chosen.method or "",
-        sought=wish.sought,
+        sought=request.sought,
         bounds=tuple(found),
     )
 
 
-def _private_rule(wish: "_Wish", epsilon: Fraction) -> Theorem:
-    """Return the only rule whose session is epsilon-DP: Thresholdout, paid by its overfits."""
-    if not (wish.has_overfits or wish.is_open):
+def _private_theorem(request: "_Request", epsilon: Fraction) -> Theorem:
+    """Return the theorem for epsilon-DP sessions: Thresholdout, whose overfits cost privacy."""
+    if not (request.has_overfits or request.is_open):
         raise BadDeclaration(
             "with epsilon= the session is paid by its overfits, got none; say overfits= too"
         )
     fits = partial(noisy_bounds.fits_private, epsilon=epsilon)
-    claim = f"{LIMITED}; epsilon-DP with epsilon = {float(epsilon):.4g}"
+    claim = f"{UNTIL_LAST_OVERFIT}; epsilon-DP with epsilon = {float(epsilon):.4g}"
     return Theorem("thresholdout", "thresholdout", fits, claim, "DFHPRR15b", needs_guess=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is given, and what is sought."""
+class _Request:
+    """The given quantities and the name of the one to compute."""
 
     beta: float
     sought: str
@@ -262,7 +281,7 @@ class _Wish:
         queries: int | None,
         overfits: int | None,
         n: int | None,
-    ) -> "_Wish":
+    ) -> "_Request":
         given = {
             "tau": None if tau is None else float(probability("tau", tau, zero=False)),
             "queries": _count("queries", queries),
@@ -270,68 +289,68 @@ class _Wish:
             "n": _count("n", n),
         }
         sought = _sought(given)
-        chance = float(probability("beta", beta, zero=False))
+        failure = float(probability("beta", beta, zero=False))
         kept = {name: value for name, value in given.items() if value is not None}
-        return cls(beta=chance, sought=sought, **kept)  # type: ignore[arg-type]
+        return cls(beta=failure, sought=sought, **kept)  # type: ignore[arg-type]
 
     @property
     def is_open(self) -> bool:
-        """Whether neither queries nor overfits are given."""
+        """Whether both queries and overfits are left out."""
         return self.sought == "queries" and self.overfits is None
 
     def prefers(self, bound: Bound) -> bool:
-        """Tell whether a bound may be the plan; where overfits are open, with a middling number."""
-        fits = not self.is_open or bound.overfits in (None, OVERFITS[2])
+        """Return whether a bound may be the plan; with open overfits, one with a medium number."""
+        fits = not self.is_open or bound.overfits in (None, SHOWN_OVERFITS[2])
         return bound.can_be_chosen and fits
 
     @property
     def has_overfits(self) -> bool:
-        """Whether a number of overfits is given or sought."""
+        """Whether a number of overfits is given or to be computed."""
         return self.overfits is not None or self.sought == "overfits"
 
-    def tried(self, rule: Theorem) -> "list[_Wish]":
-        """Return what a rule is asked: nothing, where it needs a number of overfits."""
-        if self.has_overfits or not rule.needs_guess:
+    def variants(self, theorem: Theorem) -> "list[_Request]":
+        """Return the requests for a theorem: none if it needs a number of overfits."""
+        if self.has_overfits or not theorem.needs_guess:
             return [self]
-        return [replace(self, overfits=size) for size in OVERFITS] if self.is_open else []
+        return [replace(self, overfits=size) for size in SHOWN_OVERFITS] if self.is_open else []
 
-    def order(self, bound: Bound) -> tuple[float, str]:
-        """Return where a bound stands in the table: the best first."""
+    def rank(self, bound: Bound) -> tuple[float, str]:
+        """Return the sort key of a bound; the best comes first."""
         value = getattr(bound, self.sought) or 0
         return (value if self.sought in ("n", "tau") else -value), bound.rule
 
-    def solve(self, rule: Theorem) -> Bound | None:
-        """Return what one rule gives, or nothing where it gives nothing."""
+    def solve(self, theorem: Theorem) -> Bound | None:
+        """Return the bound that a theorem gives, or None."""
         match self.sought:
             case "n":
-                found = _least_rows(self, rule)
+                found = _fewest_rows(self, theorem)
             case "tau":
-                found = _least_tau(self, rule)
+                found = _smallest_tau(self, theorem)
             case _:
-                found = _longest(self, rule)
+                found = _longest_session(self, theorem)
         if found is None:
             return None
-        overfits = found.overfits if rule.needs_guess else None
+        overfits = found.overfits if theorem.needs_guess else None
         return Bound(
-            rule.name,
-            rule.method,
+            theorem.name,
+            theorem.method,
             found.n,
             found.tau,
             found.queries,
             overfits,
-            rule.claim,
-            rule.source,
-            rule.can_be_chosen,
+            theorem.claim,
+            theorem.source,
+            theorem.can_be_chosen,
         )
 
-    def holds(self, rule: Theorem) -> bool:
-        """Tell whether the rule allows exactly this."""
+    def holds(self, theorem: Theorem) -> bool:
+        """Return whether a theorem covers exactly these quantities."""
         overfits = min(self.overfits or 1, self.queries)
-        return rule.fits(self.n, self.tau, self.beta, self.queries, overfits)
+        return theorem.fits(self.n, self.tau, self.beta, self.queries, overfits)
 
 
 def _count(name: str, value: int | None) -> int | None:
-    return None if value is None else integer(name, value, low=1, high=MOST_QUERIES)
+    return None if value is None else integer(name, value, low=1, high=MAX_QUERIES)
 
 
 def _sought(given: dict[str, float | int | None]) -> str:
@@ -352,40 +371,40 @@ def _sought(given: dict[str, float | int | None]) -> str:
     )
 
 
-def _least_rows(wish: _Wish, rule: Theorem) -> _Wish | None:
-    if not replace(wish, n=MOST).holds(rule):
+def _fewest_rows(request: _Request, theorem: Theorem) -> _Request | None:
+    if not replace(request, n=MAX_ROWS).holds(theorem):
         return None
-    rows = first_integer(lambda n: replace(wish, n=n).holds(rule), start=1)
-    return replace(wish, n=rows)
+    rows = first_integer(lambda n: replace(request, n=n).holds(theorem), start=1)
+    return replace(request, n=rows)
 
 
-def _least_tau(wish: _Wish, rule: Theorem) -> _Wish | None:
+def _smallest_tau(request: _Request, theorem: Theorem) -> _Request | None:
     low, high = 0.0, 0.999
-    if not replace(wish, tau=high).holds(rule):
+    if not replace(request, tau=high).holds(theorem):
         return None
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if replace(wish, tau=middle).holds(rule) else (middle, high)
-    return replace(wish, tau=high)
+        low, high = (low, middle) if replace(request, tau=middle).holds(theorem) else (middle, high)
+    return replace(request, tau=high)
 
 
-def _longest(wish: _Wish, rule: Theorem) -> _Wish | None:
-    """Return the longest session: the most queries, or the most overfits, that are allowed."""
-    if wish.sought == "overfits" and not rule.needs_guess:
-        return wish if wish.holds(rule) else None
+def _longest_session(request: _Request, theorem: Theorem) -> _Request | None:
+    """Return the request with the maximum number of queries, or of overfits."""
+    if request.sought == "overfits" and not theorem.needs_guess:
+        return request if request.holds(theorem) else None
 
     def allowed(size: int) -> bool:
-        return _sized(wish, size).holds(rule)
+        return _with_size(request, size).holds(theorem)
 
-    top = MOST_QUERIES if wish.sought == "queries" else wish.queries
+    limit = MAX_QUERIES if request.sought == "queries" else request.queries
     if not allowed(1):
         return None
-    most = top if allowed(top) else first_integer(lambda size: not allowed(size), start=1) - 1
-    return _sized(wish, most)
+    longest = limit if allowed(limit) else first_integer(lambda size: not allowed(size), start=1) - 1
+    return _with_size(request, longest)
 
 
-def _sized(wish: _Wish, size: int) -> _Wish:
-    """Return the wish with as many queries, or overfits, as are tried."""
-    if wish.sought == "queries":
-        return replace(wish, queries=size)
-    return replace(wish, overfits=size)
+def _with_size(request: _Request, size: int) -> _Request:
+    """Return the request with this number of queries or overfits, whichever is sought."""
+    if request.sought == "queries":
+        return replace(request, queries=size)
+    return replace(request, overfits=size)

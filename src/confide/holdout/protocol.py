@@ -1,4 +1,4 @@
-"""`Method` protocol, outcomes, answers and guarantees."""
+"""The `Method` protocol, with outcomes, answers, and guarantees."""
 
 import math
 from dataclasses import dataclass, field, fields, replace
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from confide.errors import BadDeclaration, BudgetExceeded
 from confide.exact import float_above
-from confide.holdout.intervals import SPARE, Bracket
+from confide.holdout.intervals import COMPARISON_SLACK, Bracket
 from confide.holdout.scoring import Metric, mean_metric
-from confide.holdout.values import FINENESS, Floats, Marks, sensitivity
+from confide.holdout.values import STEPS_PER_SENSITIVITY, Booleans, Floats, sensitivity
 from confide.loss import Loss
 from confide.noise import Entropy
 from confide.noise.sampler import MAX_SCALE
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "PLAIN",
+    "MEAN_METRIC",
     "Guarantee",
     "HoldoutAnswer",
     "HoldoutAnswers",
@@ -42,12 +42,12 @@ __all__ = [
 ]
 
 EDGE: Final = 1e-10
-"""More than a mean may be off by its computation."""
+"""An upper bound of the numerical error of a mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How much of a session is left; None where there is no limit."""
+    """The remaining queries and overfits of a session; None means no limit."""
 
     queries: int | None
     overfits: int | None
@@ -62,11 +62,11 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What holds for a session, by which theorem, with which numbers.
+    """The validity claim of a session, with its theorem and its numbers.
 
-    ``tau`` is the least that the theorem gives for the rows there are; ``holds`` tells whether
-    that is what was asked for. ``loss`` is what the session costs in privacy, or None where it
-    promises validity alone.
+    ``tau`` is the smallest that the theorem gives for this number of rows, and ``holds`` is whether
+    it is at most the requested one. ``loss`` is the privacy loss of the session, or None if the
+    session promises only validity.
     """
 
     holds: bool
@@ -92,7 +92,7 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryBatch:
-    """Queries in order: the mean of each over the rows, and the guess for it."""
+    """Queries in order, each with its mean over the rows and the guess for that mean."""
 
     means: Floats
     guesses: Floats | None
@@ -107,10 +107,10 @@ class QueryBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """Answers in order, and what each says of the mean over the rows."""
+    """Answers in order, each with the bounds that it implies for the mean over the rows."""
 
     values: Floats
-    overfit: Marks
+    overfit: Booleans
     low: Floats
     high: Floats
     nats: Floats
@@ -118,53 +118,53 @@ class Outcomes:
     is_binary: bool = False
 
     def flipped(self) -> "Outcomes":
-        """Return the same answers about 1 - value."""
+        """Return the same answers for 1 - value."""
         return replace(self, values=1 - self.values, low=1 - self.high, high=1 - self.low)
 
-    def bracket(self, place: int) -> Bracket:
-        """Return what one answer says of the mean."""
+    def bracket(self, index: int) -> Bracket:
+        """Return the bounds that one answer implies for the mean."""
         return Bracket(
-            float(self.low[place]) - EDGE,
-            float(self.high[place]) + EDGE,
+            float(self.low[index]) - EDGE,
+            float(self.high[index]) + EDGE,
             self.rows,
-            float(self.nats[place]),
+            float(self.nats[index]),
             self.is_binary,
         )
 
 
 class Bounded(Protocol):
-    """A way of answering that keeps a tau, which may be more than the one that was wanted."""
+    """A method with an accuracy bound tau, which may be larger than the requested one."""
 
     @property
     def rows(self) -> int:
-        """The rows of the holdout."""
+        """The number of rows of the holdout."""
         ...
 
     @property
     def beta(self) -> float:
-        """The chance that anything of what is promised does not hold."""
+        """The probability that the claim fails."""
         ...
 
     @property
     def wanted(self) -> float | None:
-        """The tau that was asked for, if any."""
+        """The requested tau, if any."""
         ...
 
     @property
     def tau(self) -> float:
-        """The tau that is kept."""
+        """The tau that the method guarantees."""
         ...
 
 
 def state_guarantee(
     method: Bounded, what: str, extent: str, source: str, loss: Loss | None = None
 ) -> Guarantee:
-    """Return what holds where ``what`` is within the method's tau, which ``extent`` limits.
+    """Return the guarantee that ``what`` is within the method's tau, limited by ``extent``.
 
-    A tau of 1 or more says nothing, for all answers lie in [0, 1].
+    A tau of 1 or more is vacuous, because all answers lie in [0, 1].
     """
     kept, wanted = method.tau, method.wanted
-    holds = kept < 1 if wanted is None else kept <= wanted * (1 + SPARE)
+    holds = kept < 1 if wanted is None else kept <= wanted * (1 + COMPARISON_SLACK)
     shown = wanted if holds and wanted is not None else kept
     claim = (
         f"{what} within tau = {shown:.4g} of the population with probability "
@@ -179,11 +179,11 @@ def state_guarantee(
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a session stands.
+    """The state of a session.
 
-    ``nats`` is the code length of the transcript so far, ``level`` the best level of a board.
-    ``secret`` is the noisy threshold in steps: as secret as the rows. ``is_spoiled`` says that a
-    query failed on the holdout's rows alone, which ended the session.
+    ``nats`` is the code length of the transcript so far, and ``level`` the best level of a board.
+    ``secret`` is the noisy threshold in steps, and as confidential as the rows. ``is_spoiled`` is
+    whether a query that failed only on the holdout's rows ended the session.
     """
 
     queries: int = 0
@@ -195,11 +195,11 @@ class Progress:
 
 
 class Method(Protocol):
-    """One way of answering; all state is in `Progress`."""
+    """A way to answer queries; all of its state is in `Progress`."""
 
     @property
     def name(self) -> str:
-        """What `Holdout(method=...)` calls it."""
+        """The name that selects it in `Holdout(method=...)`."""
         ...
 
     @property
@@ -209,37 +209,37 @@ class Method(Protocol):
 
     @property
     def loss(self) -> Loss | None:
-        """What the whole session costs in privacy; None where nothing is promised."""
+        """The privacy loss of the whole session; None if privacy is not promised."""
         ...
 
     def terms(self) -> dict[str, object]:
-        """Return what makes the session what it is."""
+        """Return the method and its parameters, which identify the session."""
         ...
 
     def start(self, entropy: Entropy) -> Progress:
-        """Return the state of a session that nobody has asked yet."""
+        """Return the state of a session before its first query."""
         ...
 
     def answer(
         self, progress: Progress, asked: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
-        """Answer as many of the queries as are allowed, in order, at least one."""
+        """Return the new state and the answers to as many queries as allowed, at least one."""
         ...
 
     def left(self, progress: Progress) -> Left:
-        """Return how much of the session is left."""
+        """Return the remaining queries and overfits of the session."""
         ...
 
     def guarantee(self) -> Guarantee:
-        """Return what holds for the session."""
+        """Return the guarantee of the session."""
         ...
 
 
 def check_left(left: Left) -> int:
-    """Return how many queries may still be asked, or refuse when the session is over.
+    """Return the remaining number of queries, or refuse if the session is over.
 
     Raises:
-        BudgetExceeded: all queries are asked, or all overfits are used; nothing was told.
+        BudgetExceeded: no query or no overfit remains; nothing was answered.
     """
     for size, what in ((left.queries, "queries"), (left.overfits, "overfits")):
         if size is not None and size <= 0:
@@ -254,10 +254,10 @@ def check_left(left: Left) -> int:
 
 
 def check_rows(method: str, rows: int, asked: QueryBatch) -> None:
-    """Refuse values that are not one for each row, whatever tau was asked for.
+    """Raise BadDeclaration unless there is one value per row, regardless of tau.
 
-    Why: every claim is about a mean over ``rows`` independent values, a number known beforehand.
-         How many pairs a metric finds depends on the labels, so the message does not tell it.
+    Why: every claim is about a mean over ``rows`` independent values, a number known in advance.
+         The number of pairs that a metric finds depends on the labels, so the message omits it.
     """
     if asked.rows != rows:
         raise BadDeclaration(
@@ -267,12 +267,12 @@ def check_rows(method: str, rows: int, asked: QueryBatch) -> None:
 
 
 def check_sigma(sigma: Fraction, rows: int) -> Fraction:
-    """Return the noise of a session, or refuse more than can be drawn on the grid of its rows."""
-    most = MAX_SCALE * sensitivity(rows) / (4 * FINENESS)
-    if sigma > most:
-        shown = float_above(sigma)  # which may be too large for a float
+    """Return the noise of a session, or refuse it if the sampler cannot draw that much."""
+    largest = MAX_SCALE * sensitivity(rows) / (4 * STEPS_PER_SENSITIVITY)
+    if sigma > largest:
+        shown = float_above(sigma)  # sigma itself may be too large for a float
         raise BadDeclaration(
-            f"sigma must be at most {float(most):.4g} for {rows:,} rows, got {shown:.4g}; "
+            f"sigma must be at most {float(largest):.4g} for {rows:,} rows, got {shown:.4g}; "
             "means lie in [0, 1], so noise near 1 leaves nothing of them: take more rows, fewer "
             "overfits, or more epsilon"
         )
@@ -280,7 +280,7 @@ def check_sigma(sigma: Fraction, rows: int) -> Fraction:
 
 
 def middle_of(means: Floats, cells: int) -> tuple[NDArray[np.int64], Floats]:
-    """Return the cell of each mean, one of ``cells`` of equal width, and the cell's middle."""
+    """Return the index and the middle of each mean's cell; [0, 1] has ``cells`` equal cells."""
     index = np.minimum((means * cells).astype(np.int64), cells - 1)
     return index, (index + 0.5) / cells
 
@@ -291,13 +291,13 @@ def log_two_over(beta: float) -> float:
 
 
 class StoredTerms:
-    """What all methods share: terms that can be written down, and a beginning without secrets."""
+    """Defaults for methods: parameters that can be stored, and a start without a secret."""
 
     __slots__ = ()
     name: ClassVar[str]
 
     def terms(self) -> dict[str, object]:
-        """Return the method with its terms, as they are written down."""
+        """Return the name and the parameters of the method, as they are stored."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # methods are dataclasses
         return {"method": self.name} | {
             name: str(value) if isinstance(value, Fraction) else value
@@ -305,17 +305,17 @@ class StoredTerms:
         }
 
     def start(self, entropy: Entropy) -> Progress:
-        """Return where a session begins."""
+        """Return the initial state of a session."""
         del entropy
         return Progress()
 
 
-PLAIN: Final = mean_metric()
+MEAN_METRIC: Final = mean_metric()
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutAnswer:
-    """One answer: its value, whether the guess was overfit, and what it says of the population."""
+    """An answer: its value, whether its guess was overfit, and an interval for the population."""
 
     value: float
     overfit: bool
@@ -324,7 +324,7 @@ class HoldoutAnswer:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A range that holds the population's value, together with those of the whole session."""
+        """An interval for the population's value; the claim covers the whole session jointly."""
         low, high = self.bracket.interval()
         return self.metric.show(low), self.metric.show(high)
 
@@ -333,27 +333,29 @@ class HoldoutAnswer:
 
     def __str__(self) -> str:
         low, high = self.interval
-        told = ", overfit" if self.overfit else ""
-        return f"{self.value:.4g} [{low:.4g}, {high:.4g}]{told}"
+        suffix = ", overfit" if self.overfit else ""
+        return f"{self.value:.4g} [{low:.4g}, {high:.4g}]{suffix}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HoldoutAnswers:
-    """Answers to many queries, in order; fewer than were asked where the session ended."""
+    """Answers to many queries, in order; fewer than the queries if the session ended."""
 
     values: Floats
-    overfit: Marks
+    overfit: Booleans
     outcomes: Outcomes = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, place: int) -> HoldoutAnswer:
-        bracket = self.outcomes.bracket(range(len(self))[place])
-        return HoldoutAnswer(float(self.values[place]), bool(self.overfit[place]), PLAIN, bracket)
+    def __getitem__(self, index: int) -> HoldoutAnswer:
+        bracket = self.outcomes.bracket(range(len(self))[index])
+        return HoldoutAnswer(
+            float(self.values[index]), bool(self.overfit[index]), MEAN_METRIC, bracket
+        )
 
 
 def first_answer(outcomes: Outcomes, metric: Metric) -> HoldoutAnswer:
-    """Return the answer to the only query, in the unit of its metric."""
+    """Return the answer to a single query, on the scale of its metric."""
     value = metric.show(float(outcomes.values[0]))
     return HoldoutAnswer(value, bool(outcomes.overfit[0]), metric, outcomes.bracket(0))

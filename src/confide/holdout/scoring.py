@@ -1,4 +1,4 @@
-"""Metrics, and the scikit-learn scorer."""
+"""Metrics and the scikit-learn scorer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,28 +25,28 @@ __all__ = [
 
 Array = NDArray[Any]
 Score = Callable[[Any, Array], Array]
-"""From labels and predictions to values in [0, 1], one for each row (or pair)."""
-NUMBERS: Final = "biuf"
-PLAIN_KINDS: Final = "biufUSO"
+"""A function of labels and predictions that returns values in [0, 1], one per row (or pair)."""
+NUMERIC_KINDS: Final = "biuf"
+PREDICTION_KINDS: Final = "biufUSO"
 
 
 def _accept(predictions: Array) -> None:
-    if predictions.dtype.kind not in PLAIN_KINDS:
+    if predictions.dtype.kind not in PREDICTION_KINDS:
         raise BadDeclaration(f"predictions must be numbers or text, got {predictions.dtype}")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that people know, as the mean of values in [0, 1].
+    """A metric of predictions, computed as the mean of values in [0, 1].
 
-    ``low`` and ``high`` are what the values 0 and 1 stand for. ``is_loss`` says that less is
-    better, ``is_binary`` that every value is 0 or 1, whatever the rows; ``is_paired`` that values
-    belong to pairs of rows. ``wants`` names what an estimator must offer: predict,
-    predict_proba or decision_function. ``positive`` is the label that counts as 1, and ``kinds``
-    the kinds of labels that can be read (as NumPy names them; none for all): both are known
-    before a row is seen. ``accepts`` refuses predictions without a look at labels.
+    ``low`` and ``high`` are the metric's values at means of 0 and 1. Flags: ``is_loss`` if smaller
+    is better, ``is_binary`` if every value is always 0 or 1, and ``is_paired`` if values belong to
+    pairs of rows. ``wants`` is the estimator's method: predict, predict_proba or decision_function.
+    ``positive`` is the label that counts as 1, and ``kinds`` the NumPy kinds of labels that the
+    metric can read (empty for all); both are known before a row is read. ``accepts`` raises
+    BadDeclaration for bad predictions, without reading labels.
 
-    A row's value must depend on that row alone, and exist for every row there could be.
+    The value of a row must depend on that row alone, and must exist for every possible row.
     """
 
     name: str
@@ -62,52 +62,54 @@ class Metric:
     accepts: Callable[[Array], None] = _accept
 
     def show(self, mean: float) -> float:
-        """Return the metric for a mean of its values."""
+        """Return the metric, given the mean of its values."""
         return self.low + (self.high - self.low) * mean
 
 
-def _agree(labels: Array, predictions: Array) -> Array:
-    """Return which rows are alike; a row that cannot be compared is not."""
+def _equal_rows(labels: Array, predictions: Array) -> Array:
+    """Return a mask of rows whose label equals the prediction; incomparable rows are False."""
     if "O" not in (labels.dtype.kind, predictions.dtype.kind):
         return np.asarray(labels == predictions)
-    return np.fromiter(map(_is_alike, labels, predictions), dtype=np.bool_, count=len(labels))
+    return np.fromiter(map(_equals, labels, predictions), dtype=np.bool_, count=len(labels))
 
 
-def _is_alike(label: object, prediction: object) -> bool:
-    # Privacy: whatever a row holds, it has a value; an error would tell of it for free.
+def _equals(label: object, prediction: object) -> bool:
+    # Privacy: every row must have a value; an error would reveal something about it for free.
     try:
         return bool(label == prediction)
-    except Exception:  # noqa: BLE001 - a missing value compares to nothing
+    except Exception:  # noqa: BLE001 - a missing value may refuse any comparison
         return False
 
 
-def _differ(labels: Array, predictions: Array) -> Array:
-    return ~_agree(labels, predictions)
+def _different_rows(labels: Array, predictions: Array) -> Array:
+    return ~_equal_rows(labels, predictions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Brier:
-    """The squared distance of a chance from a row's own mark."""
+    """The squared difference between a predicted probability and the row's label, as 0 or 1."""
 
     positive: object = 1
 
     def __call__(self, labels: Array, predictions: Array) -> Array:
-        return np.asarray((_reals("predictions", predictions) - _mark(labels, self.positive)) ** 2)
+        return np.asarray(
+            (_as_floats("predictions", predictions) - _is_positive(labels, self.positive)) ** 2
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Auc:
-    """For disjoint pairs of one positive and one negative row, which is ranked higher.
+    """Whether the positive row of each disjoint positive-negative pair is ranked higher.
 
-    Why: given the labels, rows are independent, and pairs that are fixed by the labels and the
-         order of rows alone share no row. So the values are independent, each with the AUC for
-         its mean: 1 when the positive has the higher prediction, 1/2 when both are alike.
+    Why: given the labels, rows are independent. The labels and the order of the rows alone
+         determine the pairs, and no two pairs share a row. So the values are independent, and the
+         mean of each is the AUC: 1 if the positive has the higher prediction, 1/2 for a tie.
     """
 
     positive: object = 1
 
     def __call__(self, labels: Array, predictions: Array) -> Array:
-        marks, scores = _mark(labels, self.positive), _reals("predictions", predictions)
+        marks, scores = _is_positive(labels, self.positive), _as_floats("predictions", predictions)
         positive, negative = np.flatnonzero(marks), np.flatnonzero(~marks)
         pairs = min(len(positive), len(negative))
         if not pairs:
@@ -116,45 +118,46 @@ class _Auc:
         return np.asarray((first > second) + 0.5 * (first == second))
 
 
-def _mark(labels: Array, positive: object) -> NDArray[np.bool_]:
-    """Return which labels are the positive one.
+def _is_positive(labels: Array, positive: object) -> NDArray[np.bool_]:
+    """Return a mask of the rows with the positive label.
 
-    Claim: replacing a row changes no mark but its own, and no label makes this fail.
-    Why:   a label is compared with ``positive``, never with other labels; any other is negative.
+    Claim: replacing a row changes only its own element, and no label raises an error.
+    Why:   each label is compared with ``positive``, never with other labels; every other label is
+           negative.
     """
     if labels.dtype.kind == "O":
-        rows = (_is_alike(label, positive) for label in labels)
+        rows = (_equals(label, positive) for label in labels)
         return np.fromiter(rows, dtype=np.bool_, count=len(labels))
     return np.asarray(labels == positive, dtype=np.bool_)
 
 
-def _accept_chances(predictions: Array) -> None:
-    chances = _reals("predictions", predictions)
-    if not ((chances >= 0) & (chances <= 1)).all():
+def _accept_probabilities(predictions: Array) -> None:
+    probabilities = _as_floats("predictions", predictions)
+    if not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise BadDeclaration("brier needs predicted chances in [0, 1], got NaN or values outside")
 
 
 def _accept_finite(predictions: Array) -> None:
-    if not np.isfinite(_reals("predictions", predictions)).all():
+    if not np.isfinite(_as_floats("predictions", predictions)).all():
         raise BadDeclaration("predictions must be finite numbers, got NaN or infinities")
 
 
-def _same(labels: object, predictions: Array) -> Array:
+def _identity(labels: object, predictions: Array) -> Array:
     del labels
     return predictions
 
 
 METRICS: Final = {
-    "accuracy": Metric("accuracy", _agree, is_binary=True),
-    "zero-one-loss": Metric("zero-one-loss", _differ, is_loss=True, is_binary=True),
+    "accuracy": Metric("accuracy", _equal_rows, is_binary=True),
+    "zero-one-loss": Metric("zero-one-loss", _different_rows, is_loss=True, is_binary=True),
     "brier": Metric(
         "brier",
         _Brier(),
         is_loss=True,
         wants="predict_proba",
         positive=1,
-        kinds=NUMBERS,
-        accepts=_accept_chances,
+        kinds=NUMERIC_KINDS,
+        accepts=_accept_probabilities,
     ),
     "auc": Metric(
         "auc",
@@ -162,19 +165,19 @@ METRICS: Final = {
         is_paired=True,
         wants="decision_function",
         positive=1,
-        kinds=NUMBERS,
+        kinds=NUMERIC_KINDS,
         accepts=_accept_finite,
     ),
 }
-CODED: Final[dict[str, Callable[[object], Score]]] = {"brier": _Brier, "auc": _Auc}
-RANGED: Final = {"squared-error": 2, "absolute-error": 1}
-ELSEWHERE: Final = {
+BINARY_LABEL_SCORES: Final[dict[str, Callable[[object], Score]]] = {"brier": _Brier, "auc": _Auc}
+ERROR_POWERS: Final = {"squared-error": 2, "absolute-error": 1}
+SKLEARN_NAMES: Final = {
     "roc_auc": "auc",
     "neg_brier_score": "brier",
     "neg_mean_squared_error": "squared-error",
     "neg_mean_absolute_error": "absolute-error",
 }
-"""Names of scikit-learn for metrics that have another name here."""
+"""Metric names of scikit-learn that differ from ours."""
 
 
 def metric_of(
@@ -182,10 +185,10 @@ def metric_of(
 ) -> Metric:
     """Return a metric by its name.
 
-    ``squared-error`` and ``absolute-error`` need ``high``, the error at which they are clipped:
-    a squared-error metric with high = 9 counts every larger squared error as 9. ``brier`` and
-    ``auc`` count the label 1 (or True) as positive and every other as not; for labels such as
-    "yes" and "no" give ``positive``.
+    ``squared-error`` and ``absolute-error`` need ``high``, the error at which they are clipped.
+    With high = 9, for example, every larger squared error counts as 9. ``brier`` and ``auc`` count
+    the label 1 (or True) as positive and every other label as negative. For labels such as "yes"
+    and "no", pass ``positive``.
 
     >>> metric_of("accuracy").is_binary
     True
@@ -195,15 +198,15 @@ def metric_of(
     array([0.  , 0.25])
     """
     if positive is not None:
-        return _coded(name, positive)
+        return _with_positive(name, positive)
     if isinstance(name, Metric):
         return name
-    if isinstance(name, str) and name in RANGED:
-        return _clipped(name, RANGED[name], high)
+    if isinstance(name, str) and name in ERROR_POWERS:
+        return _clipped_metric(name, ERROR_POWERS[name], high)
     if isinstance(name, str) and name in METRICS:
         return METRICS[name]
-    same = ELSEWHERE.get(name) if isinstance(name, str) else None
-    known = ", ".join([*METRICS, *RANGED])
+    same = SKLEARN_NAMES.get(name) if isinstance(name, str) else None
+    known = ", ".join([*METRICS, *ERROR_POWERS])
     raise BadDeclaration(
         f"metric must be one of {known}, or a Metric of your own that gives each row a value in "
         f"[0, 1]; got {name!r}" + (f", which is {same!r} here" if same else "")
@@ -211,7 +214,7 @@ def metric_of(
 
 
 def mean_metric(low: Number = 0, high: Number = 1) -> Metric:
-    """Return the mean of values in a declared range: values below or above are refused."""
+    """Return the mean of values in a declared range, outside of which values are refused."""
     ends = [
         float(fraction(name, end, "a finite number"))
         for name, end in (("low", low), ("high", high))
@@ -219,60 +222,62 @@ def mean_metric(low: Number = 0, high: Number = 1) -> Metric:
     if ends[0] >= ends[1]:
         raise BadDeclaration(f"a range needs low < high, got low={low!r}, high={high!r}")
     if ends == [0.0, 1.0]:
-        return Metric("mean", _same)
+        return Metric("mean", _identity)
     return Metric("mean", _Scaled(*ends), low=ends[0], high=ends[1])
 
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """Values as parts of their declared range."""
+    """Values, rescaled from their declared range to [0, 1]."""
 
     low: float
     high: float
 
     def __call__(self, labels: object, predictions: Array) -> Array:
         del labels
-        return (_reals("values", predictions) - self.low) / (self.high - self.low)
+        return (_as_floats("values", predictions) - self.low) / (self.high - self.low)
 
 
 @dataclass(frozen=True, slots=True)
 class _Clipped:
-    """A power of the error, as a part of the most that counts."""
+    """A power of the error, divided by the value at which it is clipped."""
 
     power: int
     top: float
 
     def __call__(self, labels: Array, predictions: Array) -> Array:
-        # Privacy: no label may warn or fail; what is no number counts as the most there is.
+        # Privacy: no label may cause a warning or an error; NaN counts as the largest error.
         with np.errstate(all="ignore"):
-            gap = np.abs(_reals("predictions", predictions) - _reals("labels", labels))
+            gap = np.abs(_as_floats("predictions", predictions) - _as_floats("labels", labels))
             part = gap**self.power / self.top
             return np.where(part < 1, part, 1.0)
 
 
-def _clipped(name: str, power: int, high: Number | None) -> Metric:
+def _clipped_metric(name: str, power: int, high: Number | None) -> Metric:
     if high is None:
         raise BadDeclaration(f"{name} needs high=, the value at which it is clipped")
     top = float(fraction("high", high, "a finite number above 0"))
     if top <= 0:
         raise BadDeclaration(f"high must be a finite number above 0, got {high!r}")
     values = _Clipped(power, top)
-    return Metric(name, values, high=top, is_loss=True, kinds=NUMBERS, accepts=_accept_finite)
+    return Metric(name, values, high=top, is_loss=True, kinds=NUMERIC_KINDS, accepts=_accept_finite)
 
 
-def _coded(name: "str | Metric", positive: object) -> Metric:
-    if not isinstance(name, str) or name not in CODED:
-        raise BadDeclaration(f"positive= is for {' and '.join(CODED)}, got {name!r}")
+def _with_positive(name: "str | Metric", positive: object) -> Metric:
+    if not isinstance(name, str) or name not in BINARY_LABEL_SCORES:
+        raise BadDeclaration(f"positive= is for {' and '.join(BINARY_LABEL_SCORES)}, got {name!r}")
     if not isinstance(positive, str | int | float | np.generic):
         raise BadDeclaration(
             f"positive must be a label, text or a number, got {type(positive).__name__}"
         )
-    kinds = "USO" if isinstance(positive, str) else NUMBERS + "O"
-    return replace(METRICS[name], values=CODED[name](positive), positive=positive, kinds=kinds)
+    kinds = "USO" if isinstance(positive, str) else NUMERIC_KINDS + "O"
+    return replace(
+        METRICS[name], values=BINARY_LABEL_SCORES[name](positive), positive=positive, kinds=kinds
+    )
 
 
 def check_labels(metric: Metric, name: str, labels: Array) -> None:
-    """Refuse labels of a kind that a metric cannot read; no label itself is looked at."""
+    """Raise BadDeclaration if a metric cannot read labels of this type; no label is read."""
     if metric.kinds and labels.dtype.kind not in metric.kinds:
         coded = f"say which one counts: metric_of({metric.name!r}, positive=...)"
         way = "give numbers" if metric.positive is None else coded
@@ -282,7 +287,7 @@ def check_labels(metric: Metric, name: str, labels: Array) -> None:
 
 
 def read_predictions(metric: Metric, name: str, predictions: object, rows: int) -> Array:
-    """Return predictions for ``rows`` labels, which are not looked at."""
+    """Return the predictions for ``rows`` labels as an array, without reading any label."""
     try:
         array = np.asarray(predictions)
     except ValueError:
@@ -302,10 +307,10 @@ def read_predictions(metric: Metric, name: str, predictions: object, rows: int) 
 
 
 def measure(metric: Metric, name: str, labels: Array, predictions: Array) -> Array:
-    """Return values in [0, 1]: one for each row, or fewer for disjoint pairs of rows."""
+    """Return values in [0, 1]: one per row, or fewer for disjoint pairs of rows."""
     found, rows = np.asarray(metric.values(labels, predictions)), len(labels)
-    most = rows // 2 if metric.is_paired else rows
-    if found.ndim != 1 or not (1 if metric.is_paired else rows) <= len(found) <= most:
+    limit = rows // 2 if metric.is_paired else rows
+    if found.ndim != 1 or not (1 if metric.is_paired else rows) <= len(found) <= limit:
         raise BadDeclaration(
             f"{metric.name} must give one value for each row, or for each pair; return an array of "
             "that length"
@@ -314,39 +319,40 @@ def measure(metric: Metric, name: str, labels: Array, predictions: Array) -> Arr
     return found
 
 
-def _reals(name: str, values: Array) -> NDArray[np.float64]:
+def _as_floats(name: str, values: Array) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise BadDeclaration(f"{name} must be numbers for this metric, got {array.dtype}")
     return array.astype(np.float64)
 
 
-INSTEAD: Final = {"decision_function": ["predict_proba"]}
+FALLBACK_METHODS: Final = {"decision_function": ["predict_proba"]}
 
 
 def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
-    """Return what an estimator says of each row, in one number: of chances, the positive one's."""
-    way = _find_way(estimator, metric)
-    if way == "predict":
+    """Return one number per row from an estimator; for probabilities, the positive class's."""
+    method = _find_method(estimator, metric)
+    if method == "predict":
         return estimator.predict(rows)
-    found = np.asarray(getattr(estimator, way)(rows))
-    place = _find_class(estimator, metric)
+    found = np.asarray(getattr(estimator, method)(rows))
+    index = _find_class(estimator, metric)
     if found.ndim == 2 and (metric.positive is not None or found.shape[1] == 2):
-        return found[:, place]
-    # A decision function speaks for the second of two classes.
-    return -found if way == "decision_function" and place == 0 else found
+        return found[:, index]
+    # With two classes, a decision function is positive for the second.
+    return -found if method == "decision_function" and index == 0 else found
 
 
-def _find_way(estimator: Any, metric: Metric) -> str:
-    """Return which of its methods says of each row what the metric wants to know.
+def _find_method(estimator: Any, metric: Metric) -> str:
+    """Return the name of the estimator's method that the metric needs.
 
-    Chances rank rows as well as a decision function does. What is no classifier predicts numbers.
+    Probabilities rank rows as well as a decision function does. An estimator that is not a
+    classifier predicts numbers.
     """
-    ways = [metric.wants, *INSTEAD.get(metric.wants, [])]
-    found = [way for way in ways if getattr(estimator, way, None) is not None]
+    methods = [metric.wants, *FALLBACK_METHODS.get(metric.wants, [])]
+    found = [method for method in methods if getattr(estimator, method, None) is not None]
     if not found and hasattr(estimator, "classes_"):
         raise BadDeclaration(
-            f"{metric.name} needs an estimator with {' or '.join(ways)}, got "
+            f"{metric.name} needs an estimator with {' or '.join(methods)}, got "
             f"{type(estimator).__name__}, which names classes only; take another, or wrap it in "
             "scikit-learn's CalibratedClassifierCV"
         )
@@ -354,11 +360,11 @@ def _find_way(estimator: Any, metric: Metric) -> str:
 
 
 def _find_class(estimator: Any, metric: Metric) -> int:
-    """Return the place of the positive class: the second, where nothing says otherwise."""
+    """Return the index of the positive class, by default the second."""
     classes = getattr(estimator, "classes_", None)
     if metric.positive is None or classes is None:
         return 1
-    found = [place for place, name in enumerate(classes) if name == metric.positive]
+    found = [index for index, name in enumerate(classes) if name == metric.positive]
     if not found:
         raise BadDeclaration(
             f"{metric.name} counts the label {metric.positive!r} as positive, and the estimator "
@@ -368,7 +374,7 @@ def _find_class(estimator: Any, metric: Metric) -> int:
 
 
 class ScoredFold(Protocol):
-    """The holdout's answer for one fold."""
+    """The holdout's answer for a fold."""
 
     @property
     def value(self) -> float:
@@ -377,21 +383,21 @@ class ScoredFold(Protocol):
 
 
 class ScoresFolds(Protocol):
-    """A holdout, as the scorer sees it."""
+    """The part of a holdout that the scorer needs."""
 
     def score_fold(self, estimator: Any, X: Any, y: Any, metric: Metric) -> ScoredFold:  # noqa: N803
-        """Return the metric of a fitted estimator, with its mean over (X, y) for a guess."""
+        """Return the metric of a fitted estimator, with its mean over (X, y) as the guess."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
-    """Called by scikit-learn with an estimator and a fold; returns the holdout's answer.
+    """A scikit-learn scorer that returns the holdout's answer for an estimator and a fold.
 
-    The fold's own mean is the guess. Losses are returned with a minus sign, as scikit-learn has
-    it: greater is better. Use it with ``error_score="raise"``, so that a session that is over
-    stops the search instead of scoring NaN; ``return_train_score=True`` asks twice. With
-    ``n_jobs`` > 1 open the holdout with ``ledger=`` a file: all processes then share one state.
+    The mean over the fold is the guess. Losses are negated, because scikit-learn maximizes scores.
+    Pass ``error_score="raise"``, so that the end of the session stops the search instead of scoring
+    NaN. With ``return_train_score=True``, each fit asks two queries. For ``n_jobs`` > 1, open the
+    holdout with ``ledger=`` a file, so that all processes share one state.
     """
 
     holdout: ScoresFolds

@@ -1,4 +1,4 @@
-"""Session state in memory, in a file or in the ledger."""
+"""Session state in memory, in a file, or in the ledger."""
 
 import json
 import os
@@ -37,25 +37,25 @@ __all__ = [
     "Store",
     "check_curator",
     "check_name",
-    "check_whole",
+    "check_not_spoiled",
 ]
 
 T = TypeVar("T")
 
-PATIENCE: Final = 60.0
-LONGEST_NAME: Final = 100
+LOCK_TIMEOUT: Final = 60.0
+MAX_NAME_LENGTH: Final = 100
 TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS holdout_sessions "
     "(name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT NOT NULL)"
 )
 
 
-def check_whole(progress: Progress) -> Progress:
-    """Return where a session stands, or refuse one that a failure has ended.
+def check_not_spoiled(progress: Progress) -> Progress:
+    """Return the state of a session, or refuse if a failure has ended it.
 
-    Why: after a failure no query is asked, so it adds no node to the tree of transcripts, and what
-         was promised of the answers given still holds; going on, every answer would depend on
-         something told that no theorem counted.
+    Why: after a failure there are no more queries, so it adds no node to the tree of transcripts,
+         and the claim about the earlier answers still holds. If the session continued, every answer
+         would depend on information that no theorem accounts for.
     """
     if progress.is_spoiled:
         raise Refusal(
@@ -67,36 +67,36 @@ def check_whole(progress: Progress) -> Progress:
 
 
 def check_name(name: object) -> str:
-    """Return the name of a session, or refuse what cannot be one."""
-    if isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME and name.isprintable():
+    """Return the name of a session, or raise BadDeclaration if it is not valid."""
+    if isinstance(name, str) and 1 <= len(name) <= MAX_NAME_LENGTH and name.isprintable():
         return name
     raise BadDeclaration(
-        f"name must be a text of 1 to {LONGEST_NAME} printable characters, got {name!r}"
+        f"name must be a text of 1 to {MAX_NAME_LENGTH} printable characters, got {name!r}"
     )
 
 
 class Store(Protocol):
-    """Where progress is kept; changes come one after the other, whoever makes them."""
+    """A store of a session's progress; changes by all processes are serialized."""
 
     def open(self, terms: str, start: Progress) -> None:
-        """Begin a session, or go on with the one begun before on the same terms."""
+        """Start a session, or resume one with the same terms."""
         ...
 
     def change(self, body: Callable[[Progress], tuple[Progress, T]]) -> T:
-        """Keep the progress that ``body`` returns, then return what it found.
+        """Store the progress that ``body`` returns, then return its result.
 
-        An error in ``body`` changes nothing. ``body`` may be called again, when another process
-        was faster; then what it found before is thrown away unseen.
+        An error in ``body`` changes nothing. If another process was faster, ``body`` is called
+        again and its earlier result is discarded unseen.
         """
         ...
 
-    def look(self) -> Progress:
-        """Return where the session stands."""
+    def read(self) -> Progress:
+        """Return the current progress."""
         ...
 
 
 class MemoryStore:
-    """Progress of one process, gone with it."""
+    """A store in memory, which ends with its process."""
 
     __slots__ = ("_lock", "_process", "_progress")
 
@@ -104,13 +104,13 @@ class MemoryStore:
         self._lock, self._process, self._progress = threading.Lock(), os.getpid(), Progress()
 
     def open(self, terms: str, start: Progress) -> None:
-        """Begin the session."""
+        """Start the session."""
         del terms
         self._progress = start
 
     def change(self, body: Callable[[Progress], tuple[Progress, T]]) -> T:
-        """Change the state under a lock."""
-        # Privacy: two copies of a session would answer twice on one budget.
+        """Change the progress under a lock."""
+        # Privacy: a copy of the session in another process would answer twice on one budget.
         if self._process != os.getpid():
             raise Fault(
                 "a holdout session in memory belongs to the process that opened it; open it with "
@@ -120,12 +120,12 @@ class MemoryStore:
             self._progress, found = body(self._progress)
             return found
 
-    def look(self) -> Progress:
-        """Return where the session stands."""
+    def read(self) -> Progress:
+        """Return the current progress."""
         return self._progress
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be copied or pickled."""
+        """Refuse copying and pickling."""
         raise TypeError(
             "a holdout session in memory cannot be copied: both copies would answer; open it with "
             "ledger= a file, and copies share one state (n_jobs > 1 needs that)"
@@ -139,10 +139,10 @@ class MemoryStore:
 
 
 class FileStore:
-    """Progress in a SQLite file: it outlives the process, and all processes take turns at it.
+    """A store in a SQLite file, which outlives the process and can be shared by several.
 
-    The file holds counts, and for Thresholdout the noisy threshold, without which "the guess
-    stands" would not stay free. It is made readable for its owner alone.
+    The file contains counts and, for Thresholdout, the noisy threshold. If that threshold leaked,
+    accepted guesses would no longer be free, so only the file's owner may read it.
     """
 
     __slots__ = ("_name", "_path")
@@ -158,7 +158,7 @@ class FileStore:
             raise BadDeclaration(f"ledger must lie in a folder that exists, got {str(path)!r}")
 
     def open(self, terms: str, start: Progress) -> None:
-        """Begin the session, or go on with the one of this name."""
+        """Start the session, or resume the one with this name."""
         if not self._path.exists():
             with self._faults():
                 os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -178,24 +178,24 @@ class FileStore:
             )
 
     def change(self, body: Callable[[Progress], tuple[Progress, T]]) -> T:
-        """Change the state inside a transaction that shuts out all others."""
+        """Change the progress in an exclusive transaction."""
         with self._connect() as connection:
-            progress, found = body(self._read(connection))
+            progress, found = body(self._read_row(connection))
             connection.execute(
                 "UPDATE holdout_sessions SET progress = ? WHERE name = ?",
                 (json.dumps(asdict(progress)), self._name),
             )
         return found
 
-    def look(self) -> Progress:
-        """Return where the session stands."""
+    def read(self) -> Progress:
+        """Return the current progress."""
         with (
             self._faults(),
-            closing(sqlite3.connect(self._path, timeout=PATIENCE)) as connection,
+            closing(sqlite3.connect(self._path, timeout=LOCK_TIMEOUT)) as connection,
         ):
-            return self._read(connection)
+            return self._read_row(connection)
 
-    def _read(self, connection: sqlite3.Connection) -> Progress:
+    def _read_row(self, connection: sqlite3.Connection) -> Progress:
         row = connection.execute(
             "SELECT progress FROM holdout_sessions WHERE name = ?", (self._name,)
         ).fetchone()
@@ -219,23 +219,23 @@ class FileStore:
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection inside a write transaction, committed at the end or undone."""
+        """Yield a connection in a write transaction; then commit, or roll back on an error."""
         with (
             self._faults(),
             closing(
-                sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+                sqlite3.connect(self._path, timeout=LOCK_TIMEOUT, isolation_level=None)
             ) as connection,
         ):
             connection.execute("PRAGMA synchronous = FULL")
-            # Privacy: the lock is taken before the state is read, so no two turns see the same.
+            # Privacy: lock before reading, so that two changes never start from the same state.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
             except BaseException:
-                with suppress(sqlite3.Error):  # where SQLite has undone it already
+                with suppress(sqlite3.Error):  # SQLite may have rolled back already
                     connection.execute("ROLLBACK")
                 raise
-            # Privacy: what was used is on disk before the answer is returned.
+            # Privacy: the new state is on disk before the answer is returned.
             connection.execute("COMMIT")
 
 
@@ -243,7 +243,7 @@ Result = TypeVar("Result")
 
 
 def check_curator(curator: "Curator", method: Method) -> Loss:
-    """Return the loss of a session; refuse what a curator could not state it for."""
+    """Return the loss of a session, or raise BadDeclaration if the curator cannot charge it."""
     if method.loss is None:
         raise BadDeclaration(
             f"{method.name} promises validity, not privacy; inside a curator use "
@@ -258,21 +258,20 @@ def check_curator(curator: "Curator", method: Method) -> Loss:
 
 
 class LedgerStore:
-    """Progress as answers in a curator's ledger, one for each step of the session.
+    """A store in a curator's ledger, with one answer for each step of the session.
 
-    The first step is the charge for all that the session will ever tell; later ones cost nothing
-    more. A step is found by its key, and the ledger gives each key to one charge and each charge to
-    one answer.
+    The first step charges for the whole session; later steps cost nothing more. A step is found by
+    its key. The ledger assigns each key to one charge, and each charge to one answer.
 
-    Claim:   everything the session tells, and everything else the curator answers, before, after
-             and in between, stays within the curator's budget; and no two answers of the session
-             come from the same step, also when processes share it or one of them crashes. An older
-             copy of the ledger is noticed wherever the ledger itself notices it.
-    Why:     the session's loss is fixed beforehand and holds against an analyst who sees all other
-             answers too; the filter is valid for sessions that run side by side. What a step found
-             is shown after its commit, and a second commit of one step is refused: its draw is
-             thrown away unseen, whatever it was. Steps are records of the chain like any other, so
-             the anchor covers them.
+    Claim:   all answers of the session and all other answers of the curator, before, after, and in
+             between, stay within the curator's budget. No two answers of the session come from the
+             same step, even if several processes share it or one of them crashes. A rollback of the
+             ledger to an older copy is detected exactly when the ledger itself detects it.
+    Why:     the session's loss is fixed in advance and holds against an analyst who sees all other
+             answers too, and the filter is valid for concurrent sessions. The result of a step is
+             shown only after its commit. A second commit of the same step is refused, and its draw
+             is discarded unseen, whatever it was. Steps are ordinary records of the chain, so the
+             anchor covers them.
     Source:  [HSTVVXZ23], docs/proofs/loss-filters.md, docs/ledger.md.
     Checked: tests/holdout/test_curator.py.
     """
@@ -285,14 +284,14 @@ class LedgerStore:
         self._analyst, self._purpose = curator.analyst, curator.purpose
 
     def open(self, terms: str, start: Progress) -> None:
-        """Charge the session and begin it, or go on with the one of this name.
+        """Charge for the session and start it, or resume the one with this name.
 
         Raises:
-            BudgetExceeded: the session costs more than is left; nothing was read or begun.
+            BudgetExceeded: the session costs more than the remaining budget; nothing was read.
         """
-        question, key = self._name_step({"terms": terms}), self._key(0)
+        identity, key = self._identify({"terms": terms}), self._key(0)
         try:
-            begun = self._ledger.resume(question, key)
+            begun = self._ledger.resume(identity, key)
         except KeyUsed:
             raise BadDeclaration(
                 f"the session {self._name!r} was opened on other terms; open it as it was, or give "
@@ -301,37 +300,37 @@ class LedgerStore:
         if isinstance(begun, StoredAnswer):
             self._entry = begun.receipt.entry
             return
-        # Privacy: charged before the session exists; after a crash the charge is found again.
+        # Privacy: charge before the session exists; after a crash the charge is found again.
         price = self._ledger.opening.price(self._loss)
-        self._entry, _ = self._keep(question, key, _step(0, start), price)
+        self._entry, _ = self._commit_once(identity, key, _step(0, start), price)
 
     def change(self, body: Callable[[Progress], tuple[Progress, Result]]) -> Result:
-        """Take the next step; when another process was faster, the one after that."""
-        question = self._name_step({"paid": self._entry})
+        """Take the next step; if another process was faster, take the one after that."""
+        identity = self._identify({"paid": self._entry})
         while True:
-            step, progress = self._newest(question)
+            step, progress = self._newest(identity)
             after, found = body(progress)
-            # Privacy: what was found is shown only if this commit is the one that is kept.
-            if self._keep(question, self._key(step + 1), _step(step + 1, after))[1]:
+            # Privacy: return the result only if the ledger stored this commit.
+            if self._commit_once(identity, self._key(step + 1), _step(step + 1, after))[1]:
                 return found
 
-    def look(self) -> Progress:
-        """Return where the session stands."""
-        return self._newest(self._name_step({"paid": self._entry}))[1]
+    def read(self) -> Progress:
+        """Return the current progress."""
+        return self._newest(self._identify({"paid": self._entry}))[1]
 
-    def _keep(
+    def _commit_once(
         self,
-        question: QueryIdentity,
+        identity: QueryIdentity,
         key: str,
         noisy: Payload,
         price: tuple[Share, Fraction] = (Share(0), Fraction(0)),
     ) -> tuple[int, bool]:
-        """Keep a step unless there is one; return its entry, and whether this one was kept."""
+        """Store a step unless it exists; return its entry and whether this commit was stored."""
         hold: Hold | StoredAnswer | None
         try:
-            hold = self._ledger.reserve(question, *price, readings=None, key=key)
+            hold = self._ledger.reserve(identity, *price, readings=None, key=key)
         except KeyUsed:
-            hold = self._ledger.resume(question, key)
+            hold = self._ledger.resume(identity, key)
         if isinstance(hold, StoredAnswer):
             return hold.receipt.entry, False
         if hold is None:
@@ -344,9 +343,9 @@ class LedgerStore:
         except AnsweredAlready:
             return hold.entry, False
 
-    def _newest(self, question: QueryIdentity) -> tuple[int, Progress]:
-        """Return the last step and where it led."""
-        kept = self._ledger.stored(question) or self._ledger.answer(self._entry)
+    def _newest(self, identity: QueryIdentity) -> tuple[int, Progress]:
+        """Return the number of the last step and the progress after it."""
+        kept = self._ledger.stored(identity) or self._ledger.answer(self._entry)
         if kept is None:
             raise Fault(
                 f"the session {self._name!r} is no longer in its ledger; restore the ledger that "
@@ -354,17 +353,17 @@ class LedgerStore:
             )
         return int(kept.noisy["step"]), Progress(**kept.noisy["progress"])
 
-    def _name_step(self, what: dict[str, object]) -> QueryIdentity:
-        """Return what the ledger writes down: text that no other question has."""
-        text = json.dumps({"holdout": self._name} | what)
+    def _identify(self, details: dict[str, object]) -> QueryIdentity:
+        """Return the identity of a step for the ledger; no other query has the same."""
+        text = json.dumps({"holdout": self._name} | details)
         return QueryIdentity(text, "holdout", self._analyst, self._purpose)
 
     def _key(self, step: int) -> str:
-        # Callers' keys are printable, so none of theirs can stand in the way of a step.
+        # Callers' keys are printable, so they cannot collide with this one.
         return f"holdout\n{self._name}: {step}"
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Refuse to be copied with a ledger in memory: both copies would answer."""
+        """Refuse copying with a ledger in memory, because both copies would answer."""
         if isinstance(self._ledger, MemoryLedger):
             raise TypeError(
                 "a holdout session on a ledger in memory cannot be copied: both copies would "
@@ -374,9 +373,9 @@ class LedgerStore:
 
 
 def _step(number: int, progress: Progress) -> Payload:
-    """Return a step as the ledger keeps it.
+    """Return a step as the ledger stores it.
 
-    # Privacy: progress may hold a secret, and exports show a digest of it; with 256 fresh bits
-    # beside it nobody can find the one that has this digest.
+    # Privacy: progress may contain a secret, and exports show its hash. The 256 fresh random bits
+    # prevent an attacker from finding the secret by hashing every candidate.
     """
     return {"step": number, "progress": asdict(progress), "blind": secrets.token_hex(32)}

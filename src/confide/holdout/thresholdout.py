@@ -1,4 +1,4 @@
-"""Thresholdout: answers paid by the few whose guess was off."""
+"""Thresholdout: a sparse-vector mechanism in which only wrong guesses cost privacy."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,39 +25,41 @@ from confide.holdout.protocol import (
     middle_of,
     state_guarantee,
 )
-from confide.holdout.values import FINENESS, Marks, sensitivity
+from confide.holdout.values import STEPS_PER_SENSITIVITY, Booleans, sensitivity
 from confide.loss import LaplaceLoss, Loss, PureLoss, compose, repeat
 from confide.mechanisms.grid import MAX_VALUE, Grid
 from confide.noise import DiscreteLaplace, Entropy, Integers
 
 __all__ = ["Thresholdout"]
 
-MOST_CELLS: Final = 10**6
-CHUNK: Final = 64
+MAX_CELLS: Final = 10**6
+FIRST_CHUNK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholdout(StoredTerms):
-    """Let the guess stand while it is near the rows' mean, both up to noise; else tell the mean.
+    """Answers with the guess if it is close to the noisy mean, otherwise with the noisy mean.
 
-    Law:     all on a grid of which ``FINENESS`` steps are the sensitivity of a mean. A guess is
-             overfit when |mean - guess| + V >= T, with V fresh discrete Laplace noise of scale
-             4 sigma and T = threshold + noise of scale 2 sigma, drawn at the start and after every
-             overfit. An overfit query is answered by mean + noise of scale sigma, as the middle of
-             one of ``cells`` cells of [0, 1]. After ``overfits`` of them the session is over.
-    Claim:   with s the sensitivity (1 / rows, and what sums of floats may err), each overfit costs
-             a sparse-vector round of epsilon s / sigma and a Laplace answer of s / sigma: the
-             session is 2 overfits s / sigma -DP as one row of the holdout is replaced, and has
-             the loss of their composition, as long as every query acts row by row: phi gives a
-             row its value in [0, 1] by that row alone, and does not fail. Training rows are not
-             protected.
-    Why:     with the guess fixed, |mean - guess| moves by at most FINENESS steps when a row is
-             replaced. Within a round move T by s: all that stood stands (s / (2 sigma)); the one
-             overfit stays so if its V moves by 2 s (s / (2 sigma)). Its answer has noise of its
-             own. Rounds follow each other, and rounding to cells is post-processing. Losses are
-             fixed beforehand, so they compose however queries are chosen, also side by side with
-             other questions to a curator.
-    Source:  [DFHPRR15b], [DR14]; [HSTVVXZ23] for sessions side by side; docs/proofs/holdout.md.
+    Law:     all values lie on a grid with ``STEPS_PER_SENSITIVITY`` steps per sensitivity of a
+             mean. A guess is overfit if |mean - guess| + V >= T, with V fresh discrete Laplace
+             noise of scale 4 sigma and T = threshold + noise of scale 2 sigma. T is drawn at the
+             start and after every overfit. The answer to an overfit query is mean + noise of scale
+             sigma, rounded to the middle of one of ``cells`` cells of [0, 1]. The session ends
+             after ``overfits`` of them.
+    Claim:   let s be the sensitivity (1 / rows, plus the error of floating-point sums). Each
+             overfit costs a sparse-vector round with epsilon s / sigma and a Laplace answer with
+             epsilon s / sigma. So the session is (2 overfits s / sigma)-DP if one row of the
+             holdout is replaced, and its loss is their composition. This requires that every query
+             acts row by row: phi computes a value in [0, 1] from each row alone, and does not fail.
+             Training rows are not protected.
+    Why:     with the guess fixed, replacing a row changes |mean - guess| by at most
+             STEPS_PER_SENSITIVITY steps. Within a round, shift T by s: then all accepted guesses
+             are still accepted, which costs s / (2 sigma). The one overfit stays an overfit if its
+             V shifts by 2 s, which costs s / (2 sigma). Its answer has its own noise. Rounds are
+             sequential, and rounding to cells is post-processing. Losses are fixed in advance, so
+             they compose for adaptively chosen queries, even concurrently with other queries to a
+             curator.
+    Source:  [DFHPRR15b], [DR14]; [HSTVVXZ23] for concurrent sessions; docs/proofs/holdout.md.
     Checked: tests/holdout/test_thresholdout.py (law), tests/holdout/test_privacy.py (claim, and
              wrong variants).
     """
@@ -86,7 +88,7 @@ class Thresholdout(StoredTerms):
         sigma: Number | None,
         epsilon: Number | None,
     ) -> "Thresholdout":
-        """Return a session with noise for ``epsilon``, or ``sigma`` itself, or of the theorem."""
+        """Return a session with noise from ``sigma``, ``epsilon``, or the published theorem."""
         if (sigma is not None) + (epsilon is not None) > 1:
             raise BadDeclaration("thresholdout takes sigma= or epsilon=, not both")
         if sigma is not None:
@@ -99,15 +101,18 @@ class Thresholdout(StoredTerms):
             raise BadDeclaration("thresholdout needs sigma= or epsilon=, or tau= with queries=")
         kept = check_sigma(noise, rows)
         session = cls(rows, beta, queries, overfits, Fraction(1), kept, tau)
-        return replace(session, threshold=session.line(threshold))
+        return replace(session, threshold=session.choose_threshold(threshold))
 
-    def line(self, threshold: Number | None) -> Fraction:
-        """Return the threshold asked for, or the largest that keeps tau, or one of chance alone."""
+    def choose_threshold(self, threshold: Number | None) -> Fraction:
+        """Return the given threshold, else one that guarantees tau, else one set by chance.
+
+        The last is three standard deviations of an honest query's noisy gap.
+        """
         if threshold is not None:
             return positive("threshold", threshold)
         if self.wanted is not None:
-            standing, _, nats = self._margins()
-            room = self.wanted - standing - hoeffding_width(self.rows, nats)
+            accepted, _, nats = self._margins()
+            room = self.wanted - accepted - hoeffding_width(self.rows, nats)
             if fits_theorem(self.rows, self.wanted, self.beta, self.queries, self.overfits):
                 return Fraction(3 * self.wanted / 4)
             if room > 0:
@@ -116,26 +121,26 @@ class Thresholdout(StoredTerms):
 
     @property
     def cells(self) -> int:
-        """Cells of half-width at most sigma, within reason."""
-        return min(MOST_CELLS, max(2, math.ceil(1 / (2 * self.sigma))))
+        """The number of cells: enough for a half-width of at most sigma, up to a limit."""
+        return min(MAX_CELLS, max(2, math.ceil(1 / (2 * self.sigma))))
 
     @property
     def step(self) -> Fraction:
-        """The grid on which all is compared and told."""
-        return sensitivity(self.rows) / FINENESS
+        """The grid step of all comparisons and answers."""
+        return sensitivity(self.rows) / STEPS_PER_SENSITIVITY
 
     @property
     def loss(self) -> Loss:
-        """What the whole session costs: its rounds and its answers."""
+        """The privacy loss of the whole session: its rounds and its answers."""
         epsilon = sensitivity(self.rows) / self.sigma
         rounds = repeat(PureLoss(epsilon), self.overfits)
-        return compose([rounds, repeat(LaplaceLoss(epsilon, FINENESS), self.overfits)])
+        return compose([rounds, repeat(LaplaceLoss(epsilon, STEPS_PER_SENSITIVITY), self.overfits)])
 
     @property
     def tau(self) -> float:
-        """What every answer keeps, by counting transcripts."""
-        standing, given, nats = self._margins()
-        return max(float(self.threshold) + standing, given) + hoeffding_width(self.rows, nats)
+        """The accuracy bound of every answer, by counting transcripts."""
+        accepted, overfit, nats = self._margins()
+        return max(float(self.threshold) + accepted, overfit) + hoeffding_width(self.rows, nats)
 
     def _margins(self) -> tuple[float, float, float]:
         return thresholdout_margins(
@@ -160,49 +165,51 @@ class Thresholdout(StoredTerms):
         if asked.guesses is None:
             raise BadDeclaration("thresholdout needs the query's values on the training rows too")
         batch = asked.first(check_left(self.left(progress)))
-        tools = self._tools()
-        steps = tools.grid.read(batch.means)
-        gap = np.abs(steps - tools.grid.read(asked.guesses[: len(steps)]))
-        gap += tools.comparison.draw(len(gap), entropy)
-        progress, marks = self._walk(progress, gap, entropy)
-        return progress, self._tell(batch.first(len(marks)), steps[: len(marks)], marks, entropy)
+        samplers = self._samplers()
+        steps = samplers.grid.read(batch.means)
+        gap = np.abs(steps - samplers.grid.read(asked.guesses[: len(steps)]))
+        gap += samplers.comparison.draw(len(gap), entropy)
+        progress, over = self._compare(progress, gap, entropy)
+        return progress, self._release(batch.first(len(over)), steps[: len(over)], over, entropy)
 
-    def _walk(self, progress: Progress, gap: Integers, entropy: Entropy) -> tuple[Progress, Marks]:
+    def _compare(
+        self, progress: Progress, gap: Integers, entropy: Entropy
+    ) -> tuple[Progress, Booleans]:
         """Compare noisy gaps with the noisy threshold, in order, until the last overfit."""
         if progress.secret is None:
             raise Fault("a session of thresholdout has lost its threshold")
-        marks, place, line = np.zeros(len(gap), dtype=np.bool_), 0, progress.secret
+        over, end, threshold = np.zeros(len(gap), dtype=np.bool_), 0, progress.secret
         used = progress.overfits
         while used < self.overfits:
-            found = _first_above(gap, place, line)
-            place = min(found + 1, len(gap))
+            found = _first_above(gap, end, threshold)
+            end = min(found + 1, len(gap))
             if found == len(gap):
                 break
-            marks[found] = True
-            # Privacy: a new round needs a new threshold, also when it is never asked.
-            line, used = self._draw_threshold(entropy), used + 1
-        moved = replace(progress, queries=progress.queries + place, overfits=used, secret=line)
-        return moved, marks[:place]
+            over[found] = True
+            # Privacy: a new round needs a new threshold, even if no query follows.
+            threshold, used = self._draw_threshold(entropy), used + 1
+        after = replace(progress, queries=progress.queries + end, overfits=used, secret=threshold)
+        return after, over[:end]
 
-    def _tell(
+    def _release(
         self,
         asked: QueryBatch,
         steps: Integers,
-        marks: Marks,
+        over: Booleans,
         entropy: Entropy,
     ) -> Outcomes:
         guesses = asked.guesses if asked.guesses is not None else asked.means
         values = guesses.copy()
         # Privacy: an answer never reuses the noise of its comparison.
-        tools = self._tools()
-        noise = tools.answer.draw(int(marks.sum()), entropy)
-        noisy = np.clip(steps[marks] + noise, -MAX_VALUE, MAX_VALUE) * float(self.step)
-        values[marks] = middle_of(np.clip(noisy, 0.0, 1.0), self.cells)[1]
-        standing, given, nats = self._margins()
-        half = np.where(marks, given, float(self.threshold) + standing)
+        samplers = self._samplers()
+        noise = samplers.answer.draw(int(over.sum()), entropy)
+        noisy = np.clip(steps[over] + noise, -MAX_VALUE, MAX_VALUE) * float(self.step)
+        values[over] = middle_of(np.clip(noisy, 0.0, 1.0), self.cells)[1]
+        accepted, overfit, nats = self._margins()
+        half = np.where(over, overfit, float(self.threshold) + accepted)
         return Outcomes(
             values,
-            marks,
+            over,
             values - half,
             values + half,
             np.full(len(values), nats),
@@ -211,11 +218,11 @@ class Thresholdout(StoredTerms):
         )
 
     def _draw_threshold(self, entropy: Entropy) -> int:
-        tools = self._tools()
-        return int(tools.line + tools.round.draw_one(entropy))
+        samplers = self._samplers()
+        return int(samplers.threshold + samplers.round.draw_one(entropy))
 
-    def _tools(self) -> "_Tools":
-        return _make_tools(self.step, self.threshold, self.sigma)
+    def _samplers(self) -> "_Samplers":
+        return _make_samplers(self.step, self.threshold, self.sigma)
 
     def guarantee(self) -> Guarantee:
         until = f"until {self.overfits:,} overfit{'' if self.overfits == 1 else 's'}"
@@ -226,10 +233,10 @@ class Thresholdout(StoredTerms):
 
     @property
     def is_published(self) -> bool:
-        """Whether the published theorem speaks of this session: its noise, no more and no less.
+        """Whether the published theorem applies, which requires exactly its noise.
 
-        Less would keep answers nearer to the rows, but their privacy, from which the theorem
-        follows, would be lost.
+        With less noise, answers would be closer to the rows, but the session would lose the privacy
+        from which the theorem follows.
         """
         tau = self.wanted
         return (
@@ -240,30 +247,30 @@ class Thresholdout(StoredTerms):
         )
 
 
-def _first_above(gap: Integers, place: int, line: int) -> int:
-    """Return the first place from ``place`` on where the gap reaches the line, or the end."""
-    size = CHUNK
-    while place < len(gap):
-        above = gap[place : place + size] >= line
+def _first_above(gap: Integers, start: int, threshold: int) -> int:
+    """Return the first index from ``start`` where the gap reaches the threshold, or the length."""
+    size = FIRST_CHUNK
+    while start < len(gap):
+        above = gap[start : start + size] >= threshold
         if above.any():
-            return place + int(above.argmax())
-        place, size = place + size, 2 * size
+            return start + int(above.argmax())
+        start, size = start + size, 2 * size
     return len(gap)
 
 
 @dataclass(frozen=True, slots=True)
-class _Tools:
-    """Threshold and noises in steps; working them out takes longer than a draw."""
+class _Samplers:
+    """The threshold and the noise laws, in steps, kept because they are slow to prepare."""
 
     grid: Grid
-    line: int
+    threshold: int
     round: DiscreteLaplace
     comparison: DiscreteLaplace
     answer: DiscreteLaplace
 
 
 @lru_cache(maxsize=64)
-def _make_tools(step: Fraction, threshold: Fraction, sigma: Fraction) -> _Tools:
-    line = threshold / step + Fraction(1, 2)
+def _make_samplers(step: Fraction, threshold: Fraction, sigma: Fraction) -> _Samplers:
+    rounded = threshold / step + Fraction(1, 2)
     laws = (DiscreteLaplace(times * sigma / step) for times in (2, 4, 1))
-    return _Tools(Grid(step), line.numerator // line.denominator, *laws)
+    return _Samplers(Grid(step), rounded.numerator // rounded.denominator, *laws)

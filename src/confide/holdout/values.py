@@ -1,4 +1,4 @@
-"""Rows and query values in [0, 1], with exact means."""
+"""Rows and query values in [0, 1], with accurate means."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from confide.errors import BadDeclaration, ConfideError
 
 __all__ = [
-    "ERROR",
-    "FINENESS",
-    "MOST_ROWS",
+    "MAX_ROWS",
+    "MEAN_ERROR",
+    "STEPS_PER_SENSITIVITY",
+    "Booleans",
     "Floats",
-    "Marks",
     "Rows",
     "check_guess",
     "check_range",
@@ -32,44 +32,45 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
+Booleans = NDArray[np.bool_]
 Array = NDArray[Any]
 
-BLOCK: Final = 2**16
-LINE: Final = 2**14
-LARGE: Final = 2**20
-WIDTH: Final = 2**10
-CELLS: Final = 2**17
-"""Values of a matrix that are read at once: few enough for the cache."""
+BLOCK_ROWS: Final = 2**16
+LINE_ROWS: Final = 2**14
+LARGE_BLOCK_ROWS: Final = 2**20
+LINE_VALUES: Final = 2**10
+BLOCK_VALUES: Final = 2**17
+"""Values of a matrix that are read at once, few enough to fit in the CPU cache."""
 
-MOST_BLOCKS: Final = 2**15
-MOST_ROWS: Final = 2**30
-ERROR: Final = Fraction(1, 2**36)
-"""How far a mean from here may lie from the true one."""
+MAX_BLOCKS: Final = 2**15
+MAX_ROWS: Final = 2**30
+MEAN_ERROR: Final = Fraction(1, 2**36)
+"""The maximum numerical error of a mean computed in this module."""
 
-FINENESS: Final = 1_000
-"""Steps of the grid, on which noise is added, in the most that one row can move a mean."""
+STEPS_PER_SENSITIVITY: Final = 1_000
+"""Grid steps per sensitivity of a mean; noise is added on this grid."""
 
-ONE: Final = {8: np.float64(1).view(np.uint64), 4: np.float32(1).view(np.uint32)}
-BITS: Final[dict[int, Any]] = {8: np.uint64, 4: np.uint32}
+BITS_OF_ONE: Final = {8: np.float64(1).view(np.uint64), 4: np.float32(1).view(np.uint32)}
+UNSIGNED_TYPES: Final[dict[int, Any]] = {8: np.uint64, 4: np.uint32}
 
 
 def sensitivity(rows: int) -> Fraction:
-    """Return how far replacing one of ``rows`` rows can move a mean from here.
+    """Return the most that replacing one of ``rows`` rows can change a mean computed here.
 
-    Claim:   |mean(S) - mean(S')| <= 1 / rows + 2 ERROR for neighbours S and S', as computed.
-    Why:     true means of values in [0, 1] move by at most 1 / rows. Sums are taken in blocks, so
-             that no value passes through more than 2^16 + 2^15 + 4 roundings of 2^-53 each, in
-             whatever order a block is added; that makes less than 2^-36 of a mean, at most 1. (A
-             long column is added in lines of 2^14, at most 2^6 lines to a block: fewer still.)
+    Claim:   |mean(S) - mean(S')| <= 1 / rows + 2 MEAN_ERROR for neighboring S and S', as computed.
+    Why:     true means of values in [0, 1] change by at most 1 / rows. Sums are taken in blocks, so
+             that no value passes through more than 2^16 + 2^15 + 4 roundings of 2^-53 each,
+             regardless of the order of addition within a block. The relative error is thus below
+             2^-36, and a mean is at most 1. (A long column is added in lines of 2^14, at most 2^6
+             lines per block, which takes fewer roundings.)
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_values.py.
     """
-    return Fraction(1, rows) + 2 * ERROR
+    return Fraction(1, rows) + 2 * MEAN_ERROR
 
 
 def read_column(name: str, values: object, rows: int) -> Array:
-    """Return a query's values as an array of ``rows`` numbers, not yet checked for their range."""
+    """Return a query's values as an array of ``rows`` numbers, without checking their range."""
     array = _as_numbers(name, values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -81,7 +82,7 @@ def read_column(name: str, values: object, rows: int) -> Array:
 
 
 def read_matrix(name: str, values: object, rows: int) -> Array:
-    """Return the values of many queries, one a column."""
+    """Return the values of many queries, one query per column."""
     array = _as_numbers(name, values)
     if array.ndim != 2 or len(array) != rows or not array.shape[1]:
         raise BadDeclaration(
@@ -92,69 +93,70 @@ def read_matrix(name: str, values: object, rows: int) -> Array:
 
 
 def mean_of(name: str, array: Array) -> float:
-    """Return the mean of values in [0, 1], or refuse them.
+    """Return the mean of values, or raise BadDeclaration if one is outside [0, 1].
 
-    Claim: the mean is within ERROR of the true one.
-    Why:   see `sensitivity`; the sums of blocks are added without rounding.
+    Claim: the mean is within MEAN_ERROR of the true one.
+    Why:   see `sensitivity`; the block sums are added without rounding.
     """
     if array.dtype.kind == "b":
         return float(np.count_nonzero(array)) / len(array)
-    is_quick, sums = _is_quick(array), []
-    for block in _blocks(array, LARGE if is_quick else BLOCK):
-        sums.append(_add_lines(block) if is_quick else _add(block))
-        if not _is_inside(block):
-            raise _outside(name)
+    in_lines, sums = _can_sum_in_lines(array), []
+    for block in _blocks(array, LARGE_BLOCK_ROWS if in_lines else BLOCK_ROWS):
+        sums.append(_sum_in_lines(block) if in_lines else _sum(block))
+        if not _all_in_range(block):
+            raise _range_error(name)
     return min(math.fsum(sums) / len(array), 1.0)
 
 
 def guess_of(name: str, array: Array) -> float:
-    """Return the mean of values on training rows, which is a guess and no more.
+    """Return the mean of values on training rows, to be used as a guess.
 
-    A guess may be anything; so in long arrays only the mean is looked at, which saves a pass.
+    A guess may be any number, so for long arrays only the mean is checked, which saves a pass.
     """
-    if array.dtype.kind == "b" or len(array) <= BLOCK:
+    if array.dtype.kind == "b" or len(array) <= BLOCK_ROWS:
         return mean_of(name, array)
-    mean = (_add_lines(array) if _is_quick(array) else _add(array)) / len(array)
+    mean = (_sum_in_lines(array) if _can_sum_in_lines(array) else _sum(array)) / len(array)
     if not 0 <= mean <= 1:
-        raise _outside(name)
+        raise _range_error(name)
     return mean
 
 
 def guesses_of(name: str, matrix: Array) -> Floats:
-    """Return the mean of each column on training rows: guesses, of which the mean is looked at."""
+    """Return the mean of each column on training rows, as guesses; only the means are checked."""
     if matrix.dtype.kind != "f":
         return means_of(name, matrix)
-    means: Floats = _add_rows(matrix) / len(matrix)
+    means: Floats = _sum_columns(matrix) / len(matrix)
     if not ((means >= 0) & (means <= 1)).all():
-        raise _outside(name)
+        raise _range_error(name)
     return means
 
 
 def means_of(name: str, matrix: Array) -> Floats:
-    """Return the mean of each column; the same claim as `mean_of`."""
+    """Return the mean of each column, with the claim of `mean_of`."""
     rows = len(matrix)
     if matrix.dtype.kind == "b":
         return np.asarray(np.count_nonzero(matrix, axis=0) / rows)
     if matrix.dtype.kind != "f" or matrix.dtype.itemsize != 8:
         return np.array([mean_of(name, matrix[:, i]) for i in range(matrix.shape[1])])
-    # Few enough rows for the error of a block, and few enough blocks for the error of their sum.
-    height = min(BLOCK, max(CELLS // matrix.shape[1], -(-rows // MOST_BLOCKS), 1))
+    # A block has at most BLOCK_ROWS rows, and there are at most MAX_BLOCKS blocks, so MEAN_ERROR
+    # holds.
+    height = min(BLOCK_ROWS, max(BLOCK_VALUES // matrix.shape[1], -(-rows // MAX_BLOCKS), 1))
     total = np.zeros(matrix.shape[1])
     for block in _blocks(matrix, height):
-        total += _add_rows(block)
-        if not _is_inside(block):
-            raise _outside(name)
+        total += _sum_columns(block)
+        if not _all_in_range(block):
+            raise _range_error(name)
     return np.minimum(total / rows, 1.0)
 
 
 def check_range(name: str, array: Array) -> None:
-    """Refuse values outside [0, 1]."""
-    if array.dtype.kind != "b" and not all(map(_is_inside, _blocks(array, BLOCK))):
-        raise _outside(name)
+    """Raise BadDeclaration if a value is outside [0, 1]."""
+    if array.dtype.kind != "b" and not all(map(_all_in_range, _blocks(array, BLOCK_ROWS))):
+        raise _range_error(name)
 
 
 def check_guess(name: str, guess: object) -> float:
-    """Return a guess in [0, 1]."""
+    """Return a guess as a float, or raise BadDeclaration if it is not in [0, 1]."""
     kinds = int | float | np.integer | np.floating | Fraction
     if isinstance(guess, bool) or not isinstance(guess, kinds):
         raise BadDeclaration(f"{name} must be a number in [0, 1], got {type(guess).__name__}")
@@ -168,64 +170,67 @@ def _blocks(array: Array, height: int) -> Iterator[Array]:
         yield array[start : start + height]
 
 
-def _is_quick(array: Array) -> bool:
-    """Return whether a column is contiguous and long enough to be added in lines."""
-    return array.dtype == np.float64 and array.flags.c_contiguous and len(array) >= LINE
+def _can_sum_in_lines(array: Array) -> bool:
+    """Return whether a column is contiguous and long enough to be summed in lines."""
+    return array.dtype == np.float64 and array.flags.c_contiguous and len(array) >= LINE_ROWS
 
 
-# Sums avoid matrix products. BLAS splits these over all cores and waits for the last one, so a
+# Sums avoid matrix products. BLAS splits those over all cores and waits for the slowest, so a
 # single busy process can make them take 50 times as long.
 #
-# Sums come before checks, so they may meet infinities; a warning would say so in other words.
+# Values are summed before they are checked, so a sum may overflow. The check reports bad values,
+# and NumPy's warning would only duplicate its error.
 @np.errstate(all="ignore")
-def _add_lines(array: Array) -> float:
-    """Return the sum of a long column, added in lines."""
-    end = len(array) // LINE * LINE
-    lines = np.einsum("ij->i", array[:end].reshape(-1, LINE))
+def _sum_in_lines(array: Array) -> float:
+    """Return the sum of a long column, summed in lines."""
+    end = len(array) // LINE_ROWS * LINE_ROWS
+    lines = np.einsum("ij->i", array[:end].reshape(-1, LINE_ROWS))
     return float(np.add.reduce(lines) + np.add.reduce(array[end:]))
 
 
 @np.errstate(all="ignore")
-def _add(array: Array) -> float:
+def _sum(array: Array) -> float:
     return float(np.add.reduce(array, dtype=np.float64))
 
 
 @np.errstate(all="ignore")
-def _add_rows(matrix: Array) -> Floats:
+def _sum_columns(matrix: Array) -> Floats:
     """Return the sum of each column.
 
-    Several rows of a narrow matrix make one line, because NumPy adds long lines faster.
+    Several rows of a narrow matrix form one line, because NumPy adds long lines faster.
     """
     width = matrix.shape[1]
-    rows_per_line = WIDTH // width if matrix.flags.c_contiguous else 1
+    rows_per_line = LINE_VALUES // width if matrix.flags.c_contiguous else 1
     if rows_per_line <= 1 or len(matrix) < rows_per_line:
-        return _add_columns(matrix)
+        return _sum_columns_directly(matrix)
     end = len(matrix) // rows_per_line * rows_per_line
-    lines = _add_columns(matrix[:end].reshape(-1, rows_per_line * width))
-    return _add_columns(lines.reshape(rows_per_line, width)) + _add_columns(matrix[end:])
+    lines = _sum_columns_directly(matrix[:end].reshape(-1, rows_per_line * width))
+    return _sum_columns_directly(lines.reshape(rows_per_line, width)) + _sum_columns_directly(
+        matrix[end:]
+    )
 
 
-def _add_columns(matrix: Array) -> Floats:
+def _sum_columns_directly(matrix: Array) -> Floats:
     return np.asarray(np.add.reduce(matrix, axis=0, dtype=np.float64))
 
 
-def _is_inside(block: Array) -> bool:
-    """Tell whether all values lie in [0, 1].
+def _all_in_range(block: Array) -> bool:
+    """Return whether all values lie in [0, 1].
 
-    Why: read as whole numbers, the bits of floats keep the order of what is at least 0; NaN,
-         infinities and whatever carries a minus sign come after those of 1. So one maximum
-         decides, unless there is a -0, which the second look lets pass.
+    Why: the bits of nonnegative floats, read as integers, have the same order as the floats. The
+         bits of NaN, of infinities and of negative numbers are larger than those of 1. So one
+         maximum decides. Only -0 fails it although it is valid, and the second check accepts -0.
     """
     width = block.dtype.itemsize
-    is_float = block.dtype.kind == "f" and width in BITS
-    # Privacy: the bits of a float in foreign byte order would be read wrongly, and let 2 pass.
+    is_float = block.dtype.kind == "f" and width in UNSIGNED_TYPES
+    # Privacy: in foreign byte order the bits would be misread, and a value of 2 would be accepted.
     is_plain = is_float and block.dtype.isnative and block.flags.c_contiguous
-    if is_plain and block.view(BITS[width]).max() <= ONE[width]:
+    if is_plain and block.view(UNSIGNED_TYPES[width]).max() <= BITS_OF_ONE[width]:
         return True
     return bool(block.min() >= 0 and block.max() <= 1)
 
 
-def _outside(name: str) -> BadDeclaration:
+def _range_error(name: str) -> BadDeclaration:
     return BadDeclaration(
         f"{name} must be values in [0, 1], got NaN or values outside; scale them, for example "
         "(x - low) / (high - low) for a range known beforehand, clipped to [0, 1]"
@@ -241,13 +246,13 @@ def _as_numbers(name: str, values: object) -> Array:
         raise BadDeclaration(f"{name} must be a number for each row, got {describe(values)}")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise BadDeclaration(f"{name} must be an array of real numbers, got {_shape(array)}")
-    if not 1 <= len(array) <= MOST_ROWS:
+    if not 1 <= len(array) <= MAX_ROWS:
         raise BadDeclaration(f"{name} must have 1 to 2**30 rows, got {len(array)}")
     return array
 
 
 def describe(thing: object) -> str:
-    """Return what one thing is that stands where there should be one for each row."""
+    """Return a description of a value passed where one per row is required."""
     if hasattr(thing, "predict"):
         return f"a {type(thing).__name__}; give what it predicts: model.predict(X)"
     return f"a single {type(thing).__name__}"
@@ -259,7 +264,7 @@ def _shape(array: Array) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows, their number, and their labels where they have any."""
+    """Rows, their number, and their labels, if any."""
 
     name: str
     size: int
@@ -269,7 +274,7 @@ class Rows:
     columns: tuple[str, ...] | None = None
 
     def call(self, phi: Callable[..., Any]) -> Any:
-        """Return what a function says of the block of rows, or of X and y."""
+        """Return the result of a function of all rows, or of X and y."""
         self.check_callable()
         try:
             return phi(*self.block) if isinstance(self.block, tuple) else phi(self.block)
@@ -283,14 +288,14 @@ class Rows:
             ) from (error if self.name == "train" else None)
 
     def check_callable(self) -> None:
-        """Refuse functions where there are no rows to call them on."""
+        """Raise BadDeclaration if there are no rows on which to call a function."""
         if self.block is None:
             raise BadDeclaration(
                 "this holdout was opened with numbers of rows; ask with values, or give it rows"
             )
 
     def check_columns(self, other: "Rows") -> None:
-        """Refuse sets whose columns differ."""
+        """Raise BadDeclaration if the columns of another set differ."""
         if self.columns != other.columns:
             mine, theirs = set(self.columns or ()), set(other.columns or ())
             raise BadDeclaration(
@@ -300,7 +305,7 @@ class Rows:
 
 
 def read_rows(name: str, given: Any, labels: str | None) -> Rows:
-    """Return the rows that a caller gave: a frame, a pair (X, y), an array, or their number."""
+    """Return rows from a DataFrame, a pair (X, y), an array, or a number of rows."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return Rows(name, _size(name, int(given)))
     if isinstance(given, tuple):
@@ -359,6 +364,6 @@ def _length(name: str, rows: Any) -> int:
 
 
 def _size(name: str, size: int) -> int:
-    if not 1 <= size <= MOST_ROWS:
+    if not 1 <= size <= MAX_ROWS:
         raise BadDeclaration(f"{name} must have 1 to 2**30 rows, got {size}")
     return size
