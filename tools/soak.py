@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from confide.audit import PAIRS, Verdict, epsilon_for, open_sides, question_cases
+from confide.audit import PAIRS, Verdict, epsilon_for, open_sides, query_cases
 from confide.curator import Curator
 from confide.declare import (
     Bool,
@@ -161,7 +161,7 @@ def weigh_noise(rng: np.random.Generator) -> list[str]:
     problems = []
     with tempfile.TemporaryDirectory() as folder:
         sides = open_sides([table], budget, neighbours, people, Path(folder))
-        for case in question_cases(sides, SAMPLES, epsilon=epsilon_for(budget)):
+        for case in query_cases(sides, SAMPLES, epsilon=epsilon_for(budget)):
             finding = case.run(FALSE_ALARMS)
             if finding.verdict is Verdict.CONVICTED:
                 problems.append(f"disproved: {finding.subject} ({finding.pair}) of {table!r}")

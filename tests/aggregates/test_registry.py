@@ -23,7 +23,7 @@ from confide.aggregates.needs import (
     SumValues,
 )
 from confide.aggregates.registry import list_spellings, numeric_kind, register
-from confide.audit.query_cases import make_questions
+from confide.audit.query_cases import make_queries
 from confide.curator import Curator
 from confide.declare import Budget, Category, Float, Int, Kind, Table
 from confide.errors import UnsupportedQuery
@@ -211,7 +211,7 @@ def test_a_registered_aggregate_is_written_and_explained(curator: Curator) -> No
 def test_a_registered_aggregate_is_audited(curator: Curator) -> None:
     """The audit of a declaration queries it, in valid SQL."""
     (table,) = curator.catalog.private.values()
-    asked = [text for text in make_questions([table]) if "CORR" in text]
+    asked = [text for text in make_queries([table]) if "CORR" in text]
 
     assert ['SELECT CORR("x", "y") AS a FROM "t"'] == asked
     assert 1 == len(curator.sql(asked[0], epsilon=1).rows)

@@ -7,11 +7,11 @@ import pytest
 from scipy import special
 
 from confide.audit.evidence import (
-    _add_tail,
     _enclose_tail,
-    chance_above,
-    chance_below,
-    near_bounds,
+    _sum_tail,
+    approximate_bounds,
+    lower_bound,
+    upper_bound,
 )
 from confide.errors import BadDeclaration
 
@@ -27,7 +27,7 @@ def test_the_lower_bound_is_seldom_too_high(trials: int, chance: float) -> None:
         special.comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
         for k in range(trials + 1)
     ]
-    wrong = math.fsum(p for k, p in enumerate(law) if chance_below(k, trials, LEVEL) > chance)
+    wrong = math.fsum(p for k, p in enumerate(law) if lower_bound(k, trials, LEVEL) > chance)
 
     assert wrong <= LEVEL
 
@@ -38,27 +38,27 @@ def test_bounds_are_those_of_clopper_and_pearson(trials: int, hits: int) -> None
     low = special.betaincinv(hits, trials - hits + 1, LEVEL) if hits else 0.0
     high = special.betaincinv(hits + 1, trials - hits, 1 - LEVEL) if hits < trials else 1.0
 
-    assert low * (1 - 5e-2) <= chance_below(hits, trials, LEVEL) <= low * (1 + 1e-9)
-    assert 1 - (1 - high) * (1 + 1e-9) <= chance_above(hits, trials, LEVEL)
-    assert chance_above(hits, trials, LEVEL) <= high * (1 + 5e-2)
+    assert low * (1 - 5e-2) <= lower_bound(hits, trials, LEVEL) <= low * (1 + 1e-9)
+    assert 1 - (1 - high) * (1 + 1e-9) <= upper_bound(hits, trials, LEVEL)
+    assert upper_bound(hits, trials, LEVEL) <= high * (1 + 5e-2)
 
 
 @pytest.mark.parametrize(("hits", "chance"), [(1, 1e-9), (17, 0.001), (2_000, 0.45), (4_096, 0.99)])
 def test_both_ways_to_add_up_a_tail_agree(hits: int, chance: float) -> None:
     """The sum of terms is at least the enclosed tail, and above it by a millionth at most."""
-    enclosed, added = _enclose_tail(chance, hits, 4_096), _add_tail(chance, hits, 4_096)
+    enclosed, added = _enclose_tail(chance, hits, 4_096), _sum_tail(chance, hits, 4_096)
 
     assert enclosed <= added <= enclosed * (1 + 1e-6)
 
 
 def test_no_hit_leaves_the_closed_form() -> None:
     """After n misses the upper bound is 1 - level^(1/n)."""
-    assert 1 - LEVEL ** (1 / 500) == pytest.approx(chance_above(0, 500, LEVEL), rel=1e-2)
+    assert 1 - LEVEL ** (1 / 500) == pytest.approx(upper_bound(0, 500, LEVEL), rel=1e-2)
 
 
 def test_large_counts_are_bounded_too() -> None:
     """Millions of trials give bounds within five standard deviations of the share."""
-    low, high = chance_below(10**6, 10**7, 1e-6), chance_above(10**6, 10**7, 1e-6)
+    low, high = lower_bound(10**6, 10**7, 1e-6), upper_bound(10**6, 10**7, 1e-6)
 
     assert 0.1 - 5e-4 < low < 0.1 < high < 0.1 + 5e-4
 
@@ -66,10 +66,10 @@ def test_large_counts_are_bounded_too() -> None:
 def test_the_quick_bounds_are_near() -> None:
     """Wilson's bounds, by which events are chosen, come within a tenth of the exact ones."""
     for hits in (50, 300, 700):
-        low, high = near_bounds(np.array([hits]), 1_000, LEVEL)
+        low, high = approximate_bounds(np.array([hits]), 1_000, LEVEL)
 
-        assert chance_below(hits, 1_000, LEVEL) == pytest.approx(low[0], rel=0.1)
-        assert chance_above(hits, 1_000, LEVEL) == pytest.approx(high[0], rel=0.1)
+        assert lower_bound(hits, 1_000, LEVEL) == pytest.approx(low[0], rel=0.1)
+        assert upper_bound(hits, 1_000, LEVEL) == pytest.approx(high[0], rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_the_quick_bounds_are_near() -> None:
 def test_impossible_counts_are_refused(hits: int, trials: int, level: float) -> None:
     """Counts that cannot be are an error, not a bound."""
     with pytest.raises(BadDeclaration, match="hits"):
-        chance_below(hits, trials, level)
+        lower_bound(hits, trials, level)

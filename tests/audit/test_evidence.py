@@ -117,7 +117,7 @@ def test_views_see_single_values_and_last_digits() -> None:
     """Few values have a piece each; many share pieces; the lowest bit of 3/8 is the third."""
     few, many = OutputBins.of(np.array([0.0, 1.0] * 20)), OutputBins.of(np.arange(10_000.0))
 
-    assert few.place(np.array([0.0]))[0] != few.place(np.array([1.0]))[0]
+    assert few.assign(np.array([0.0]))[0] != few.assign(np.array([1.0]))[0]
     assert many.count < 600
     assert [-3.0, 1.0, 0.0] == lowest_bits(np.array([0.375, 6.0, 1.0])).tolist()
     assert np.isfinite(as_table(np.array([np.nan, np.inf, -np.inf]))).all()

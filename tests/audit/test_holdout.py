@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from confide.audit import Claim, Verdict, holdout_cases, weigh
-from confide.audit.mechanism_cases import LINE, ROWS, STANDING
+from confide.audit.mechanism_cases import NEAR_THRESHOLD, ROWS, THRESHOLD
 from confide.holdout import baselines, thresholdout
 from confide.holdout.protocol import Progress, QueryBatch
 from confide.holdout.thresholdout import Thresholdout
@@ -66,8 +66,8 @@ def tell_sessions(side: int, count: int, entropy: Entropy) -> NDArray[np.float64
 
     A value where the guess was overfit, -1 where it stood, and -2 after the end.
     """
-    method = Thresholdout(ROWS, 0.05, len(STANDING), 1, LINE, sensitivity(ROWS))
-    means = np.array([float(pair[side]) for pair in STANDING])
+    method = Thresholdout(ROWS, 0.05, len(NEAR_THRESHOLD), 1, THRESHOLD, sensitivity(ROWS))
+    means = np.array([float(pair[side]) for pair in NEAR_THRESHOLD])
     told = np.full((count, len(means)), -2.0)
     for row in told:
         asked = QueryBatch(means, np.zeros(len(means)), ROWS)
@@ -119,10 +119,10 @@ def run_rounds(entropy: Entropy) -> list[int]:
 
     Each query lies at the threshold.
     """
-    method = Thresholdout(ROWS, 0.05, QUERIES, 2, LINE, sensitivity(ROWS))
+    method = Thresholdout(ROWS, 0.05, QUERIES, 2, THRESHOLD, sensitivity(ROWS))
     runs = []
     for _ in range(ROUNDS):
-        asked = QueryBatch(np.full(QUERIES, float(LINE)), np.zeros(QUERIES), ROWS)
+        asked = QueryBatch(np.full(QUERIES, float(THRESHOLD)), np.zeros(QUERIES), ROWS)
         _, outcomes = method.answer(method.start(entropy), asked, entropy)
         places = np.flatnonzero(outcomes.overfit)
         is_over = len(places) == 2

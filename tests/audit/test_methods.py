@@ -11,7 +11,7 @@ import pytest
 from confide import curator as curators
 from confide.audit import Finding, Verdict, claim_of
 from confide.audit.method_cases import METHODS, TEXTS, WITHOUT_DATA, method_cases
-from confide.audit.query_cases import NeighboringCurators, epsilon_for, open_sides, question_cases
+from confide.audit.query_cases import NeighboringCurators, epsilon_for, open_sides, query_cases
 from confide.audit.worlds import PAIRS, Person, make_pair
 from confide.curator import Curator
 from confide.declare import Bool, Budget, Category, Date, Float, Int, Table, Text
@@ -150,7 +150,7 @@ def test_quantiles_off_the_middle_keep_their_claim(
     """
     opened = open_sides([VISITS], PURE, neighbours, people, tmp_path)
     asked = f'SELECT QUANTILE_CONT("age", {level}) AS q FROM "visits"'
-    cases = question_cases(opened, 800, epsilon=3)
+    cases = query_cases(opened, 800, epsilon=3)
     (finding,) = [case.run(ALPHA) for case in cases if case.subject == asked]
 
     assert Verdict.ACQUITTED is finding.verdict
@@ -168,9 +168,7 @@ def test_no_question_gives_away_more_than_it_claims(
     """Noise drawn again on each question of a declaration does not disprove what it claims."""
     people = PAIRS[neighbours][1]
     opened = open_sides([VISITS], budget, neighbours, people, tmp_path)
-    findings = [
-        case.run(ALPHA) for case in question_cases(opened, 128, epsilon=epsilon_for(budget))
-    ]
+    findings = [case.run(ALPHA) for case in query_cases(opened, 128, epsilon=epsilon_for(budget))]
 
     assert [] == [one.subject for one in findings if one.verdict is Verdict.CONVICTED]
     assert sum(one.evidence is not None for one in findings) >= 12
@@ -188,7 +186,7 @@ def test_a_refusal_on_one_side_alone_is_convicted(
         return whole(self, text, **want)
 
     monkeypatch.setattr(curators.Curator, "sql", choosy)
-    case = next(iter(question_cases(sides, 64, epsilon=1)))
+    case = next(iter(query_cases(sides, 64, epsilon=1)))
 
     assert case.run(ALPHA).verdict is Verdict.CONVICTED
 

@@ -1,4 +1,4 @@
-"""Attempts to prove claims wrong: outputs on neighbours, weighed against what was claimed."""
+"""Audits: statistical tests that try to disprove privacy claims on neighboring datasets."""
 
 from confide.audit.claims import Claim, Currency, claim_of
 from confide.audit.evidence import (

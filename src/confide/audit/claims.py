@@ -1,4 +1,4 @@
-"""What a mechanism claims, and how much of it two probabilities disprove."""
+"""Privacy claims of mechanisms, and the values that two probabilities disprove."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ FALLBACK_DELTA: Final = 1e-3
 
 
 class Currency(StrEnum):
-    """In which number a loss is claimed."""
+    """The parameter in which a privacy loss is claimed."""
 
     EPSILON = "epsilon"
     MU = "mu"
@@ -26,9 +26,10 @@ class Currency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """No event is likelier on one of two neighbours than on the other by more than this.
+    """A bound on how much more probable any event S is under P than under Q.
 
-    With EPSILON: P(S) <= exp(value) Q(S) + failure. With MU: except with probability ``failure``,
+    P and Q are the distributions of outputs on two neighboring datasets, in either order. With
+    EPSILON: P(S) <= exp(value) Q(S) + failure. With MU: except with probability ``failure``,
     P(S) <= Phi(value + Phi^-1(Q(S))).
     """
 
@@ -44,18 +45,19 @@ class Claim:
 
     @classmethod
     def mu(cls, value: Number, failure: Number = 0) -> "Claim":
-        """Return the claim of mu-Gaussian differential privacy, except with a failure."""
+        """Return the claim of mu-Gaussian differential privacy, except with probability failure."""
         exact = non_negative("mu", value)
         return cls(Currency.MU, float_above(exact), float_above(probability("failure", failure)))
 
     def disprove(self, above: float, below: float) -> float:
-        """Return the value that P(S) >= ``above`` and Q(S) <= ``below`` leave no claim under.
+        """Return the smallest value consistent with P(S) >= ``above`` and Q(S) <= ``below``.
 
-        Claim:   a mechanism of a smaller value, with this failure, has no such event.
-        Why:     epsilon: by the inequality itself. Mu: P and Q are mixtures, with weight failure
-                 on anything, of a pair that keeps the curve; its probabilities of S are at least
-                 P(S) - failure and at most Q(S) / (1 - failure), and solving the curve for its
-                 parameter gives Phi^-1(first) - Phi^-1(second).
+        Claim:   no mechanism with a smaller value and this failure has such an event S.
+        Why:     for epsilon, the inequality itself. For mu, P and Q are mixtures of arbitrary
+                 distributions, with weight failure, and a pair that satisfies the curve. Under that
+                 pair, S has probabilities of at least P(S) - failure and at most
+                 Q(S) / (1 - failure). Solving the curve for its parameter gives
+                 Phi^-1(first) - Phi^-1(second).
         Source:  [DR14] for epsilon, [DRS22] for mu.
         Checked: tests/audit/test_claims.py.
         """
@@ -73,9 +75,9 @@ class Claim:
 
 
 def claim_of(loss: Loss) -> Claim:
-    """Return a loss as the claim that events can disprove.
+    """Return a loss as a claim that events can disprove.
 
-    A loss that is known neither as an epsilon nor as a mu is taken at delta = 0.001.
+    A loss with neither an epsilon nor a mu becomes its epsilon at delta = 0.001.
     """
     core, failure = loss.core, float_above(loss.failure)
     if isinstance(core, GaussianLoss):

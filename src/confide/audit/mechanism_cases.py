@@ -1,4 +1,4 @@
-"""Mechanisms and holdout sessions on trial."""
+"""Audit cases for mechanisms and holdout sessions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -31,25 +31,25 @@ from confide.noise import SYSTEM, Entropy
 
 __all__ = ["holdout_cases", "mechanism_cases"]
 
-ALONE: Final = "the mechanism alone"
-OVER: Final = 9
+MECHANISM_ALONE: Final = "the mechanism alone"
+SESSION_OVER: Final = 9
 HIDDEN_VALUE: Final = -999
 
 Release = Callable[[Any, int], Outputs]
-"""Returns so many outputs for one input."""
+"""A function that returns this number of outputs for an input."""
 
 Row = tuple[str, Claim, Release, Any, Any, int]
-"""A subject, its claim, how it is run, both inputs, and how many draws one counts for."""
+"""A subject, its claim, its release function, both inputs, and its cost in draws per output."""
 
 
 def mechanism_cases(samples: int, entropy: Entropy = SYSTEM) -> Iterator[Case]:
-    """Yield a case for each mechanism; those that are drawn one by one get fewer samples."""
+    """Yield a case for each mechanism; those that cannot draw in batches get fewer samples."""
     for make in (_numbers, _vectors, _choices, _sessions):
         for subject, claim, release, one, other, slow in make(entropy):
             yield sample_case(
                 subject,
                 f"{one} and {other}",
-                ALONE,
+                MECHANISM_ALONE,
                 claim=claim,
                 draw=_pairing(release, one, other),
                 samples=max(64, samples // slow),
@@ -71,8 +71,8 @@ def _numbers(entropy: Entropy) -> Iterator[Row]:
     yield "Gaussian(4, mu=1)", claim_of(gaussian.loss), _filling(gaussian, entropy), 0, 4, 1
     exact = Gaussian(1, 2.0, 0.02)
     yield "Gaussian(1, 2, 0.02)", Claim.epsilon(2, 0.02), _filling(exact, entropy), 0, 1, 1
-    told = RandomisedResponse(1, 5)
-    yield "RandomisedResponse(1, 5)", claim_of(told.loss), _filling(told, entropy), 0, 1, 1
+    coin = RandomisedResponse(1, 5)
+    yield "RandomisedResponse(1, 5)", claim_of(coin.loss), _filling(coin, entropy), 0, 1, 1
 
 
 def _vectors(entropy: Entropy) -> Iterator[Row]:
@@ -119,12 +119,12 @@ def _choices(entropy: Entropy) -> Iterator[Row]:
 
 def _sessions(entropy: Entropy) -> Iterator[Row]:
     def ask(values: Sequence[int], count: int) -> Outputs:
-        rows = np.full((count, len(values)), OVER)
+        rows = np.full((count, len(values)), SESSION_OVER)
         for row in rows:
             session = SparseVector(0, 1, epsilon=4, entropy=entropy)
             with suppress(BudgetExceeded):
-                for place, value in enumerate(values):
-                    row[place] = session.ask(value)
+                for index, value in enumerate(values):
+                    row[index] = session.ask(value)
         return rows
 
     claim = Claim.epsilon(4)
@@ -135,9 +135,9 @@ def _sessions(entropy: Entropy) -> Iterator[Row]:
         for row in rows:
             session = SparseVector(0, 2, epsilon=4, answers=0.5, entropy=entropy)
             with suppress(BudgetExceeded):
-                for place, value in enumerate(values):
-                    told = session.ask_value(value)
-                    row[place] = HIDDEN_VALUE if told is None else told
+                for index, value in enumerate(values):
+                    answer = session.ask_value(value)
+                    row[index] = HIDDEN_VALUE if answer is None else answer
         return rows
 
     yield "SparseVector with values", claim, ask_values, (0, 0, 0), (1, 1, 1), 8
@@ -151,78 +151,82 @@ def _tiling(mechanism: Any, entropy: Entropy) -> Release:
     return lambda x, count: np.asarray(mechanism.release(np.tile(x, (count, 1)), entropy=entropy))
 
 
-WAY: Final = "whole sessions"
-PAIR: Final = "one row of the holdout"
+WHOLE_SESSIONS: Final = "whole sessions"
+ONE_ROW: Final = "one row of the holdout"
 ROWS: Final = 40
-SLOW: Final = 32
-"""A session counts for so many draws of a mechanism alone."""
+DRAWS_PER_SESSION: Final = 32
+"""The cost of a session, in draws of a mechanism alone."""
 
 HIDDEN_ANSWER: Final = -1.0
-ROW: Final = Fraction(1, ROWS)
-LINE: Final = 11 * ROW
-FAR: Final = 20 * ROW
+ROW_WEIGHT: Final = Fraction(1, ROWS)
+THRESHOLD: Final = 11 * ROW_WEIGHT
+FAR_ABOVE: Final = 20 * ROW_WEIGHT
 
 Means = tuple[tuple[Fraction, Fraction], ...]
-"""The mean of each query without the row and with it, which are a row apart."""
+"""The mean of each query without and with the row; the two differ by one row."""
 
-STANDING: Final[Means] = ((LINE - 2 * ROW, LINE - ROW),) * 3 + ((LINE + ROW, LINE),)
-"""Three queries near the threshold that likelier stand without the row, and one that then does not.
+NEAR_THRESHOLD: Final[Means] = ((THRESHOLD - 2 * ROW_WEIGHT, THRESHOLD - ROW_WEIGHT),) * 3 + (
+    (THRESHOLD + ROW_WEIGHT, THRESHOLD),
+)
+"""Three queries just below the threshold that the row brings closer to it, and one just above.
 
-So most of what a round and its answer may lose is lost in many sessions. The last mean is where two
-cells of answers meet, so that they tell the sides apart as well as the noise does.
+The guesses of the first three are more likely to be accepted without the row, that of the last one
+with it. So many sessions realize most of the loss that a round and its answer may have. The last
+mean is where two cells of answers meet, so that the cells separate the sides as well as the noise
+does.
 """
 
-ANSWERED: Final[Means] = ((FAR - ROW, FAR),) * 3
-"""Queries far above the threshold: as many means are told as the session allows."""
+ABOVE_THRESHOLD: Final[Means] = ((FAR_ABOVE - ROW_WEIGHT, FAR_ABOVE),) * 3
+"""Queries far above the threshold, so that the session answers as many overfits as it allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is on trial, how a session of it is opened, and what is asked."""
+    """A subject of an audit: its name, how to open a session, and the means of its queries."""
 
     name: str
     open: Callable[[], Holdout]
     means: Means
 
     def draw(self, count: int) -> tuple[Outputs, Outputs]:
-        """Return what so many sessions tell on either side."""
+        """Return the outputs of this number of sessions on each side."""
         return self._run(_fill(self.means, 0), count), self._run(_fill(self.means, 1), count)
 
     def _run(self, matrix: NDArray[np.float64], count: int) -> Outputs:
-        """Return of each query the value, and whether it was overfit."""
-        told = np.full((count, 2, len(self.means)), HIDDEN_ANSWER)
-        for row in told:
-            session, place = self.open(), 0
-            while place < len(self.means):
+        """Return the value of each query and whether it was overfit, for each session."""
+        outputs = np.full((count, 2, len(self.means)), HIDDEN_ANSWER)
+        for row in outputs:
+            session, start = self.open(), 0
+            while start < len(self.means):
                 try:
                     answers = session.ask_many(
-                        matrix[:, place:], guesses=np.zeros(len(self.means) - place)
+                        matrix[:, start:], guesses=np.zeros(len(self.means) - start)
                     )
                 except BudgetExceeded:
                     break
-                last = place + len(answers.values)
-                row[:, place:last] = answers.values, answers.overfit
-                place = last
-        return told.reshape(count, -1)
+                end = start + len(answers.values)
+                row[:, start:end] = answers.values, answers.overfit
+                start = end
+        return outputs.reshape(count, -1)
 
 
 def holdout_cases(samples: int) -> Iterator[Case]:
-    """Yield a case for each method that promises privacy."""
+    """Yield a case for each holdout method that promises privacy."""
     for subject in SUBJECTS:
         loss = subject.open().loss
         assert loss is not None, "these methods promise privacy"  # noqa: S101  # for the type alone
         yield sample_case(
             subject.name,
-            PAIR,
-            WAY,
+            ONE_ROW,
+            WHOLE_SESSIONS,
             claim=claim_of(loss),
             draw=subject.draw,
-            samples=max(32, samples // SLOW),
+            samples=max(32, samples // DRAWS_PER_SESSION),
         )
 
 
 def _fill(means: Means, side: int) -> NDArray[np.float64]:
-    """Return a matrix with the means of one side; both matrices differ in the first row alone."""
+    """Return a matrix with the means of one side; the two matrices differ only in the first row."""
     others = np.array([int(min(pair) * ROWS) for pair in means])
     first = np.array([pair[side] == max(pair) for pair in means])
     return np.vstack([first, np.arange(1, ROWS)[:, None] <= others]).astype(np.float64)
@@ -235,7 +239,7 @@ def _open_thresholdout(overfits: int) -> Holdout:
         method="thresholdout",
         queries=16,
         overfits=overfits,
-        threshold=LINE,
+        threshold=THRESHOLD,
         epsilon=2,
     )
 
@@ -245,7 +249,7 @@ def _open_gaussian() -> Holdout:
 
 
 SUBJECTS: Final = (
-    _Subject("Holdout, thresholdout, 1 overfit", lambda: _open_thresholdout(1), STANDING),
-    _Subject("Holdout, thresholdout, 2 overfits", lambda: _open_thresholdout(2), ANSWERED),
-    _Subject("Holdout, gaussian", _open_gaussian, ANSWERED),
+    _Subject("Holdout, thresholdout, 1 overfit", lambda: _open_thresholdout(1), NEAR_THRESHOLD),
+    _Subject("Holdout, thresholdout, 2 overfits", lambda: _open_thresholdout(2), ABOVE_THRESHOLD),
+    _Subject("Holdout, gaussian", _open_gaussian, ABOVE_THRESHOLD),
 )

@@ -1,8 +1,8 @@
-"""Whole queries on trial: every aggregate and kind of key of a declaration.
+"""Audit cases for SQL queries: every aggregate and kind of key that a declaration allows.
 
-Most cases ask once from text to answer, and then draw the noise again and again on the totals that
-the engine found, by the function that the curator calls: noise is all that differs between answers.
-Other cases go the whole way for each output.
+Most cases run a query once from SQL to answer. Then they draw noise repeatedly for the totals from
+the engine, with the same function as the curator, because only the noise differs between answers.
+Other cases compare what has no noise.
 """
 
 # ruff: noqa: S608  # names are declared ones, and the text goes to the curator's own reader
@@ -19,7 +19,7 @@ from confide.aggregates import AGGREGATES
 from confide.audit.claims import Claim, claim_of
 from confide.audit.evidence import Case, Finding, Verdict, sample_case
 from confide.audit.projections import Outputs
-from confide.audit.worlds import TEXTS, Person, make_pair, write_world
+from confide.audit.worlds import TEXT_VALUES, Person, make_pair, write_world
 from confide.curator import Curator
 from confide.declare import (
     Bool,
@@ -51,16 +51,16 @@ __all__ = [
     "count_all",
     "epsilon_for",
     "key_column",
-    "make_questions",
+    "make_queries",
     "make_scores",
     "open_sides",
-    "question_cases",
+    "query_cases",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The columns of a table by what can be asked about them; flags are true or false."""
+    """The columns of a table, grouped by the queries that they allow; flags are Boolean."""
 
     numbers: tuple[str, ...]
     keys: tuple[str, ...]
@@ -69,35 +69,35 @@ class Parts:
 
     @classmethod
     def of(cls, table: Table) -> "Parts":
-        """Return the columns of a table, sorted."""
+        """Return the columns of a table, grouped."""
         kinds: list[tuple[type[Column], ...]] = [(Int, Float), (Category, Bool), (Text,), (Bool,)]
         return cls(*(table.names_of(*some) for some in kinds))
 
     def quoted(self) -> "Parts":
-        """Return the same names as SQL quotes them."""
+        """Return the same names, quoted for SQL."""
         every = (self.numbers, self.keys, self.texts, self.flags)
         return Parts(*(tuple(f'"{name}"' for name in names) for names in every))
 
 
-WRITTEN_OUT: Final = frozenset(
+HANDWRITTEN: Final = frozenset(
     {"COUNT", "COUNT_UNITS", "SUM", "AVG", "VAR_SAMP", "STDDEV", "QUANTILE_CONT"}
 )
-"""Aggregates with questions of their own; STDDEV releases what VAR_SAMP does."""
+"""Aggregates with handwritten queries; STDDEV releases the same totals as VAR_SAMP."""
 
 
-def make_questions(tables: Sequence[Table]) -> list[str]:
-    """Return questions about all the private tables, alone and joined."""
-    questions = [text for table in tables for text in _about(table)]
+def make_queries(tables: Sequence[Table]) -> list[str]:
+    """Return queries about all private tables, alone and joined."""
+    queries = [text for table in tables for text in _table_queries(table)]
     joined = [table for table in tables if not isinstance(table.unit, Row)]
     for first, second in pairwise(joined):
         pair = (
             f'"{first.name}" AS a JOIN "{second.name}" AS b ON a."{first.unit}" = b."{second.unit}"'
         )
-        questions.append(f"SELECT COUNT(*) AS n FROM {pair}")
-    return questions
+        queries.append(f"SELECT COUNT(*) AS n FROM {pair}")
+    return queries
 
 
-def _about(table: Table) -> Iterator[str]:
+def _table_queries(table: Table) -> Iterator[str]:
     parts, name = Parts.of(table).quoted(), f'"{table.name}"'
     yield count_all(table)
     for number in parts.numbers[:2]:
@@ -109,7 +109,7 @@ def _about(table: Table) -> Iterator[str]:
         yield f"SELECT MEDIAN({number}) AS q FROM {name}"
         for level in ("0.1", "0.9"):
             yield f"SELECT QUANTILE_CONT({number}, {level}) AS q FROM {name}"
-    yield from _about_others(parts, name)
+    yield from _other_aggregates(parts, name)
     for key in parts.keys[:2]:
         yield f"SELECT {key}, COUNT(*) AS n FROM {name} GROUP BY {key}"
     for key in parts.keys[:1]:
@@ -120,20 +120,20 @@ def _about(table: Table) -> Iterator[str]:
     for text in parts.texts[:1]:
         yield f"SELECT {text}, COUNT(*) AS n FROM {name} GROUP BY {text}"
     if not isinstance(table.unit, Row):
-        yield from _about_units(table, parts)
+        yield from _unit_queries(table, parts)
 
 
-def _about_others(parts: Parts, name: str) -> Iterator[str]:
-    """Yield a question for each aggregate that has none written out."""
+def _other_aggregates(parts: Parts, name: str) -> Iterator[str]:
+    """Yield a query for each aggregate without handwritten ones."""
     if not parts.numbers:
         return
     x, y = (parts.numbers * 2)[:2]
     for function in AGGREGATES.values():
-        if function.name not in WRITTEN_OUT:
+        if function.name not in HANDWRITTEN:
             yield f"SELECT {function.patterns[0].fill(x=x, y=y, q='0.5')} AS a FROM {name}"
 
 
-def _about_units(table: Table, parts: Parts) -> Iterator[str]:
+def _unit_queries(table: Table, parts: Parts) -> Iterator[str]:
     name, unit = f'"{table.name}"', f'"{table.unit}"'
     for key in parts.keys[:1]:
         yield f"SELECT {key}, COUNT(DISTINCT {unit}) AS n FROM {name} GROUP BY {key}"
@@ -143,7 +143,7 @@ def _about_units(table: Table, parts: Parts) -> Iterator[str]:
 
 
 def make_scores(table: Table) -> dict[str, str]:
-    """Return two counts, of about as many invented rows each, of which an outlier changes one."""
+    """Return two counts of similar size, only one of which changes with an outlier."""
     everything = count_all(table)
     for name, column in table.columns.items():
         if isinstance(column, Int | Float):
@@ -156,12 +156,12 @@ def make_scores(table: Table) -> dict[str, str]:
 
 
 def count_all(table: Table) -> str:
-    """Return the question how many rows there are."""
+    """Return the query for the number of rows."""
     return f'SELECT COUNT(*) AS n FROM "{table.name}"'
 
 
 def key_column(table: Table) -> tuple[str, tuple[str | int | None, ...]] | None:
-    """Return the name of a column whose keys are declared, with the keys, if there is one."""
+    """Return the name and the keys of a column with declared keys, if there is one."""
     for name, column in table.columns.items():
         if isinstance(column, Category):
             return name, column.values
@@ -170,15 +170,15 @@ def key_column(table: Table) -> tuple[str, tuple[str | int | None, ...]] | None:
     return None
 
 
-ROOM: Final = 10_000
-"""How many questions of one epsilon the budget of an audit has room for."""
+QUERY_CAPACITY: Final = 10_000
+"""Number of queries that fit in the budget of an audit."""
 
-NOISE: Final = "noise drawn again"
+REDRAWN_NOISE: Final = "noise drawn again"
 
 
 @dataclass(frozen=True, slots=True)
 class NeighboringCurators:
-    """Two curators whose databases are neighbours, and engines over the same rows."""
+    """Two curators on neighboring datasets, and engines on the same rows."""
 
     pair: str
     curators: tuple[Curator, Curator]
@@ -192,13 +192,13 @@ def open_sides(
     people: tuple[Person | None, Person],
     folder: Path,
 ) -> NeighboringCurators:
-    """Return curators over two invented worlds that differ in one person.
+    """Return curators on two synthetic datasets that differ in one person.
 
-    Delta and accounting are the budget's; its epsilon is enlarged so that many questions fit.
+    Delta and accounting are those of the budget. Its epsilon is larger, so that all queries fit.
     """
     private = [table for table in tables if isinstance(table, Table)]
     worlds = make_pair(private, *people)
-    terms = Budget(ROOM * epsilon_for(budget), budget.delta, accounting=budget.accounting)
+    terms = Budget(QUERY_CAPACITY * epsilon_for(budget), budget.delta, accounting=budget.accounting)
     written = [write_world(one, tables, folder / str(side)) for side, one in enumerate(worlds)]
     first, second = (Curator(one, budget=terms, neighbours=neighbours) for one in written)
     engines = (
@@ -214,21 +214,21 @@ def _name_pair(people: tuple[Person | None, Person]) -> str:
 
 
 def epsilon_for(budget: Budget) -> float:
-    """Return what each question on trial costs: enough for its noise to be seen through a little.
+    """Return the epsilon of each query: large enough that outputs reveal something about the sides.
 
-    With a delta, noise is Gaussian, and an epsilon of 9 is a mu of about 2.
+    With a delta, the noise is Gaussian, and an epsilon of 9 corresponds to a mu of about 2.
     """
     return 9.0 if budget.delta and budget.accounting != "pure" else 3.0
 
 
-def question_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
-    """Yield a case for each question that the declaration allows."""
+def query_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
+    """Yield a case for each query that the declaration allows."""
     private = list(sides.curators[0].catalog.private.values())
-    for text in make_questions(private):
-        yield Case(text, sides.pair, _questioning(sides, text, samples, epsilon))
+    for text in make_queries(private):
+        yield Case(text, sides.pair, _make_run(sides, text, samples, epsilon))
 
 
-def _questioning(
+def _make_run(
     sides: NeighboringCurators, text: str, samples: int, epsilon: float
 ) -> Callable[[float], Finding]:
     def run(false_alarms: float) -> Finding:
@@ -240,16 +240,16 @@ def _questioning(
         if not first.plan.totals and not first.plan.quantiles:
             return compare_texts(text, sides.pair, "chosen keys", "chosen keys")
         plan = first.plan
-        drawers = [
-            _drawer(engine, curator, plan)
+        samplers = [
+            _make_sampler(engine, curator, plan)
             for engine, curator in zip(sides.engines, sides.curators, strict=True)
         ]
         case = sample_case(
             text,
             sides.pair,
-            NOISE,
+            REDRAWN_NOISE,
             claim=claim_for(sides.curators[0], first.cost.share, first.plan),
-            draw=lambda count: (drawers[0](count), drawers[1](count)),
+            draw=lambda count: (samplers[0](count), samplers[1](count)),
             samples=samples,
         )
         return case.run(false_alarms)
@@ -265,29 +265,29 @@ def _attempt(curator: Curator, text: str, epsilon: float) -> Answer | str:
 
 
 def _shape(answer: Answer) -> str:
-    """Return what of an answer must not depend on rows: columns, cost, noise and declared keys."""
+    """Return the parts of an answer that must not depend on rows, as text."""
     keys = "earned" if isinstance(answer.plan.keys, SelectedKeys) else answer.plan.keys.groups
     return f"{answer.columns} {answer.cost} {answer.plan.noise} {keys}"
 
 
 def compare_texts(subject: str, pair: str, first: str, second: str) -> Finding:
-    """Return the finding on what has no noise and so must be the same on both sides."""
+    """Return the finding about text without noise, which must be the same on both sides."""
     verdict = Verdict.ALIKE if first == second else Verdict.CONVICTED
     note = plain(first)[:200] if first == second else "differs between the sides"
     return Finding(subject, pair, "compared", verdict, note=note)
 
 
 def claim_for(curator: Curator, share: Any, plan: Plan | None = None) -> Claim:
-    """Return what is claimed of an answer that takes this share of the budget."""
+    """Return the privacy claim of an answer with this share of the budget."""
     loss = curator.ledger.opening.loss_of(Share.floor(share))
     failure = plan.failure if plan is not None else 0
     return claim_of(ApproximateLoss(loss, failure) if failure else loss)
 
 
-def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
-    """Return what draws outputs: the plan's noise on what the engine finds, read once."""
-    paid = curator.ledger.reserve(QueryIdentity("audit", "", ""), Share.floor("1/1000"))
-    sealed: Sealed = engine.run(plan.measurement, paid)
+def _make_sampler(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
+    """Return a sampler of outputs: the plan's noise, added to totals that are read once."""
+    hold = curator.ledger.reserve(QueryIdentity("audit", "", ""), Share.floor("1/1000"))
+    sealed: Sealed = engine.run(plan.measurement, hold)
 
     def draw(count: int) -> Outputs:
         return np.array([_encode(add_noise(sealed, plan, SYSTEM), plan) for _ in range(count)])
@@ -296,14 +296,14 @@ def _drawer(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Out
 
 
 def _encode(noisy: NoisyMeasurement, plan: Plan) -> list[float]:
-    """Return all that was released as numbers in a fixed order.
+    """Return the released values as numbers in a fixed order.
 
-    Of earned keys the invented texts are looked for; how many keys were named comes first.
+    With undeclared keys, these are the number of keys and the totals of each synthetic string.
     """
     steps = dict(zip(noisy.groups, noisy.steps, strict=True))
     if not isinstance(plan.keys, SelectedKeys):
         cells = [float(cell) for row in noisy.cells for chosen in row for cell in chosen]
         return [float(step) for row in noisy.steps for step in row] + cells
     absent = (float("nan"),) * len(plan.totals)
-    named = [value for text in TEXTS for value in steps.get((text,), absent)]
+    named = [value for text in TEXT_VALUES for value in steps.get((text,), absent)]
     return [float(len(steps)), *named]

@@ -1,4 +1,4 @@
-"""Runs an audit and reports it."""
+"""Running an audit, and its report."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final
 from confide.audit.evidence import CONFIDENCE, Case, Finding, Verdict, run_cases
 from confide.audit.mechanism_cases import holdout_cases, mechanism_cases
 from confide.audit.method_cases import method_cases
-from confide.audit.query_cases import epsilon_for, open_sides, question_cases
+from confide.audit.query_cases import epsilon_for, open_sides, query_cases
 from confide.audit.worlds import PAIRS, Person
 from confide.declare import Declaration, PublicTable, Table
 
@@ -20,10 +20,10 @@ __all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration"]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many outputs of each side are drawn, and for how many pairs of neighbours.
+    """The number of outputs per side, and the number of pairs of neighboring datasets.
 
-    ``mechanisms`` is for mechanisms alone, ``questions`` for noise drawn again on one question,
-    ``methods`` for outputs that go the whole way.
+    ``mechanisms`` applies to mechanisms alone, ``questions`` to noise that is drawn repeatedly for
+    one query, and ``methods`` to outputs of complete calls.
     """
 
     mechanisms: int
@@ -38,7 +38,7 @@ QUICK: Final = Effort(mechanisms=8_192, questions=160, methods=32, pairs=2)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings of one audit."""
+    """All findings of an audit."""
 
     findings: tuple[Finding, ...]
     confidence: float
@@ -55,7 +55,7 @@ class Report:
         return f"{len(self.findings)} claims tried with {drawn:,} outputs: {outcome}"
 
     def to_html(self) -> str:
-        """Return the report as a page that needs no other file."""
+        """Return the report as a self-contained HTML page."""
         rows = "\n".join(map(_write_row, self.findings))
         when = self.finished.strftime("%Y-%m-%d %H:%M UTC")
         return PAGE.format(
@@ -63,7 +63,7 @@ class Report:
         )
 
 
-def _without_data(effort: Effort) -> list[Case]:
+def _cases_without_data(effort: Effort) -> list[Case]:
     """Return the cases that need no declaration."""
     return [*mechanism_cases(effort.mechanisms), *holdout_cases(effort.mechanisms)]
 
@@ -75,35 +75,35 @@ def audit_declaration(
     begin: Callable[[int], None] = lambda _: None,
     advance: Callable[[Case], None] = lambda _: None,
 ) -> Report:
-    """Return what samples prove about a declaration's answers, mechanisms and holdout sessions.
+    """Return the report of an audit of a declaration's answers, mechanisms, and holdout sessions.
 
-    Rows are invented from the declared columns: no private file is opened, nothing is spent.
-    ``begin`` is told the number of cases, ``advance`` each case before it is tried.
+    Rows are synthesized from the declared columns. No private file is opened, and nothing is spent.
+    ``begin`` is called with the number of cases, ``advance`` with each case before it runs.
     """
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     epsilon = epsilon_for(declaration.budget)
-    cases = _without_data(effort)
+    cases = _cases_without_data(effort)
     with TemporaryDirectory(prefix="confide-audit-") as folder:
         for place, people in enumerate(_choose_pairs(declaration, effort)):
             sides = open_sides(
                 tables, declaration.budget, declaration.neighbours, people, Path(folder, str(place))
             )
-            cases += question_cases(sides, effort.questions, epsilon=epsilon)
+            cases += query_cases(sides, effort.questions, epsilon=epsilon)
             if place == 0:
                 cases += method_cases(sides, effort.methods, epsilon=epsilon)
         begin(len(cases))
-        return _try(cases, advance)
+        return _run(cases, advance)
 
 
 def _choose_pairs(
     declaration: Declaration, effort: Effort
 ) -> Sequence[tuple[Person | None, Person]]:
-    """Return the pairs to try, the outlier first: it moves most."""
+    """Return the pairs to audit, with the high outlier first because it changes totals the most."""
     pairs = sorted(PAIRS[declaration.neighbours], key=lambda people: people[1] is not Person.HIGH)
     return pairs[: effort.pairs]
 
 
-def _try(cases: list[Case], advance: Callable[[Case], None]) -> Report:
+def _run(cases: list[Case], advance: Callable[[Case], None]) -> Report:
     findings = run_cases(cases, confidence=CONFIDENCE, advance=advance)
     return Report(tuple(findings), CONFIDENCE, datetime.now(UTC))
 
@@ -120,8 +120,8 @@ def _write_row(finding: Finding) -> str:
         evidence.event if evidence else finding.note,
         str(finding.verdict),
     ]
-    told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-    return f'<tr class="{finding.verdict.name.lower()}">{told}</tr>'
+    html = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    return f'<tr class="{finding.verdict.name.lower()}">{html}</tr>'
 
 
 PAGE: Final = """<!doctype html>

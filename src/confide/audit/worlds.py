@@ -1,8 +1,8 @@
-"""Invented people who fit a declaration, and worst-case neighbors.
+"""Synthetic people who fit a declaration, and worst-case neighboring datasets.
 
-Rows follow from the declared columns alone: no file of the owner's is opened, except those of
-public tables. They are written as CSV into a folder of their own, so every value, odd ones too,
-takes the way of an owner's file.
+Rows depend on the declared columns alone. No file of the owner is opened, except those of public
+tables. Rows are written to CSV files in a separate folder, so that every value, including malformed
+ones, is read like the owner's files.
 """
 
 import csv
@@ -28,20 +28,20 @@ from confide.declare import (
 )
 from confide.mechanisms import Neighbours
 
-__all__ = ["PAIRS", "TEXTS", "Person", "World", "count_usual", "make_pair", "write_world"]
+__all__ = ["PAIRS", "TEXT_VALUES", "Person", "World", "count_usual", "make_pair", "write_world"]
 
-PEOPLE: Final = 24
+PERSON_COUNT: Final = 24
 USUAL_ROWS: Final = 2
-HEAVY: Final = 3
-MOST_ROWS: Final = 60
-LONE: Final = "only mine"
-TEXTS: Final = ("common", "usual", "plain", LONE)
-ODD: Final = ("nan", "inf", "-inf", "1e400", "not a value", "-0.0", "9" * 40)
-GOLDEN: Final = Fraction(610, 987)
+HEAVY_FACTOR: Final = 3
+MAX_TARGET_ROWS: Final = 60
+RARE_TEXT: Final = "only mine"
+TEXT_VALUES: Final = ("common", "usual", "plain", RARE_TEXT)
+ODD_VALUES: Final = ("nan", "inf", "-inf", "1e400", "not a value", "-0.0", "9" * 40)
+GOLDEN_SECTION: Final = Fraction(610, 987)
 
 
 class Person(StrEnum):
-    """Whoever is in one of two neighbouring databases and not in the other."""
+    """The person in which two neighboring datasets differ."""
 
     ORDINARY = "ordinary"
     HIGH = "outlier, high"
@@ -61,14 +61,14 @@ PAIRS: Final[dict[Neighbours, tuple[tuple[Person | None, Person], ...]]] = {
         (Person.LOW, Person.ODD),
     ),
 }
-"""For each kind of neighbours: who is in the first database, and who is in the second."""
+"""For each neighboring relation, the extra person of the first dataset and of the second."""
 
 Rows = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The rows of every private table, by its name."""
+    """A synthetic dataset: the rows of every private table, by table name."""
 
     rows: Rows
 
@@ -76,14 +76,14 @@ class World:
 def make_pair(
     tables: Sequence[Table], first: Person | None, second: Person | None
 ) -> tuple[World, World]:
-    """Return two worlds of the same people, each with one more (None: with nobody more)."""
+    """Return two worlds of the same people, each with one extra person unless it is None."""
     return _make_world(tables, first), _make_world(tables, second)
 
 
 def write_world(
     world: World, tables: Sequence[Table | PublicTable], folder: Path
 ) -> list[Table | PublicTable]:
-    """Return the declared tables over this world's rows, which are written into a folder."""
+    """Write a world's rows into a folder and return the declared tables that read them."""
     folder.mkdir(parents=True, exist_ok=True)
     return [
         _write_table(table, world.rows[table.name], folder / f"{table.name}.csv")
@@ -93,25 +93,25 @@ def write_world(
     ]
 
 
-def _make_world(tables: Sequence[Table], more: Person | None) -> World:
+def _make_world(tables: Sequence[Table], extra: Person | None) -> World:
     rows: Rows = {}
     for table in tables:
         rows[table.name] = [
-            _unit(table, f"u{person}") | _usual_row(table, PEOPLE * turn + person)
-            for person in range(PEOPLE)
-            for turn in range(1 + person % _most_usual(table))
+            _unit(table, f"u{person}") | _usual_row(table, PERSON_COUNT * turn + person)
+            for person in range(PERSON_COUNT)
+            for turn in range(1 + person % _max_usual_rows(table))
         ]
-        if more is not None:
-            rows[table.name] += [_unit(table, "target") | row for row in _target_rows(table, more)]
+        if extra is not None:
+            rows[table.name] += [_unit(table, "target") | row for row in _target_rows(table, extra)]
     return World(rows)
 
 
 def count_usual(table: Table) -> int:
-    """Return how many rows a table has of those who are in both worlds."""
-    return sum(1 + person % _most_usual(table) for person in range(PEOPLE))
+    """Return the number of rows that a table has in both worlds."""
+    return sum(1 + person % _max_usual_rows(table) for person in range(PERSON_COUNT))
 
 
-def _most_usual(table: Table) -> int:
+def _max_usual_rows(table: Table) -> int:
     return 1 if table.unique else min(USUAL_ROWS, table.max_rows_per_unit)
 
 
@@ -122,14 +122,14 @@ def _unit(table: Table, name: str) -> dict[str, Any]:
 def _usual_row(table: Table, number: int) -> dict[str, Any]:
     columns = table.columns.items()
     return {
-        name: _usual_value(column, number + 7 * place)
-        for place, (name, column) in enumerate(columns)
+        name: _usual_value(column, number + 7 * index)
+        for index, (name, column) in enumerate(columns)
     }
 
 
 def _usual_value(column: Column, number: int) -> Any:
-    """Return a value within the bounds, another one for each number."""
-    part = number * GOLDEN % 1
+    """Return a value within the bounds that depends on ``number``."""
+    part = number * GOLDEN_SECTION % 1
     match column:
         case Int(low=low, high=high):
             return low + int((high - low) * part)
@@ -142,35 +142,35 @@ def _usual_value(column: Column, number: int) -> Any:
         case Bool():
             return number % 2 == 0
         case Text():
-            return TEXTS[0] if number % 3 else TEXTS[1 + number % 2]
+            return TEXT_VALUES[0] if number % 3 else TEXT_VALUES[1 + number % 2]
         case _:
             assert_never(column)
 
 
 def _target_rows(table: Table, person: Person) -> list[dict[str, Any]]:
-    """Return the rows of whoever makes the difference."""
-    is_one = table.unique
-    most = 1 if is_one else min(table.max_rows_per_unit, MOST_ROWS)
+    """Return the rows of the extra person."""
+    is_unique = table.unique
+    limit = 1 if is_unique else min(table.max_rows_per_unit, MAX_TARGET_ROWS)
     match person:
         case Person.ORDINARY:
             return [_usual_row(table, 5)]
         case Person.HIGH | Person.LOW:
-            return [_edge_row(table, is_high=person is Person.HIGH)] * most
+            return [_edge_row(table, is_high=person is Person.HIGH)] * limit
         case Person.HEAVY:
-            many = 1 if is_one else HEAVY * most + 2
-            return [_usual_row(table, number) for number in range(many)]
+            count = 1 if is_unique else HEAVY_FACTOR * limit + 2
+            return [_usual_row(table, number) for number in range(count)]
         case Person.LONE:
-            return [_lone_row(table, turn) for turn in range(1 if is_one else min(most, 3))]
+            return [_lone_row(table, turn) for turn in range(1 if is_unique else min(limit, 3))]
         case Person.BLANK:
-            return [dict.fromkeys(table.columns)] * most
+            return [dict.fromkeys(table.columns)] * limit
         case Person.ODD:
-            return [_odd_row(table, turn) for turn in range(most)]
+            return [_odd_row(table, turn) for turn in range(limit)]
         case _:
             assert_never(person)
 
 
 def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
-    """Return a row at the bounds or beyond, in the first group of every kind."""
+    """Return a row with values at or beyond the bounds, in the first group of every key."""
     row = _usual_row(table, 0)
     for name, column in table.columns.items():
         match column:
@@ -187,12 +187,15 @@ def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
 
 def _lone_row(table: Table, turn: int) -> dict[str, Any]:
     columns = table.columns.items()
-    lone = {name: LONE for name, column in columns if isinstance(column, Text | Category)}
+    lone = {name: RARE_TEXT for name, column in columns if isinstance(column, Text | Category)}
     return _usual_row(table, turn) | lone
 
 
 def _odd_row(table: Table, turn: int) -> dict[str, Any]:
-    return {name: ODD[(turn + place) % len(ODD)] for place, name in enumerate(table.columns)}
+    return {
+        name: ODD_VALUES[(turn + index) % len(ODD_VALUES)]
+        for index, name in enumerate(table.columns)
+    }
 
 
 def _write_table(table: Table, rows: Sequence[Mapping[str, Any]], path: Path) -> Table:
