@@ -21,12 +21,12 @@ from confide.mechanisms import Neighbours
 from confide.plan.calibration import loss_for_noise
 from confide.statistics.block_pooling import (
     METHODS,
-    QUARTILE_PARTS,
-    RELIABLE,
+    MIN_STRENGTH,
+    QUARTILE_FRACTIONS,
     SKEW_LIMIT,
-    SPREAD_OF_SKEW,
-    TAIL_OF_SKEW,
-    WIDENING,
+    SKEW_SPREAD_FACTOR,
+    SKEW_TAIL_FACTOR,
+    WINDOW_FACTOR,
     Pooling,
 )
 from confide.statistics.sample_and_aggregate import BlockRelease, Sampling, choose_blocks
@@ -177,8 +177,8 @@ def test_quartiles_do_not_lie_beyond_the_results(results: str, blocks: int) -> N
     """
     values = np.zeros(blocks) if results == "equal" else np.linspace(0.0, 1.0, blocks)
     most = int(stats.binom.isf(ALPHA, 500, 0.02))
-    reliable = make_pooling(loss_of_strength(RELIABLE, blocks), blocks)
-    weak = make_pooling(loss_of_strength(RELIABLE / 6, blocks), blocks)
+    reliable = make_pooling(loss_of_strength(MIN_STRENGTH, blocks), blocks)
+    weak = make_pooling(loss_of_strength(MIN_STRENGTH / 6, blocks), blocks)
 
     assert Fraction(1, 2) == reliable.part
     assert Fraction(0) == weak.part
@@ -192,7 +192,7 @@ def test_quartiles_are_chosen_from_the_loss_and_the_blocks_alone(method: str, lo
     """Few blocks leave the whole bounds, many have quartiles, and a plain mean never does."""
     parts = [make_pooling(loss, blocks, method).part for blocks in (10, 10**4)]
 
-    assert [0, (*QUARTILE_PARTS[method], 0)[0]] == parts
+    assert [0, (*QUARTILE_FRACTIONS[method], 0)[0]] == parts
 
 
 def test_the_more_numbers_the_more_blocks_quartiles_need() -> None:
@@ -274,12 +274,12 @@ def test_a_window_allows_for_the_tail_of_a_skewed_law(name: str, skewness: float
     values = law.ppf((np.arange(200_000) + 0.5) / 200_000)
     low, high = law.ppf([0.25, 0.75])
     wide = high - low
-    cut = np.clip(values, low - WIDENING * wide, high + WIDENING * wide).mean()
+    cut = np.clip(values, low - WINDOW_FACTOR * wide, high + WINDOW_FACTOR * wide).mean()
     skew = (cut - (low + high) / 2.0) / wide
 
     assert 0 < skew < SKEW_LIMIT
-    assert (values.mean() - cut) / wide <= TAIL_OF_SKEW * skew**2 + 1e-4
-    assert values.std() * 1.349 / wide <= 1.0 + SPREAD_OF_SKEW * skew**2 + 1e-3
+    assert (values.mean() - cut) / wide <= SKEW_TAIL_FACTOR * skew**2 + 1e-4
+    assert values.std() * 1.349 / wide <= 1.0 + SKEW_SPREAD_FACTOR * skew**2 + 1e-3
 
 
 @pytest.mark.parametrize("units", [0, 50, 200, 1_000, 10_000, 10**6])

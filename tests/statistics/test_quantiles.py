@@ -17,7 +17,7 @@ from confide.plan import Range, ValueGrid
 from confide.plan.cells import GridCells
 from confide.plan.quantiles import plan_quantile_tree
 from confide.release.quantiles import choose_quantiles
-from confide.statistics.quantiles import NORMAL, RARE
+from confide.statistics.quantiles import NORMAL_QUANTILE, TAIL_PROBABILITY
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -36,7 +36,7 @@ LAWS: Final[dict[str, Any]] = {
 
 def test_the_normal_quantile_is_that_of_scipy() -> None:
     """The number that stands for it, so that no import needs SciPy, is the same to the last bit."""
-    assert NORMAL == float(special.ndtri(1 - RARE))
+    assert NORMAL_QUANTILE == float(special.ndtri(1 - TAIL_PROBABILITY))
 
 
 @pytest.mark.statistical

@@ -13,7 +13,7 @@ from scipy import fft, stats
 
 from confide.noise import DiscreteLaplace, RoundedGaussian
 from confide.statistics.density import project
-from confide.statistics.smoothing import MOST_POLYNOMIALS, find_polynomials, smooth_counts
+from confide.statistics.smoothing import MAX_POLYNOMIALS, find_polynomials, smooth_counts
 from support.entropy import SeededEntropy
 
 Floats = NDArray[np.float64]
@@ -95,7 +95,7 @@ def test_nothing_much_nearer_is_known(
     assert 1.3 * best <= np.sum((noisy - truth) ** 2)
 
 
-@pytest.mark.parametrize("count", [2, 3, 16, 257, MOST_POLYNOMIALS])
+@pytest.mark.parametrize("count", [2, 3, 16, 257, MAX_POLYNOMIALS])
 def test_polynomials_are_orthonormal_and_of_rising_degree(count: int) -> None:
     """Columns are orthonormal, and column d is made of the powers up to d and no fewer."""
     table = find_polynomials(count)
@@ -110,7 +110,7 @@ def test_polynomials_are_orthonormal_and_of_rising_degree(count: int) -> None:
 def test_very_many_bins_are_smoothed_without_polynomials() -> None:
     """One bin more than there are polynomials for: the sum stays, and most of the noise goes."""
     rng = np.random.default_rng(4)
-    truth = np.full(MOST_POLYNOMIALS + 1, 50.0)
+    truth = np.full(MAX_POLYNOMIALS + 1, 50.0)
     noisy = truth + rng.laplace(0.0, 10.0, len(truth))
     smoothed = smooth_counts(noisy, 200.0)
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from confide.query import col
 from confide.statistics.formula import Numbers
-from confide.statistics.glm_model import LARGEST, NormalSurrogate, find_link, make_stand_in
+from confide.statistics.glm_model import MAX_COEFFICIENT, NormalSurrogate, find_link, make_surrogate
 
 Floats = NDArray[np.float64]
 MEANS = np.array([1.0, 0.2, -0.3])
@@ -15,63 +15,63 @@ COEFFICIENTS = np.array([-0.4, 0.7, -0.5])
 
 
 @pytest.fixture(params=["logistic", "poisson"])
-def stand_in(request: pytest.FixtureRequest) -> NormalSurrogate:
+def surrogate(request: pytest.FixtureRequest) -> NormalSurrogate:
     """A thousand rows of a constant and two columns, with either link."""
     top = 1.0 if request.param == "logistic" else 1_000.0
     response = Numbers("y", col("y"), 0.0, top, is_binary=request.param == "logistic")
     return NormalSurrogate(find_link(response, request.param), 1_000.0, MEANS, COVARIANCE)
 
 
-def integrate(stand_in: NormalSurrogate) -> tuple[Floats, Floats]:
+def integrate(surrogate: NormalSurrogate) -> tuple[Floats, Floats]:
     """Return the sums and their derivatives by integration over both columns."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     places = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
     mass = np.outer(weights, weights).ravel() / weights.sum() ** 2
     inner = MEANS[1:] + (np.linalg.cholesky(COVARIANCE[1:, 1:]) @ places).T
     columns = np.column_stack([np.ones(len(inner)), inner])
-    mean, weight, _, _ = stand_in.link.derive(columns @ COEFFICIENTS)
+    mean, weight, _, _ = surrogate.link.derive(columns @ COEFFICIENTS)
     curved = (columns * (mass * weight)[:, None]).T @ columns
-    return stand_in.rows * (mass * mean) @ columns, stand_in.rows * curved
+    return surrogate.rows * (mass * mean) @ columns, surrogate.rows * curved
 
 
-def test_sums_are_those_of_normal_columns(stand_in: NormalSurrogate) -> None:
+def test_sums_are_those_of_normal_columns(surrogate: NormalSurrogate) -> None:
     """Sums and curvature are what integration over all columns gives, to one in a million."""
-    sums, curved = stand_in.add_up(COEFFICIENTS)
-    expected_sums, expected_curved = integrate(stand_in)
+    sums, curved = surrogate.add_up(COEFFICIENTS)
+    expected_sums, expected_curved = integrate(surrogate)
 
     np.testing.assert_allclose(expected_sums, sums, rtol=1e-6)
     np.testing.assert_allclose(expected_curved, curved, rtol=1e-6, atol=1e-6)
 
 
-def test_coefficients_are_found_again(stand_in: NormalSurrogate) -> None:
+def test_coefficients_are_found_again(surrogate: NormalSurrogate) -> None:
     """Solving for the sums of coefficients, many at once, gives these coefficients."""
     many = np.stack([COEFFICIENTS, np.zeros(3), 2.0 * COEFFICIENTS])
-    found = stand_in.solve(stand_in.add_up(many)[0], np.zeros_like(many))
+    found = surrogate.solve(surrogate.add_up(many)[0], np.zeros_like(many))
 
     np.testing.assert_allclose(many, found, atol=1e-8)
 
 
-def test_what_no_coefficients_reach_stays_finite(stand_in: NormalSurrogate) -> None:
+def test_what_no_coefficients_reach_stays_finite(surrogate: NormalSurrogate) -> None:
     """Sums beyond those of any coefficients end within the largest coefficients."""
-    found = stand_in.solve(np.array([1e9, -1e9, 1e9]), np.zeros(3))
+    found = surrogate.solve(np.array([1e9, -1e9, 1e9]), np.zeros(3))
 
-    assert np.abs(found).max() <= LARGEST
+    assert np.abs(found).max() <= MAX_COEFFICIENT
 
 
-def test_a_ridge_draws_towards_the_start(stand_in: NormalSurrogate) -> None:
+def test_a_ridge_draws_towards_the_start(surrogate: NormalSurrogate) -> None:
     """A ridge far above the curvature leaves the start as it is."""
     start = np.array([0.1, 0.0, 0.0])
-    found = stand_in.solve(np.array([500.0, 100.0, 0.0]), start, 1e9)
+    found = surrogate.solve(np.array([500.0, 100.0, 0.0]), start, 1e9)
 
     np.testing.assert_allclose(start, found, atol=1e-5)
 
 
-def test_products_tell_means_and_covariances(stand_in: NormalSurrogate) -> None:
+def test_products_tell_means_and_covariances(surrogate: NormalSurrogate) -> None:
     """Without noise the stand-in has the columns' own means and covariances; a constant is kept."""
     rng = np.random.default_rng(3)
     columns = np.column_stack([np.ones(50), rng.uniform(-1, 1, (50, 2))])
     with_constant, without = (
-        make_stand_in(stand_in.link, columns.T @ columns, 0.0, constant=constant)
+        make_surrogate(surrogate.link, columns.T @ columns, 0.0, constant=constant)
         for constant in (True, False)
     )
 
@@ -80,10 +80,10 @@ def test_products_tell_means_and_covariances(stand_in: NormalSurrogate) -> None:
     np.testing.assert_allclose(with_constant.covariance[1:, 1:], without.covariance)
 
 
-def test_noise_alone_makes_no_negative_variance(stand_in: NormalSurrogate) -> None:
+def test_noise_alone_makes_no_negative_variance(surrogate: NormalSurrogate) -> None:
     """Products that are noise alone still give positive variances, and at least one row."""
     noise = np.array([[-3.0, 2.0, 1.0], [2.0, -5.0, 0.5], [1.0, 0.5, 1.0]])
-    made = make_stand_in(stand_in.link, noise, 2.0, constant=False)
+    made = make_surrogate(surrogate.link, noise, 2.0, constant=False)
 
     assert made.rows >= 1.0
     assert np.linalg.eigvalsh(made.covariance).min() > 0.0

@@ -1,4 +1,4 @@
-"""Pools the results of blocks into one estimate, and divides its cost."""
+"""Pooling of block results into one estimate, and the division of its cost."""
 
 import math
 from collections.abc import Sequence
@@ -29,29 +29,29 @@ else:
 
 __all__ = ["METHODS", "Bounds", "Pooling"]
 
-QUARTILE_PARTS: Final[dict[str, tuple[Fraction, ...]]] = {
+QUARTILE_FRACTIONS: Final[dict[str, tuple[Fraction, ...]]] = {
     "window": (Fraction(1, 2), Fraction(2, 3)),
     "mean": (),
     "median": (Fraction(2, 5), Fraction(2, 3)),
 }
-"""Parts of the loss that quartiles may get; the first that makes them reliable is taken."""
+"""Candidate fractions of the loss for quartiles; the first that makes them reliable is used."""
 
-METHODS: Final = tuple(QUARTILE_PARTS)
-RELIABLE: Final = 24
-"""The least product of rate and blocks at which two quartiles are chosen."""
+METHODS: Final = tuple(QUARTILE_FRACTIONS)
+MIN_STRENGTH: Final = 24
+"""The minimum product of rate and blocks at which two quartiles are chosen."""
 
 COARSE_BITS: Final = 8
-SPREAD_PART: Final = Fraction(1, 10)
+SPREAD_FRACTION: Final = Fraction(1, 10)
 LOW, MIDDLE, HIGH = Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)
-WIDENING: Final = 2
+WINDOW_FACTOR: Final = 2
 NORMAL_RANGE: Final = 1.349
-"""How many standard deviations lie between the quartiles of a normal law."""
+"""The interquartile range of a normal distribution, in standard deviations."""
 
 SKEW_LIMIT: Final = 0.25
-TAIL_OF_SKEW: Final = 4.0
-SPREAD_OF_SKEW: Final = 25.0
-DRAWS: Final = 3
-"""How many columns of evenly spread normal numbers the replicas of one output take."""
+SKEW_TAIL_FACTOR: Final = 4.0
+SKEW_SPREAD_FACTOR: Final = 25.0
+NORMALS_PER_OUTPUT: Final = 3
+"""Number of columns of evenly spread normal numbers that the replicas of one output need."""
 
 Bounds = tuple[tuple[Fraction, Fraction], ...]
 Window = tuple[int, int]
@@ -61,13 +61,14 @@ Window = tuple[int, int]
 class Pooling:
     """The releases that one granted loss pays for.
 
-    ``part`` of it is for quartiles; it is 0 where they would not be reliable, and then everything
-    is released within the whole bounds.
+    The quartiles get the fraction ``part`` of the loss. It is 0 if they would not be reliable; then
+    everything is released within the full bounds.
 
-    Claim:   all of them together cost ``granted``.
-    Why:     parts of it that add up to at most 1 are taken: ``part`` for quartiles, the rest, by
-             method, for medians or for sums and sums of squares, shared by the numbers that the
-             estimator returns. ``part`` depends on the loss and the number of blocks alone.
+    Claim:   all releases together cost ``granted``.
+    Why:     they use fractions of it that add up to at most 1: ``part`` for quartiles, and the
+             rest, depending on the method, for medians or for sums and sums of squares. The numbers
+             that the estimator returns share each fraction. ``part`` depends only on the loss and
+             the number of blocks.
     Source:  [DR14]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_pooling.py.
     """
@@ -81,39 +82,40 @@ class Pooling:
     part: Fraction = Fraction(0)
 
     def choose_part(self) -> "Pooling":
-        """Return the same with a part for quartiles, if they can be chosen reliably.
+        """Return a copy with a fraction for quartiles, if they can be chosen reliably.
 
-        Claim:   whatever the results are, with probability 0.98 or more for each number, a quarter
-                 of them are at or above the lower quartile, and a quarter at or below the upper.
-        Why:     otherwise a choice misses its rank by half the k blocks (less 1/2, which rounding
-                 the rank may give), and of N candidates one that misses by g is chosen with
-                 probability at most N exp(-r g), for a rate r. With r k >= 24 and k >= 10, either
-                 is below 0.006 for the 257 candidates that there are at least, and below 0.001 for
-                 more, of which there are at most 1 + exp(r k / 4 - 2). So a window is too wide at
-                 times, and then so is the interval, but it does not lie next to the results.
+        Claim:   for any results and each number, the following holds with probability at least
+                 0.98. A quarter of the results are at or above the lower quartile, and a quarter at
+                 or below the upper one.
+        Why:     otherwise a choice misses its rank by half of the k blocks (minus 1/2, from
+                 rounding the rank). For a rate r, one of N candidates that misses by g is chosen
+                 with probability at most N exp(-r g). With r k >= 24 and k >= 10, each probability
+                 is below 0.006 for the minimum of 257 candidates. It is below 0.001 for more
+                 candidates, of which there are at most 1 + exp(r k / 4 - 2). So a window may be too
+                 wide, and then so is the interval, but it does not lie outside the results.
         Source:  [MT07]; docs/proofs/statistics.md.
         Checked: tests/statistics/test_pooling.py.
         """
-        tried = (replace(self, part=part) for part in QUARTILE_PARTS[self.method])
-        return next((one for one in tried if one.strength >= RELIABLE), self)
+        tried = (replace(self, part=part) for part in QUARTILE_FRACTIONS[self.method])
+        return next((one for one in tried if one.strength >= MIN_STRENGTH), self)
 
     def check(self) -> None:
-        """Refuse a loss for which there is no noise, before it is charged.
+        """Refuse a loss for which no noise exists, before it is charged.
 
-        Why: all grids are as wide, and a narrower window needs no more steps of noise.
+        Why: all grids have the same width, and a narrower window needs no more steps of noise.
         """
-        for part in (Fraction(0), *QUARTILE_PARTS[self.method]):
+        for part in (Fraction(0), *QUARTILE_FRACTIONS[self.method]):
             replace(self, part=part).check_part()
 
     def check_part(self) -> None:
-        """Refuse a loss for which there is no noise with this part for quartiles."""
-        whole = grid_of_bounds(Fraction(0), Fraction(1))
+        """Refuse a loss for which no noise exists with this fraction for quartiles."""
+        unit_grid = grid_of_bounds(Fraction(0), Fraction(1))
         pairs: list[list[int]] = [[] for _ in self.bounds]
         if self.part:
-            pairs = [[whole.low, whole.high] for _ in self.bounds]
+            pairs = [[unit_grid.low, unit_grid.high] for _ in self.bounds]
         if self.method == "median":
             self._median_choice()
-        self.write_steps([whole for _ in self.bounds], pairs)
+        self.write_steps([unit_grid for _ in self.bounds], pairs)
 
     @property
     def grids(self) -> list[ValueGrid]:
@@ -122,21 +124,21 @@ class Pooling:
 
     @property
     def has_squares(self) -> bool:
-        """Whether the spread of results is read from a sum of squares."""
+        """Whether the spread of results is computed from a sum of squares."""
         return self.method != "median" and not self.part
 
     @property
     def strength(self) -> float:
-        """The rate of a quartile's choice, times the number of blocks."""
+        """The rate of a quartile's selection, times the number of blocks."""
         return float(self._quartile_choice().rate) * self.blocks
 
     @property
     def _cell(self) -> int:
-        """The steps from one candidate for a quartile to the next."""
+        """The number of steps between adjacent candidates for a quartile."""
         return _choose_cell(self.strength / 4.0)
 
     def quartiles(self, sealed: SealedBlocks, place: int, grid: ValueGrid) -> list[int]:
-        """Return two quartiles of the results, in steps; none where they are not chosen."""
+        """Return two quartiles of the results, in steps, or none if they are not chosen."""
         if not self.part:
             return []
         choice, cell = self._quartile_choice(), self._cell
@@ -149,10 +151,10 @@ class Pooling:
     def median(
         self, sealed: SealedBlocks, place: int, grid: ValueGrid, quartiles: Sequence[int]
     ) -> int:
-        """Return the middle of the results, in steps: of the window, if there are quartiles.
+        """Return the median of the results, in steps, within the window if there are quartiles.
 
-        Why: the fewer candidates, the fewer wrong ones. An eighth of its own standard error is near
-             enough.
+        Why: with fewer candidates, fewer are wrong. A resolution of an eighth of the median's
+             standard error is sufficient.
         """
         low, high = self.window(quartiles, grid)
         choice = self._median_choice()
@@ -165,15 +167,15 @@ class Pooling:
         return low + cell * found
 
     def _range(self, quartiles: Sequence[int]) -> float:
-        """Return the steps between the quartiles, at least those of one candidate."""
+        """Return the interquartile range in steps, at least the distance of two candidates."""
         return math.hypot(quartiles[1] - quartiles[0], self._cell)
 
     def window(self, quartiles: Sequence[int], grid: ValueGrid) -> Window:
-        """Return within which steps results count: far outside both quartiles, or everywhere."""
+        """Return the window in which results count, by the quartiles, or the full grid."""
         if not quartiles:
             return grid.low, grid.high
         low, high = min(quartiles), max(quartiles)
-        wide = WIDENING * max(high - low, self._cell)
+        wide = WINDOW_FACTOR * max(high - low, self._cell)
         return max(grid.low, low - wide), min(grid.high, high + wide)
 
     def windows(
@@ -185,9 +187,9 @@ class Pooling:
     def write_steps(
         self, grids: Sequence[ValueGrid], quartiles: Sequence[Sequence[int]]
     ) -> list[str]:
-        """Return in which steps everything is released: numbers mean nothing without them.
+        """Return the grid steps of all releases, without which the stored numbers have no meaning.
 
-        The part for quartiles comes first, which no answer of confide 0.1 has.
+        The first entry is the fraction for quartiles, which answers of confide 0.1 do not have.
         """
         found = [grid.step for grid in grids]
         if self.method != "median":
@@ -199,11 +201,11 @@ class Pooling:
 
     def sum_noise(self, windows: Sequence[Window]) -> TotalNoise:
         """Return the noise of the sums over blocks."""
-        return self._noise(1 - (self.part or SPREAD_PART), windows)
+        return self._noise(1 - (self.part or SPREAD_FRACTION), windows)
 
     def square_noise(self, windows: Sequence[Window]) -> TotalNoise:
-        """Return the noise of the sums of squares, from which the spread of results is read."""
-        return self._noise(SPREAD_PART, windows)
+        """Return the noise of the sums of squares, which give the spread of the results."""
+        return self._noise(SPREAD_FRACTION, windows)
 
     def _noise(self, part: Fraction, windows: Sequence[Window]) -> TotalNoise:
         widths = [high - low for low, high in windows]
@@ -219,7 +221,7 @@ class Pooling:
         return choose_rank(self.neighbours, self.granted, part)
 
     def read(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return an output's estimate, and replicas of it, from what was released."""
+        """Return an output's estimate and its replicas, from the released numbers."""
         grid, pair = self.grids[place], noisy["quartiles"][place]
         if self.method == "median":
             found, replicas = self._read_median(place, noisy)
@@ -232,12 +234,12 @@ class Pooling:
         return start + unit * min(max(found, grid.low), grid.high), start + unit * inside
 
     def _read_median(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return the middle that was chosen, and where else the population's may be.
+        """Return the chosen median, and replicas of the population's.
 
-        Law:  the standard error of a middle is sqrt(pi / 2) times that of a mean, if results are
-              normal. The rank that is chosen misses by a Laplace variable with scale 1 / rate, and
-              sqrt(2 pi) s / k is the distance of two results in a row, s their deviation. Without
-              quartiles nothing is known of s, and the interval is the bounds.
+        Law:  for normal results, the standard error of a median is sqrt(pi / 2) times that of a
+              mean. The error of the chosen rank is a Laplace variable with scale 1 / rate. The
+              distance between adjacent results is sqrt(2 pi) s / k, with s their standard
+              deviation. Without quartiles, s is unknown and the interval equals the bounds.
         """
         grid, pair = self.grids[place], noisy["quartiles"][place]
         middle, normals = float(noisy["sums"][place]), self._normals(place)
@@ -250,14 +252,14 @@ class Pooling:
         return middle, np.asarray(middle + deviation * spread)
 
     def _read_window(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return the mean within a window, and where else the population's may be.
+        """Return the mean within a window, and replicas of the population's.
 
-        Law:  with d the distance of the mean from the middle of the quartiles, in multiples of
-              their range, results of a skewed law have up to 1 + 25 d^2 times the deviation that
-              the range suggests, and a mean up to 4 d^2 ranges farther out than in the window: both
-              cover gamma and lognormal laws up to skewness 2. Quartiles that are one candidate,
-              or neighbors, leave open where in between the results are: all of that is in the
-              interval.
+        Law:  let d be the distance of the mean from the midpoint of the quartiles, in multiples of
+              their range. For a skewed distribution, the standard deviation of results is up to
+              1 + 25 d^2 times the value that the range suggests. Their mean lies up to 4 d^2 ranges
+              farther out than in the window. Both factors cover gamma and lognormal distributions
+              up to skewness 2. If the quartiles are equal or adjacent candidates, the results may
+              lie anywhere between them, and the interval includes all of that.
         """
         pair, blocks = noisy["quartiles"][place], self.blocks
         windows = self.windows(self.grids, noisy["quartiles"])
@@ -267,22 +269,23 @@ class Pooling:
         inside, width = min(max(mean, 0.0), float(high - low)), self._range(pair)
         skew = (low + inside - (pair[0] + pair[1]) / 2.0) / width
         skew = min(max(skew, -SKEW_LIMIT), SKEW_LIMIT)
-        deviation = width / NORMAL_RANGE * (1.0 + SPREAD_OF_SKEW * skew**2)
-        tail = math.copysign(TAIL_OF_SKEW * skew**2 * width, skew) * _is_odd(normals)
+        deviation = width / NORMAL_RANGE * (1.0 + SKEW_SPREAD_FACTOR * skew**2)
+        tail = math.copysign(SKEW_TAIL_FACTOR * skew**2 * width, skew) * _is_odd(normals)
         spread = deviation / blocks**0.5 * normals[:, 0] * self._spread(place)
-        moved = thin(sample_noise(noise)[:, place]) / blocks
-        replicas = low + inside + spread + moved + tail
+        noise_sample = thin(sample_noise(noise)[:, place]) / blocks
+        replicas = low + inside + spread + noise_sample + tail
         if abs(pair[1] - pair[0]) <= self._cell:
             replicas[::4] = np.minimum(replicas[::4], min(pair) - self._cell / 2.0)
             replicas[2::4] = np.maximum(replicas[2::4], max(pair) + self._cell / 2.0)
         return low + inside, replicas
 
     def _read_mean(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return the mean within the bounds, and where else the population's may be.
+        """Return the mean within the bounds, and replicas of the population's.
 
-        Law:  the deviation of results follows from the noisy sum of squares about the middle.
-              Both sums are moved by their noise, so that a spread that the noise hides is as large
-              as it may be: at most m (w - m), squared, for a mean m within a width of w.
+        Law:  the standard deviation of results follows from the noisy sum of squares about the
+              midpoint. Replicas move both sums by their noise. So if the noise hides the spread, it
+              is as large as it can be: the variance is at most m (w - m) for a mean m within a
+              width of w.
         """
         windows, blocks = self.windows(self.grids, noisy["quartiles"]), self.blocks
         low, high = windows[place]
@@ -292,54 +295,58 @@ class Pooling:
         mean = noisy["sums"][place] * float(sums.steps[place]) / blocks
         square = noisy["squares"][place] * float(squares.steps[place]) / blocks
         means = mean + thin(sample_noise(sums)[:, place]) / blocks
-        moved = thin(sample_noise(squares)[:, place]) / blocks
-        found = width / 4.0 * (square + _reorder(moved, normals[:, 1]))
+        noise_sample = thin(sample_noise(squares)[:, place]) / blocks
+        found = width / 4.0 * (square + _reorder(noise_sample, normals[:, 1]))
         inside = np.clip(means, 0.0, width)
-        most = inside * (width - inside) * blocks / (blocks - 1.0)
-        variance = np.clip(found - (inside - width / 2.0) ** 2, 0.0, most)
-        factors = _inflate(DRAWS * len(self.bounds), DRAWS * place + 2, blocks - 1.0)
+        largest = inside * (width - inside) * blocks / (blocks - 1.0)
+        variance = np.clip(found - (inside - width / 2.0) ** 2, 0.0, largest)
+        factors = _student_factors(
+            NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * place + 2, blocks - 1.0
+        )
         students = normals[:, 0] * factors
         return low + mean, np.asarray(low + means + np.sqrt(variance / blocks) * students)
 
     def _normals(self, place: int) -> Floats:
-        normals = spread_normals(DRAWS * len(self.bounds))
-        return normals[:, DRAWS * place : DRAWS * (place + 1)]
+        normals = spread_normals(NORMALS_PER_OUTPUT * len(self.bounds))
+        return normals[:, NORMALS_PER_OUTPUT * place : NORMALS_PER_OUTPUT * (place + 1)]
 
     def _spread(self, place: int) -> Floats:
-        """Return factors for how far a deviation read from quartiles may be off.
+        """Return factors for the uncertainty of a standard deviation derived from quartiles.
 
-        Why: the range of the quartiles of k normal results has a relative variance of 1.36 / k, and
-             one of 21.8 / (r k)^2 from their choice, which misses their ranks with a variance of
-             2 / r^2 each. A deviation of f degrees of freedom has about 1 / (2 f).
+        Why: the interquartile range of k normal results has a relative variance of 1.36 / k. Their
+             selection, which misses each rank with variance 2 / r^2, adds 21.8 / (r k)^2. The
+             relative variance of a standard deviation with f degrees of freedom is about 1 / (2 f).
         """
         freedom = 1.0 / (2.72 / self.blocks + 43.5 / self.strength**2)
-        return _inflate(DRAWS * len(self.bounds), DRAWS * place + 2, freedom)
+        return _student_factors(
+            NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * place + 2, freedom
+        )
 
 
 def _choose_cell(exponent: float) -> int:
-    """Return the steps between candidates, where a bad one has weight exp(-exponent).
+    """Return the number of steps between candidates, if a bad one has weight exp(-exponent).
 
-    Why: one beyond all results is chosen with probability at most N exp(-exponent), which for
-         N = exp(exponent - 2) candidates is exp(-2).
+    Why: a candidate beyond all results is chosen with probability at most N exp(-exponent). For
+         N = exp(exponent - 2) candidates, that is exp(-2).
     """
     bits = math.floor((exponent - 2.0) / math.log(2.0))
     return 1 << FINE_BITS - min(max(bits, COARSE_BITS), FINE_BITS)
 
 
 @lru_cache(maxsize=64)
-def _inflate(dimensions: int, column: int, freedom: float) -> Floats:
-    """Return the factors that make normal numbers those of Student, evenly spread."""
+def _student_factors(dimensions: int, column: int, freedom: float) -> Floats:
+    """Return evenly spread factors that turn normal numbers into Student t numbers."""
     levels = special.ndtr(spread_normals(dimensions)[:, column])
     return np.asarray(np.sqrt(freedom / (2.0 * special.gammaincinv(freedom / 2.0, levels))))
 
 
 def _laplace(normals: Floats) -> Floats:
-    """Return Laplace numbers of scale 1 at the levels of normal ones."""
+    """Return Laplace numbers of scale 1 at the same quantile levels as normal numbers."""
     return np.asarray(-np.sign(normals) * np.log(2.0 * special.ndtr(-np.abs(normals))))
 
 
 def _reorder(values: Floats, by: Floats) -> Floats:
-    """Return the values in the order of others, so that they have nothing to do with a third."""
+    """Return the values with the ranks of ``by``, so that they are independent of other columns."""
     return np.asarray(np.sort(values)[np.argsort(np.argsort(by[: len(values)]))])
 
 

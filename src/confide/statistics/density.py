@@ -1,4 +1,4 @@
-"""Histogram density, with bin widths chosen privately on request."""
+"""Histogram density estimates, with bin widths chosen privately on request."""
 
 import math
 from dataclasses import KW_ONLY, dataclass
@@ -53,16 +53,16 @@ BLUE = "#2f6db5"
 
 
 def draw_density(name: str, edges: Floats, height: Floats, low: Floats, high: Floats) -> Chart:
-    """Return a density as steps, with its band behind."""
+    """Return a chart of a density as steps, with its confidence band behind it."""
     columns = (edges[:-1], edges[1:], height, low, high)
     values = [
         {"from": left, "to": right, "density": value, "low": bottom, "high": top}
         for left, right, value, bottom, top in zip(*(c.tolist() for c in columns), strict=True)
     ]
-    place = {"field": "from", "type": "quantitative", "title": name, "scale": {"zero": False}}
-    across: dict[str, Any] = {"x": place, "x2": {"field": "to"}}
-    band = {**across, "y": _height("low"), "y2": {"field": "high"}}
-    line = {**across, "y": _height("density")}
+    left_edge = {"field": "from", "type": "quantitative", "title": name, "scale": {"zero": False}}
+    x_axis: dict[str, Any] = {"x": left_edge, "x2": {"field": "to"}}
+    band = {**x_axis, "y": _height("low"), "y2": {"field": "high"}}
+    line = {**x_axis, "y": _height("density")}
     layers = [
         {"mark": {"type": "rect", "opacity": 0.25, "color": BLUE}, "encoding": band},
         {"mark": {"type": "rule", "strokeWidth": 2, "color": BLUE}, "encoding": line},
@@ -74,21 +74,21 @@ def _height(field: str) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": "density"}
 
 
-LEVELS: Final = 10
-MOST_BINS: Final = 10_000
+MAX_HALVINGS: Final = 10
+MAX_BINS: Final = 10_000
 COUNT_PART: Final = Fraction(1, 20)
 CHOICE_PART: Final = Fraction(3, 20)
 COUNTS_PART: Final = 1 - COUNT_PART - CHOICE_PART
-MOST_SAMPLES: Final = 10**8
-NOISE_LEFT: Final = Fraction(1, 4)
-"""About how much of the noise's variance `smooth_counts` leaves, for the choice of a width."""
-USUAL_BINS: Final = 2.4
-"""Times the cube root of the rows: 1.7 is best for a normal law, and too few cost more."""
+MAX_SAMPLES: Final = 10**8
+RESIDUAL_NOISE_FRACTION: Final = Fraction(1, 4)
+"""Approximate fraction of the noise variance that `smooth_counts` leaves, to choose a width."""
+BINS_PER_CUBE_ROOT: Final = 2.4
+"""Bins per cube root of the rows: 1.7 is best for a normal density, but too few are worse."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramBins:
-    """``count`` bins of one width from ``low`` on."""
+    """A number of bins of equal width, starting at ``low``."""
 
     low: float
     width: float
@@ -101,22 +101,23 @@ class HistogramBins:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """A histogram density: never below zero, and 1 in all.
+    """A histogram density: nonnegative, with a total of 1.
 
     ``value`` is its height in each bin, between ``edges``.
 
-    Claim:   ``interval`` holds the mean of the population's density over a bin, for each bin by
-             itself, with about the confidence asked for.
-    Why:     a bin's noisy count is off by sampling, whose variance is n p (1 - p), and by noise of
-             known law. The noise of all other bins is in the number of rows that it is divided by:
-             of n rows the bin's part is off by ((1 - p) Z - p times the others' Z) / n, so with k
-             bins the deviation of one bin's noise counts sqrt((1 - p)^2 + (k - 1) p^2) times,
-             which is about 1 unless most rows lie in few bins; whichever of one bin's law and a
-             normal one of the same deviation reaches farther is taken. The squares of the two
-             half-widths are added, which is exact where either is much larger than the other. The
-             band is about the noisy counts themselves, and stretched to hold the value, which is
-             `smooth_counts` of them; what is known of a density (not below zero, 1 in all) then
-             moves the value to the nearest such histogram, never away from the truth.
+    Claim:   for each bin separately, ``interval`` covers the mean of the population's density over
+             the bin with approximately the requested confidence.
+    Why:     a bin's noisy count has a sampling error with variance n p (1 - p), and noise with a
+             known distribution. The noise of all other bins is in the number of rows by which the
+             count is divided. With n rows, the error of the bin's fraction is
+             ((1 - p) Z - p times the sum of the others' Z) / n. So with k bins, the standard
+             deviation of one bin's noise counts sqrt((1 - p)^2 + (k - 1) p^2) times, which is about
+             1 unless most rows lie in a few bins. The half-width uses the wider of one bin's
+             distribution and a normal one with the same standard deviation. The squares of the two
+             half-widths are added, which is exact if one of them dominates. The band is centered
+             on the noisy counts, and widened to contain the value, which is `smooth_counts` of
+             them. A density is nonnegative with a total of 1. So the value is moved to the nearest
+             such histogram, which is never farther from the true one.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
@@ -145,7 +146,7 @@ class Density:
 
     @property
     def edges(self) -> Floats:
-        """The ends of the bins."""
+        """The edges of the bins."""
         return self.bins.edges
 
     @property
@@ -155,9 +156,9 @@ class Density:
 
     @property
     def standard_error(self) -> Floats:
-        """The standard deviation of each height before smoothing, over sampling and noise."""
-        noise = self.noise.std() * self._spread_noise()
-        return np.asarray(np.hypot(self._sampling(), noise) / self.bins.width)
+        """The standard error of each height before smoothing, from sampling and noise."""
+        noise = self.noise.std() * self._noise_factor()
+        return np.asarray(np.hypot(self._sampling_error(), noise) / self.bins.width)
 
     @property
     def standard_errors(self) -> list[float]:
@@ -172,42 +173,42 @@ class Density:
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[Floats, Floats]:
-        """Return the lower and upper ends of the band, one a bin."""
+        """Return the lower and upper ends of the band, one per bin."""
         level = float(probability("confidence", confidence, zero=False))
         normal = float(special.ndtri((1 + level) / 2))
-        # Noise of one bin has its own law, that of many together is nearly normal.
+        # The noise of one bin has its own distribution; that of many together is nearly normal.
         noise = max(float(np.quantile(np.abs(self.noise), level)), normal * self.noise.std())
-        reach = np.hypot(normal * self._sampling(), noise * self._spread_noise())
+        reach = np.hypot(normal * self._sampling_error(), noise * self._noise_factor())
         low, high = (self.parts - reach, self.parts + reach)
         value = project(self.smoothed)
         ends = np.maximum(np.minimum(low, value), 0.0), np.maximum(high, value)
         return ends[0] / self.bins.width, ends[1] / self.bins.width
 
     def pdf(self, x: Any) -> Any:
-        """Return the density at one or many points; 0 outside the range."""
+        """Return the density at one or more points; it is 0 outside the range."""
         points = np.asarray(x, dtype=np.float64)
-        place = np.searchsorted(self.edges, points, side="right") - 1
-        place = np.where(points == self.edges[-1], self.bins.count - 1, place)
-        inside = (place >= 0) & (place < self.bins.count)
-        found = np.where(inside, self.value[np.clip(place, 0, self.bins.count - 1)], 0.0)
+        index = np.searchsorted(self.edges, points, side="right") - 1
+        index = np.where(points == self.edges[-1], self.bins.count - 1, index)
+        inside = (index >= 0) & (index < self.bins.count)
+        found = np.where(inside, self.value[np.clip(index, 0, self.bins.count - 1)], 0.0)
         return float(found) if points.ndim == 0 else found
 
     def cdf(self, x: Any) -> Any:
-        """Return the part of the law below one or many points."""
+        """Return the cumulative distribution function at one or more points."""
         points = np.asarray(x, dtype=np.float64)
         heights = np.concatenate([[0.0], np.cumsum(project(self.smoothed))])
         found = np.interp(points, self.edges, heights / heights[-1])
         return float(found) if points.ndim == 0 else found
 
     def sample(self, size: int, *, entropy: Entropy = SYSTEM) -> Floats:
-        """Return invented numbers that follow the density; they cost nothing."""
-        number = integer("size", size, low=0, high=MOST_SAMPLES)
+        """Return synthetic numbers drawn from the density; they cost nothing."""
+        number = integer("size", size, low=0, high=MAX_SAMPLES)
         uniform = entropy.words(number).astype(np.float64) / 2.0**64
         heights = np.concatenate([[0.0], np.cumsum(project(self.smoothed))])
         return np.asarray(np.interp(uniform, heights / heights[-1], self.edges))
 
     def plot(self) -> Chart:
-        """Return a chart of the density with its 95 % band."""
+        """Return a chart of the density with its 95% band."""
         low, high = self.interval()
         return draw_density(self.name, self.edges, self.value, low, high)
 
@@ -220,26 +221,26 @@ class Density:
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    def _sampling(self) -> Floats:
+    def _sampling_error(self) -> Floats:
         kept = np.clip(self.parts, 0.0, 1.0)
-        # A bin found empty may well hold a row or so: one is added, as for counts near zero.
+        # An apparently empty bin may contain a row or so, so one is added, as for small counts.
         return np.sqrt((kept + 1.0 / self.size) * (1.0 - kept) / self.size)
 
-    def _spread_noise(self) -> Floats:
-        """Return how far noise of deviation 1 in every bin moves each bin's part of the rows."""
+    def _noise_factor(self) -> Floats:
+        """Return the standard deviation of each bin's fraction if each count's noise has 1."""
         kept = np.clip(self.parts, 0.0, 1.0)
         others = np.sqrt(self.bins.count - 1.0) * kept
         return np.asarray(np.hypot(1.0 - kept, others) / self.size)
 
 
 def project(parts: Floats) -> Floats:
-    """Return the nearest parts that are not below zero and add up to 1.
+    """Return the nearest nonnegative fractions that add up to 1.
 
-    Why: the nearest point of the simplex is the parts less a constant, cut off at zero; the
-         constant is that of the most positive parts for which it leaves all of them positive.
-         The truth lies in the simplex, so the nearest point of it is no farther from the truth.
-         The same constant added to all parts changes nothing, so they are measured from the
-         largest: however large they are, those that stay positive are then within 1 of zero.
+    Why: the nearest point of the simplex is the input minus a constant, clipped at zero. The
+         constant is that of the largest set of the greatest fractions that it leaves positive. The
+         true fractions lie in the simplex, so its nearest point is no farther from them. Adding a
+         constant to all fractions does not change the result, so they are measured from the
+         greatest. Then, for inputs of any size, those that stay positive are within 1 of zero.
     """
     below = parts - parts.max()
     ordered = np.sort(below)[::-1]
@@ -250,7 +251,7 @@ def project(parts: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class BinLevels:
-    """Which bins can be asked for: those of the fewest rows each, and twice as wide ones."""
+    """The bin widths to choose from: the finest width, doubled repeatedly."""
 
     table: str
     name: str
@@ -261,28 +262,28 @@ class BinLevels:
     is_whole: bool = False
 
     def bins(self, halvings: int) -> HistogramBins:
-        """Return the bins after so many halvings of the whole range."""
+        """Return the bins after this number of halvings of the range."""
         width = self.finest * 2 ** (self.levels - halvings)
         needed = math.ceil((self.high - self.low) / width) if self.is_whole else 2**halvings
         return HistogramBins(self.low, width, max(1, needed))
 
     def usual(self, rows: float) -> float:
-        """Return after how many halvings there are as many bins as suit most laws."""
-        bins = USUAL_BINS * max(rows, 1.0) ** (1.0 / 3.0)
+        """Return the number of halvings that gives a good number of bins for most densities."""
+        bins = BINS_PER_CUBE_ROOT * max(rows, 1.0) ** (1.0 / 3.0)
         whole_range = self.finest * 2**self.levels
         return math.log2(max(1.0, bins * whole_range / (self.high - self.low)))
 
     def query(self, bins: HistogramBins, clip: tuple[float, float]) -> TableQuery:
-        """Return the question for the count of each bin."""
+        """Return the query for the count of each bin."""
         value = col(self.name).clip(*clip)
-        place = least(((value - bins.low) / bins.width).floor(), bins.count - 1)
+        index = least(((value - bins.low) / bins.width).floor(), bins.count - 1)
         rows = TableQuery(self.table).where(col(self.name).not_null())
-        return rows.group_by(bin=place).agg(n=count())
+        return rows.group_by(bin=index).agg(n=count())
 
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDensity:
-    """The choice of a number of bins, with the plans before it and those it may lead to."""
+    """The plans of the row count and of the bin selection, and what the final counts need."""
 
     asked: EstimateContext
     shape: BinLevels
@@ -306,20 +307,20 @@ class DensityArguments:
     _: KW_ONLY
     bins: Annotated[
         int | None,
-        Argument("how many bins; left out, chosen privately", (JsonInteger(1, MOST_BINS),)),
+        Argument("how many bins; left out, chosen privately", (JsonInteger(1, MAX_BINS),)),
     ] = None
     within: Within = None
 
 
 def estimate_density(asked: EstimateContext, arguments: DensityArguments) -> Density:
-    """Return a histogram density of a column on its bounds.
+    """Return a histogram density of a column within its bounds.
 
-    Law:     each bin's count plus the plan's noise; with ``bins=None``, 2^k bins with k from
-             `WidthChoice`, favouring 2.4 times the cube root of a noisy number of rows. That
-             number takes a twentieth of the cost, the choice three, the counts the rest.
+    Law:     each bin's count plus the plan's noise. With ``bins=None`` there are 2^k bins, with k
+             from `WidthChoice`, which favors 2.4 times the cube root of a noisy number of rows.
+             That number takes 5% of the cost, the choice 15%, and the counts the rest.
     Claim:   costs what was granted. The squared error that noise adds is its variance times
-             bins / (n^2 width), so the rate n^(-1/3) stays once epsilon is above n^(-1/3).
-    Why:     bins do not overlap, so a unit's rows move counts by no more than themselves; the
+             bins / (n^2 width), so the rate n^(-1/3) is preserved if epsilon is above n^(-1/3).
+    Why:     bins are disjoint, so a unit changes counts by at most the number of its rows. The
              number of rows, the choice and the counts are releases whose losses add up.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
@@ -344,20 +345,20 @@ def estimate_density(asked: EstimateContext, arguments: DensityArguments) -> Den
 
 def _read_bins(bins: object) -> int:
     try:
-        return integer("bins", bins, low=1, high=MOST_BINS)
+        return integer("bins", bins, low=1, high=MAX_BINS)
     except BadDeclaration:
         raise BadDeclaration(
-            f"bins must be None or a whole number from 1 to {MOST_BINS:,}, got {bins!r}"
+            f"bins must be None or a whole number from 1 to {MAX_BINS:,}, got {bins!r}"
         ) from None
 
 
 def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> BinLevels:
-    """Return the widths to choose among; those of whole numbers are whole."""
+    """Return the widths to choose from; for integers, widths are integers."""
     low, high = clip
     if not is_whole:
-        return BinLevels(table, name, low, (high - low) / 2**LEVELS, LEVELS, high)
+        return BinLevels(table, name, low, (high - low) / 2**MAX_HALVINGS, MAX_HALVINGS, high)
     values = high - low + 1.0
-    finest = math.ceil(values / 2**LEVELS)
+    finest = math.ceil(values / 2**MAX_HALVINGS)
     levels = math.ceil(math.log2(values / finest)) if values > finest else 0
     return BinLevels(table, name, low, float(finest), levels, low + values, is_whole=True)
 
@@ -387,7 +388,9 @@ def _chosen(asked: EstimateContext, shape: BinLevels, clip: tuple[float, float])
     def prepare(share: Share) -> _PreparedDensity:
         first, part, rest = split_share(share, (COUNT_PART, CHOICE_PART, COUNTS_PART))
         plan = asked.plan(finest, part)
-        variance = Fraction(float(total_variances(asked.plan(finest, rest))[0])) * NOISE_LEFT
+        variance = (
+            Fraction(float(total_variances(asked.plan(finest, rest))[0])) * RESIDUAL_NOISE_FRACTION
+        )
         granted = asked.planner.loss(part)
         choice = plan_width(
             shape.levels, variance, plan.contribution, asked.planner.neighbours, granted

@@ -1,7 +1,7 @@
 """Exponential families and their sufficient statistics.
 
-Every term of a row lies in [-1, 1]. Sums are a count followed by the sums of the terms; they may
-be noisy, so whatever is computed from them is first moved to where exact sums could be.
+Every term of a row lies in [-1, 1]. Sums are a count, followed by the sums of the terms. Because
+they may be noisy, they are first moved into the range of exact sums.
 """
 
 from collections.abc import Mapping
@@ -32,24 +32,24 @@ __all__ = [
     "pad",
 ]
 
-TINY: Final = 1e-6
-LEAST_GAP: Final = 1e-3
-"""Below this, logarithms of means and means of logarithms agree up to any useful noise."""
-FLOOR: Final = 2.0**-10
-STEPS: Final = 12
-NEAR: Final = 1e-10
-SHIFTS: Final = 6
+MIN_SCALE: Final = 1e-6
+MIN_LOG_GAP: Final = 1e-3
+"""Smallest gap between the logarithm of a mean and the mean of logarithms that is used."""
+MIN_FRACTION: Final = 2.0**-10
+MAX_NEWTON_STEPS: Final = 12
+TOLERANCE: Final = 1e-10
+RECURRENCE_STEPS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A number from ``low`` to ``high``, seen as one from -1 to 1."""
+    """A linear scale from [``low``, ``high``] to [-1, 1]."""
 
     low: float
     high: float
 
     @property
-    def centre(self) -> float:
+    def center(self) -> float:
         """The middle of the range."""
         return (self.low + self.high) / 2.0
 
@@ -60,46 +60,46 @@ class Scaled:
 
     def term(self, value: Term) -> Term:
         """Return the scaled value of a row."""
-        return ((value - self.centre) / self.half).clip(-1.0, 1.0)
+        return ((value - self.center) / self.half).clip(-1.0, 1.0)
 
     def back(self, mean: Floats) -> Floats:
-        """Return a mean of scaled values as one of the values, within the range."""
-        return self.centre + self.half * np.clip(mean, -1.0, 1.0)
+        """Return the mean of the values, within the range, from the mean of scaled values."""
+        return self.center + self.half * np.clip(mean, -1.0, 1.0)
 
 
 class LikelihoodModel(Protocol):
-    """A family of laws: its parameters, and how they follow from sums."""
+    """A family of distributions: its parameters, and their estimates from sums."""
 
     @property
     def parameters(self) -> tuple[str, ...]: ...
 
     def solve(self, sums: Floats) -> Floats:
-        """Return the likeliest parameters; the last axes are sums in and parameters out."""
+        """Return the maximum likelihood parameters; the last axis holds sums, then parameters."""
         ...
 
     def covariance(self, parameters: Floats) -> Floats:
-        """Return the covariance of one row's (1, terms) if it follows the law.
+        """Return the covariance of one row's (1, terms) under the distribution.
 
-        The count does not vary with the sample: its row and column are zero.
+        The count does not vary with the sample, so its row and column are zero.
         """
         ...
 
 
 class Family(LikelihoodModel, Protocol):
-    """A family of laws of one number."""
+    """A family of distributions of one number."""
 
     def terms(self, value: Term) -> list[Term]:
-        """Return what is added up over the rows, besides their number."""
+        """Return the terms to sum over the rows, in addition to the count."""
         ...
 
 
 def divide(sums: Floats) -> Floats:
-    """Return the means of the terms; fewer rows than one count as one."""
+    """Return the means of the terms; a count below 1 is treated as 1."""
     return sums[..., 1:] / np.maximum(sums[..., :1], 1.0)
 
 
 def pad(covariance: Floats) -> Floats:
-    """Return a covariance of terms with the count in front."""
+    """Return a covariance of terms, with a zero row and column for the count in front."""
     return np.pad(covariance, ((1, 0), (1, 0)))
 
 
@@ -117,11 +117,11 @@ class Normal:
     def solve(self, sums: Floats) -> Floats:
         means = np.clip(divide(sums), -1.0, 1.0)
         mean, square = means[..., 0], (means[..., 1] + 1.0) / 2.0
-        variance = np.clip(square - mean**2, TINY**2, 1.0)
+        variance = np.clip(square - mean**2, MIN_SCALE**2, 1.0)
         return np.stack([self.x.back(mean), self.x.half * np.sqrt(variance)], axis=-1)
 
     def covariance(self, parameters: Floats) -> Floats:
-        mean = (parameters[0] - self.x.centre) / self.x.half
+        mean = (parameters[0] - self.x.center) / self.x.half
         variance = (parameters[1] / self.x.half) ** 2
         mixed = 4.0 * mean * variance
         square = 8.0 * variance**2 + 16.0 * mean**2 * variance
@@ -130,7 +130,7 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Poisson: the rate, which is the mean."""
+    """Poisson: the rate, which equals the mean."""
 
     x: Scaled
     parameters: tuple[str, ...] = ("rate",)
@@ -139,7 +139,7 @@ class Poisson:
         return [self.x.term(value)]
 
     def solve(self, sums: Floats) -> Floats:
-        return np.maximum(self.x.back(divide(sums)), TINY * self.x.half)
+        return np.maximum(self.x.back(divide(sums)), MIN_SCALE * self.x.half)
 
     def covariance(self, parameters: Floats) -> Floats:
         return pad(parameters.reshape(1, 1) / self.x.half**2)
@@ -147,7 +147,7 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDistribution:
-    """Exponential: the rate, one over the mean."""
+    """Exponential: the rate, which is the reciprocal of the mean."""
 
     x: Scaled
     parameters: tuple[str, ...] = ("rate",)
@@ -156,7 +156,7 @@ class ExponentialDistribution:
         return [self.x.term(value)]
 
     def solve(self, sums: Floats) -> Floats:
-        return 1.0 / np.maximum(self.x.back(divide(sums)), TINY * self.x.half)
+        return 1.0 / np.maximum(self.x.back(divide(sums)), MIN_SCALE * self.x.half)
 
     def covariance(self, parameters: Floats) -> Floats:
         return pad((parameters.reshape(1, 1) * self.x.half) ** -2.0)
@@ -166,7 +166,7 @@ class ExponentialDistribution:
 class Gamma:
     """Gamma: shape and scale, from the sums of x and of its logarithm.
 
-    Values below ``least`` count as ``least`` in the logarithm, which would have no bounds else.
+    In the logarithm, values below ``least`` count as ``least``; otherwise it would be unbounded.
     """
 
     x: Scaled
@@ -183,13 +183,13 @@ class Gamma:
     def solve(self, sums: Floats) -> Floats:
         means = divide(sums)
         mean = np.maximum(self.x.back(means[..., 0]), self.least)
-        gap = np.maximum(np.log(mean) - self.logs.back(means[..., 1]), LEAST_GAP)
+        gap = np.maximum(np.log(mean) - self.logs.back(means[..., 1]), MIN_LOG_GAP)
         shape = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
-        for _ in range(STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             value = np.log(shape) - special.digamma(shape) - gap
             slope = 1.0 / shape - _trigamma(shape)
             before, shape = shape, np.maximum(shape - value / slope, shape / 2.0)
-            if np.allclose(before, shape, rtol=NEAR, atol=0.0):
+            if np.allclose(before, shape, rtol=TOLERANCE, atol=0.0):
                 break
         return np.stack([shape, mean / shape], axis=-1)
 
@@ -202,9 +202,9 @@ class Gamma:
 
 @dataclass(frozen=True, slots=True)
 class Beta:
-    """Beta: both shapes, from the sums of the logarithms of x and 1 - x."""
+    """Beta: both shapes, from the sums of the logarithms of x and of 1 - x."""
 
-    least: float = FLOOR
+    least: float = MIN_FRACTION
     parameters: tuple[str, ...] = ("a", "b")
 
     @property
@@ -219,12 +219,12 @@ class Beta:
         logs = np.minimum(self.logs.back(divide(sums)), np.log1p(-self.least))
         means = np.exp(logs)
         total = means.sum(axis=-1, keepdims=True)
-        means = means * np.minimum(1.0, (1.0 - LEAST_GAP) / total)
-        wanted = np.log(means)
+        means = means * np.minimum(1.0, (1.0 - MIN_LOG_GAP) / total)
+        target = np.log(means)
         shapes = 0.5 + means / (2.0 * (1.0 - means.sum(axis=-1, keepdims=True)))
-        for _ in range(STEPS):
-            before, shapes = shapes, _step_beta(shapes, wanted)
-            if np.allclose(before, shapes, rtol=NEAR, atol=0.0):
+        for _ in range(MAX_NEWTON_STEPS):
+            before, shapes = shapes, _step_beta(shapes, target)
+            if np.allclose(before, shapes, rtol=TOLERANCE, atol=0.0):
                 break
         return np.asarray(shapes)
 
@@ -237,38 +237,39 @@ class Beta:
 
 
 def _trigamma(x: Floats) -> Floats:
-    """Return the slope of digamma to nine digits, several times as fast as SciPy's.
+    """Return the derivative of digamma to nine digits, several times as fast as SciPy.
 
-    Steps of Newton's method take it: an error there makes a step less good, not its end.
+    It is used for steps of Newton's method, where an error slows convergence but does not change
+    the limit.
 
-    Why: psi'(x) = 1 / x^2 + psi'(x + 1), six times; then the asymptotic series, of which the first
-         term left out is below 1 / (30 y^9) with y >= 6.
+    Why: psi'(x) = 1 / x^2 + psi'(x + 1), applied six times, then the asymptotic series. Its first
+         omitted term is below 1 / (30 y^9) with y >= 6.
     """
-    moved = x + SHIFTS
-    square = 1.0 / (moved * moved)
+    shifted = x + RECURRENCE_STEPS
+    square = 1.0 / (shifted * shifted)
     series = 1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)
-    found = 1.0 / moved + 0.5 * square + series * square / moved
-    for shift in range(SHIFTS):
+    found = 1.0 / shifted + 0.5 * square + series * square / shifted
+    for shift in range(RECURRENCE_STEPS):
         found = found + 1.0 / np.square(x + shift)
     return np.asarray(found)
 
 
-def _step_beta(shapes: Floats, wanted: Floats) -> Floats:
-    """Return shapes after one step of Newton's method, at most halved or doubled."""
-    whole = shapes.sum(axis=-1, keepdims=True)
-    gap = special.digamma(shapes) - special.digamma(whole) - wanted
-    own, both = _trigamma(shapes), _trigamma(whole)
-    # The matrix is diagonal less a constant, so its inverse is written down at once.
-    plain = gap / own
-    shared = both * plain.sum(axis=-1, keepdims=True)
-    step = plain + shared / own / (1.0 - both * (1.0 / own).sum(axis=-1, keepdims=True))
+def _step_beta(shapes: Floats, target: Floats) -> Floats:
+    """Return the shapes after one Newton step, which changes each by at most a factor of 2."""
+    total = shapes.sum(axis=-1, keepdims=True)
+    gap = special.digamma(shapes) - special.digamma(total) - target
+    own, both = _trigamma(shapes), _trigamma(total)
+    # The Jacobian is diagonal minus a constant matrix, so its inverse has a closed form.
+    diagonal = gap / own
+    shared = both * diagonal.sum(axis=-1, keepdims=True)
+    step = diagonal + shared / own / (1.0 - both * (1.0 / own).sum(axis=-1, keepdims=True))
     return np.asarray(np.clip(shapes - step, shapes / 2.0, shapes * 2.0))
 
 
 def _gamma(low: float, high: float) -> Gamma:
     if high <= 0.0:
         raise UnsupportedQuery("a gamma law needs values above 0; this column's bounds have none")
-    return Gamma(Scaled(max(low, 0.0), high), low if low > 0.0 else high * FLOOR)
+    return Gamma(Scaled(max(low, 0.0), high), low if low > 0.0 else high * MIN_FRACTION)
 
 
 def _beta(low: float, high: float) -> Beta:
@@ -288,7 +289,7 @@ def _positive(
 
 
 def make_family(name: str, low: float, high: float) -> Family:
-    """Return the family of this name for values within these bounds."""
+    """Return the family with this name, for values within the bounds."""
     match name:
         case "normal":
             return Normal(Scaled(low, high))

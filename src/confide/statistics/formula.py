@@ -1,4 +1,4 @@
-"""Columns and formulas that an estimate is about, such as ``cost ~ age``."""
+"""Columns and formulas of estimates, such as ``cost ~ age``."""
 
 import math
 import re
@@ -31,12 +31,12 @@ __all__ = [
 
 ClipRange = tuple[float, float] | None
 ROWS: Final = "the rows"
-"""The name of a count beside keys: no declared name has a space."""
+"""The output name of a count by group; it cannot clash, because declared names have no spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A column of numbers, as a term of a row within bounds."""
+    """A numeric column, as a term of a row within bounds."""
 
     name: str
     term: Term
@@ -46,12 +46,12 @@ class Numbers:
 
     @property
     def scaled(self) -> Scaled:
-        """The column as numbers from -1 to 1."""
+        """The linear scale from the column's bounds to [-1, 1]."""
         return Scaled(self.low, self.high)
 
 
 def declared_column(asked: EstimateContext, table: str, name: str) -> tuple[str, str, Column]:
-    """Return the declared names of table and column, and what was declared of the column."""
+    """Return the declared names of the table and the column, and the column's declaration."""
     tables = asked.catalog.private
     found = match_name(table, tables) if isinstance(table, str) else None
     if found is None:
@@ -66,9 +66,9 @@ def declared_column(asked: EstimateContext, table: str, name: str) -> tuple[str,
 
 
 def count_values(declared: Column) -> int | None:
-    """Return how many values a column has, known beforehand; None where nobody listed them.
+    """Return the number of values that a column can have, or None if it is not declared.
 
-    NULL is no value here, declared or not: rows without one are left out of every estimate.
+    NULL does not count, declared or not, because every estimate excludes rows with NULL.
     """
     match declared:
         case Bool():
@@ -86,13 +86,13 @@ def count_values(declared: Column) -> int | None:
 def number_column(
     asked: EstimateContext, table: str, name: str, within: ClipRange = None
 ) -> Numbers:
-    """Return a column of numbers with the bounds declared, or tighter ones that were asked for."""
+    """Return a numeric column with its declared bounds, or tighter ones from ``within``."""
     _, found, declared = declared_column(asked, table, name)
     match declared:
         case Int(low=low, high=high):
             bounds = (float(low), float(high))
-        case Float(low=least, high=most):
-            bounds = (float(least), float(most))
+        case Float(low=lowest, high=highest):
+            bounds = (float(lowest), float(highest))
         case Category(kind=Kind.INT, values=values):
             codes = [float(value) for value in values if isinstance(value, int)]
             bounds = (min(codes), max(codes))
@@ -117,7 +117,7 @@ def number_column(
 
 
 def read_within(within: object, name: str = "within") -> ClipRange:
-    """Return bounds that an analyst chose under this name, or None for the declared ones."""
+    """Return the bounds that the analyst passed as argument ``name``, or None."""
     if within is None:
         return None
     if isinstance(within, str) or not isinstance(within, Sequence) or len(within) != 2:
@@ -131,25 +131,28 @@ def read_within(within: object, name: str = "within") -> ClipRange:
 def plan_sums(
     table: str, names: Sequence[str], terms: Sequence[Term], *, counted: bool = True
 ) -> TableQuery:
-    """Return the question for a count and the sums of terms, over rows where no name is missing."""
+    """Return the query for the sums of terms over rows without NULL in the named columns.
+
+    If ``counted``, it returns the number of these rows too.
+    """
     rows = TableQuery(table).where(*(col(name).not_null() for name in dict.fromkeys(names)))
-    sums = {f"s{place}": total(term) for place, term in enumerate(terms)}
+    sums = {f"s{index}": total(term) for index, term in enumerate(terms)}
     return rows.agg(n=count(), **sums) if counted else rows.agg(**sums)
 
 
-NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-PIECE: Final = r"\s*[^\s+-][^+-]*"
-SIGNED: Final = re.compile(rf"\s*[+-]?{PIECE}(?:[+-]{PIECE})*\Z")
-MOST_COLUMNS: Final = 16
-MOST_FACTORS: Final = 4
-"""Of five factors all products would be more columns than a formula may have."""
-LONGEST: Final = 1_000
+NAME_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+TERM_PATTERN: Final = r"\s*[^\s+-][^+-]*"
+SUM_PATTERN: Final = re.compile(rf"\s*[+-]?{TERM_PATTERN}(?:[+-]{TERM_PATTERN})*\Z")
+MAX_COLUMNS: Final = 16
+MAX_FACTORS: Final = 4
+"""All products of five factors would be more columns than a formula may have."""
+MAX_FORMULA_LENGTH: Final = 1_000
 INTERCEPT: Final = "Intercept"
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A formula read: the response, the columns that explain it, and all names in use."""
+    """A parsed formula: the response, the explanatory columns, and all column names in use."""
 
     text: str
     response: Numbers
@@ -165,14 +168,14 @@ class Design:
 
 
 def read_formula(asked: EstimateContext, table: str, formula: str) -> Design:
-    """Return what a formula means over declared columns.
+    """Return a parsed formula over declared columns.
 
-    ``y ~ a + b`` explains y by a and b and a constant; ``a:b`` is their product, ``a*b`` both and
-    the product, ``a*b*c`` all three and all their products, ``- 1`` leaves the constant out. A
-    Category column stands for one column a value but the first, each 1 where the row has the value
-    and 0 elsewhere.
+    ``y ~ a + b`` explains y by a, b and a constant. ``a:b`` is the product of a and b, and ``a*b``
+    is short for ``a + b + a:b``. ``a*b*c`` includes all three and all their products. ``- 1`` omits
+    the constant. A Category column becomes one indicator column for each value but the first: 1 if
+    the row has the value, otherwise 0.
     """
-    if not isinstance(formula, str) or len(formula) > LONGEST or formula.count("~") != 1:
+    if not isinstance(formula, str) or len(formula) > MAX_FORMULA_LENGTH or formula.count("~") != 1:
         raise UnsupportedQuery(
             "a formula has one response and what explains it, such as 'cost ~ age + smoker'"
         )
@@ -200,8 +203,8 @@ def read_formula(asked: EstimateContext, table: str, formula: str) -> Design:
 
 
 def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
-    """Return whether there is a constant, and each term as the names that it multiplies."""
-    if not SIGNED.match(text):
+    """Return whether there is a constant, and the names of the factors of each term."""
+    if not SUM_PATTERN.match(text):
         raise UnsupportedQuery(
             "a formula has a column name after every + and -, and 1 for a constant alone, such as "
             "'cost ~ age + smoker' or 'cost ~ 1'"
@@ -225,22 +228,22 @@ def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
 
 def _read_factors(text: str, sign: str) -> tuple[str, ...]:
     names = tuple(_read_name(name) for name in text.split(sign))
-    if len(names) > MOST_FACTORS:
-        raise UnsupportedQuery(f"at most {MOST_FACTORS} columns are multiplied, got {len(names)}")
+    if len(names) > MAX_FACTORS:
+        raise UnsupportedQuery(f"at most {MAX_FACTORS} columns are multiplied, got {len(names)}")
     return names
 
 
 def _check_columns(number: int) -> None:
-    if not 1 <= number <= MOST_COLUMNS:
+    if not 1 <= number <= MAX_COLUMNS:
         raise UnsupportedQuery(
-            f"a formula explains by 1 to {MOST_COLUMNS} columns, here {number:,}, the constant "
+            f"a formula explains by 1 to {MAX_COLUMNS} columns, here {number:,}, the constant "
             "among them; a Category column counts once for each value but the first"
         )
 
 
 def _read_name(text: str) -> str:
     name = text.strip()
-    if not NAME.match(name):
+    if not NAME_PATTERN.match(name):
         raise UnsupportedQuery(
             "a formula is made of column names with + : * between them, such as "
             f"'cost ~ age + smoker'; it cannot read {name[:40]!r}"
@@ -249,9 +252,9 @@ def _read_name(text: str) -> str:
 
 
 def _expand(asked: EstimateContext, table: str, term: tuple[str, ...]) -> list[Numbers]:
-    """Return the columns that a term stands for: products of one column of each factor."""
+    """Return the columns of a term: the products of one column from each factor."""
     factors = [_factor(asked, table, name) for name in term]
-    _check_columns(max(1, math.prod(map(len, factors))))  # before so many are made
+    _check_columns(max(1, math.prod(map(len, factors))))  # check the number before creating them
     return [_multiply(parts) for parts in product(*factors)]
 
 

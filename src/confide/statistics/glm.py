@@ -1,7 +1,7 @@
-"""Logistic and Poisson regression: the solver.
+"""The solver for logistic and Poisson regression.
 
-Four kinds of sums over the rows are enough: of responses, of products of columns, of means and
-weights at coefficients near the solution, and of what these coefficients leave unexplained.
+It needs four kinds of sums over the rows: of responses, of products of columns, of means and
+weights at coefficients near the solution, and of the residuals at these coefficients.
 """
 
 from collections.abc import Callable
@@ -28,36 +28,36 @@ from confide.statistics.estimate import (
 )
 from confide.statistics.formula import Design, plan_sums
 from confide.statistics.glm_model import (
-    LARGEST,
+    MAX_COEFFICIENT,
     Model,
     NormalSurrogate,
     find_link,
-    make_stand_in,
+    make_surrogate,
     shorten,
 )
 from confide.statistics.likelihood import fill_matrix, lift_matrix
 from confide.statistics.replicas import root_of, spread_normals, thin
 
-__all__ = ["MOST_ROUNDS", "GlmSolver", "SumRequest", "fit_generalised", "forecast"]
+__all__ = ["MAX_ROUNDS", "GlmSolver", "SumRequest", "fit_generalised", "forecast"]
 
 RESPONSE_PART: Final = Fraction(20, 100)
 PRODUCT_PART: Final = Fraction(10, 100)
-CURVED_PART: Final = Fraction(25, 100)
-LAST_PART: Final = Fraction(45, 100)
-MOST_ROUNDS: Final = 5
-CLEAR: Final = 10.0
-"""Rows in deviations of their noise: from ten times as many on, more rounds of curvature pay."""
-CAUTION: Final = 4.0
-"""Early steps are held back by as many deviations of their noise."""
-LEAST: Final = 1e-9
-FEW: Final = 5
-DOUBT: Final = 0.1
-"""The least that a replica's curvature is lifted to, as a part of what the estimate's is."""
+CURVATURE_PART: Final = Fraction(25, 100)
+RESIDUAL_PART: Final = Fraction(45, 100)
+MAX_ROUNDS: Final = 5
+CLEAR_SIGNAL_RATIO: Final = 10.0
+"""Rows per standard deviation of their noise; each factor of ten above it adds a round."""
+STEP_LIMIT_DEVIATIONS: Final = 4.0
+"""Ridge of the early steps, in standard deviations of their noise."""
+MIN_EIGENVALUE: Final = 1e-9
+SMALL_MODEL_SIZE: Final = 5
+MIN_CURVATURE_FRACTION: Final = 0.1
+"""Lower limit of a replica's curvature, as a fraction of the estimate's lower limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumRequest:
-    """Sums to release next, each of terms within [-1, 1], and their part of the cost."""
+    """The sums to release next, of terms within [-1, 1], and their fraction of the cost."""
 
     terms: list[Term]
     part: Fraction
@@ -66,10 +66,10 @@ class SumRequest:
 
 @dataclass(frozen=True, slots=True)
 class Curvature:
-    """How fast the sums of means rise, as released, with points of its noise.
+    """The released curvature: the derivative of the sums of means, with a sample of its noise.
 
-    ``floor`` is what noise alone hardly gives to an eigenvalue, ``tangent`` the curvature of the
-    stand-in at the same coefficients.
+    Noise alone rarely gives an eigenvalue above ``floor``. ``tangent`` is the curvature of the
+    normal surrogate at the same coefficients.
     """
 
     released: Floats
@@ -79,18 +79,18 @@ class Curvature:
 
     @property
     def lifted(self) -> Floats:
-        """The curvature without directions in which it may be noise alone."""
+        """The curvature, with eigenvalues that may be noise alone raised to the floor."""
         return lift_matrix(self.released, self.floor)
 
     def replicate(self) -> Floats:
-        """Return what the curvature could as well have been; where little is left, next to none."""
-        return lift_matrix(self.released + self.noise, DOUBT * self.floor)
+        """Return replicas of the curvature, with a much lower floor for their eigenvalues."""
+        return lift_matrix(self.released + self.noise, MIN_CURVATURE_FRACTION * self.floor)
 
 
 class GlmSolver:
-    """A walk that `ask` tells the next release of, and that `take` moves on by it.
+    """An iterative solver: `ask` returns the next request, and `take` uses the released sums.
 
-    It is the same whenever it is walked over the same sums, so a stored answer is walked anew.
+    It is deterministic, so a stored answer is recomputed from its stored sums.
     """
 
     def __init__(self, model: Model) -> None:
@@ -100,14 +100,14 @@ class GlmSolver:
         self.coefficients: Floats = np.zeros(size)
         self.responses: Floats = np.zeros(size)
         self.deviation = 0.0
-        self.stand_in = NormalSurrogate(model.link, 1.0, np.zeros(size), np.eye(size))
+        self.surrogate = NormalSurrogate(model.link, 1.0, np.zeros(size), np.eye(size))
         self.curvature = Curvature(np.eye(size), np.zeros((1, size, size)), 0.0, np.eye(size))
         self.before: Floats = self.coefficients
         self.slope: Floats = np.zeros(size)
         self.noise: Floats = np.zeros((1, size))
 
     def ask(self) -> SumRequest | None:
-        """Return the question of the next release, or None at the end."""
+        """Return the request for the next release, or None at the end."""
         match self.taken:
             case 0:
                 return SumRequest(self.model.response_terms(), RESPONSE_PART)
@@ -115,59 +115,65 @@ class GlmSolver:
                 return SumRequest(self.model.product_terms(), PRODUCT_PART, counted=True)
             case number if number < 2 + self.rounds:
                 terms = self.model.curved_terms(self.coefficients)
-                return SumRequest(terms, CURVED_PART / self.rounds)
+                return SumRequest(terms, CURVATURE_PART / self.rounds)
             case number if number == 2 + self.rounds:
-                return SumRequest(self.model.residual_terms(self.coefficients), LAST_PART)
+                return SumRequest(self.model.residual_terms(self.coefficients), RESIDUAL_PART)
             case _:
                 return None
 
     def take(self, sums: NoisySums) -> None:
-        """Move on by what was released."""
+        """Update the coefficients with the released sums."""
         match self.taken:
             case 0:
                 reach = self.model.link.response_reach
                 self.responses = sums.values[0] * reach
                 self.deviation = float(np.sqrt(sums.variance.max())) * reach
             case 1:
-                self._begin(sums)
+                self._start(sums)
             case number if number < 2 + self.rounds:
-                self._bend(sums)
+                self._step_by_means(sums)
             case _:
-                self._end(sums)
+                self._step_by_residuals(sums)
         self.taken += 1
 
-    def _begin(self, sums: NoisySums) -> None:
-        """Start where normal columns would have the responses that were released."""
+    def _start(self, sums: NoisySums) -> None:
+        """Start at the coefficients with which normal columns would give the released responses."""
         constant, link = self.model.design.has_intercept, self.model.link
         deviation = float(np.sqrt(sums.variance.max()))
         products = fill_matrix(sums.values[0], len(self.model.design.columns) + 1)
-        self.stand_in = make_stand_in(link, products, deviation, constant=constant)
-        clear = self.stand_in.rows / max(deviation, 1e-300) / CLEAR
-        self.rounds = 1 + int(np.clip(np.log10(max(clear, 1e-300)), 0, MOST_ROUNDS - 1))
+        self.surrogate = make_surrogate(link, products, deviation, constant=constant)
+        clear = self.surrogate.rows / max(deviation, 1e-300) / CLEAR_SIGNAL_RATIO
+        self.rounds = 1 + int(np.clip(np.log10(max(clear, 1e-300)), 0, MAX_ROUNDS - 1))
         start = np.zeros(self.model.size)
         if constant:
-            start[0] = link.start(self.responses[0] / self.stand_in.rows + link.middle)
-        self.coefficients = self.stand_in.solve(self.responses, start, CAUTION * self.deviation)
+            start[0] = link.start(self.responses[0] / self.surrogate.rows + link.middle)
+        self.coefficients = self.surrogate.solve(
+            self.responses, start, STEP_LIMIT_DEVIATIONS * self.deviation
+        )
 
-    def _bend(self, sums: NoisySums) -> None:
-        """Learn the curvature here, and move to where the means would add up to the responses."""
+    def _step_by_means(self, sums: NoisySums) -> None:
+        """Set the curvature, and step to where the means should add up to the responses."""
         size, reach = self.model.size, self.model.reach(self.coefficients)
         count = size * (size + 1) // 2
         deviations = np.sqrt(sums.variance)
         self.curvature = Curvature(
             released=fill_matrix(sums.values[0, :count], size) * reach.weight,
             noise=fill_matrix(self._thin(sums.reorder(1)[:, :count]), size) * reach.weight,
-            floor=max(float(np.sqrt(size) * deviations[:count].max()) * reach.weight, LEAST),
-            tangent=self.stand_in.add_up(self.coefficients)[1],
+            floor=max(
+                float(np.sqrt(size) * deviations[:count].max()) * reach.weight, MIN_EIGENVALUE
+            ),
+            tangent=self.surrogate.add_up(self.coefficients)[1],
         )
         own = self.model.has_own_means
         means = self.curvature.released[0] if own else sums.values[0, count:] * reach.mean
         deviation = float(deviations.max()) * (reach.weight if own else reach.mean)
         missing, self.before = self.responses - means, self.coefficients
-        self.coefficients = self._move(self.curvature.lifted, missing, CAUTION * deviation)
+        self.coefficients = self._move(
+            self.curvature.lifted, missing, STEP_LIMIT_DEVIATIONS * deviation
+        )
 
-    def _end(self, sums: NoisySums) -> None:
-        """Take the last step."""
+    def _step_by_residuals(self, sums: NoisySums) -> None:
+        """Take the last step, from the sums of residuals."""
         reach = self.model.reach(self.coefficients).residual
         self.before, self.slope = self.coefficients, sums.values[0] * reach
         self.noise = self._thin(sums.noise) * reach
@@ -175,89 +181,92 @@ class GlmSolver:
         self.coefficients = self._move(self.curvature.lifted, self.slope, deviation)
 
     def replicate(self) -> Floats:
-        """Return what the coefficients could as well have been, once the walk is at its end.
+        """Return replicas of the coefficients, after the last step.
 
-        Why: what was released differs from the slope at the population's coefficients by noise,
-             whose law is known, and by the sample, whose covariance is the curvature; and the
-             curvature that was released differs by noise from that of the rows. Replicas of the
-             last step move all three.
+        Why: the released slope differs from the one at the population's coefficients by noise with
+             a known distribution, and by sampling, whose covariance is the curvature. The released
+             curvature differs from that of the rows by noise. Replicas of the last step vary all
+             three.
         """
         normals = spread_normals(self.model.size)[: len(self.noise)]
         sample = normals @ root_of(self.curvature.lifted).T
         return self._move(self.curvature.replicate(), self.slope + self.noise + sample, 0.0)
 
     def _thin(self, noise: Floats) -> Floats:
-        """Return as many points of the noise as there are replicas: fewer of many coefficients."""
+        """Return one noise point per replica; models with many coefficients have fewer."""
         thinned = thin(noise)
-        return thinned if self.model.size <= FEW else thinned[::4]
+        return thinned if self.model.size <= SMALL_MODEL_SIZE else thinned[::4]
 
     def _move(self, curvature: Floats, slope: Floats, ridge: float) -> Floats:
-        """Return where the sums of means are larger by ``slope`` than before the step.
+        """Return the coefficients at which the sums of means are larger by ``slope``.
 
-        Why: a straight step would be curvature^-1 times the slope. The stand-in tells how the way
-             bends: the sums of its means change by as much as its own tangent has along the step.
+        Why: a Newton step is curvature^-1 times the slope, and the surrogate corrects it for the
+             nonlinearity. The step ends where the sums of the surrogate's means have changed by the
+             surrogate's tangent times the Newton step.
         """
         ridges = ridge * np.eye(self.model.size)
         solved = np.linalg.solve(curvature + ridges, slope[..., None])[..., 0]
         straight: Floats = np.asarray(solved, dtype=np.float64)
-        sums = self.stand_in.add_up(self.before)[0] + straight @ self.curvature.tangent
-        start = np.clip(self.before + shorten(straight), -LARGEST, LARGEST)
-        return self.stand_in.solve(sums, start)
+        sums = self.surrogate.add_up(self.before)[0] + straight @ self.curvature.tangent
+        start = np.clip(self.before + shorten(straight), -MAX_COEFFICIENT, MAX_COEFFICIENT)
+        return self.surrogate.solve(sums, start)
 
 
 def forecast(model: Model) -> list[SumRequest]:
-    """Return the questions of a walk before it is known: the same terms with other numbers.
+    """Return the requests of a solver in advance: the same terms with other coefficients.
 
-    The curvature has its least part, so that a plan too dear is refused before the charge.
+    The curvature gets its smallest fraction, so that a cost that is too small is refused before the
+    charge.
     """
     ones = np.ones(model.size)
     return [
         SumRequest(model.response_terms(), RESPONSE_PART),
         SumRequest(model.product_terms(), PRODUCT_PART, counted=True),
-        SumRequest(model.curved_terms(ones), CURVED_PART / MOST_ROUNDS),
-        SumRequest(model.residual_terms(ones), LAST_PART),
+        SumRequest(model.curved_terms(ones), CURVATURE_PART / MAX_ROUNDS),
+        SumRequest(model.residual_terms(ones), RESIDUAL_PART),
     ]
 
 
 Steps = list[list[int]]
-MOST_READINGS: Final = MOST_ROUNDS + 3
+MAX_READINGS: Final = MAX_ROUNDS + 3
 
 
 def fit_generalised(asked: EstimateContext, table: str, design: Design, family: str) -> Estimate:
     """Return the coefficients of a logistic or Poisson regression, with standard errors.
 
-    Law:     four releases of sums within [-1, 1], each plus the plan's noise, and more where there
-             are many rows beside the noise; between them steps towards the solution, the last
-             with 45 % of the cost.
-    Claim:   costs what was granted; for many rows the error is that of the likeliest coefficients.
-    Why:     each release is one of totals, chosen from what earlier ones showed, and their losses
-             add up. Near the solution a step ends within curvature^-1 times the noise of its slope,
-             which falls like 1 / n, and a square of the distance before, which the steps made
-             small; the noise of the curvature only multiplies that distance.
-    Source:  [LeC56] for one step from a near start; docs/proofs/statistics.md.
+    Law:     at least four releases of sums of terms within [-1, 1], each plus the plan's noise, and
+             more if there are many rows relative to the noise. After each release the solver takes
+             a step towards the solution, the last one with 45% of the cost.
+    Claim:   costs what was granted. For many rows the error is that of maximum likelihood.
+    Why:     each release consists of totals, chosen from the results of earlier ones, and their
+             losses add up. Near the solution, the error after a step has two parts. One is
+             curvature^-1 times the noise of its slope, which decreases like 1 / n. The other is the
+             square of the earlier distance, which the steps made small. The noise of the curvature
+             only multiplies that distance.
+    Source:  [LeC56] for one step from a close start; docs/proofs/statistics.md.
     Checked: tests/statistics/test_regression.py, tests/statistics/test_exactness.py.
     """
     model = Model(design, find_link(design.response, family))
 
-    def read(question: SumRequest) -> Query:
-        query = plan_sums(table, design.names, question.terms, counted=question.counted)
+    def read(request: SumRequest) -> Query:
+        query = plan_sums(table, design.names, request.terms, counted=request.counted)
         return asked.planner.read(query)
 
-    def plan(question: SumRequest, share: Share) -> Plan:
-        return asked.plan(read(question), split_share(share, [question.part])[0])
+    def plan(request: SumRequest, share: Share) -> Plan:
+        return asked.plan(read(request), split_share(share, [request.part])[0])
 
     def prepare(share: Share) -> tuple[Share, Plan]:
-        plans = [plan(question, share) for question in forecast(model)]  # refused before the charge
+        plans = [plan(request, share) for request in forecast(model)]  # refuses before the charge
         return share, plans[0]
 
-    def walk_over(share: Share, run: Callable[[Plan], Steps]) -> GlmSolver:
-        walk = GlmSolver(model)
-        while question := walk.ask():
-            planned = plan(question, share)
-            walk.take(read_sums(planned, run(planned)))
-        return walk
+    def solve(share: Share, run: Callable[[Plan], Steps]) -> GlmSolver:
+        solver = GlmSolver(model)
+        while request := solver.ask():
+            planned = plan(request, share)
+            solver.take(read_sums(planned, run(planned)))
+        return solver
 
-    walks: list[GlmSolver] = []
+    solvers: list[GlmSolver] = []
 
     def release(prepared: tuple[Share, Plan], hold: Hold) -> dict[str, Any]:
         rounds: list[Steps] = []
@@ -266,15 +275,15 @@ def fit_generalised(asked: EstimateContext, table: str, design: Design, family: 
             rounds.append(release_totals(asked.executor, planned, hold))
             return rounds[-1]
 
-        walks.append(walk_over(prepared[0], run))
+        solvers.append(solve(prepared[0], run))
         return {"rounds": rounds}
 
     start = canonical(read(forecast(model)[0]))
     terms = {"estimate": family, "formula": design.text, "query": start}
-    paid = charge_and_release(asked, terms, prepare, release, readings=MOST_READINGS)
+    paid = charge_and_release(asked, terms, prepare, release, readings=MAX_READINGS)
     stored = iter(paid.noisy["rounds"])
-    is_new = bool(walks) and not paid.reused
-    walk = walks[-1] if is_new else walk_over(paid.prepared[0], lambda _: next(stored))
+    is_new = bool(solvers) and not paid.reused
+    solver = solvers[-1] if is_new else solve(paid.prepared[0], lambda _: next(stored))
     title = f"{family} regression {design.text}"
-    numbers, replicas = model.unscale(walk.coefficients), model.unscale(walk.replicate())
+    numbers, replicas = model.unscale(solver.coefficients), model.unscale(solver.replicate())
     return make_estimate(title, design.labels, numbers, replicas, paid, form="named")

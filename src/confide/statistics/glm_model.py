@@ -1,7 +1,7 @@
-"""Links, model terms and normal surrogate of logistic and Poisson regression.
+"""Links, model terms, and the normal surrogate of logistic and Poisson regression.
 
-The sums that a regression is solved from have a simple form for normal columns. They are used
-where a curve has to be followed between two points at which the rows' own sums were released.
+For normal columns, the sums that determine a regression have a simple form. The solver uses them to
+interpolate between coefficients at which sums over the actual rows were released.
 """
 
 from collections.abc import Callable
@@ -25,23 +25,23 @@ else:
     special = lazy_module("scipy.special")
 
 __all__ = [
-    "LARGEST",
+    "MAX_COEFFICIENT",
     "Link",
     "LinkBounds",
     "Model",
     "NormalSurrogate",
     "find_link",
-    "make_stand_in",
+    "make_surrogate",
     "shorten",
 ]
 
 Derivatives = tuple[Floats, Floats, Floats, Floats]
-SMALLEST: Final = 1e-9
+MIN_BOUND: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class LinkBounds:
-    """The largest that mean, weight and residual of a row can be, given its linear part's range."""
+    """Bounds of a row's mean, weight, and residual, given the range of its linear predictor."""
 
     mean: float
     weight: float
@@ -50,12 +50,12 @@ class LinkBounds:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The mean of the response at each linear part, and its weight: how fast it rises.
+    """The mean of the response as a function of the linear predictor, and its derivatives.
 
-    For both families the weight is also the variance of the response. ``middle`` is taken from
-    response and mean before they are added up, ``largest`` is the largest response, and
-    ``peak`` is where the weight is largest. ``derive`` gives the mean less ``middle`` and three
-    derivatives.
+    The weight is the first derivative; for both families it is also the variance of the response.
+    ``middle`` is subtracted from responses and means before they are summed. ``largest`` is the
+    largest response, and the weight is largest at ``peak``. ``derive`` returns the mean minus
+    ``middle`` and its first three derivatives.
     """
 
     middle: float
@@ -69,21 +69,21 @@ class Link:
 
     @property
     def response_reach(self) -> float:
-        """The largest that a response can differ from ``middle``."""
+        """The largest difference between a response and ``middle``."""
         return max(self.middle, self.largest - self.middle)
 
     def reach(self, low: float, high: float) -> LinkBounds:
-        """Return how large the parts of a row can be where the linear part is within bounds."""
+        """Return the bounds for rows whose linear predictor lies between ``low`` and ``high``."""
         means = self.derive(np.array([low, high]))[0]
         weight = self.derive(np.clip(np.array(self.peak), low, high))[1]
         top = float(means[1]) + self.middle
         left = max(self.largest - float(means[0]) - self.middle, top)
         sizes = (float(np.abs(means).max()), float(weight), left)
-        return LinkBounds(*(max(size, SMALLEST * self.largest) for size in sizes))
+        return LinkBounds(*(max(size, MIN_BOUND * self.largest) for size in sizes))
 
 
 def find_link(response: Numbers, family: str) -> Link:
-    """Return the link of a family, or refuse a response that the family cannot explain."""
+    """Return the link of a family, or refuse a response that does not suit the family."""
     if family == "logistic":
         if not response.is_binary:
             raise UnsupportedQuery(
@@ -117,7 +117,7 @@ def _logistic() -> Link:
 
 
 def _poisson(largest: float) -> Link:
-    """Return the link of counts up to ``largest``, which no mean passes either."""
+    """Return the link for counts up to ``largest``, which also limits means."""
     top = float(np.log(largest))
 
     def derive(linear: Floats) -> Derivatives:
@@ -138,29 +138,29 @@ def _poisson(largest: float) -> Link:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A regression: its formula, its link, and the terms that are added up."""
+    """A regression: its formula, its link, and the terms to sum."""
 
     design: Design
     link: Link
 
     @property
     def size(self) -> int:
-        """How many coefficients there are, the constant among them."""
+        """The number of coefficients, including the constant."""
         return len(self.design.columns) + self.design.has_intercept
 
     @property
     def has_own_means(self) -> bool:
-        """Whether the sums of weights times the constant are those of means."""
+        """Whether the sums of means are among the sums of products times weights."""
         return self.link.is_own_weight and self.design.has_intercept
 
     def reach(self, coefficients: Floats) -> LinkBounds:
-        """Return the largest that parts of a row can be, whatever its columns are."""
+        """Return the bounds for any row, at these coefficients."""
         free = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
         fixed = coefficients[0] if self.design.has_intercept else 0.0
         return self.link.reach(float(fixed - free), float(fixed + free))
 
     def columns(self) -> list[Term]:
-        """Return the columns within [-1, 1], the constant first if there is one."""
+        """Return the columns scaled to [-1, 1], with the constant first if there is one."""
         scaled = self._scaled()
         return [Constant(1.0), *scaled] if self.design.has_intercept else scaled
 
@@ -170,18 +170,18 @@ class Model:
         return [scale.term(column.term) for scale, column in pairs]
 
     def response_terms(self) -> list[Term]:
-        """Return columns times what the response differs from the middle."""
+        """Return the columns times the response minus its middle."""
         part = (self._response() - self.link.middle) / self.link.response_reach
         return [_bound(column * part) for column in self.columns()]
 
     def product_terms(self) -> list[Term]:
-        """Return products of columns, a constant among them; its square is the count."""
+        """Return the products of columns, including a constant, whose square is the count."""
         return _multiply([Constant(1.0), *self._scaled()], None)[1:]
 
     def curved_terms(self, coefficients: Floats) -> list[Term]:
-        """Return products of columns times weights, and columns times means if they are others.
+        """Return the products of columns times weights, then the columns times means if needed.
 
-        Columns and mean are made once, so that an engine need not compute them for each product.
+        Columns and mean are shared terms, so that an engine need not compute them per product.
         """
         reach, columns = self.reach(coefficients), self.columns()
         mean = self._mean(columns, coefficients)
@@ -192,7 +192,7 @@ class Model:
         return [*products, *(_bound(column * part) for column in columns)]
 
     def residual_terms(self, coefficients: Floats) -> list[Term]:
-        """Return columns times what the mean leaves of the response."""
+        """Return the columns times the residual, which is the response minus its mean."""
         reach, columns = self.reach(coefficients).residual, self.columns()
         part = (self._response() - self._mean(columns, coefficients)) / reach
         return [_bound(column * part) for column in columns]
@@ -202,17 +202,19 @@ class Model:
 
     def _mean(self, columns: list[Term], coefficients: Floats) -> Term:
         pairs = zip(columns, coefficients, strict=True)
-        return self.link.mean_term(_add_up([column * float(weight) for column, weight in pairs]))
+        return self.link.mean_term(
+            _balanced_sum([column * float(weight) for column, weight in pairs])
+        )
 
     def unscale(self, scaled: Floats) -> Floats:
-        """Return coefficients of the columns themselves."""
+        """Return the coefficients of the unscaled columns."""
         inner = Moments(self.design).scales[:-1]
         halves = np.array([scale.half for scale in inner])
         if not self.design.has_intercept:
             return np.asarray(scaled / halves)
         slopes = scaled[..., 1:] / halves
-        centres = np.array([scale.centre for scale in inner])
-        first = scaled[..., :1] - (slopes * centres).sum(axis=-1, keepdims=True)
+        centers = np.array([scale.center for scale in inner])
+        first = scaled[..., :1] - (slopes * centers).sum(axis=-1, keepdims=True)
         return np.concatenate([first, slopes], axis=-1)
 
 
@@ -220,8 +222,8 @@ def _bound(term: Term) -> Term:
     return term.clip(-1.0, 1.0)
 
 
-def _add_up(parts: list[Term]) -> Term:
-    """Return a sum in which no piece lies deep."""
+def _balanced_sum(parts: list[Term]) -> Term:
+    """Return a sum as a balanced tree, which limits the nesting depth."""
     while len(parts) > 1:
         pairs = [one + other for one, other in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[len(parts) - len(parts) % 2 :]
@@ -237,18 +239,18 @@ def _multiply(columns: list[Term], weight: Term | None) -> list[Term]:
     return found
 
 
-LARGEST: Final = 20.0
-"""No coefficient of columns within [-1, 1] is looked for beyond."""
-MOST_STEPS: Final = 20
-NEAR: Final = 1e-9
-FLATTEST: Final = 1e-6
+MAX_COEFFICIENT: Final = 20.0
+"""Limit of the coefficients of scaled columns."""
+MAX_NEWTON_STEPS: Final = 20
+TOLERANCE: Final = 1e-9
+MIN_VARIANCE: Final = 1e-6
 NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 WEIGHTS: Final = _WEIGHTS / _WEIGHTS.sum()
 
 
 @dataclass(frozen=True, slots=True)
 class NormalSurrogate:
-    """Rows of normal columns: how many, their means, their covariances; a constant varies not."""
+    """Rows with normal columns: their number, means, and covariances (0 for a constant)."""
 
     link: Link
     rows: float
@@ -256,11 +258,12 @@ class NormalSurrogate:
     covariance: Floats
 
     def add_up(self, coefficients: Floats) -> tuple[Floats, Floats]:
-        """Return the sums of columns times means, and how they change with the coefficients.
+        """Return the sums of columns times means, and their derivatives by the coefficients.
 
-        Why:     for x normal with mean m and covariance C, and a linear part L = x b, Stein's
-                 identity E x g(L) = m E g(L) + C b E g'(L) gives the sums, and applied again their
-                 derivatives; expectations over L, which is normal, are weighted sums at 15 points.
+        Why:     let x be normal with mean m and covariance C, and L = x b the linear predictor.
+                 Stein's identity E x g(L) = m E g(L) + C b E g'(L) gives the sums, and a second
+                 application gives their derivatives. L is normal, so expectations over it are
+                 weighted sums at 15 points.
         Source:  [Ste81]; [Bri83] uses it for regressions.
         Checked: tests/statistics/test_standin.py.
         """
@@ -280,22 +283,23 @@ class NormalSurrogate:
         return self.rows * sums, self.rows * curved
 
     def solve(self, sums: Floats, start: Floats, ridge: float = 0.0) -> Floats:
-        """Return the coefficients with these sums, drawn towards ``start`` by a ridge.
+        """Return the coefficients with these sums, pulled towards ``start`` by a ridge.
 
-        Newton's steps, none longer than 1: sums beyond reach end at the largest coefficients.
+        It takes Newton steps of at most 1. For sums that no coefficients reach, the result is at
+        the limit of the coefficients.
         """
         found, goal = np.atleast_2d(start).copy(), np.atleast_2d(sums)
         ridges = (ridge + 1e-12 * self.rows) * np.eye(len(self.means))
-        left = np.arange(len(found))
-        for _ in range(MOST_STEPS):
-            old = found[left]
-            here, curved = self.add_up(old)
-            missing = goal[left] - here - ridge * (old - np.atleast_2d(start)[left])
+        active = np.arange(len(found))
+        for _ in range(MAX_NEWTON_STEPS):
+            old = found[active]
+            current, curved = self.add_up(old)
+            missing = goal[active] - current - ridge * (old - np.atleast_2d(start)[active])
             solved = np.linalg.solve(curved + ridges, missing[..., None])[..., 0]
             step: Floats = np.asarray(solved, dtype=np.float64)
-            found[left] = np.clip(old + shorten(step), -LARGEST, LARGEST)
-            left = left[np.abs(found[left] - old).max(axis=-1) > NEAR]
-            if not len(left):
+            found[active] = np.clip(old + shorten(step), -MAX_COEFFICIENT, MAX_COEFFICIENT)
+            active = active[np.abs(found[active] - old).max(axis=-1) > TOLERANCE]
+            if not len(active):
                 break
         return found.reshape(start.shape)
 
@@ -306,24 +310,24 @@ def _outer(one: Floats, other: Floats) -> Floats:
 
 
 def shorten(step: Floats) -> Floats:
-    """Return a step in the same direction by which no coefficient moves more than 1."""
+    """Return a step in the same direction that changes every coefficient by at most 1."""
     longest = np.abs(step).max(axis=-1, keepdims=True)
-    shorter: Floats = step * np.minimum(1.0, 1.0 / np.maximum(longest, NEAR))
+    shorter: Floats = step * np.minimum(1.0, 1.0 / np.maximum(longest, TOLERANCE))
     return shorter
 
 
-def make_stand_in(
+def make_surrogate(
     link: Link, products: Floats, deviation: float, *, constant: bool
 ) -> NormalSurrogate:
-    """Return the stand-in for columns with these noisy sums of products; a constant comes first.
+    """Return the surrogate for columns with these noisy sums of products, a constant first.
 
-    ``deviation`` is that of the noise; variances that it may have made up are lifted to it. With
-    ``constant`` the constant is one of the columns.
+    ``deviation`` is the standard deviation of the noise; smaller variances are raised to it. If
+    ``constant``, the surrogate's columns include the constant.
     """
     lifted = lift_matrix(products, deviation)
     rows = max(float(lifted[0, 0]), 1.0)
     means = lifted[0, 1:] / rows
-    floor = max(deviation / rows, FLATTEST)
+    floor = max(deviation / rows, MIN_VARIANCE)
     inner = lift_matrix(lifted[1:, 1:] / rows - _outer(means, means), floor)
     if not constant:
         return NormalSurrogate(link, rows, means, inner)

@@ -259,7 +259,7 @@ def compare_means(asked: EstimateContext, arguments: ComparisonArguments) -> Com
     found = read_sums(paid.prepared, paid.noisy["steps"])
     sizes = np.maximum(found.values[:, 0], 1.0)
     solved = law.solve(found.values)
-    scaled = (solved[:, 0] - numbers.scaled.centre) / numbers.scaled.half
+    scaled = (solved[:, 0] - numbers.scaled.center) / numbers.scaled.half
     noise = found.group_noise()
     moved = (noise[:, :, 1] - scaled * noise[:, :, 0]) / sizes * numbers.scaled.half
     spread = _add_spreads(solved[:, 1] ** 2 / sizes, moved)

@@ -1,7 +1,7 @@
-"""Maximum likelihood from noisy sums, of one column or a multivariate normal.
+"""Maximum likelihood from noisy sums, for one column or a multivariate normal distribution.
 
-For these families the sums of a few terms say all that the rows say about the parameters, so noise
-on the sums is noise once, whatever is computed from them.
+In these families the sums of a few terms are sufficient statistics. So noise is added once, to the
+sums, and everything else is computed from them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -67,14 +67,14 @@ __all__ = [
     "solve_sums",
 ]
 
-TINY = 1e-6
+MIN_SCALE = 1e-6
 
 
 def multiply_terms(scaled: list[Term], pairs: Iterable[tuple[int, int]]) -> list[Term]:
-    """Return the products of these pairs of scaled terms, and 2 z^2 - 1 of one with itself.
+    """Return the products of these pairs of scaled terms, with 2 z^2 - 1 for squares.
 
-    All lie within [-1, 1], so one row moves every sum by at most 1; a square as it is would lie
-    within [0, 1], and have twice the noise that it needs.
+    All lie within [-1, 1], so one row changes every sum by at most 1. A plain square would use only
+    half of that range, [0, 1], for the same noise.
     """
     return [
         (2.0 * scaled[i] * scaled[i] - 1.0 if i == j else scaled[i] * scaled[j]).clip(-1.0, 1.0)
@@ -99,34 +99,34 @@ class MultivariateNormal:
         return (*means, *(f"cov({one}, {other})" for one, other in pairs))
 
     def terms(self) -> list[Term]:
-        """Return what is added up over the rows, besides their number."""
+        """Return the terms to sum over the rows, in addition to the count."""
         scaled = [column.scaled.term(column.term) for column in self.columns]
         pairs = combinations_with_replacement(range(len(scaled)), 2)
         return [*scaled, *multiply_terms(scaled, pairs)]
 
     def solve(self, sums: Floats) -> Floats:
-        """Return means and covariances; the covariance has no direction below zero."""
+        """Return means and covariances; the covariance matrix is positive definite."""
         size = len(self.columns)
         means = np.clip(divide(sums), -1.0, 1.0)
-        centre, products = means[..., :size], means[..., size:]
+        center, products = means[..., :size], means[..., size:]
         first, second = np.triu_indices(size)
-        products = np.where(first == second, (products + 1.0) / 2.0, products)  # of 2 z^2 - 1
-        matrix = fill_matrix(products, size) - centre[..., :, None] * centre[..., None, :]
-        matrix = lift_matrix(matrix, TINY**2)
+        products = np.where(first == second, (products + 1.0) / 2.0, products)  # from 2 z^2 - 1
+        matrix = fill_matrix(products, size) - center[..., :, None] * center[..., None, :]
+        matrix = lift_matrix(matrix, MIN_SCALE**2)
         halves = np.array([column.scaled.half for column in self.columns])
-        middles = np.array([column.scaled.centre for column in self.columns])
+        middles = np.array([column.scaled.center for column in self.columns])
         matrix = matrix * np.outer(halves, halves)
-        return np.concatenate([middles + halves * centre, matrix[..., first, second]], axis=-1)
+        return np.concatenate([middles + halves * center, matrix[..., first, second]], axis=-1)
 
     def covariance(self, parameters: Floats) -> Floats:
-        """Return the covariance of a row's terms if the rows are normal.
+        """Return the covariance of a row's terms if rows are normal.
 
-        Why: products of four centred normal numbers have the mean c_ik c_jl + c_il c_jk; a product
-             of two that are not centred is m_i m_j + m_i d_j + m_j d_i + d_i d_j.
+        Why: write a product of two normal numbers as m_i m_j + m_i d_j + m_j d_i + d_i d_j, with d
+             centered. The covariance of d_i d_j and d_k d_l is c_ik c_jl + c_il c_jk.
         """
         size = len(self.columns)
         halves = np.array([column.scaled.half for column in self.columns])
-        middles = np.array([column.scaled.centre for column in self.columns])
+        middles = np.array([column.scaled.center for column in self.columns])
         mean = (parameters[:size] - middles) / halves
         first, second = np.triu_indices(size)
         spread = fill_matrix(parameters[size:], size) / np.outer(halves, halves)
@@ -144,7 +144,7 @@ class MultivariateNormal:
 
 
 def fill_matrix(products: Floats, size: int) -> Floats:
-    """Return symmetric matrices from their rows, each from the diagonal on, one after the other."""
+    """Return symmetric matrices from their upper triangles, given row by row."""
     first, second = np.triu_indices(size)
     matrix = np.zeros((*products.shape[:-1], size, size))
     matrix[..., first, second] = products
@@ -153,7 +153,7 @@ def fill_matrix(products: Floats, size: int) -> Floats:
 
 
 def lift_matrix(matrix: Floats, least: float) -> Floats:
-    """Return the nearest symmetric matrices without eigenvalues below ``least``."""
+    """Return the nearest symmetric matrices with all eigenvalues at least ``least``."""
     values, vectors = np.linalg.eigh(matrix)
     lifted: Floats = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(
         vectors, -1, -2
@@ -161,8 +161,8 @@ def lift_matrix(matrix: Floats, least: float) -> Floats:
     return lifted
 
 
-MOST_VALUES: Final = 1_000
-"""Replicas of so many probabilities take a few hundred megabytes."""
+MAX_VALUES: Final = 1_000
+"""Maximum number of probabilities; their replicas take a few hundred megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +182,13 @@ class FamilyArguments:
 
 
 def estimate_family(asked: EstimateContext, arguments: FamilyArguments) -> Estimate:
-    """Return the parameters under which the rows are likeliest, with standard errors.
+    """Return the maximum likelihood parameters of a family, with standard errors.
 
     Law:     parameters solved from a count and sums of terms within [-1, 1], plus the plan's noise.
-    Claim:   costs what was granted. The error that the noise adds falls like 1 / n, that of the
-             sample like 1 / sqrt(n): for many rows the estimate is as good as without noise.
-    Why:     the sums are sufficient for the family, a release of totals through the plan, and the
-             rest is post-processing.
+    Claim:   costs what was granted. The error from noise decreases like 1 / n, and the sampling
+             error like 1 / sqrt(n). So for many rows the estimate is as accurate as without noise.
+    Why:     the sums are sufficient statistics of the family. They are one release of totals
+             through the plan, and the rest is post-processing.
     Source:  [Smi08], [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
@@ -214,7 +214,7 @@ def estimate_family(asked: EstimateContext, arguments: FamilyArguments) -> Estim
 
 
 def release_sums(asked: EstimateContext, kind: str, query: TableQuery) -> ChargedEstimate[Plan]:
-    """Return the noisy totals of one question, paid for."""
+    """Return the noisy totals of a query, after charging for it."""
     read: Query = asked.planner.read(query)
     return charge_and_release(
         asked,
@@ -225,7 +225,7 @@ def release_sums(asked: EstimateContext, kind: str, query: TableQuery) -> Charge
 
 
 def solve_sums(law: LikelihoodModel, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return the likeliest parameters, and what they could as well have been."""
+    """Return the maximum likelihood parameters and their replicas."""
     solved = law.solve(sums)
     covariance = law.covariance(solved) * max(float(sums[0]), 1.0)
     return solved, law.solve(move_sums(sums, noise, covariance))
@@ -257,9 +257,9 @@ def _estimate_counts(
     if values is None or (family == "bernoulli" and not is_binary):
         wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool or a short Int"
         raise UnsupportedQuery(f"a {family} law needs a column declared as {wanted}")
-    if not 1 <= values <= MOST_VALUES:
+    if not 1 <= values <= MAX_VALUES:
         raise UnsupportedQuery(
-            f"a categorical law is of 1 to {MOST_VALUES:,} values, and column {name!r} may have "
+            f"a categorical law is of 1 to {MAX_VALUES:,} values, and column {name!r} may have "
             f"{values:,}; ask for counts by SQL, or declare fewer"
         )
     query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(**{ROWS: count()})
@@ -274,28 +274,28 @@ def _estimate_counts(
 
 
 def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return the parts of a whole nearest to noisy counts, and what they could as well have been.
+    """Return the probabilities nearest to noisy counts, and their replicas.
 
-    Claim:   the middle 95 % of replicas hold the probability of a value with about 95 %, however
-             many values there are and however few rows one of them has.
-    Why:     a noisy count less p times the noisy number of rows has mean zero under p, as counts
-             below zero stay in that number: cut off, the noise of many empty values would add to
-             the whole and shrink all parts alike. With noise z moved as it may have been, the part
-             found is (count + z) / (rows + sum of z), and `sample_parts` moves it as sampling may
-             have. So a replica is below p as often as noise and sampling under p make the count
-             larger than it is: quantiles of replicas are the ends of a test of p. In a move that
-             leaves less than one row nothing is known: every other such replica is 0, and 1.
-             Where there is one value alone, its part is 1 whatever was counted.
+    Claim:   the central 95% of replicas cover the probability of a value with approximately 95%
+             probability, for any number of values and for values with few rows.
+    Why:     a noisy count minus p times the noisy number of rows has mean zero under p, because
+             negative counts stay in that number. If they were clipped, the noise of many empty
+             values would increase the number of rows and shrink all fractions. A replica with noise
+             z is (count + z) / (rows + sum of z), which `sample_parts` varies by a sampling error.
+             So a replica is below p as often as noise and sampling under p make the count larger
+             than it is, and quantiles of replicas are the ends of a test of p. If noise leaves less
+             than one row, nothing is known, and such replicas alternate between 0 and 1. If there
+             is only one value, its probability is 1 for every count.
     Source:  [Fie54], [Wil27]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
-    moves = thin(noise)
+    sample = thin(noise)
     if len(counts) == 1:
-        return np.ones(1), np.ones_like(moves)
-    rows = counts.sum() + moves.sum(axis=1, keepdims=True)
+        return np.ones(1), np.ones_like(sample)
+    rows = counts.sum() + sample.sum(axis=1, keepdims=True)
     kept = np.maximum(rows, 1.0)
-    unknown = np.arange(len(moves))[:, None] % 2.0
-    replicas = np.where(rows < 1.0, unknown, sample_parts((counts + moves) / kept, kept))
+    unknown = np.arange(len(sample))[:, None] % 2.0
+    replicas = np.where(rows < 1.0, unknown, sample_parts((counts + sample) / kept, kept))
     return project(counts / max(float(counts.sum()), 1.0)), replicas
 
 

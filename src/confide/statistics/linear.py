@@ -1,7 +1,7 @@
 """Linear regression from noisy moments.
 
-Everything that least squares needs to know of the rows are sums of products of two columns. They
-are released once, with noise, in a scale in which every column lies in [-1, 1].
+Least squares needs only the sums of products of pairs of columns. They are released once, with
+noise, for columns scaled to [-1, 1].
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ __all__ = ["Moments", "fit_linear", "noise_level", "replicate", "solve"]
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Which sums a regression needs, and how they make a matrix.
+    """The sums that a regression needs, and the matrix that they form.
 
-    The columns are the constant, those that explain, and the response last; all but the constant
-    are scaled to [-1, 1]. Without a constant in the formula they are only divided, not moved.
+    The columns are the constant, the explanatory columns, and the response. All but the constant
+    are scaled to [-1, 1]. If the formula has no constant, they are divided but not shifted.
     """
 
     design: Design
@@ -50,16 +50,16 @@ class Moments:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The products that are released: not the squares of columns that are always -1 or 1."""
+        """The products to release; squares of columns that are always -1 or 1 are left out."""
         columns = (*self.design.columns, self.design.response)
-        every = combinations_with_replacement(range(len(columns)), 2)
-        return [(i, j) for i, j in every if i != j or not self._is_sign(columns[i])]
+        pairs = combinations_with_replacement(range(len(columns)), 2)
+        return [(i, j) for i, j in pairs if i != j or not self._is_sign(columns[i])]
 
     def _is_sign(self, column: Numbers) -> bool:
         return self.design.has_intercept and column.is_binary
 
     def terms(self) -> list[Term]:
-        """Return what is added up over the rows, besides their number."""
+        """Return the terms to sum over the rows, in addition to the count."""
         columns = (*self.design.columns, self.design.response)
         scaled = [
             scale.term(column.term) for scale, column in zip(self.scales, columns, strict=True)
@@ -67,35 +67,35 @@ class Moments:
         return [*scaled, *multiply_terms(scaled, self.pairs)]
 
     def matrix(self, sums: Floats) -> Floats:
-        """Return the symmetric matrices of the sums of all products; a constant comes first."""
+        """Return the symmetric matrices of the sums of all products, with a constant first."""
         size = len(self.design.columns) + 2
         matrix = np.zeros((*sums.shape[:-1], size, size))
         count = sums[..., 0]
         matrix[..., 0, 0] = count
-        for place in range(1, size):
-            matrix[..., 0, place] = matrix[..., place, 0] = sums[..., place]
-            matrix[..., place, place] = count
-        for place, (i, j) in enumerate(self.pairs):
-            value = sums[..., size + place]
+        for index in range(1, size):
+            matrix[..., 0, index] = matrix[..., index, 0] = sums[..., index]
+            matrix[..., index, index] = count
+        for index, (i, j) in enumerate(self.pairs):
+            value = sums[..., size + index]
             value = (value + count) / 2.0 if i == j else value
             matrix[..., i + 1, j + 1] = matrix[..., j + 1, i + 1] = value
         return matrix if self.design.has_intercept else matrix[..., 1:, 1:]
 
     def penalty(self, ridge: float) -> Floats:
-        """Return what a ridge adds to the matrix: nothing to the constant."""
+        """Return the matrix of a ridge penalty, which is 0 for the constant."""
         free = [0.0] if self.design.has_intercept else []
         return ridge * np.diag(free + [1.0] * len(self.design.columns))
 
     def unscale(self, scaled: Floats) -> Floats:
-        """Return coefficients of the columns themselves from those of the scaled ones."""
+        """Return the coefficients of the unscaled columns from those of the scaled ones."""
         *inner, outer = self.scales
         halves = np.array([scale.half for scale in inner])
         first = 1 if self.design.has_intercept else 0
         slopes = scaled[..., first:] * outer.half / halves
         if not self.design.has_intercept:
             return np.asarray(slopes)
-        centres = np.array([scale.centre for scale in inner])
-        start = outer.centre + outer.half * scaled[..., 0] - (slopes * centres).sum(axis=-1)
+        centers = np.array([scale.center for scale in inner])
+        start = outer.center + outer.half * scaled[..., 0] - (slopes * centers).sum(axis=-1)
         return np.concatenate([start[..., None], slopes], axis=-1)
 
 
@@ -103,10 +103,11 @@ def fit_linear(asked: EstimateContext, table: str, design: Design, ridge: float)
     """Return the coefficients of least squares with a ridge, with standard errors.
 
     Law:     coefficients solved from sums of products within [-1, 1], plus the plan's noise.
-    Claim:   costs what was granted; for many rows the error is that of least squares without noise.
-    Why:     the sums are one release of totals, and solving is post-processing. Noise E and e in
-             the sums moves the solution by (X'X)^-1 (e - E b) to first order, which falls like
-             1 / n, sampling like 1 / sqrt(n); the replicas do both without the first order.
+    Claim:   costs what was granted. For many rows the error is that of least squares without noise.
+    Why:     the sums are one release of totals, and solving is post-processing. To first order,
+             noise E and e in the sums changes the solution by (X'X)^-1 (e - E b), which decreases
+             like 1 / n; sampling error decreases like 1 / sqrt(n). Replicas include both errors
+             without this approximation.
     Source:  [Wan18], [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_regression.py.
     """
@@ -133,7 +134,7 @@ def fit_linear(asked: EstimateContext, table: str, design: Design, ridge: float)
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Coefficients of the scaled columns, the constant first, and what they were solved from."""
+    """The coefficients of the scaled columns, constant first, with the matrix and the variances."""
 
     scaled: Floats
     matrix: Floats
@@ -142,28 +143,28 @@ class Solution:
 
 
 def noise_level(moments: Moments, variances: Floats) -> float:
-    """Return a size that noise alone hardly gives to an eigenvalue of the matrix of products."""
+    """Return a level that noise alone rarely gives to an eigenvalue of the matrix of products."""
     size = len(moments.design.columns) + 1
     return float(np.sqrt(variances.max() * size))
 
 
 def solve(matrix: Floats, rows: float, floor: float, penalty: Floats) -> Solution:
-    """Return the coefficients of the last column on the others.
+    """Return the coefficients of a regression of the last column on the others.
 
-    Eigenvalues that noise may have made up are lifted to the size of the noise, which shrinks the
-    coefficients in their direction instead of letting them run away.
+    Eigenvalues that may be noise alone are raised to the level of the noise. That shrinks the
+    coefficients in their directions instead of letting them diverge.
     """
     inner, cross, square = matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1])
     scaled: Floats = np.asarray(np.linalg.solve(lift_matrix(inner, floor) + penalty, cross))
-    left = square - 2.0 * scaled @ cross + scaled @ inner @ scaled
-    variance = float(np.clip(left / max(rows - len(inner), 1.0), 1e-12, 4.0))
+    residual = square - 2.0 * scaled @ cross + scaled @ inner @ scaled
+    variance = float(np.clip(residual / max(rows - len(inner), 1.0), 1e-12, 4.0))
     return Solution(scaled, inner, variance, floor)
 
 
 def replicate(
     moments: Moments, sums: Floats, noise: Floats, solution: Solution, penalty: Floats
 ) -> Floats:
-    """Return what the coefficients could as well have been, in the scale of the sums."""
+    """Return replicas of the coefficients of the scaled columns."""
     moved = moments.matrix(sums + thin(noise))
     inner, cross = moved[:, :-1, :-1], moved[:, :-1, -1]
     size = len(solution.scaled)

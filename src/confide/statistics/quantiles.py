@@ -1,4 +1,4 @@
-"""Many quantiles at once that never cross."""
+"""Joint estimation of several quantiles, which never cross."""
 
 import math
 from collections.abc import Sequence
@@ -43,21 +43,21 @@ from confide.statistics.spec import StatisticSpec
 __all__ = ["QUANTILES", "QuantilesArguments", "estimate_quantiles", "read_levels"]
 
 COUNT_PART: Final = Fraction(1, 20)
-MOST_LEVELS: Final = 100
-RARE: Final = 0.025
-NORMAL: Final = 1.959963984540054
-"""The quantile of the standard normal distribution at 1 - RARE, from `scipy.special.ndtri`."""
-LAPLACE: Final = math.log(1 / (2 * RARE))
-FURTHEST: Final = 0.75
-"""About how far, in rows, one row moves the ranks of a split: from 1/2 in the middle to 1."""
+MAX_LEVELS: Final = 100
+TAIL_PROBABILITY: Final = 0.025
+NORMAL_QUANTILE: Final = 1.959963984540054
+"""The standard normal quantile at 1 - TAIL_PROBABILITY, from `scipy.special.ndtri`."""
+LAPLACE_QUANTILE: Final = math.log(1 / (2 * TAIL_PROBABILITY))
+RANK_CHANGE: Final = 0.75
+"""Approximate change of a split's ranks by one row, in rows: from 1/2 in the middle to 1."""
 
 
 def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool]:
-    """Return the levels that a caller typed, and whether it was a single one."""
+    """Return the levels that a caller passed, checked, and whether it was a single one."""
     single = isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray)
     listed: list[Any] = [levels] if single else list(levels)  # type: ignore[arg-type]
-    if not 1 <= len(listed) <= MOST_LEVELS:
-        raise BadDeclaration(f"1 to {MOST_LEVELS} levels can be asked for, got {len(listed)}")
+    if not 1 <= len(listed) <= MAX_LEVELS:
+        raise BadDeclaration(f"1 to {MAX_LEVELS} levels can be asked for, got {len(listed)}")
     read = [fraction("level", level, "a number between 0 and 1") for level in listed]
     if not all(0 < level < 1 for level in read):
         raise BadDeclaration(f"levels must lie between 0 and 1, got {levels!r}")
@@ -66,7 +66,7 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
 
 @dataclass(frozen=True, slots=True)
 class _PreparedQuantiles:
-    """The plans of the count and of the cells, and the tree that the rest pays for."""
+    """The plans of the count and of the cells, and the tree for the rest of the cost."""
 
     count: Plan
     cells: Plan
@@ -84,7 +84,7 @@ class QuantilesArguments:
     column: ColumnName
     levels: Annotated[
         Number | Sequence[Number],
-        Argument("levels such as 0.5 for the median", (LEVEL, JsonList(LEVEL, 1, MOST_LEVELS))),
+        Argument("levels such as 0.5 for the median", (LEVEL, JsonList(LEVEL, 1, MAX_LEVELS))),
     ]
     _: KW_ONLY
     within: Within = None
@@ -93,11 +93,13 @@ class QuantilesArguments:
 def estimate_quantiles(asked: EstimateContext, arguments: QuantilesArguments) -> Estimate:
     """Return quantiles of a column with intervals; they never cross.
 
-    Law:     the number of rows with noise, for a twentieth of the cost; then `QuantileTree` on
-             three levels for each asked for: its own, and one on either side for its interval.
-    Claim:   costs what was granted; an interval holds the population's quantile in about 95 %.
-    Why:     the two outer levels lie so far away that sampling, 1.96 sqrt(n q (1 - q)) rows, and
-             the ranks by which choices miss, both squared and added, cross the level in 5 %.
+    Law:     the noisy number of rows, for 5% of the cost, then `QuantileTree` on three levels for
+             each requested one. They are the level itself and one on each side for its interval.
+    Claim:   costs what was granted. An interval covers the population's quantile with approximately
+             95% probability.
+    Why:     the distance of the two outer levels combines two errors as the root of the sum of
+             squares. They are the sampling error of 1.96 sqrt(n q (1 - q)) rows and the rank error
+             of the choices. The total error exceeds it with probability 5%.
     Source:  [KSS22], [Smi11]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
@@ -108,7 +110,9 @@ def estimate_quantiles(asked: EstimateContext, arguments: QuantilesArguments) ->
     rows = TableQuery(arguments.table).where(col(numbers.name).not_null())
     executor = asked.executor
     counted = executor.planner.read(rows.agg(n=count()))
-    celled = executor.planner.read(rows.agg(q=quantile(_inside(numbers, within), Fraction(1, 2))))
+    celled = executor.planner.read(
+        rows.agg(q=quantile(_clipped_term(numbers, within), Fraction(1, 2)))
+    )
 
     def prepare(share: Share) -> _PreparedQuantiles:
         few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
@@ -120,11 +124,11 @@ def estimate_quantiles(asked: EstimateContext, arguments: QuantilesArguments) ->
     def release(prepared: _PreparedQuantiles, hold: Hold) -> dict[str, Any]:
         steps = release_totals(executor, prepared.count, hold)
         size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
-        spread, places = _spread_levels(wanted, size, prepared.tree)
+        spread, positions = _spread_levels(wanted, size, prepared.tree)
         sealed = executor.engine.run(prepared.cells.measurement, hold)
         cells = prepared.cells.histograms[0].cells
         chosen = choose_quantiles(sealed, cells, prepared.tree, spread, executor.entropy, size=size)
-        return {"rows": size, "cells": [chosen[place] for place in places]}
+        return {"rows": size, "cells": [chosen[position] for position in positions]}
 
     terms = {
         "estimate": "quantiles",
@@ -133,51 +137,51 @@ def estimate_quantiles(asked: EstimateContext, arguments: QuantilesArguments) ->
     }
     paid = charge_and_release(asked, terms, prepare, release, readings=2)
     middle, low, high = _read_values(paid.prepared.cells, paid.noisy["cells"])
-    places = [wanted.index(level) for level in levels]
+    indexes = [wanted.index(level) for level in levels]
     names = tuple(f"q{float(level):g}" for level in levels)
-    replicas = _replicas(middle, low, high)[:, places]
+    replicas = _replicas(middle, low, high)[:, indexes]
     form: Form = "one" if single else "list"
     return make_estimate(
-        f"quantiles of {numbers.name}", names, middle[places], replicas, paid, form=form
+        f"quantiles of {numbers.name}", names, middle[indexes], replicas, paid, form=form
     )
 
 
-def _inside(numbers: Numbers, within: ClipRange) -> Any:
+def _clipped_term(numbers: Numbers, within: ClipRange) -> Any:
     return numbers.term if within is not None else col(numbers.name)
 
 
 def _spread_levels(
     levels: Sequence[Fraction], size: int, tree: QuantileTree
 ) -> tuple[list[Fraction], list[int]]:
-    """Return all levels to be chosen in order, and where those of each quantile stand in it."""
-    rate = float(tree.epsilon) / (2.0 * tree.moved * FURTHEST)
-    missed = LAPLACE / rate * math.sqrt(len(tree.rounds))
-    every: list[tuple[Fraction, int]] = []
-    for place, level in enumerate(levels):
-        sampled = NORMAL * math.sqrt(size * float(level * (1 - level)))
-        apart = Fraction(math.hypot(sampled, missed) + 1.0) / size
-        ends = (level, max(Fraction(0), level - apart), min(Fraction(1), level + apart))
-        every += [(end, 3 * place + number) for number, end in enumerate(ends)]
-    every.sort()
-    order = {number: position for position, (_, number) in enumerate(every)}
-    return [level for level, _ in every], [order[number] for number in range(len(every))]
+    """Return all levels to choose, in order, and the positions of each quantile's three levels."""
+    rate = float(tree.epsilon) / (2.0 * tree.moved * RANK_CHANGE)
+    missed = LAPLACE_QUANTILE / rate * math.sqrt(len(tree.rounds))
+    numbered: list[tuple[Fraction, int]] = []
+    for index, level in enumerate(levels):
+        sampled = NORMAL_QUANTILE * math.sqrt(size * float(level * (1 - level)))
+        distance = Fraction(math.hypot(sampled, missed) + 1.0) / size
+        ends = (level, max(Fraction(0), level - distance), min(Fraction(1), level + distance))
+        numbered += [(end, 3 * index + number) for number, end in enumerate(ends)]
+    numbered.sort()
+    order = {number: position for position, (_, number) in enumerate(numbered)}
+    return [level for level, _ in numbered], [order[number] for number in range(len(numbered))]
 
 
 def _read_values(plan: Plan, chosen: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-    """Return values and both ends; an end beyond all cells is an end of the range."""
+    """Return the values and both ends; an end beyond all cells is the end of the range."""
     cells = plan.histograms[0].cells
-    places = np.clip(np.array(chosen, dtype=np.int64), 0, cells.count - 1)
-    values, (lows, highs) = cells.middle(places), cells.ends(places)
+    indexes = np.clip(np.array(chosen, dtype=np.int64), 0, cells.count - 1)
+    values, (lows, highs) = cells.middle(indexes), cells.ends(indexes)
     return values[0::3], np.minimum(lows[1::3], values[0::3]), np.maximum(highs[2::3], values[0::3])
 
 
 def _replicas(middle: Floats, low: Floats, high: Floats) -> Floats:
-    """Return numbers around each value whose 95 % interval is the one that was chosen."""
-    normals = spread_normals(1) / NORMAL
-    moved: Floats = middle + np.where(
+    """Return replicas of each value whose central 95% interval is the chosen one."""
+    normals = spread_normals(1) / NORMAL_QUANTILE
+    replicas: Floats = middle + np.where(
         normals < 0, normals * (middle - low), normals * (high - middle)
     )
-    return moved
+    return replicas
 
 
 def _audit(table: Table) -> QuantilesArguments | None:

@@ -1,4 +1,4 @@
-"""Shrinks noisy histograms."""
+"""Shrinkage of noisy histograms."""
 
 import math
 from collections.abc import Callable
@@ -19,79 +19,81 @@ else:
 
 __all__ = ["find_polynomials", "smooth_counts"]
 
-SMOOTHNESS: Final = {4.0: 0.05, 8.0: 1.0, 16.0: 0.05}
-"""How likely each power is before the counts are seen; a flat prior is as likely as one of 1."""
-POLYNOMIALS: Final = 2.0
-"""How many times as likely as cosines polynomials are before the counts are seen."""
-UNLIKELY: Final = -30.0
-LEAST: Final = 1e-12
-"""Noise of a millionth of a row is no noise."""
-MOST_POLYNOMIALS: Final = 1_024
-"""With more bins their table would be large; then there are cosines alone."""
+POWER_WEIGHTS: Final = {4.0: 0.05, 8.0: 1.0, 16.0: 0.05}
+"""Prior weight of each power; the flat prior has weight 1."""
+POLYNOMIAL_WEIGHT: Final = 2.0
+"""Prior weight of polynomials relative to cosines."""
+MIN_LOG_WEIGHT: Final = -30.0
+MIN_NOISE_VARIANCE: Final = 1e-12
+"""Variances up to this, of noise of a millionth of a row, count as no noise."""
+MAX_POLYNOMIALS: Final = 1_024
+"""Maximum number of bins for polynomials, whose table would be too large for more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waves:
-    """The counts in an orthonormal basis, without the constant, and the way back.
+class Expansion:
+    """The coefficients of counts in an orthonormal basis without the constant.
 
-    ``chance`` is how likely the basis is, beside the other, before the counts are seen.
+    ``back`` maps coefficients to counts, and ``prior`` is the prior weight of the basis.
     """
 
     numbers: Floats
     back: Callable[[Floats], Floats]
-    chance: float
+    prior: float
 
 
 def smooth_counts(counts: Floats, variance: float) -> Floats:
-    """Return counts by bin of which waves that are mostly noise are made smaller.
+    """Return counts by bin with less noise, by shrinking coefficients that are mostly noise.
 
-    Law:     the counts about their mean as sums of cosines, or of orthogonal polynomials, of rising
-             degree k. A prior takes one of these two, and wave k of the population for normal with
-             variance h / (1 + (k / c)^s); there are many h, c and s, with s = 8 and polynomials the
-             likeliest. Under a prior each wave is multiplied by what is signal in it; the results
-             of all priors are averaged, each counting as much as it makes the noisy counts likely,
-             times how likely it is itself. Noise is normal with the noise's variance and that of
-             sampling, the mean count, but with no more of the second than of the first.
-    Claim:   costs nothing, keeps the sum of all counts, and leaves them as they are as noise goes
-             to nothing. On average over populations drawn by a prior that is drawn by these
-             chances, no function of the noisy counts is nearer to the population's, if noise and
-             sampling are normal with that variance in every wave and the sum is taken as it is.
-    Why:     a function of released numbers. Every wave but the constant adds up to 0. Both
-             bases are orthonormal, so they keep distances, and independent noise of one variance
-             stays so; Laplace noise comes near to normal noise, as each wave adds up all bins.
-             The mean given what is known is the nearest on average; under one prior it is the
-             signal's part of each wave, and under several the mean of theirs, weighted by how
-             likely each is given the counts. A prior under which a wave stands far above both its
-             variance and the noise is unlikely beside a flat one, so no such wave is shrunk much.
-             Cosines are level at both ends, and a density with a slope there takes many of them,
-             but few polynomials.
+    Law:     the counts minus their mean are sums of cosines, or of orthogonal polynomials, of
+             increasing degree k. A prior selects one of these bases, and a normal distribution with
+             variance h / (1 + (k / c)^s) for coefficient k of the population. There are many h, c
+             and s; s = 8 and polynomials have the largest prior weights. Under one prior, each
+             coefficient is multiplied by its fraction of signal variance. The results are averaged
+             over all priors, with weights proportional to the prior weight times the likelihood of
+             the noisy counts. Noise is normal. Its variance is that of the added noise plus that of
+             sampling (the mean count), but the second term is at most as large as the first.
+    Claim:   costs nothing, preserves the sum of the counts, and converges to the counts as the
+             noise decreases to zero. For a population drawn from a prior, itself drawn by the prior
+             weights, no function of the noisy counts has a smaller expected squared error. This
+             holds if noise and sampling are normal with that variance in every coefficient, and the
+             sum is taken as exact.
+    Why:     it is a function of released numbers. Every basis function but the constant sums to 0.
+             Both bases are orthonormal, so they preserve distances, and independent noise of equal
+             variance stays so. Laplace noise becomes nearly normal, because each coefficient sums
+             over all bins. The posterior mean minimizes the expected squared error. Under one
+             prior, it is the signal's fraction of each coefficient; under several, it is the mean
+             of theirs, weighted by posterior probability. If a coefficient is far larger than its
+             prior variance and the noise suggest, that prior is unlikely compared with a flat one,
+             so such a coefficient is hardly shrunk. Cosines are flat at both ends, so a density
+             with a slope there needs many of them, but few polynomials.
     Source:  [LS72] for one prior, [LB06] for weights; docs/proofs/statistics.md.
     Checked: tests/statistics/test_smoothing.py.
     """
-    if len(counts) == 1 or variance <= LEAST:
+    if len(counts) == 1 or variance <= MIN_NOISE_VARIANCE:
         return counts
     mean = float(counts.mean())
     level = variance + min(variance, max(mean, 0.0))
-    views = _analyse(counts - mean)
-    largest = max(float((view.numbers**2).max()) for view in views) / level
-    weighed = [_weigh(view.numbers**2 / level, largest) for view in views]
-    highest = max(likely for likely, _ in weighed)
+    expansions = _expand(counts - mean)
+    largest = max(float((one.numbers**2).max()) for one in expansions) / level
+    averaged = [_average_priors(one.numbers**2 / level, largest) for one in expansions]
+    highest = max(log_likelihood for log_likelihood, _ in averaged)
     weights = [
-        view.chance * math.exp(likely - highest)
-        for view, (likely, _) in zip(views, weighed, strict=True)
+        one.prior * math.exp(log_likelihood - highest)
+        for one, (log_likelihood, _) in zip(expansions, averaged, strict=True)
     ]
-    parts = zip(weights, views, weighed, strict=True)
-    moved = sum(weight * view.back(view.numbers * signal) for weight, view, (_, signal) in parts)
-    return np.asarray(mean + moved / sum(weights))
+    parts = zip(weights, expansions, averaged, strict=True)
+    smoothed = sum(weight * one.back(one.numbers * signal) for weight, one, (_, signal) in parts)
+    return np.asarray(mean + smoothed / sum(weights))
 
 
-def _analyse(centred: Floats) -> list[Waves]:
-    """Return numbers that add up to 0 as cosines and, unless there are too many, polynomials."""
-    cosines = Waves(fft.dct(centred, norm="ortho")[1:], _add_cosines, 1.0)
-    if len(centred) > MOST_POLYNOMIALS:
+def _expand(centered: Floats) -> list[Expansion]:
+    """Return numbers with sum 0 as cosines and, unless there are too many, as polynomials."""
+    cosines = Expansion(fft.dct(centered, norm="ortho")[1:], _add_cosines, 1.0)
+    if len(centered) > MAX_POLYNOMIALS:
         return [cosines]
-    table = find_polynomials(len(centred))[:, 1:]
-    return [cosines, Waves(table.T @ centred, table.__matmul__, POLYNOMIALS)]
+    table = find_polynomials(len(centered))[:, 1:]
+    return [cosines, Expansion(table.T @ centered, table.__matmul__, POLYNOMIAL_WEIGHT)]
 
 
 def _add_cosines(numbers: Floats) -> Floats:
@@ -101,31 +103,34 @@ def _add_cosines(numbers: Floats) -> Floats:
 
 @lru_cache(maxsize=4)
 def find_polynomials(count: int) -> Floats:
-    """Return values at 0, ..., count - 1 of orthonormal polynomials, a column for each degree.
+    """Return the values of orthonormal polynomials at 0, ..., count - 1, one column per degree.
 
-    Why: with w_x = x (count - x), the symmetric map that takes p to
-         w_x (p(x) - p(x - 1)) - w_(x + 1) (p(x + 1) - p(x)) needs no values outside, as w is 0 at
-         both ends, and takes x^d to d (d + 1) x^d and lower powers. So its eigenvectors, by rising
-         eigenvalue, are polynomials of rising degree, and orthogonal since it is symmetric.
+    Why: let w_x = x (count - x). The symmetric map from p to
+         w_x (p(x) - p(x - 1)) - w_(x + 1) (p(x + 1) - p(x)) needs no values outside, because w is 0
+         at both ends, and it maps x^d to d (d + 1) x^d plus lower powers. So its eigenvectors, by
+         increasing eigenvalue, are polynomials of increasing degree, and they are orthogonal
+         because the map is symmetric.
     """
-    places = np.arange(1.0, count)
-    weights = places * (count - places)
+    positions = np.arange(1.0, count)
+    weights = positions * (count - positions)
     diagonal = np.concatenate([weights, [0.0]]) + np.concatenate([[0.0], weights])
     found: Floats = linalg.eigh_tridiagonal(diagonal, -weights)[1]
     return found
 
 
-def _weigh(squares: Floats, largest: float) -> tuple[float, Floats]:
-    """Return how likely waves are over all priors, as a logarithm, and how much of each is signal.
+def _average_priors(squares: Floats, largest: float) -> tuple[float, Floats]:
+    """Return the log-likelihood over all priors, and the fraction of signal per coefficient.
 
-    ``squares`` and ``largest`` are in multiples of the noise.
+    ``squares`` and ``largest`` are in multiples of the noise variance.
     """
-    shapes, chances = _shapes(len(squares))
-    most = max(2, math.ceil(math.log(max(largest, 1.0), 4.0)) + 1)
-    heights = [4.0**power for power in range(-1, most + 1)]
-    likely = np.array([_likelihoods(squares, height * shapes) + chances for height in heights])
-    highest = float(likely.max())
-    weights = np.where(likely - highest > UNLIKELY, np.exp(likely - highest), 0.0)
+    shapes, log_priors = _shapes(len(squares))
+    top_power = max(2, math.ceil(math.log(max(largest, 1.0), 4.0)) + 1)
+    heights = [4.0**power for power in range(-1, top_power + 1)]
+    posterior = np.array(
+        [_likelihoods(squares, height * shapes) + log_priors for height in heights]
+    )
+    highest = float(posterior.max())
+    weights = np.where(posterior - highest > MIN_LOG_WEIGHT, np.exp(posterior - highest), 0.0)
     total = float(weights.sum())
     signal = np.zeros(len(squares))
     for height, weight in zip(heights, weights / total, strict=True):
@@ -136,21 +141,21 @@ def _weigh(squares: Floats, largest: float) -> tuple[float, Floats]:
 
 
 def _likelihoods(squares: Floats, ratios: Floats) -> Floats:
-    """Return the logarithm of how likely the waves are under each prior, up to a constant."""
+    """Return the log-likelihood of the coefficients under each prior, up to a constant."""
     total = 1.0 + ratios
     return np.asarray(-0.5 * (np.log(total) + squares / total).sum(axis=-1))
 
 
 @lru_cache(maxsize=8)
 def _shapes(count: int) -> tuple[Floats, Floats]:
-    """Return how variances of so many waves fall off, a row for each prior; the last is flat.
+    """Return the relative variances of the coefficients, one row per prior, and log prior weights.
 
-    Beside them, the logarithm of how likely each prior is.
+    The last prior is flat.
     """
-    places = np.arange(1.0, count + 1.0)
+    degrees = np.arange(1.0, count + 1.0)
     corners = 2.0 ** np.arange(-1.0, math.log2(count + 1.0) + 0.5, 0.5)
-    powers = np.array(list(SMOOTHNESS))[:, None, None]
-    falling = 1.0 / (1.0 + (places / corners[:, None]) ** powers)
-    chances = np.repeat(list(SMOOTHNESS.values()), len(corners))
-    shapes = np.concatenate([falling.reshape(-1, count), np.ones((1, count))])
-    return shapes, np.log(np.append(chances, 1.0))
+    powers = np.array(list(POWER_WEIGHTS))[:, None, None]
+    decreasing = 1.0 / (1.0 + (degrees / corners[:, None]) ** powers)
+    priors = np.repeat(list(POWER_WEIGHTS.values()), len(corners))
+    shapes = np.concatenate([decreasing.reshape(-1, count), np.ones((1, count))])
+    return shapes, np.log(np.append(priors, 1.0))
