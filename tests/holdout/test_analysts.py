@@ -1,8 +1,8 @@
-"""Analysts who would fool a naive holdout, by a known amount, do not fool ours.
+"""Analysts who overfit a naive holdout by a known amount do not overfit ours.
 
-Every truth is 1/2. A session fails when an answer lies farther off than the tau that was claimed,
-or an interval misses. Claims allow a failure in beta = 5 % of sessions; of the sessions run here
-no more than that may fail. (What is proved is far from tight: none is expected to.)
+Every true mean is 1/2. A session fails if the error of an answer exceeds the claimed tau, or if an
+interval misses. Claims allow failures in beta = 5% of sessions, and at most that many sessions may
+fail here. (The bounds are far from tight, so no failure is expected.)
 """
 
 import math
@@ -42,7 +42,7 @@ Analyst = Callable[[Holdout, np.random.Generator, int, int], Report]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One analyst with the size of a session, and what a naive holdout ends with."""
+    """An analyst, the size of a session, and the error that a naive holdout ends with."""
 
     analyst: Analyst
     rows: int
@@ -75,7 +75,7 @@ def attack(
 def count_failures(
     analyst: Analyst, n: int, k: int, rng: np.random.Generator, **terms: Any
 ) -> tuple[int, float]:
-    """Return how many of 200 sessions broke their claim, and the tau that they claimed."""
+    """Return the number of sessions out of 200 that broke their claim, and their claimed tau."""
     failures, tau = 0, 1.0
     for _ in range(SESSIONS):
         report, holdout = attack(analyst, n, k, rng, **terms)
@@ -88,10 +88,10 @@ def count_failures(
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", sorted(FOOLED))
 def test_naive_holdouts_are_fooled_where_coding_is_not(name: str, entropy: SeededEntropy) -> None:
-    """Told exact means, the analyst ends as far off as the formula says, and farther than tau.
+    """With exact means, the analyst's error matches the formula and exceeds the tau of coding.
 
-    The mean of 60 naive sessions has a deviation below 0.5 / sqrt(60 n); six of them, and 0.01 for
-    the formula's own approximation, are allowed.
+    The mean of 60 naive sessions has a standard deviation below 0.5 / sqrt(60 n). The tolerance is
+    six of them, plus 0.01 for the approximation in the formula.
     """
     case, rng = FOOLED[name], numbers(entropy)
     n, k = case.rows, case.queries
@@ -111,10 +111,10 @@ def test_naive_holdouts_are_fooled_where_coding_is_not(name: str, entropy: Seede
 def test_a_search_that_stops_at_the_first_good_number_is_seen_through(
     entropy: SeededEntropy,
 ) -> None:
-    """A naive holdout's 95 % interval misses nearly always after a search, ours in 5 % at most.
+    """After a search, a naive holdout's 95% interval nearly always misses; ours misses in 5%.
 
-    A try reaches 0.535 with probability 0.013, so that a search of 400 finds it in 99 % of
-    sessions; a mean below 0.95 of 200 sessions has probability below 1e-5.
+    A try reaches 0.535 with probability 0.013, so a search of 400 tries finds it in 99% of
+    sessions. A mean below 0.95 over 200 sessions has probability below 1e-5.
     """
     rng, n, k, good = numbers(entropy), 1_000, 400, 0.535
 
@@ -132,12 +132,12 @@ def test_a_search_that_stops_at_the_first_good_number_is_seen_through(
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_averaging_undoes_noise_that_nobody_counts(entropy: SeededEntropy) -> None:
-    """With fresh noise on each answer and no account, averages of 8 bring votes past our tau.
+def test_averaging_undoes_noise_without_a_budget(entropy: SeededEntropy) -> None:
+    """With fresh noise and no budget, averages of 8 answers raise votes above the tau of coding.
 
-    Asked once, a query's noise leaves the vote at 0.64; asked 8 times, at 0.70. Ours tell a guess
-    again, however often they are asked. Six deviations of the mean of 60 sessions, the noise on
-    the last answer counted in, and 0.01 are allowed.
+    With one answer per query, noise leaves the vote at 0.64; with 8, at 0.70. Coding returns the
+    same guess every time. The tolerance is six standard deviations of the mean of 60 sessions,
+    including the noise of the last answer, plus 0.01.
     """
     rng, n, size = numbers(entropy), 1_000, 500
 
@@ -169,7 +169,7 @@ def test_averaging_undoes_noise_that_nobody_counts(entropy: SeededEntropy) -> No
 def test_noise_that_is_counted_is_not_averaged_away(
     more: dict[str, Any], entropy: SeededEntropy
 ) -> None:
-    """Asked 5 times each and averaged, noisy methods keep tau in 95 % of 200 sessions."""
+    """Noisy methods keep tau in 95% of 200 sessions if 5 answers per query are averaged."""
     n, k = 4_000, 200
     failures, tau = count_failures(average_answers, n, k, numbers(entropy), queries=k + 1, **more)
 
@@ -178,7 +178,7 @@ def test_noise_that_is_counted_is_not_averaged_away(
 
 
 def test_the_formulas_give_the_published_figures() -> None:
-    """Sign votes 0.599 and 0.713, boosting 0.571, 500 chosen features on 10,000 rows 0.633."""
+    """Sign votes give 0.599 and 0.713, boosting 0.571, 500 features on 10,000 rows 0.633."""
     assert 0.599 == pytest.approx(0.5 + vote_error(10_000, 1_000), abs=0.001)
     assert 0.713 == pytest.approx(0.5 + vote_error(10_000, 5_000), abs=0.001)
     assert 0.571 == pytest.approx(0.5 + vote_error(4_000, 400, kept_half=True), abs=0.001)
@@ -189,7 +189,7 @@ def test_the_formulas_give_the_published_figures() -> None:
 def test_published_sizes_fool_a_naive_holdout(entropy: SeededEntropy) -> None:
     """1,000 sign votes on 10,000 rows end at 0.599, 400 boosted votes on 4,000 at 0.571.
 
-    Means of 12 sessions; six deviations and 0.002 for the figures' digits.
+    The tolerance for means of 12 sessions is six standard deviations, plus 0.002 for rounding.
     """
     rng = numbers(entropy)
     for analyst, n, k, figure in (
@@ -203,9 +203,10 @@ def test_published_sizes_fool_a_naive_holdout(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_a_naive_holdout_is_climbed(entropy: SeededEntropy) -> None:
-    """Flipping 149 of 200 predictions one at a time reaches 0.8725, and coding keeps its tau.
+    """Flipping 149 of 200 predictions one at a time reaches 0.8725, but coding keeps its tau.
 
-    Each of 149 labels ends up right; the others are fair coins: 4 deviations of their mean.
+    Each of the 149 labels ends up correct; the others are fair coins. The tolerance is four
+    standard deviations of their mean.
     """
     rng = numbers(entropy)
     climbed = [attack(climb_by_flips, 200, 150, rng, method="naive")[0] for _ in range(20)]
@@ -221,7 +222,7 @@ def test_a_naive_holdout_is_climbed(entropy: SeededEntropy) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["poisoned training rows", "sign votes"])
 def test_endless_sessions_are_not_fooled(name: str, entropy: SeededEntropy) -> None:
-    """Guess-and-check goes on for ever, and in 95 % of 200 sessions every interval holds."""
+    """In 95% of 200 unlimited guess-and-check sessions, every interval covers."""
     rng = numbers(entropy)
     reports = [
         attack(ANALYSTS[name], 1_000, 400, rng, method="guess-and-check")[0]
@@ -234,10 +235,10 @@ def test_endless_sessions_are_not_fooled(name: str, entropy: SeededEntropy) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in USED_OPTIONS if name != "naive"])
 def test_plans_hold_at_the_rows_they_demand(method: str, entropy: SeededEntropy) -> None:
-    """With as many rows as the plan says and no more, no more than 5 % of 500 sessions fail.
+    """With exactly the planned number of rows, at most 5% of 500 sessions fail.
 
-    The analysts who learn most take turns: those who vote by signs or by better halves, who make
-    every guess wrong, and who do so until one overfit is left.
+    The most successful analysts alternate: votes by signs or by better halves, wrong guesses for
+    every query, and wrong guesses until one overfit is left.
     """
     terms: dict[str, Any] = {"tau": 0.15, "queries": 40, "overfits": 4}
     more: dict[str, Any] = {"epsilon": 2} if method == "thresholdout" else {}

@@ -1,4 +1,4 @@
-"""Counts of transcripts are those of the trees they stand for, and codes are codes."""
+"""Counts of transcripts equal those of their trees, and code lengths satisfy Kraft's inequality."""
 
 import itertools
 import math
@@ -23,21 +23,21 @@ from confide.holdout.intervals import hoeffding_width
 
 
 def count_nodes(queries: int, overfits: int, cells: int) -> int:
-    """Count transcripts before each query by writing them all down."""
+    """Return the number of transcripts before all queries, by enumeration."""
     total, alive = 0, [0]
     for _ in range(queries):
         total += len(alive)
-        stand = alive
+        accepted = alive
         over = [used + 1 for used in alive for _ in range(cells)]
-        alive = [used for used in [*stand, *over] if used < overfits]
+        alive = [used for used in [*accepted, *over] if used < overfits]
     return total
 
 
 @pytest.mark.parametrize(
     ("queries", "overfits", "cells"), list(itertools.product([1, 3, 5], [1, 2, 7], [1, 2, 4]))
 )
-def test_nodes_are_counted_as_they_stand(queries: int, overfits: int, cells: int) -> None:
-    """The formula for sessions that stop after B overfits counts their tree, and never below."""
+def test_node_counts_are_exact(queries: int, overfits: int, cells: int) -> None:
+    """The node count of a session that stops after B overfits is exact, and never rounded down."""
     count = count_nodes(queries, overfits, cells)
 
     assert math.log(count) <= log_nodes(queries, overfits, cells) + 1e-15
@@ -45,7 +45,7 @@ def test_nodes_are_counted_as_they_stand(queries: int, overfits: int, cells: int
 
 
 def test_long_sessions_are_counted_from_above() -> None:
-    """Where the terms are too many to add up, their number times the largest bounds the sum."""
+    """With too many terms to add, their number times the largest is an upper bound of the sum."""
     terms = [log_nodes(20_000, b, 3) for b in (4_096, 4_097, 19_999)]
 
     assert sorted(terms) == terms
@@ -55,7 +55,7 @@ def test_long_sessions_are_counted_from_above() -> None:
 
 @pytest.mark.parametrize("total", [200, 10**6, 10**9, 10**12])
 def test_numbers_of_choices_are_rounded_up(total: int) -> None:
-    """However much cancels, what is counted is never less than there is, and hardly more."""
+    """Despite cancellation, the computed logarithm is never too small and hardly too large."""
     for part in range(60, 100):
         exact, found = math.log(math.comb(total, part)), log_choose(total, part)
 
@@ -64,16 +64,16 @@ def test_numbers_of_choices_are_rounded_up(total: int) -> None:
 
 
 @pytest.mark.parametrize(("queries", "cells"), list(itertools.product([1, 2, 5], [1, 2, 5])))
-def test_answers_without_a_guess_are_counted_as_they_stand(queries: int, cells: int) -> None:
-    """The formula for rounding is the sum over queries of cells^(i - 1)."""
+def test_node_counts_without_guesses_are_exact(queries: int, cells: int) -> None:
+    """The node count of rounding is the sum over queries of cells^(i - 1)."""
     count = sum(cells**i for i in range(queries))
 
     assert pytest.approx(count, rel=1e-9) == math.exp(log_answers(queries, cells))
 
 
 @pytest.mark.parametrize(("queries", "levels"), list(itertools.product([1, 2, 4], [2, 3, 5])))
-def test_boards_are_counted_as_they_stand(queries: int, levels: int) -> None:
-    """The formula for the ladder counts sequences of levels that never fall, from the lowest."""
+def test_node_counts_of_boards_are_exact(queries: int, levels: int) -> None:
+    """The node count of the ladder is the number of sequences of levels that never decrease."""
     count = sum(
         all(a <= b for a, b in itertools.pairwise((0, *path)))
         for length in range(queries)
@@ -85,14 +85,14 @@ def test_boards_are_counted_as_they_stand(queries: int, levels: int) -> None:
 
 @pytest.mark.parametrize("length", [1, 4, 9])
 def test_outcome_codes_sum_to_one(length: int) -> None:
-    """The probabilities that the code gives all transcripts of one length sum to 1."""
+    """The code's probabilities of all transcripts of one length sum to 1."""
     total = 0.0
     for path in itertools.product([False, True], repeat=length):
-        nats, seen = 0.0, [0, 0]
+        nats, counts = 0.0, [0, 0]
         for is_overfit in path:
-            nats += outcome_nats(*seen, is_overfit=is_overfit)
-            seen[is_overfit] += 1
-        assert pytest.approx(history_nats(*seen)) == nats
+            nats += outcome_nats(*counts, is_overfit=is_overfit)
+            counts[is_overfit] += 1
+        assert pytest.approx(history_nats(*counts)) == nats
         total += math.exp(-nats)
 
     assert pytest.approx(1.0) == total
@@ -100,14 +100,14 @@ def test_outcome_codes_sum_to_one(length: int) -> None:
 
 @given(st.integers(1, 400), st.integers(0, 399))
 def test_value_codes_keep_krafts_inequality(cells: int, guess: int) -> None:
-    """Over all cells, wherever the guess's own lies, the code's probabilities sum to at most 1."""
+    """For every cell of the guess, the code's probabilities over all cells sum to at most 1."""
     own = guess % cells
 
     assert math.fsum(math.exp(-value_nats(cell - own, cells)) for cell in range(cells)) <= 1 + 1e-12
 
 
 def test_steps_share_beta_out() -> None:
-    """The levels of an endless session sum to at most beta."""
+    """The levels of an unlimited session sum to at most beta."""
     assert math.fsum(math.exp(-step_nats(i, 0.05)) for i in range(1, 5_000)) <= 0.05
 
 
@@ -115,7 +115,7 @@ def test_steps_share_beta_out() -> None:
 def test_chosen_cells_fit_and_fewer_do_not(
     rows: int, tau: float, queries: int, overfits: int
 ) -> None:
-    """The chosen number of cells keeps tau; one cell fewer does not."""
+    """The chosen number of cells guarantees tau; one cell fewer does not."""
     found = choose_cells(rows, tau, 0.05, queries, overfits)
     if found is None:
         return

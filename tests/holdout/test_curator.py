@@ -45,7 +45,7 @@ except cf.BudgetExceeded:
 
 @contextmanager
 def killed_at_commit(curator: cf.Curator) -> Iterator[None]:
-    """Stop whoever wants to keep an answer, as a kill at that point would."""
+    """Interrupt every commit, as a kill at that point would."""
 
     def crash(*_: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -72,7 +72,7 @@ def open_curator(**more: Any) -> cf.Curator:
 
 
 def test_a_session_takes_its_share(entropy: object) -> None:
-    """A 1-DP session takes half of a budget of 2, beside other questions."""
+    """A 1-DP session costs half of a budget of 2, in addition to other queries."""
     curator = open_curator()
     holdout = Holdout(N, N, queries=100, overfits=5, epsilon=1, curator=curator)
     curator.sql("SELECT COUNT(*) AS n FROM people", epsilon=0.5)
@@ -84,7 +84,7 @@ def test_a_session_takes_its_share(entropy: object) -> None:
 
 @pytest.mark.parametrize("method", ["thresholdout", "gaussian"])
 def test_gaussian_budgets_pay_for_sessions_too(method: str) -> None:
-    """Under a budget with delta the session is priced by its mu, not by its epsilon."""
+    """With a delta in the budget, a session is priced by its mu, not by its epsilon."""
     curator = open_curator(budget=cf.Budget(epsilon=2.0, delta=1e-6))
     more = {"overfits": 50} if method == "thresholdout" else {}
     Holdout(N, N, queries=50, sigma=0.2, method=method, curator=curator, **more)  # type: ignore[arg-type]
@@ -92,8 +92,8 @@ def test_gaussian_budgets_pay_for_sessions_too(method: str) -> None:
     assert 0 < curator.budget.spent.share < Fraction(1, 2)
 
 
-def test_what_does_not_fit_is_never_begun() -> None:
-    """A session that costs more than is left is refused, and leaves no state behind."""
+def test_an_unaffordable_session_is_not_started() -> None:
+    """A session that costs more than the remaining budget is refused and leaves no state behind."""
     curator = open_curator()
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
@@ -103,8 +103,8 @@ def test_what_does_not_fit_is_never_begun() -> None:
 
 
 @pytest.mark.parametrize("where", ["memory", "file", "server"])
-def test_going_on_is_free(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Opened again on the same terms, wherever the ledger is, a session goes on and pays once."""
+def test_resuming_is_free(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Reopened with the same terms, a session resumes and is charged once, with every ledger."""
     address: str | Path | None = tmp_path / "ledger.db" if where == "file" else None
     if where == "server":
         server: Postgres = request.getfixturevalue("postgres")
@@ -121,7 +121,7 @@ def test_going_on_is_free(where: str, tmp_path: Path, request: pytest.FixtureReq
 
 
 def test_other_terms_and_other_files_are_refused(tmp_path: Path) -> None:
-    """A name stands for one session, whose state is in the curator's ledger and nowhere else."""
+    """Other terms under the same name, a separate ledger, and bad names are refused."""
     curator = open_curator()
     Holdout(N, N, curator=curator, **TERMS)
     with pytest.raises(BadDeclaration, match="other terms"):
@@ -135,8 +135,8 @@ def test_other_terms_and_other_files_are_refused(tmp_path: Path) -> None:
     assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
 
 
-def test_a_charge_that_a_crash_left_is_taken_up() -> None:
-    """Killed between charge and beginning, a session begins on the same charge."""
+def test_a_pending_charge_is_resumed_after_a_crash() -> None:
+    """A session killed between its charge and its start reuses the charge."""
     curator = open_curator()
     with killed_at_commit(curator), pytest.raises(KeyboardInterrupt):
         Holdout(N, N, curator=curator, **TERMS)
@@ -146,8 +146,8 @@ def test_a_charge_that_a_crash_left_is_taken_up() -> None:
     assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
 
 
-def test_a_step_that_a_crash_left_is_taken_by_the_next() -> None:
-    """Killed between taking a step and keeping it, nothing was told, and the next query counts."""
+def test_a_pending_step_is_reused_after_a_crash() -> None:
+    """A step killed before its commit returns no answer, and the next query uses it."""
     curator = open_curator()
     holdout = Holdout(N, N, curator=curator, **TERMS)
     with killed_at_commit(curator), pytest.raises(KeyboardInterrupt):
@@ -158,8 +158,8 @@ def test_a_step_that_a_crash_left_is_taken_by_the_next() -> None:
     assert 99 == holdout.left.queries
 
 
-def test_one_who_comes_second_throws_the_draw_away() -> None:
-    """When another takes the step in between, the query is answered anew from where that led."""
+def test_the_slower_process_discards_its_draw() -> None:
+    """If another process takes the step first, the query is answered again from the new state."""
     curator = open_curator()
     slow, fast = (Holdout(N, N, curator=curator, **TERMS) for _ in range(2))
     seen = []
@@ -176,7 +176,7 @@ def test_one_who_comes_second_throws_the_draw_away() -> None:
 
 
 def test_processes_share_one_session(tmp_path: Path) -> None:
-    """Copies in other processes spend the same queries: 30 in all, each counted once."""
+    """Copies in other processes share the session's 30 queries, and each query counts once."""
     limits = cf.Limits(day="60%", analysts={"ada": cf.Limit("50%", month="50%")})
     curator = open_curator(ledger=tmp_path / "ledger.db", limits=limits)
     holdout = Holdout(N, N, queries=30, overfits=5, epsilon=1, curator=curator)
@@ -190,14 +190,14 @@ def test_processes_share_one_session(tmp_path: Path) -> None:
 
 
 def test_a_session_on_a_ledger_in_memory_is_never_copied() -> None:
-    """Pickling it is refused, with the way out."""
+    """Pickling a session on a ledger in memory is refused, with advice to use a file."""
     holdout = Holdout(N, N, curator=open_curator(), **TERMS)
     with pytest.raises(TypeError, match="ledger= a file"):
         pickle.dumps(holdout)
 
 
 def test_an_older_copy_of_the_ledger_does_not_rewind_a_session(tmp_path: Path) -> None:
-    """Restored from before its overfits, a session is not opened: the anchor tells."""
+    """An anchor detects a ledger restored from before the session's overfits."""
     where = {"ledger": tmp_path / "ledger.db", "anchor": tmp_path / "anchor.log"}
     curator = open_curator(**where)
     holdout = Holdout(N, N, curator=curator, **TERMS)
@@ -216,7 +216,7 @@ def test_an_older_copy_of_the_ledger_does_not_rewind_a_session(tmp_path: Path) -
 
 
 def test_a_session_is_charged_to_its_analyst() -> None:
-    """The charge carries the curator's analyst and purpose, and keeps their limits."""
+    """The charge records the curator's analyst and purpose, and respects their limits."""
     limits = cf.Limits(
         analysts={"ada": cf.Limit(Fraction(1, 4)), "bob": cf.Limit(Fraction(3, 4))},
     )
@@ -231,7 +231,7 @@ def test_a_session_is_charged_to_its_analyst() -> None:
 
 
 def test_validity_alone_and_other_neighbours_are_refused() -> None:
-    """A curator takes private sessions only, whose loss is stated for its own neighbours."""
+    """A curator accepts only private sessions whose loss holds for its neighboring relation."""
     with pytest.raises(BadDeclaration, match="validity, not privacy"):
         Holdout(N, N, queries=10, overfits=2, curator=open_curator())
     with pytest.raises(BadDeclaration, match="neighbours='replace'"):
@@ -241,7 +241,7 @@ def test_validity_alone_and_other_neighbours_are_refused() -> None:
 
 
 def test_exports_hide_the_noisy_threshold() -> None:
-    """Steps that stand alike have different seals: each covers 256 bits that no one else has."""
+    """Each step contains its own 256 random bits, so that equal states have different hashes."""
     curator = open_curator()
     Holdout(N, N, curator=curator, **TERMS).ask(HALF, HALF)
     found = [curator.ledger.answer(entry.number) for entry in curator.ledger.entries()]

@@ -1,4 +1,4 @@
-"""The published experiment, in small: its law, its figures, its command."""
+"""The published experiment at a small scale: its distribution, its figures, and its command."""
 
 import math
 from pathlib import Path
@@ -32,10 +32,10 @@ BANDS = [
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_published_figures_come_out(entropy: SeededEntropy) -> None:
-    """At full size the means over runs fall into their bands, and every interval holds the truth.
+    """At full size the means over runs fall into their bands, and every interval covers the truth.
 
-    A band of 6.2 deviations of the mean, plus 0.001 for the figure's own digits, is left by any of
-    the six means with probability 4e-9 at most. The full 50 runs are in bench/holdout.py.
+    A band is 6.2 standard deviations of the mean wide, plus 0.001 for rounding. Any of the six
+    means leaves its band with probability at most 4e-9. The full 50 runs are in bench/holdout.py.
     """
     runs = 6
     result = run_experiment(runs=runs, picks=(20, 70, 500), entropy=entropy)
@@ -52,9 +52,10 @@ def test_the_published_figures_come_out(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_the_short_cut_has_the_law_of_rows_drawn_in_full(entropy: SeededEntropy) -> None:
-    """Mean accuracies agree with those of an experiment on drawn rows.
+    """Mean accuracies agree with those of an experiment on fully drawn rows.
 
-    Both means have a deviation below 0.5 / sqrt(200 runs); six deviations of the difference.
+    Both means have a standard deviation below 0.5 / sqrt(200 runs). The tolerance is six standard
+    deviations of the difference.
     """
     rows, features, runs, k = 100, 60, 200, 10
     rng = np.random.Generator(np.random.Philox(key=int(entropy.words(1)[0])))
@@ -71,13 +72,13 @@ def test_the_short_cut_has_the_law_of_rows_drawn_in_full(entropy: SeededEntropy)
     curve = short.curve(METHODS[0], has_signal=False)
     found = [array.mean() for array in (curve.train, curve.holdout, curve.fresh)]
 
-    # The deviation of a mean of 200 accuracies on 100 rows each is at most 0.0075.
+    # The standard deviation of a mean of 200 accuracies on 100 rows each is at most 0.0075.
     assert np.mean(seen, axis=0) == pytest.approx(found, abs=6 * 0.0075 * math.sqrt(2))
     assert found[1] > 0.56
 
 
 def test_figures_are_drawn(tmp_path: Path) -> None:
-    """Six panels with three lines each; saved as PNG, SVG or a page without scripts."""
+    """Figures have six panels with three lines each, and save as PNG, SVG, or HTML."""
     result = run_experiment(100, 40, 2, picks=(5, 10))
     panels = [panel for row in draw_result(result).spec["vconcat"] for panel in row["hconcat"]]
 
@@ -93,7 +94,7 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
 
 
 def test_no_line_is_cut_off(entropy: SeededEntropy) -> None:
-    """On 1,000 rows the training accuracy passes 0.75, and the axis of every panel goes on."""
+    """With 1,000 rows the training accuracy exceeds 0.75, and the axis of every panel covers it."""
     result = run_experiment(1_000, 10_000, 1, picks=(5, 100, 500), entropy=entropy)
     lines = [getattr(one, line).mean(axis=0) for one in result.curves for line in LINES]
     panels = [panel for row in draw_result(result).spec["vconcat"] for panel in row["hconcat"]]
@@ -105,7 +106,7 @@ def test_no_line_is_cut_off(entropy: SeededEntropy) -> None:
 
 
 def test_the_commands_run(tmp_path: Path) -> None:
-    """`confide holdout plan` prints the table, `experiment` draws and says where."""
+    """`confide holdout plan` prints the table; `experiment` saves figures and prints the path."""
     runner = CliRunner()
     planned = runner.invoke(
         app, ["holdout", "plan", "--tau", "0.1", "--queries", "100", "--overfits", "10"]

@@ -1,4 +1,4 @@
-"""A public board shows the best so far, and boosting against it wins nothing."""
+"""A public board shows the best score so far, and boosting against it gains nothing."""
 
 from pathlib import Path
 
@@ -22,13 +22,13 @@ def labels_and_bits(
 
 
 def test_boosting_wins_nothing(entropy: SeededEntropy) -> None:
-    """Votes of 400 random submissions reach 0.57 on a naive board; here they stay within tau."""
+    """Votes of 400 random submissions exceed 0.55 on a naive board, but stay within tau here."""
     labels, tries = labels_and_bits(entropy, 400)
     board = Leaderboard(labels, submissions=500)
     tau = board.guarantee.tau
     assert tau is not None
     shown = [board.submit(bits) for bits in tries]
-    # What a board that told every score would teach:
+    # The vote that a board with every score would allow:
     good = tries[(tries == labels).mean(axis=1) > 0.5]
     naive = ((good.mean(axis=0) > 0.5) == labels).mean()
     helpful = [bits for bits, score in zip(tries, shown, strict=True) if score.is_better]
@@ -41,7 +41,7 @@ def test_boosting_wins_nothing(entropy: SeededEntropy) -> None:
 
 
 def test_a_truly_better_model_is_seen(entropy: SeededEntropy) -> None:
-    """A submission with 90 % of the labels right moves the board up to about 0.9."""
+    """A submission with 90% of the labels right raises the board to about 0.9."""
     labels, _ = labels_and_bits(entropy, 1)
     board = Leaderboard(labels, submissions=100, tau=0.1)
     better = np.where(np.arange(N) % 10 == 0, 1 - labels, labels)
@@ -54,7 +54,7 @@ def test_a_truly_better_model_is_seen(entropy: SeededEntropy) -> None:
 
 
 def test_losses_fall(entropy: SeededEntropy) -> None:
-    """For a loss the best is the least, and the board never rises."""
+    """For a loss the best score is the smallest, and the board never increases."""
     labels, _ = labels_and_bits(entropy, 1)
     board = Leaderboard(labels, metric="zero-one-loss", submissions=10)
     shown = [
@@ -66,7 +66,7 @@ def test_losses_fall(entropy: SeededEntropy) -> None:
 
 
 def test_bad_submissions_change_nothing(entropy: SeededEntropy, tmp_path: Path) -> None:
-    """Wrong lengths are refused; after the last submission everything is; state is in the file."""
+    """Wrong lengths change nothing, and after the last submission, more are refused."""
     labels, tries = labels_and_bits(entropy, 1)
     board = Leaderboard(labels, submissions=1, ledger=tmp_path / "board.db")
     with pytest.raises(BadDeclaration):
@@ -81,7 +81,7 @@ def test_bad_submissions_change_nothing(entropy: SeededEntropy, tmp_path: Path) 
 
 
 def test_boards_of_pairs_are_refused_when_opened(entropy: SeededEntropy) -> None:
-    """A board's tau is worked out from its rows, of which auc has fewer: no such board opens."""
+    """A board with auc is refused, because its tau assumes a value for every row."""
     labels, _ = labels_and_bits(entropy, 1)
     with pytest.raises(BadDeclaration, match="pairs rows"):
         Leaderboard(labels, metric="auc", submissions=10)

@@ -1,4 +1,4 @@
-"""What somebody who holds a holdout for the first time gets wrong is told with what to type."""
+"""Common mistakes of new users raise errors that contain the correct call."""
 
 import re
 from collections.abc import Callable
@@ -43,17 +43,17 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("told", "wrong"), WRONG, ids=[told for told, _ in WRONG])
-def test_a_message_says_what_to_type(
+def test_an_error_names_the_correct_argument(
     told: str, wrong: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong argument is refused as the owner's, in words that name what is allowed."""
+    """A wrong argument raises BadDeclaration with a message that names what is allowed."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadDeclaration, match=re.escape(told)):
         wrong()
 
 
 def test_answers_and_plans_fit_on_a_line() -> None:
-    """At a prompt an answer shows its value, and as text its interval; a plan shows its terms."""
+    """An answer's repr shows its value and its str the interval; a plan's repr is short."""
     holdout = opened()
     near, far = holdout.ask(ROWS[1], ROWS[1]), holdout.ask(ROWS[1], np.zeros(N))
     found = plan(tau=0.3, queries=10, overfits=2)
@@ -66,8 +66,8 @@ def test_answers_and_plans_fit_on_a_line() -> None:
 
 
 @pytest.mark.parametrize("method", ["coding", "thresholdout", "gaussian", "rounding", "ladder"])
-def test_a_tau_of_one_is_no_promise(method: str) -> None:
-    """Where so few rows keep no tau below 1, the guarantee says that nothing holds."""
+def test_a_tau_of_one_is_not_a_guarantee(method: str) -> None:
+    """If the rows are too few for a tau below 1, the guarantee says that nothing holds."""
     limits: dict[str, Any] = {"overfits": 2} if method in ("coding", "thresholdout") else {}
     noise: dict[str, Any] = {"sigma": 1} if method in ("thresholdout", "gaussian") else {}
     found = Holdout(3, 3, method=method, queries=100, **limits, **noise).guarantee
@@ -76,8 +76,8 @@ def test_a_tau_of_one_is_no_promise(method: str) -> None:
     assert "none at this n: every tau below 1 needs more rows" in str(found)
 
 
-def test_the_best_of_several_metrics_is_not_taken_for_ones_and_zeros() -> None:
-    """A ladder's interval is not that of counts: an earlier query may have had other values."""
+def test_a_ladder_never_uses_the_binary_interval() -> None:
+    """A ladder's bracket is not binary, because the best query may have had other values."""
     holdout = Holdout(None, ROWS, method="ladder", queries=10)
     holdout.ask(np.full(N, 0.9))
     later = holdout.score(None, ROWS[1] * 0)

@@ -1,4 +1,4 @@
-"""Metrics: a row moves a mean by no more than its share, and fails for no label there could be."""
+"""Metrics: a row changes a mean by at most 1 / n, and no label raises an error."""
 
 from fractions import Fraction
 from typing import Any
@@ -30,7 +30,7 @@ def find_mean(metric: Metric, labels: Any, predictions: Any) -> Fraction:
 @pytest.mark.parametrize("name", SINGLES)
 @pytest.mark.parametrize("start", [[0.0] * N, [1.0] * N, [-1.0] * N, [0.0, 1.0] * (N // 2)])
 def test_a_row_moves_a_mean_by_its_share(name: str, start: list[float]) -> None:
-    """Whatever label one row is given, the mean moves by 1 / n at most, and nothing fails."""
+    """For any label of one row, the mean changes by at most 1 / n, without an error."""
     metric, predictions = find_metric(name), np.tile([0.0, 1.0, 0.25, 0.5], N // 4)
     before = find_mean(metric, np.array(start), predictions)
     for label in STRANGE:
@@ -38,8 +38,8 @@ def test_a_row_moves_a_mean_by_its_share(name: str, start: list[float]) -> None:
         assert abs(moved - before) <= sensitivity(N)
 
 
-def test_coding_labels_by_all_of_them_would_be_seen() -> None:
-    """The test above has teeth: marks taken from the greatest label move every row."""
+def test_encoding_labels_by_all_of_them_is_detected() -> None:
+    """The test above has power: a metric that depends on the largest label changes every row."""
 
     def code(labels: Any, predictions: Any) -> Any:
         return (predictions - (labels == np.unique(labels)[-1])) ** 2
@@ -54,7 +54,7 @@ def test_coding_labels_by_all_of_them_would_be_seen() -> None:
 
 @pytest.mark.parametrize("name", ["accuracy", "zero-one-loss", "brier"])
 def test_missing_labels_are_labels_too(name: str) -> None:
-    """Text labels with a missing value, which compares to nothing, move a mean by 1 / n at most."""
+    """A missing value among string labels changes a mean by at most 1 / n."""
     coded = name == "brier"
     metric = metric_of(name, positive="yes") if coded else metric_of(name)
     predictions = np.tile([0.0, 1.0], N // 2) if coded else np.array(["yes"] * N, dtype=object)
@@ -77,14 +77,14 @@ def test_missing_labels_are_labels_too(name: str) -> None:
     ],
 )
 def test_a_label_is_positive_or_not(labels: list[Any], positive: object) -> None:
-    """1 and True are positive by themselves, other labels by positive=; all others are not."""
+    """1 and True are positive by default, other labels only with ``positive=``."""
     metric = metric_of("brier", positive=positive)
 
     assert [1.0, 0.25] == metric.values(np.array(labels), np.array([1.0, 0.5])).tolist()
 
 
 def test_kinds_of_labels_are_refused_unseen() -> None:
-    """Text without positive=, and numbers with a text, are refused by their kind."""
+    """String labels without positive=, and numbers with a string, are refused by their type."""
     text, numbers = np.array(["no", "yes"]), np.array([0, 1])
     for metric, labels in (
         (metric_of("brier"), text),
@@ -107,7 +107,7 @@ def rows_of(labels: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("method", TAUGHT)
 @pytest.mark.parametrize("tau", [None, 0.5])
 def test_pairs_are_refused_where_a_claim_counts_rows(method: str, tau: float | None) -> None:
-    """With or without tau=, auc is refused alike for few pairs and many: no count is told."""
+    """With or without tau=, the error for auc is the same for few pairs and for many."""
     more: dict[str, Any] = {"overfits": 2} if method in ("coding", "thresholdout") else {}
     more |= {"sigma": 0.1} if method == "thresholdout" else {}
     told = set()
@@ -123,7 +123,7 @@ def test_pairs_are_refused_where_a_claim_counts_rows(method: str, tau: float | N
 
 
 def test_the_number_of_pairs_is_paid_for() -> None:
-    """After auc, later intervals of an endless session allow for each number of pairs."""
+    """After auc, the intervals of an unlimited session account for the number of pairs."""
     rows = rows_of(np.tile([0, 1], 400))
     paired, single = (Holdout(rows, rows, method="guess-and-check") for _ in range(2))
     paired.score(np.full(800, 0.5), np.full(800, 0.5), "auc")
@@ -133,7 +133,7 @@ def test_the_number_of_pairs_is_paid_for() -> None:
 
 
 class Estimator:
-    """Predicts one chance for every row, and another where a row holds a secret."""
+    """An estimator with one probability for every row, except for a row with a secret."""
 
     classes_ = np.array(["no", "yes"])
 
@@ -153,7 +153,7 @@ def open_private(secret: float) -> tuple[Holdout, Any]:
 
 @pytest.mark.parametrize("chance", [1.5, np.nan])
 def test_an_estimator_out_of_range_on_the_holdout_ends_the_session(chance: float) -> None:
-    """A chance beyond [0, 1] on the holdout alone is hidden, and loss and queries are gone."""
+    """A probability outside [0, 1] only on the holdout is hidden, and it ends the session."""
     metric = metric_of("brier", positive="yes")
     holdout, train = open_private(42)
     with pytest.raises(BadDeclaration, match="the estimator failed on the holdout's rows"):
@@ -169,7 +169,7 @@ def test_an_estimator_out_of_range_on_the_holdout_ends_the_session(chance: float
 
 
 def test_a_metric_that_fails_on_labels_ends_the_session() -> None:
-    """Values beyond [0, 1], or too few of them, that depend on labels are hidden alike."""
+    """Values outside [0, 1], too few values, and errors that depend on labels look the same."""
     predictions, labels = np.zeros(N), np.append(np.zeros(N - 1), 7.0)
     rows = rows_of(labels)
     for values in (lambda y, p: y + p, lambda y, p: p[y < 7], lambda y, p: 1 / (7 - y).min()):
@@ -181,13 +181,13 @@ def test_a_metric_that_fails_on_labels_ends_the_session() -> None:
 
 
 def test_predictions_of_several_lengths_are_refused() -> None:
-    """What cannot be a column is refused in our words."""
+    """Ragged predictions raise BadDeclaration instead of NumPy's error."""
     with pytest.raises(BadDeclaration, match="several lengths"):
         read_predictions(metric_of("accuracy"), "predictions", [[1], [2, 3]], 2)
 
 
 def test_predictions_are_refused_before_labels_are_read() -> None:
-    """Predictions that fit no labels at all are refused, and the session goes on as before."""
+    """Malformed predictions are refused, and the session continues."""
     rows = rows_of(np.tile([0, 1], N // 2))
     holdout = Holdout(rows, rows, method="guess-and-check")
     good = np.full(N, 0.5)
@@ -205,7 +205,7 @@ def test_predictions_are_refused_before_labels_are_read() -> None:
 
 
 def test_chances_are_those_of_the_positive_class() -> None:
-    """An estimator's column, or the sign of its decision, follows the label that counts."""
+    """The column of an estimator, or the sign of its decision function, follows ``positive=``."""
 
     class Decider:
         classes_ = np.array(["no", "yes"])

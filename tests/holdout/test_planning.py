@@ -1,4 +1,4 @@
-"""Plans reach the figures that the theory promises, and their inverses agree with them."""
+"""Plans reach the figures from the theory, and their inverses agree with them."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ def solve(wish: Request, rule: Theorem) -> Bound:
 def test_guessed_sessions_reach_their_figures(
     figures: tuple[float, int, int, float, float, int],
 ) -> None:
-    """Each bound with a training guess needs no more rows than was worked out beforehand."""
+    """Each bound with a guess needs at most the number of rows from the theory."""
     tau, queries, overfits, theorem, same, stop = figures
     found = plan(tau=tau, beta=0.05, queries=queries, overfits=overfits)
 
@@ -53,13 +53,13 @@ def test_guessed_sessions_reach_their_figures(
 
 @pytest.mark.parametrize(("rule", "short", "long"), UNGUESSED)
 def test_sessions_without_a_guess_reach_their_figures(rule: str, short: float, long: float) -> None:
-    """Each bound without a guess needs no more rows than was worked out beforehand."""
+    """Each bound without a guess needs at most the number of rows from the theory."""
     assert rows(plan(tau=0.1, queries=100), rule) <= short
     assert rows(plan(tau=0.1, queries=10**4), rule) <= long * 1.0005
 
 
 def test_the_best_that_can_be_run_is_the_plan() -> None:
-    """Bounds come best first, and the plan is the first that confide runs for every answer."""
+    """Bounds are sorted best first, and the plan is the first that confide can run."""
     found = plan(tau=0.1, queries=100, overfits=10)
 
     assert sorted(bound.n for bound in found.bounds) == [bound.n for bound in found.bounds]
@@ -72,7 +72,7 @@ def test_the_best_that_can_be_run_is_the_plan() -> None:
 
 @pytest.mark.parametrize("rule", THEOREMS, ids=lambda rule: rule.name)
 def test_more_is_never_cheaper(rule: Theorem) -> None:
-    """Less tau, less beta, more queries or more overfits never need fewer rows."""
+    """A smaller tau or beta, more queries, or more overfits never need fewer rows."""
     wish = Request(tau=0.1, beta=0.05, queries=50, overfits=5, sought="n")
     base = solve(wish, rule).n
 
@@ -84,7 +84,7 @@ def test_more_is_never_cheaper(rule: Theorem) -> None:
 
 @pytest.mark.parametrize("rule", THEOREMS, ids=lambda rule: rule.name)
 def test_inverses_agree(rule: Theorem) -> None:
-    """At the rows that a plan demands the least tau is the one asked for; with one less, not."""
+    """With the planned rows, the smallest tau is the requested one; with one less, it is larger."""
     wish = Request(tau=0.1, beta=0.05, queries=40, overfits=4, sought="n")
     need = solve(wish, rule).n
     tau = replace(wish, sought="tau")
@@ -95,7 +95,7 @@ def test_inverses_agree(rule: Theorem) -> None:
 
 
 PLANNED = [
-    # tau, beta, queries, overfits; the first four for normal noise missed tau by their own rounding
+    # tau, beta, queries, overfits; for the first four, rounding once made normal noise miss tau
     (0.07, 0.05, 500, 4),
     (0.05, 0.1, 100, 1),
     (0.1, 0.05, 3_000, 3),
@@ -108,7 +108,7 @@ PLANNED = [
 def test_a_session_on_the_planned_rows_keeps_its_tau(
     tau: float, beta: float, queries: int, overfits: int
 ) -> None:
-    """With the rows that a plan demands a session promises what was planned, by every method."""
+    """With the planned rows, a session of every method guarantees the planned tau."""
     bounds = {
         bound.rule: bound.n
         for bound in plan(tau=tau, beta=beta, queries=queries, overfits=overfits).bounds
@@ -128,7 +128,7 @@ def test_a_session_on_the_planned_rows_keeps_its_tau(
 
 @pytest.mark.parametrize("rows", [60, 1_000])
 def test_an_endless_session_may_have_fewer_overfits_than_planned(rows: int) -> None:
-    """No number of overfits below the one allowed makes a longer code than what is planned for."""
+    """No number of overfits below the limit gives a longer code than the planned one."""
     threshold, queries = coding_bounds.anytime_threshold(rows, rows), 101
     cells = math.ceil(1 / threshold)
     spent = [
@@ -145,7 +145,7 @@ def test_an_endless_session_may_have_fewer_overfits_than_planned(rows: int) -> N
 
 
 def test_overfits_are_found_for_given_rows() -> None:
-    """For given n, tau and queries, one overfit more than the plan's would not fit."""
+    """For given n, tau and queries, one more overfit than the plan's needs more rows."""
     found = plan(n=10_000, tau=0.1, queries=1_000)
 
     assert "overfits" == found.sought
@@ -155,7 +155,7 @@ def test_overfits_are_found_for_given_rows() -> None:
 
 
 def test_both_can_be_open() -> None:
-    """For given n and tau alone, the most queries are shown for several numbers of overfits."""
+    """With only n and tau given, bounds are shown for several numbers of overfits."""
     found = plan(n=20_000, tau=0.1)
     shown = {bound.overfits for bound in found.bounds if bound.rule == "coding"}
 
@@ -164,7 +164,7 @@ def test_both_can_be_open() -> None:
 
 
 def test_private_sessions_can_be_planned() -> None:
-    """With epsilon the plan is a private Thresholdout, cheaper the larger epsilon."""
+    """With epsilon the plan is a private Thresholdout, and a larger epsilon needs fewer rows."""
     found = plan(tau=0.1, queries=100, overfits=10, epsilon=1)
 
     assert "thresholdout" == found.method
@@ -173,7 +173,7 @@ def test_private_sessions_can_be_planned() -> None:
 
 
 def test_open_plans_with_epsilon_are_private() -> None:
-    """With epsilon no method is planned that promises validity alone, whatever else is open."""
+    """With epsilon, every bound is private, even if queries and overfits are open."""
     found = plan(n=100_000, tau=0.1, epsilon=1)
 
     assert "thresholdout" == found.method
@@ -181,8 +181,8 @@ def test_open_plans_with_epsilon_are_private() -> None:
     assert found.overfits is not None
 
 
-def test_what_cannot_be_is_refused() -> None:
-    """Nothing sought, too much sought, and numbers out of range each get a message."""
+def test_impossible_plans_are_refused() -> None:
+    """A plan is refused if it leaves out nothing or too much, or has a number out of range."""
     for wish in (
         {},
         {"tau": 0.1},

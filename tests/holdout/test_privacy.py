@@ -1,7 +1,7 @@
-"""Neighbouring holdouts cannot be told apart better than Thresholdout says; wrong variants can.
+"""Thresholdout keeps its claim on neighboring holdouts, and wrong variants do not.
 
-A session is four queries on ten rows. The left holdout holds one row more of ones than the right,
-which moves every mean by 1/10, up or down as the query says.
+A session is four queries on ten rows. The two holdouts differ in one row, which changes every mean
+by 1/10, up or down depending on the query.
 """
 
 import math
@@ -31,15 +31,15 @@ Transcripts = NDArray[np.int64]
 
 
 def ours(overfits: int, means: NDArray[np.float64], count: int, entropy: Entropy) -> Transcripts:
-    """Run sessions of our own; an outcome is -1 where the guess stood, -2 after the end."""
+    """Return the outcomes of our sessions: -1 for an accepted guess, -2 after the end."""
     method = Thresholdout(ROWS, 0.05, 4, overfits, LINE, SIGMA)
     rows = np.full((count, len(means)), -2)
-    for place in range(count):
+    for index in range(count):
         _, outcomes = method.answer(
             method.start(entropy), QueryBatch(means, GUESSES, ROWS), entropy
         )
         cells = np.floor(outcomes.values * method.cells).astype(int)
-        rows[place, : len(cells)] = np.where(outcomes.overfit, cells, -1)
+        rows[index, : len(cells)] = np.where(outcomes.overfit, cells, -1)
     return rows
 
 
@@ -49,7 +49,7 @@ def ours(overfits: int, means: NDArray[np.float64], count: int, entropy: Entropy
 def test_the_claimed_loss_is_never_below_what_is_seen(
     overfits: int, entropy: SeededEntropy
 ) -> None:
-    """The auditor's lower bound for whole transcripts stays below the loss, with delta or not."""
+    """The auditor's lower bound for transcripts is at most the loss, with or without delta."""
     loss = Thresholdout(ROWS, 0.05, 4, overfits, LINE, SIGMA).loss
     left, right = (ours(overfits, means, 4_000, entropy) for means in (LEFT, RIGHT))
     found = audit(left, right, delta=0.0)
@@ -62,7 +62,7 @@ Variant = Callable[[NDArray[np.float64], int, Entropy], Transcripts]
 
 
 def _noise(scale: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np.float64]:
-    """Return Laplace noise of this scale on a grid of 1/1000."""
+    """Return Laplace noise of this scale on a grid with step 1/1000."""
     law = DiscreteLaplace(Fraction(scale).limit_denominator(10**6) * 1000)
     return law.draw(math.prod(shape), entropy).reshape(shape) / 1000
 
@@ -70,7 +70,7 @@ def _noise(scale: float, shape: tuple[int, ...], entropy: Entropy) -> NDArray[np
 def without_threshold_noise(
     means: NDArray[np.float64], count: int, entropy: Entropy
 ) -> Transcripts:
-    """Compare with the threshold itself and charge nothing for what stands: no noise, no budget."""
+    """Compare with the exact threshold and charge nothing for accepted guesses."""
     gap = np.abs(means - GUESSES) + np.zeros((count, 1))
     return np.asarray(gap > float(LINE), dtype=np.int64)
 
@@ -78,21 +78,21 @@ def without_threshold_noise(
 def without_comparison_noise(
     means: NDArray[np.float64], count: int, entropy: Entropy
 ) -> Transcripts:
-    """Draw the threshold's noise once, and no noise for the comparisons."""
+    """Draw the noise of the threshold once, and no noise for the comparisons."""
     line = float(LINE) + _noise(2 * float(SIGMA), (count, 1), entropy)
     gap = np.abs(means - GUESSES) + np.zeros((count, 1))
     return np.asarray(gap >= line, dtype=np.int64)
 
 
-def telling_exact_means(means: NDArray[np.float64], count: int, entropy: Entropy) -> Transcripts:
-    """Compare as one should, and tell overfit queries their mean without noise."""
+def exact_answers(means: NDArray[np.float64], count: int, entropy: Entropy) -> Transcripts:
+    """Compare correctly, but answer overfit queries with their exact mean."""
     line = float(LINE) + _noise(2 * float(SIGMA), (count, 1), entropy)
     gap = np.abs(means - GUESSES) + _noise(4 * float(SIGMA), (count, 4), entropy)
     return np.where(gap >= line, np.round(means * 10), -1).astype(np.int64)
 
 
 def without_a_budget(means: NDArray[np.float64], count: int, entropy: Entropy) -> Transcripts:
-    """Go on after every overfit on the loss of one."""
+    """Continue after every overfit, although the loss covers only one."""
     wide = np.repeat(means, 40)
     line = float(LINE) + _noise(2 * float(SIGMA), (count, 1), entropy)
     gap = np.abs(wide - 0.5) + _noise(4 * float(SIGMA), (count, 160), entropy)
@@ -106,12 +106,12 @@ def without_a_budget(means: NDArray[np.float64], count: int, entropy: Entropy) -
     [
         without_threshold_noise,
         without_comparison_noise,
-        telling_exact_means,
+        exact_answers,
         without_a_budget,
     ],
 )
 def test_wrong_variants_are_convicted(variant: Variant, entropy: SeededEntropy) -> None:
-    """Each variant of the literature breaks the loss of one overfit; the same auditor sees it."""
+    """The same auditor disproves the loss of one overfit for each wrong variant."""
     claimed = 2 / (float(SIGMA) * ROWS)
 
     def sample(size: int) -> tuple[Transcripts, Transcripts]:

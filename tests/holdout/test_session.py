@@ -1,4 +1,4 @@
-"""`Holdout`: what goes in, what comes out, and what changes when something is wrong."""
+"""`Holdout`: its arguments, its answers, and the effects of errors."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ HALF = np.tile([0.0, 1.0], N // 2)
 
 
 def open_holdout(method: str = "coding", n: int = N, **more: Any) -> Holdout:
-    """Return a session of values alone, by any method, on those of the terms that it uses."""
+    """Return a session without rows by any method, with the terms that the method uses."""
     terms: dict[str, Any] = {"tau": 0.1, "queries": 100, "overfits": 10, **more}
     if method == "thresholdout":
         terms = {"epsilon": 1_000, **terms}
@@ -28,7 +28,7 @@ def open_holdout(method: str = "coding", n: int = N, **more: Any) -> Holdout:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_answers_by_one_interface(method: str) -> None:
-    """Value, overfit, interval and what is left come from each method; the interval holds 1/2."""
+    """Each method returns a value, an overfit flag, and an interval that covers 1/2."""
     holdout = open_holdout(method)
     answer = holdout.ask(HALF, HALF)
 
@@ -42,8 +42,8 @@ def test_every_method_answers_by_one_interface(method: str) -> None:
     assert method in repr(holdout)
 
 
-def test_a_near_guess_stands_and_a_far_one_does_not() -> None:
-    """The training mean is the answer while it is near; else a cell's middle near the true one."""
+def test_an_accurate_guess_is_accepted_and_a_wrong_one_is_not() -> None:
+    """An accurate guess is the answer; otherwise it is the middle of a cell close to the mean."""
     holdout = open_holdout()
 
     near = holdout.ask(np.full(N, 0.52), HALF)
@@ -56,7 +56,7 @@ def test_a_near_guess_stands_and_a_far_one_does_not() -> None:
 
 
 def test_the_session_ends_after_its_overfits() -> None:
-    """After B overfits every query is refused, and the refusal says so; nothing changes."""
+    """After B overfits every query is refused with that reason, and nothing changes."""
     holdout = open_holdout(n=8_000, overfits=2)
     for _ in range(2):
         holdout.ask(np.zeros(8_000), np.full(8_000, 0.5))
@@ -69,11 +69,11 @@ def test_the_session_ends_after_its_overfits() -> None:
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "splitting"])
-def test_many_at_once_are_one_after_the_other(method: str) -> None:
-    """A matrix of queries gives the answers that its columns give one by one, noise apart.
+def test_a_batch_of_queries_equals_single_queries(method: str) -> None:
+    """Except for noise, a matrix of queries gives the same answers as its columns one by one.
 
-    Gaussian noise has a deviation of 0.01 here, so that two answers differ by 0.1, seven deviations
-    of their difference, once in 10^11 runs.
+    Gaussian noise has a standard deviation of 0.01 here. So two answers differ by 0.1, seven
+    standard deviations of their difference, in one of 10^11 runs.
     """
     train = np.stack([HALF, np.zeros(N), np.full(N, 0.3)], axis=1)
     heldout = np.stack([HALF, np.full(N, 0.25), np.full(N, 0.31)], axis=1)
@@ -92,7 +92,7 @@ def test_many_at_once_are_one_after_the_other(method: str) -> None:
 
 
 def test_splitting_uses_fresh_rows_for_every_query() -> None:
-    """Query i is the mean over block i alone, one by one or as a matrix; then it is over."""
+    """Query i returns the mean over block i alone, whether asked singly or in a matrix."""
     values = np.repeat(np.arange(10) / 10, 5)
     one = Holdout(None, 50, queries=10, method="splitting")
     many = Holdout(None, 50, queries=10, method="splitting")
@@ -104,8 +104,8 @@ def test_splitting_uses_fresh_rows_for_every_query() -> None:
         one.ask(values)
 
 
-def test_the_ladder_never_falls_and_hides_what_is_worse() -> None:
-    """Only the best so far is shown, in levels; a worse submission changes nothing."""
+def test_the_ladder_never_decreases() -> None:
+    """The ladder shows only the level of the best mean; a worse submission changes nothing."""
     holdout = open_holdout("ladder")
     shown = [holdout.ask(np.full(N, mean)).value for mean in (0.2, 0.6, 0.3, 0.61, 0.9)]
 
@@ -121,7 +121,7 @@ def test_the_ladder_never_falls_and_hides_what_is_worse() -> None:
     ids=["above", "below", "nan", "short", "text"],
 )
 def test_bad_values_change_nothing(method: str, values: Any) -> None:
-    """Values out of range, NaN, or too few are refused without being quoted; state stays."""
+    """Values out of range, NaN, and too few values are refused unquoted, without a change."""
     holdout = open_holdout(method)
     before = holdout.left, holdout.guarantee
     with pytest.raises(BadDeclaration) as caught:
@@ -148,7 +148,7 @@ def frames(kind: str) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pair"])
 def test_functions_are_called_on_blocks_of_rows(kind: str) -> None:
-    """Frames are handed over whole, pairs as X and y; each row gets one value."""
+    """A function receives all rows of a DataFrame, or X and y of a pair."""
     train, heldout = frames(kind)
     holdout = Holdout(train, heldout, tau=0.1, queries=10, overfits=3)
     if kind == "pair":
@@ -160,7 +160,7 @@ def test_functions_are_called_on_blocks_of_rows(kind: str) -> None:
 
 
 def test_arrays_of_rows_are_rows_too() -> None:
-    """An array's block is the array itself."""
+    """A function receives an array of rows as it is."""
     rows = np.linspace(0, 1, N).reshape(-1, 1)
     holdout = Holdout(rows, rows, tau=0.1, queries=10, overfits=3)
 
@@ -168,7 +168,7 @@ def test_arrays_of_rows_are_rows_too() -> None:
 
 
 def test_a_function_that_fails_on_training_rows_changes_nothing() -> None:
-    """Errors on public rows are told, and the session goes on as before."""
+    """After an error on training rows, the session continues unchanged."""
     train, heldout = frames("pandas")
     holdout = Holdout(train, heldout, tau=0.1, queries=10, overfits=3)
     before = holdout.left
@@ -182,9 +182,9 @@ def test_a_function_that_fails_on_training_rows_changes_nothing() -> None:
 
 @pytest.mark.parametrize("epsilon", [None, 1])
 def test_a_function_that_fails_on_the_holdout_alone_ends_the_session(epsilon: int | None) -> None:
-    """Its message is hidden, no row is looked at again, and answers given stay as promised.
+    """The error is hidden, no row is read again, and earlier answers keep their guarantee.
 
-    Privacy is promised no more, for the failure itself told of the rows.
+    Privacy is no longer promised, because the failure itself revealed something about the rows.
     """
     train, heldout = frames("pandas")
     heldout.loc[17, "x"] = 0.123456789
@@ -209,7 +209,7 @@ def test_a_function_that_fails_on_the_holdout_alone_ends_the_session(epsilon: in
             holdout.ask(again)
     with pytest.raises(Refusal, match="ended"):
         holdout.ask(np.full(N, 0.5), np.full(N, 0.5))
-    assert asked + 1 == len(seen)  # once more on the training rows, not on the holdout's
+    assert asked + 1 == len(seen)  # one more call on the training rows, none on the holdout's
     assert (0, 0) == (holdout.left.queries, holdout.left.overfits)
     assert holds == holdout.guarantee.holds
     assert holdout.loss is None is holdout.guarantee.loss
@@ -217,7 +217,7 @@ def test_a_function_that_fails_on_the_holdout_alone_ends_the_session(epsilon: in
 
 
 def test_different_columns_are_refused() -> None:
-    """Training and holdout rows must have the same columns, in the same order."""
+    """Training and holdout rows with different columns, or another order, are refused."""
     train, heldout = frames("pandas")
     with pytest.raises(BadDeclaration, match="same columns"):
         Holdout(train, heldout.rename(columns={"x": "z"}), tau=0.1, queries=5, overfits=1)
@@ -237,10 +237,10 @@ def test_different_columns_are_refused() -> None:
         ("auc", None, lambda y: y * 0.0, 0.5),
     ],
 )
-def test_metrics_are_told_in_their_own_unit(
+def test_metrics_use_their_usual_scale(
     metric: str, high: Any, predict: Any, expected: float
 ) -> None:
-    """Each named metric of simple predictions has the value that anyone would work out."""
+    """Each named metric of simple predictions has its usual value."""
     train, heldout = frames("pair")
     holdout = Holdout(train, heldout, method="guess-and-check")
     answer = holdout.score(predict(train[1]), predict(heldout[1]), metric, high=high)
@@ -251,7 +251,7 @@ def test_metrics_are_told_in_their_own_unit(
 
 
 def test_values_in_a_declared_range_are_scaled() -> None:
-    """low= and high= say what 0 and 1 stand for; values beyond them are refused."""
+    """Values between low= and high= are rescaled; values outside are refused."""
     holdout = Holdout(N, N, method="guess-and-check")
     answer = holdout.ask(HALF * 40 - 10, HALF * 40 - 10, low=-10, high=30)
 
@@ -264,7 +264,7 @@ def test_values_in_a_declared_range_are_scaled() -> None:
 
 
 def test_metrics_that_do_not_fit_are_refused() -> None:
-    """Unknown names, missing ranges, pairs under a tau or privacy: each has its message."""
+    """Unknown metrics, missing ranges, and pairs with a tau or with privacy are refused."""
     train, heldout = frames("pair")
     holdout = Holdout(train, heldout, tau=0.1, queries=100, overfits=10)
     scores = heldout[1] * 1.0
@@ -283,7 +283,7 @@ def test_metrics_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "naive"])
 def test_a_guarantee_never_claims_more_than_its_plan(method: str) -> None:
-    """At half the rows that tau needs it says "none at this n", and what tau does hold."""
+    """With half of the required rows, the guarantee says so and states the tau that does hold."""
     if method in ("guess-and-check", "thresholdout"):
         return
     need = next(
@@ -300,8 +300,8 @@ def test_a_guarantee_never_claims_more_than_its_plan(method: str) -> None:
     assert 0.1 == enough.tau
 
 
-def test_privacy_and_validity_are_told_apart() -> None:
-    """Only noisy methods promise privacy; a naive holdout promises nothing at all."""
+def test_guarantees_separate_privacy_from_validity() -> None:
+    """Only noisy methods promise privacy; a naive holdout promises nothing."""
     assert "privacy: none is promised" in str(open_holdout("coding").guarantee)
     assert "-DP" in str(open_holdout("thresholdout").guarantee)
     assert "Gaussian-DP" in str(open_holdout("gaussian").guarantee)
@@ -311,7 +311,7 @@ def test_privacy_and_validity_are_told_apart() -> None:
 
 
 def test_the_method_follows_from_the_terms() -> None:
-    """auto takes the method that suits what was asked for."""
+    """``auto`` chooses the method that suits the terms."""
     assert "coding" == Holdout(N, N, tau=0.1, queries=10, overfits=2).method
     assert "guess-and-check" == Holdout(N, N).method
     assert "thresholdout" == Holdout(N, N, threshold=0.04, sigma=0.01, queries=9, overfits=2).method
@@ -341,7 +341,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_argument_is_ignored(method: str) -> None:
-    """What a method makes no use of is refused, with the names of methods that do use it."""
+    """An option that a method does not use is refused, and the error lists methods that use it."""
     needed = {
         name: OPTIONS[name] for name in USED_OPTIONS[method] if name in ("queries", "overfits")
     }
@@ -353,7 +353,7 @@ def test_no_argument_is_ignored(method: str) -> None:
 
 
 def test_arguments_are_not_ignored_under_auto() -> None:
-    """A tau without overfits, or a privacy loss without training rows, is refused too."""
+    """Under ``auto``, options that the chosen method does not use are refused too."""
     with pytest.raises(BadDeclaration, match="tau= is not used"):
         Holdout(N, N, tau=0.1, queries=10)
     with pytest.raises(BadDeclaration, match=r"epsilon= is not used.*thresholdout"):
@@ -363,13 +363,13 @@ def test_arguments_are_not_ignored_under_auto() -> None:
 
 
 def test_the_top_of_the_package_offers_it() -> None:
-    """`cf.Holdout` and `cf.holdout.plan` are there without an import of their own."""
+    """`cf.Holdout` and `cf.holdout.plan` need no separate import."""
     assert cf.Holdout is Holdout
     assert cf.holdout.plan is plan
 
 
-def test_wrong_questions_are_refused() -> None:
-    """Functions without rows, no guess, three arrays, wrong guesses: messages, not crashes."""
+def test_wrong_queries_are_refused() -> None:
+    """Functions without rows, missing or wrong guesses, and three arrays raise BadDeclaration."""
     holdout = open_holdout()
     for wrong in ((lambda rows: rows,), (), (HALF, HALF, HALF), (HALF,)):
         with pytest.raises(BadDeclaration):

@@ -23,7 +23,7 @@ def draw(number: int) -> tuple[Any, Any]:
 
 
 def test_scores_come_from_the_holdout() -> None:
-    """Every fold's score is the holdout's answer: near the true accuracy, in one query each."""
+    """Every fold's score is the holdout's answer: close to the true accuracy, for one query."""
     train, heldout = draw(1), draw(2)
     holdout = Holdout(train, heldout, tau=0.1, queries=20, overfits=3)
     scores = cross_val_score(LogisticRegression(), *train, cv=5, scoring=holdout.scorer())
@@ -33,8 +33,8 @@ def test_scores_come_from_the_holdout() -> None:
     assert (15, 3) == (holdout.left.queries, holdout.left.overfits)
 
 
-def test_losses_come_with_a_minus_sign() -> None:
-    """Greater is better for scikit-learn, so a loss is negated; chances are asked for brier."""
+def test_losses_are_negated() -> None:
+    """Scores of a loss are negative, because scikit-learn maximizes scores."""
     train, heldout = draw(1), draw(2)
     holdout = Holdout(train, heldout, tau=0.1, queries=20, overfits=3)
     scores = cross_val_score(LogisticRegression(), *train, cv=2, scoring=holdout.scorer("brier"))
@@ -44,7 +44,7 @@ def test_losses_come_with_a_minus_sign() -> None:
 
 
 def test_a_search_in_two_processes_uses_one_budget(tmp_path: Path) -> None:
-    """GridSearchCV with n_jobs=2 asks once for each candidate and fold, from one shared state."""
+    """GridSearchCV with n_jobs=2 uses one query per candidate and fold, from one shared state."""
     train, heldout = draw(1), draw(2)
     holdout = Holdout(train, heldout, tau=0.1, queries=50, overfits=3, ledger=tmp_path / "h.db")
     search = GridSearchCV(
@@ -61,7 +61,7 @@ def test_a_search_in_two_processes_uses_one_budget(tmp_path: Path) -> None:
 
 
 def test_a_search_stops_when_the_session_is_over() -> None:
-    """With error_score="raise" the refusal ends the search."""
+    """With error_score="raise", the end of the session ends the search."""
     train, heldout = draw(1), draw(2)
     holdout = Holdout(train, heldout, tau=0.1, queries=3, overfits=3)
     with pytest.raises(BudgetExceeded):
@@ -71,7 +71,7 @@ def test_a_search_stops_when_the_session_is_over() -> None:
 
 
 def test_chances_rank_rows_where_there_is_no_decision_function() -> None:
-    """The auc of a tree is that of its chances, also for classes with names; not of its labels."""
+    """The auc of a tree uses its predicted probabilities, not its predicted labels."""
     (rows, marks), heldout = draw(1), draw(2)
     train = rows, np.where(marks, "yes", "no")
     tested = heldout[0], np.where(heldout[1], "yes", "no")
@@ -83,8 +83,8 @@ def test_chances_rank_rows_where_there_is_no_decision_function() -> None:
     assert Holdout(train, tested).score(*chances, metric).value == score
 
 
-def test_names_of_classes_are_no_chances() -> None:
-    """A classifier that offers neither chances nor a ranking is refused, and nothing is asked."""
+def test_a_classifier_without_probabilities_is_refused() -> None:
+    """A classifier without probabilities or a ranking is refused before a query is used."""
     train, heldout = draw(1), draw(2)
     holdout = Holdout(train, heldout, tau=0.1, queries=20, overfits=3)
     with pytest.raises(BadDeclaration, match="an estimator with predict_proba, got LinearSVC"):

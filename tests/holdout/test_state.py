@@ -1,4 +1,4 @@
-"""Sessions outlive their process, are shared by many, and are never copied."""
+"""Sessions outlive their process, can be shared by several processes, and are never copied."""
 
 import copy
 import os
@@ -28,7 +28,7 @@ def open_holdout(path: Path, **more: object) -> Holdout:
 
 
 def test_a_session_outlives_its_process(tmp_path: Path) -> None:
-    """Opened again on the same terms, it goes on where it stood."""
+    """Reopened with the same terms, a session resumes with its remaining queries and overfits."""
     path = tmp_path / "holdout.db"
     first = open_holdout(path)
     first.ask(HALF, HALF)
@@ -40,7 +40,7 @@ def test_a_session_outlives_its_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["thresholdout", "guess-and-check", "ladder"])
 def test_every_kind_of_state_survives(method: str, tmp_path: Path) -> None:
-    """Noisy thresholds, code lengths and levels are all found again."""
+    """Noisy thresholds, code lengths and levels are all restored."""
     path = tmp_path / "holdout.db"
     more: dict[str, object] = {"method": method}
     more |= {"sigma": 0.001} if method == "thresholdout" else {"overfits": None}
@@ -55,7 +55,7 @@ def test_every_kind_of_state_survives(method: str, tmp_path: Path) -> None:
 
 
 def test_other_terms_are_another_session(tmp_path: Path) -> None:
-    """The same name on other terms is refused; another name begins anew."""
+    """The same name with other terms is refused; another name starts a new session."""
     path = tmp_path / "holdout.db"
     open_holdout(path).ask(HALF, HALF)
     with pytest.raises(BadDeclaration, match="other terms"):
@@ -65,7 +65,7 @@ def test_other_terms_are_another_session(tmp_path: Path) -> None:
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
-    """Nobody else may read the file, for it can hold a noisy threshold."""
+    """Only its owner may read the file, because it can contain a noisy threshold."""
     path = tmp_path / "holdout.db"
     open_holdout(path, sigma=0.01)
 
@@ -79,7 +79,7 @@ def fail(_: Progress) -> tuple[Progress, None]:
 
 
 def test_an_error_inside_a_change_changes_nothing(tmp_path: Path) -> None:
-    """Whatever is raised while the state is held, the state is as it was, and free again."""
+    """After an error during a change, the state is unchanged and the lock is released."""
     for store in (MemoryStore(), FileStore(tmp_path / "holdout.db", "one")):
         store.open("{}", Progress(queries=3))
         with suppress(ZeroDivisionError):
@@ -89,7 +89,7 @@ def test_an_error_inside_a_change_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_session_is_a_fault(tmp_path: Path) -> None:
-    """What SQLite cannot read or make is said in our words, at the opening and later."""
+    """A file that SQLite cannot read or create raises a Fault, on opening and later."""
     path = tmp_path / "holdout.db"
     session = open_holdout(path)
     path.write_bytes(b"no database" * 100)
@@ -117,7 +117,7 @@ except cf.BudgetExceeded:
 
 
 def test_processes_share_one_budget(tmp_path: Path) -> None:
-    """Three processes at once get as many answers as the session has queries, together."""
+    """Three concurrent processes together get exactly as many answers as the session allows."""
     path = tmp_path / "holdout.db"
     open_holdout(path)
     command = [sys.executable, "-c", ASK, str(path)]
@@ -129,7 +129,7 @@ def test_processes_share_one_budget(tmp_path: Path) -> None:
 
 
 def test_a_session_in_memory_is_never_copied() -> None:
-    """Pickling it or copying its state is refused, with the way out; a second name is no copy."""
+    """Pickling a session or deep-copying its state is refused; a shallow copy shares the state."""
     holdout = Holdout(N, N, queries=5, overfits=1)
     copy.copy(holdout).ask(HALF, HALF)
     assert 4 == holdout.left.queries
@@ -139,7 +139,7 @@ def test_a_session_in_memory_is_never_copied() -> None:
 
 
 def test_copies_of_a_session_in_a_file_share_it(tmp_path: Path) -> None:
-    """A pickled copy asks from the same budget."""
+    """A pickled copy shares the session's queries."""
     holdout = open_holdout(tmp_path / "holdout.db")
     twin = pickle.loads(pickle.dumps(holdout))
     twin.ask(HALF, HALF)
@@ -150,7 +150,7 @@ def test_copies_of_a_session_in_a_file_share_it(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_session_in_memory_refuses_to_answer() -> None:
-    """A child process cannot spend its parent's budget a second time."""
+    """In a forked child, a session in memory raises a Fault."""
     holdout = Holdout(N, N, queries=5, overfits=1)
     reading, writing = os.pipe()
     child = os.fork()

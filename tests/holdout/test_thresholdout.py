@@ -1,4 +1,4 @@
-"""Thresholdout follows its law, keeps its budget and states its loss."""
+"""Thresholdout follows its law, respects its limits, and states its loss."""
 
 import math
 from fractions import Fraction
@@ -40,43 +40,43 @@ def ask(
     times: int,
     entropy: Entropy,
 ) -> tuple[Progress, Floats, Booleans]:
-    """Ask one query, of this mean and guess, several times over."""
+    """Ask the same query, with this mean and guess, several times."""
     asked = QueryBatch(np.full(times, pair[0]), np.full(times, pair[1]), ROWS)
     progress, outcomes = method.answer(progress, asked, entropy)
     return progress, outcomes.values, outcomes.overfit
 
 
-def overfit_chance(method: Thresholdout, gap: float) -> float:
-    """Return P(gap + V >= threshold + T) when both noises are fresh."""
-    line = round(float(method.threshold / method.step)) - round(gap / float(method.step))
+def overfit_probability(method: Thresholdout, gap: float) -> float:
+    """Return P(gap + V >= threshold + T) if both noises are fresh."""
+    margin = round(float(method.threshold / method.step)) - round(gap / float(method.step))
     scales = (2 * method.sigma / method.step, 4 * method.sigma / method.step)
-    if line > 0:
-        return float(_tail_of_sum(*scales, line - 1)) / 2
-    return 1 - float(_tail_of_sum(*scales, -line)) / 2
+    if margin > 0:
+        return float(_tail_of_sum(*scales, margin - 1)) / 2
+    return 1 - float(_tail_of_sum(*scales, -margin)) / 2
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("gap", [0.0, 0.2, 0.5])
 def test_a_guess_is_overfit_as_often_as_the_law_says(gap: float, entropy: SeededEntropy) -> None:
-    """First answers of fresh sessions follow the law, and expose noise half or twice as large."""
+    """First answers of fresh sessions follow the law, and would expose half or twice the noise."""
     method, times = session(), 2_000
     hits = sum(
         int(ask(method, method.start(entropy), (gap, 0.0), 1, entropy)[2][0]) for _ in range(times)
     )
 
-    assert binomial_p(hits, times, overfit_chance(method, gap)) > ALPHA
+    assert binomial_p(hits, times, overfit_probability(method, gap)) > ALPHA
     if gap == 0.0:
         for wrong in (Fraction(1, 2), Fraction(2)):
             other = session(sigma=method.sigma * wrong)
-            assert binomial_p(hits, times, overfit_chance(other, gap)) < ALPHA
+            assert binomial_p(hits, times, overfit_probability(other, gap)) < ALPHA
 
 
 @pytest.mark.statistical
 def test_answers_carry_laplace_noise(entropy: SeededEntropy) -> None:
-    """Means told to overfit queries fall into cells as Laplace noise of scale sigma has it."""
+    """Answers to overfit queries fall into cells as Laplace noise of scale sigma predicts."""
     method = session(threshold=Fraction(1, 10**6), sigma=Fraction(1, 50))
-    _, values, marks = ask(method, method.start(entropy), (0.5, 0.0), 12_000, entropy)
-    told = np.floor(values[marks] * method.cells).astype(int)
+    _, values, over = ask(method, method.start(entropy), (0.5, 0.0), 12_000, entropy)
+    cells = np.floor(values[over] * method.cells).astype(int)
 
     def law(sigma: float) -> dict[int, float]:
         edges = np.arange(method.cells + 1) / method.cells
@@ -89,28 +89,28 @@ def test_answers_carry_laplace_noise(entropy: SeededEntropy) -> None:
         upper[0], upper[-1] = 0.0, 1.0
         return dict(enumerate(np.diff(upper).tolist()))
 
-    assert len(told) > 10_000
-    # Steps are 1/1000 of the noise, so the continuous law is off by far less than the draws show.
-    assert chi_square_p(told, law(1 / 50)) > ALPHA
-    assert chi_square_p(told, law(1.2 / 50)) < ALPHA
-    assert chi_square_p(told, law(0.8 / 50)) < ALPHA
+    assert len(cells) > 10_000
+    # A step is 1/1000 of the noise, so the error of the continuous law is far too small to see.
+    assert chi_square_p(cells, law(1 / 50)) > ALPHA
+    assert chi_square_p(cells, law(1.2 / 50)) < ALPHA
+    assert chi_square_p(cells, law(0.8 / 50)) < ALPHA
 
 
 def test_the_threshold_is_drawn_again_after_each_overfit_only(entropy: SeededEntropy) -> None:
-    """While guesses stand the noisy threshold stays; an overfit replaces it."""
+    """Accepted guesses keep the noisy threshold; an overfit replaces it."""
     method = session(threshold=Fraction(1, 2), sigma=Fraction(1, 1000))
     before = method.start(entropy)
-    after, _, marks = ask(method, before, (0.3, 0.3), 100, entropy)
+    after, _, over = ask(method, before, (0.3, 0.3), 100, entropy)
 
-    assert not marks.any()
+    assert not over.any()
     assert before.secret == after.secret
-    moved, _, marks = ask(method, after, (1.0, 0.0), 1, entropy)
-    assert marks.all()
-    assert moved.secret != after.secret
+    last, _, over = ask(method, after, (1.0, 0.0), 1, entropy)
+    assert over.all()
+    assert last.secret != after.secret
 
 
-def test_many_at_once_are_one_after_the_other(entropy: SeededEntropy) -> None:
-    """A batch ends with the last overfit, as single queries would, and then all is refused."""
+def test_a_batch_ends_with_the_last_overfit(entropy: SeededEntropy) -> None:
+    """A batch ends with the last overfit, as single queries would, and later ones are refused."""
     method = session(overfits=3, sigma=Fraction(1, 1000))
     means, guesses = np.array([0.5, 0.9, 0.5, 0.9, 0.9, 0.5, 0.9]), np.full(7, 0.5)
     progress, outcomes = method.answer(
@@ -125,7 +125,7 @@ def test_many_at_once_are_one_after_the_other(entropy: SeededEntropy) -> None:
 
 
 def test_queries_run_out_too(entropy: SeededEntropy) -> None:
-    """After the last query allowed, nothing more is answered."""
+    """After the last allowed query, every query is refused."""
     method = session(queries=2)
     progress, outcomes = method.answer(
         method.start(entropy), QueryBatch(np.full(5, 0.5), np.full(5, 0.5), ROWS), entropy
@@ -137,7 +137,7 @@ def test_queries_run_out_too(entropy: SeededEntropy) -> None:
 
 
 def test_the_loss_is_that_of_rounds_and_answers() -> None:
-    """2 B s / sigma in all; composed numerically far less, and never by the square-root formula."""
+    """The pure loss is 2 B s / sigma; numerical composition is below the square-root formula."""
     method = session(rows=10**4, overfits=100, sigma=Fraction(1, 100))
     loss = method.loss
 
@@ -152,15 +152,15 @@ def test_the_loss_is_that_of_rounds_and_answers() -> None:
 
 
 def test_the_square_root_formula_is_false_for_large_losses() -> None:
-    """At 1 / (sigma n) = 1, B = 2000 and delta = 1e-3 it claims 697, where delta is above 0.05.
+    """At 1 / (sigma n) = 1, B = 2000 and delta = 1e-3 it claims 697, but delta exceeds 0.05.
 
-    That much is told by the number of answers nearer to one input than to the other, alone.
+    The number of answers closer to one input than to the other suffices for that.
     """
     claimed, size = math.sqrt(32 * 2_000 * math.log(2e3)), 2_000
     near = 1 - 0.5 * math.exp(-0.5)
     counts = np.arange(size + 1)
-    told = stats.binom.logpmf(counts, size, [[near], [1 - near]])
-    reached = np.exp(told[0]) * -np.expm1(np.minimum(claimed + told[1] - told[0], 0))
+    logs = stats.binom.logpmf(counts, size, [[near], [1 - near]])
+    reached = np.exp(logs[0]) * -np.expm1(np.minimum(claimed + logs[1] - logs[0], 0))
     answers = repeat(LaplaceLoss(1, STEPS_PER_SENSITIVITY), size)
 
     assert pytest.approx(697, abs=1) == claimed
@@ -169,7 +169,7 @@ def test_the_square_root_formula_is_false_for_large_losses() -> None:
 
 
 def test_the_cells_and_the_grid_come_from_the_terms_alone() -> None:
-    """Grid, cells and threshold depend on rows and noise, never on values."""
+    """The grid and the cells depend on rows and noise, never on values."""
     method = session()
 
     assert method.step * STEPS_PER_SENSITIVITY == Fraction(1, ROWS) + Fraction(1, 2**35)
@@ -177,7 +177,7 @@ def test_the_cells_and_the_grid_come_from_the_terms_alone() -> None:
 
 
 def test_tau_is_honest_about_the_noise() -> None:
-    """More noise, more queries or more overfits never promise a smaller tau."""
+    """More noise, more queries, or more overfits increase tau."""
     base = session(rows=10**5, queries=100, overfits=5, sigma=Fraction(1, 1000)).tau
 
     assert base < session(rows=10**5, queries=100, overfits=5, sigma=Fraction(1, 500)).tau
@@ -186,7 +186,7 @@ def test_tau_is_honest_about_the_noise() -> None:
 
 
 def test_the_published_theorem_is_named_for_its_own_noise_alone() -> None:
-    """With less noise than the theorem's, privacy is gone, and so is what follows from it."""
+    """The guarantee names the published theorem with its own noise, but not with less noise."""
     terms = {"tau": 0.1, "threshold": None, "epsilon": None}
     noise = Thresholdout.of(14_000_000, 0.05, 100, 10, sigma=None, **terms).sigma
     named = {

@@ -1,4 +1,4 @@
-"""Transfer theorems hold where everything can be counted, and agree with what was published."""
+"""Transfer theorems hold for exactly computable cases, and agree with published results."""
 
 import math
 
@@ -20,25 +20,26 @@ from confide.loss.transfer import (
 )
 
 
-def told_law(n: int, epsilon: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return P(y | count) for the geometric mechanism on a count of n bits, kept within 0..n."""
+def output_law(n: int, epsilon: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Return P(y | count) for the geometric mechanism on a count of n bits, clipped to 0..n."""
     q = math.exp(-epsilon)
     law = np.zeros((n + 1, n + 1))
     for count in range(n + 1):
         for y in range(n + 1):
-            away = abs(y - count)
-            law[count, y] = q**away * ((1 - q) / (1 + q) if 0 < y < n else 1 / (1 + q))
+            distance = abs(y - count)
+            law[count, y] = q**distance * ((1 - q) / (1 + q) if 0 < y < n else 1 / (1 + q))
     return law
 
 
 @pytest.mark.parametrize("n", [6, 30, 200])
 @pytest.mark.parametrize("epsilon", [0.02, 0.1, 0.5])
 def test_the_pure_bound_holds_where_it_can_be_counted(n: int, epsilon: float) -> None:
-    """For a private count and every set of bad counts given what was told, nothing passes it.
+    """For a private count and every rule R from outputs to sets of bad counts, the bound holds.
 
-    R(y) is the worst set of counts with probability at most ``chance``: those that y makes likely.
+    R(y) is the worst set of counts with prior probability at most ``chance``: those that y makes
+    most likely.
     """
-    law, prior = told_law(n, epsilon), special.binom(n, np.arange(n + 1)) * 0.5**n
+    law, prior = output_law(n, epsilon), special.binom(n, np.arange(n + 1)) * 0.5**n
     assert np.allclose(law.sum(axis=1), 1)
     for chance in (0.3, 0.05, 1e-3):
         happened = 0.0
@@ -54,7 +55,7 @@ def test_the_pure_bound_holds_where_it_can_be_counted(n: int, epsilon: float) ->
 
 
 def test_the_pure_bound_implies_the_published_one() -> None:
-    """With epsilon^2 = L / 2n it is sqrt(chance); for epsilon = tau it is the smaller one."""
+    """With epsilon^2 = L / 2n it is sqrt(chance); for epsilon = tau it is below the published."""
     n, chance = 10_000, 1e-9
     epsilon = math.sqrt(-math.log(chance) / (2 * n))
 
@@ -65,14 +66,14 @@ def test_the_pure_bound_implies_the_published_one() -> None:
 
 
 def test_no_bound_passes_one() -> None:
-    """Where a theorem says nothing, its bound is 1."""
+    """If a theorem is vacuous, its bound is 1."""
     assert 1.0 == pure_transfer(1.0, 10_000, 0.05)
     assert 1.0 == pure_transfer_published(0.001, 100)
     assert 1.0 == max_information_transfer(0.001, 100)
 
 
 def test_max_information_leaves_half_of_the_exponent() -> None:
-    """For epsilon = tau^2 it is what max-information leaves of Hoeffding's chance, both sides."""
+    """For epsilon = tau^2 the bound is Hoeffding's for both sides, times e^max-information."""
     for tau, n in ((0.1, 2_000), (0.05, 10_000)):
         chance = math.exp(-2 * tau**2 * n)
         kept = 2 * math.exp(max_information(tau**2, n)) * chance
@@ -81,7 +82,7 @@ def test_max_information_leaves_half_of_the_exponent() -> None:
 
 
 def test_max_information_of_independent_rows_is_smaller() -> None:
-    """With a failure allowed the bound for independent rows applies, if it is the smaller."""
+    """With an allowed failure, the bound for independent rows applies if it is smaller."""
     assert 100.0 == max_information(0.01, 10_000)
     assert pytest.approx(0.5 + 0.01 * math.sqrt(10_000 * math.log(2e6) / 2)) == max_information(
         0.01, 10_000, 1e-6
@@ -119,7 +120,7 @@ def test_the_posterior_theorem_is_as_printed() -> None:
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
 def test_information_of_one_noisy_bit_is_below_its_bound(sigma: float) -> None:
-    """A fair bit with normal noise carries at most 1 / (8 sigma^2) nats, by quadrature."""
+    """The information of a fair bit with normal noise, by quadrature, is at most its bound."""
 
     def density(x: float, mean: float) -> float:
         return math.exp(-((x - mean) ** 2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
@@ -136,15 +137,15 @@ def test_information_of_one_noisy_bit_is_below_its_bound(sigma: float) -> None:
 
 @pytest.mark.parametrize("information", [1e-4, 0.1, 1.0, 30.0])
 def test_the_best_exponent_is_found(information: float) -> None:
-    """No s on a fine grid gives a smaller bound."""
+    """No exponent s on a fine grid gives a smaller bound."""
     grid = np.linspace(1e-3, 1 - 1e-3, 5_000)
-    least = np.min((2 * information - np.log1p(-grid)) / (4 * 1_000 * grid * 0.05))
+    smallest = np.min((2 * information - np.log1p(-grid)) / (4 * 1_000 * grid * 0.05))
 
-    assert information_transfer(information, 1_000, 0.05) <= math.sqrt(least) * (1 + 1e-9)
+    assert information_transfer(information, 1_000, 0.05) <= math.sqrt(smallest) * (1 + 1e-9)
 
 
 def test_normal_noise_has_a_best_amount() -> None:
-    """Both too little and too much noise make the guarantee worse."""
+    """Both too little and too much noise increase tau."""
     found = [gaussian_transfer(100, 20_000, sigma, 0.05) for sigma in (1e-4, 0.011, 0.1)]
 
     assert found[1] < min(found[0], found[2])
@@ -152,6 +153,6 @@ def test_normal_noise_has_a_best_amount() -> None:
 
 @pytest.mark.parametrize("sigma", [1e8, 1e16, 1e100])
 def test_noise_that_drowns_everything_has_a_bound_too(sigma: float) -> None:
-    """Answers that tell next to nothing leave a query as near as one chosen beforehand."""
+    """With huge noise, the bound stays finite and close to that of a nonadaptive query."""
     assert 0 < information_transfer(gaussian_information(10, 1_000, sigma), 1_000, 0.05) < 0.2
     assert math.isfinite(gaussian_transfer(10, 1_000, sigma, 0.05))

@@ -1,4 +1,4 @@
-"""Values are checked, and means keep the error that their sensitivity counts in."""
+"""Values are checked, and means keep the error bound that their sensitivity assumes."""
 
 import math
 from fractions import Fraction
@@ -38,7 +38,7 @@ def exact_mean(values: list[float]) -> Fraction:
 
 @given(st.lists(UNIT, min_size=1, max_size=300))
 def test_means_are_near_the_true_ones(values: list[float]) -> None:
-    """A mean, of a column or of a matrix's, is within MEAN_ERROR of the exact one."""
+    """The mean of a column, alone or in a matrix, is within MEAN_ERROR of the exact one."""
     array = np.array(values)
 
     assert abs(exact_mean(values) - Fraction(mean_of("x", array))) <= MEAN_ERROR
@@ -55,7 +55,7 @@ def test_long_columns_are_as_near() -> None:
 
 
 def test_the_longest_columns_are_as_near(entropy: SeededEntropy) -> None:
-    """Added in lines and large blocks, or column by column, means keep MEAN_ERROR too."""
+    """Means that are summed in lines and large blocks, or by column, are within MEAN_ERROR too."""
     counts = entropy.words(LARGE_BLOCK_ROWS + BLOCK_ROWS + 5) >> np.uint64(11)
     values, exact = counts / 2**53, Fraction(sum(counts.tolist()), 2**53 * len(counts))
 
@@ -82,7 +82,7 @@ def test_matrices_of_any_width_keep_the_error(
 
 @pytest.mark.parametrize("kind", ["f2", "f4", ">f8"])
 def test_narrow_floats_are_added_in_doubles(kind: str) -> None:
-    """Guesses from half and single precision are exact where the sum is exact in doubles."""
+    """Guesses from half and single precision are exact if the sum is exact in doubles."""
     matrix = np.full((7 * LINE_VALUES + 1, 5), 0.75, dtype=kind)
 
     assert [0.75] * 5 == guesses_of("x", matrix).tolist()
@@ -90,7 +90,7 @@ def test_narrow_floats_are_added_in_doubles(kind: str) -> None:
 
 @given(st.lists(UNIT, min_size=2, max_size=100), UNIT)
 def test_one_row_moves_a_mean_by_the_sensitivity_at_most(values: list[float], other: float) -> None:
-    """Replacing a row moves the computed mean by at most `sensitivity`."""
+    """Replacing a row changes the computed mean by at most `sensitivity`."""
     changed = [other, *values[1:]]
     moved = Fraction(mean_of("x", np.array(values))) - Fraction(mean_of("x", np.array(changed)))
 
@@ -100,7 +100,7 @@ def test_one_row_moves_a_mean_by_the_sensitivity_at_most(values: list[float], ot
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1e-300, 1 + 2**-52, 2.0, -0.5])
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_values_outside_are_refused(bad: float, kind: type) -> None:
-    """NaN and whatever lies outside [0, 1] is refused wherever it stands."""
+    """NaN and values outside [0, 1] are refused at every position."""
     if kind is np.float32 and np.float32(bad) in (np.float32(1), np.float32(0)):
         bad = -0.5
     for place in (0, 5_000, BLOCK_ROWS + 3):
@@ -115,7 +115,7 @@ def test_values_outside_are_refused(bad: float, kind: type) -> None:
 
 
 def test_infinities_that_cancel_are_refused_without_a_warning() -> None:
-    """Sums come before checks, and a sum of infinities says nothing of its own."""
+    """Infinities that cancel in a sum are refused without a NumPy warning."""
     values = np.full(4 * BLOCK_ROWS, 0.5)
     values[:2] = math.inf, -math.inf
     for work, given_values in ((mean_of, values), (guess_of, values), (means_of, values[:, None])):
@@ -127,7 +127,7 @@ def test_infinities_that_cancel_are_refused_without_a_warning() -> None:
 
 @pytest.mark.parametrize("kind", [">f8", "<f8", ">f4", "<f4", "f2"])
 def test_the_order_of_bytes_does_not_matter(kind: str) -> None:
-    """Floats of either byte order are checked for what they are."""
+    """Floats of either byte order are checked correctly."""
     for bad in (2.0, -0.5, math.nan):
         values = np.full(3 * BLOCK_ROWS, 0.25, dtype=kind)
         values[7] = bad
@@ -139,7 +139,7 @@ def test_the_order_of_bytes_does_not_matter(kind: str) -> None:
 
 
 def test_the_ends_of_the_range_pass() -> None:
-    """0, -0, 1 and the smallest floats are values like any other; so are bools and integers."""
+    """0, -0, 1 and the smallest floats are accepted, and so are Booleans and integers."""
     edges = np.array([0.0, -0.0, 1.0, 5e-324, 1 - 2**-53])
 
     assert pytest.approx(0.4) == mean_of("x", edges)
@@ -150,7 +150,7 @@ def test_the_ends_of_the_range_pass() -> None:
 
 
 def test_wrong_shapes_are_refused() -> None:
-    """Columns need one value a row, matrices one column a query, both numbers."""
+    """Columns need one number per row; matrices need one column per query."""
     assert 3 == len(read_column("x", [[0.1], [0.2], [0.3]], 3))
     for bad in ([0.1, 0.2], [[0.1, 0.2]] * 3, ["a", "b", "c"], 0.5, [None, 1, 2], [1j, 0, 0]):
         with pytest.raises(BadDeclaration):
@@ -161,7 +161,7 @@ def test_wrong_shapes_are_refused() -> None:
 
 
 def test_a_guess_is_looked_at_through_its_mean() -> None:
-    """A guess from a long array is refused when its mean cannot be one."""
+    """A guess from a long array is refused if its mean is outside [0, 1]."""
     assert 0.25 == guess_of("x", np.full(BLOCK_ROWS + 1, 0.25))
     for bad in (math.nan, 2.0, -3.0):
         with pytest.raises(BadDeclaration):
@@ -173,6 +173,6 @@ def test_a_guess_is_looked_at_through_its_mean() -> None:
 
 @pytest.mark.parametrize("guess", [Fraction(10**400), -0.1, math.nan, 1j, np.complex128(1), True])
 def test_guesses_outside_are_refused(guess: object) -> None:
-    """A guess is a real number in [0, 1], however large another one is."""
+    """A guess that is not a real number in [0, 1] is refused."""
     with pytest.raises(BadDeclaration, match=r"\[0, 1\]"):
         check_guess("guess", guess)
