@@ -1,8 +1,8 @@
-"""An auditor attacks every mechanism through its public door, and must find no violation.
+"""An auditor attacks every mechanism through its public interface and must find no violation.
 
-Each attack takes neighbours at full distance and outputs as an analyst sees them. The auditor
-accuses a right mechanism with probability at most 1e-9 an attack; how near it comes to the claim
-shows that it would notice more. test_known_bad.py shows the same of broken mechanisms.
+Each attack uses neighboring inputs at the largest distance, and outputs as an analyst sees them.
+The auditor convicts a correct mechanism with probability at most 1e-9 per attack. Lower limits on
+what it proves show that it has power. test_known_bad.py does the same for broken mechanisms.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def attack(
 @pytest.mark.statistical
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(1, 1.0), (5, 1.0), (1, 0.2), (1, 3.0)])
 def test_laplace_keeps_its_claim(sensitivity: int, epsilon: float, entropy: SeededEntropy) -> None:
-    """Counts with Laplace noise give away at most epsilon, and the auditor sees most of it."""
+    """Counts with Laplace noise lose at most epsilon, and the auditor proves most of it."""
     mechanism = Laplace(sensitivity, epsilon)
     found = attack(lambda x: mechanism.release(np.full(MANY, x), entropy=entropy), 0, sensitivity)
 
@@ -52,7 +52,7 @@ def test_laplace_keeps_its_claim(sensitivity: int, epsilon: float, entropy: Seed
 
 @pytest.mark.statistical
 def test_laplace_on_a_grid_keeps_its_claim(entropy: SeededEntropy) -> None:
-    """Reals on two sides of a tie give away at most epsilon, last digits included."""
+    """Real numbers on both sides of a rounding tie lose at most epsilon, including last digits."""
     mechanism = Laplace(0.1, 1, grid=0.1, cells=1)
 
     def run(x: float) -> Outputs:
@@ -67,7 +67,7 @@ def test_laplace_on_a_grid_keeps_its_claim(entropy: SeededEntropy) -> None:
 def test_a_histogram_keeps_its_claim(
     sensitivity: int, other: tuple[int, int], entropy: SeededEntropy
 ) -> None:
-    """Two cells of a histogram, a unit removed or replaced, give away at most epsilon."""
+    """Two cells of a histogram lose at most epsilon if a unit is removed or replaced."""
     mechanism = Laplace(sensitivity, 1)
     found = attack(
         lambda x: mechanism.release(np.tile(x, (MANY, 1)), entropy=entropy), (1, 0), other
@@ -79,7 +79,7 @@ def test_a_histogram_keeps_its_claim(
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_gaussian_keeps_its_claim(epsilon: float, entropy: SeededEntropy) -> None:
-    """At its delta the Gaussian mechanism gives away at most epsilon; at delta / 10, more."""
+    """At its delta the Gaussian mechanism loses at most epsilon; at delta / 10 it loses more."""
     mechanism = Gaussian(4, epsilon, 0.02)
 
     def run(x: int) -> Outputs:
@@ -98,9 +98,9 @@ def test_gaussian_keeps_its_claim(epsilon: float, entropy: SeededEntropy) -> Non
 def test_knorm_keeps_its_claim(
     body: Box | Polytope, move: tuple[int, int], entropy: SeededEntropy
 ) -> None:
-    """A move to a corner of the body gives away at most epsilon, and over half is seen.
+    """A move to a corner of the body loses at most epsilon, and the auditor proves over half.
 
-    The attacker sorts outputs by how much nearer they are to one input than to the other.
+    The attacker sorts outputs by the difference of their distances to the two inputs.
     """
     mechanism = KNorm(body, 1)
 
@@ -112,7 +112,7 @@ def test_knorm_keeps_its_claim(
 
 
 def norm(body: Box | Polytope, values: Outputs) -> Outputs:
-    """Return by how much the body must grow to reach each value."""
+    """Return the factor by which the body must be scaled to reach each value."""
     if isinstance(body, Box):
         return np.asarray(np.abs(values / np.array(body.half_widths, dtype=float)).max(axis=1))
     facets = [np.array(facet, dtype=float) for facet in body.surface.facets]
@@ -129,7 +129,7 @@ def norm(body: Box | Polytope, values: Outputs) -> Outputs:
 def test_selection_keeps_its_claim(
     kind: type, monotone: bool, one: list[int], other: list[int], entropy: SeededEntropy
 ) -> None:
-    """Scores that move as far as they may give away at most epsilon, and over a third is seen."""
+    """Scores with the largest change lose at most epsilon, and the auditor proves over a third."""
     mechanism = kind(1, 3, monotone=monotone)
     found = attack(
         lambda s: np.array([mechanism.choose(s, entropy=entropy) for _ in range(FEW)]), one, other
@@ -140,7 +140,7 @@ def test_selection_keeps_its_claim(
 
 @pytest.mark.statistical
 def test_a_median_keeps_its_claim(entropy: SeededEntropy) -> None:
-    """The median by the exponential mechanism over an interval gives away at most epsilon."""
+    """The median by the exponential mechanism over an interval loses at most epsilon."""
     mechanism = Exponential(1, 3)
 
     def run(data: list[int]) -> Outputs:
@@ -156,7 +156,7 @@ def test_a_median_keeps_its_claim(entropy: SeededEntropy) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("categories", [2, 5])
 def test_randomised_response_keeps_its_claim(categories: int, entropy: SeededEntropy) -> None:
-    """Reports of two truths give away at most epsilon, and the auditor sees 90 % of it."""
+    """Reports of two true values lose at most epsilon, and the auditor proves 85% of it."""
     mechanism = RandomisedResponse(1, categories)
     found = attack(lambda x: np.asarray(mechanism.release(np.full(MANY, x), entropy=entropy)), 0, 1)
 
@@ -164,13 +164,13 @@ def test_randomised_response_keeps_its_claim(categories: int, entropy: SeededEnt
 
 
 def run_sessions(values: list[int], entropy: SeededEntropy, **options: Any) -> Outputs:
-    """Return the answers of many sessions, one a row; 9 where no question was left."""
+    """Return the answers of many sessions, one session per row; 9 after the end of a session."""
     rows = np.full((FEW, len(values)), 9)
     for row in rows:
         session = SparseVector(0, entropy=entropy, **options)
         with suppress(BudgetExceeded):
-            for place, value in enumerate(values):
-                row[place] = session.ask(value)
+            for index, value in enumerate(values):
+                row[index] = session.ask(value)
     return rows
 
 
@@ -187,7 +187,7 @@ def run_sessions(values: list[int], entropy: SeededEntropy, **options: Any) -> O
 def test_sparse_vector_keeps_its_claim(
     above: int, monotone: bool, one: list[int], other: list[int], entropy: SeededEntropy
 ) -> None:
-    """Sessions on crossed values give away at most epsilon, and a part of it is seen."""
+    """Sessions on crossed values lose at most epsilon, and the auditor proves some of it."""
     found = attack(
         lambda v: run_sessions(v, entropy, epsilon=4, above=above, monotone=monotone), one, other
     )
@@ -197,16 +197,16 @@ def test_sparse_vector_keeps_its_claim(
 
 @pytest.mark.statistical
 def test_sparse_vector_with_values_keeps_its_claim(entropy: SeededEntropy) -> None:
-    """Answers with values give away at most epsilon, also when the value is low after "below"."""
+    """Answers with values lose at most epsilon, even if a value is low after "below"."""
 
     def run(values: list[int]) -> Outputs:
         given = np.full((FEW, len(values)), -99)
         for row in given:
             session = SparseVector(0, epsilon=6, answers=0.5, entropy=entropy)
             with suppress(BudgetExceeded):
-                for place, value in enumerate(values):
+                for index, value in enumerate(values):
                     answer = session.ask_value(value)
-                    row[place] = -99 if answer is None else answer
+                    row[index] = -99 if answer is None else answer
         return given
 
     assert 0.1 < attack(run, [0, 0, 0], [1, 1, 1]) <= 6
@@ -215,7 +215,7 @@ def test_sparse_vector_with_values_keeps_its_claim(entropy: SeededEntropy) -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize("keys", [1, 3])
 def test_key_selection_keeps_its_claim(keys: int, entropy: SeededEntropy) -> None:
-    """A unit with keys of its own is seen with probability delta at most, and nearly that."""
+    """A unit with keys of its own is revealed with probability at most delta, and nearly that."""
     mechanism = KeySelection(keys, 1, 0.02)
     failure = float(mechanism.loss.failure)
 
@@ -230,7 +230,7 @@ def test_key_selection_keeps_its_claim(keys: int, entropy: SeededEntropy) -> Non
 
 @pytest.mark.statistical
 def test_shared_keys_keep_their_claim(entropy: SeededEntropy) -> None:
-    """A unit that joins a key near the threshold gives away at most epsilon at the failure."""
+    """A unit that joins a key near the threshold loses at most epsilon at the failure."""
     mechanism = KeySelection(1, 1, 0.02)
 
     def run(units: int) -> Outputs:

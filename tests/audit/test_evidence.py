@@ -1,4 +1,4 @@
-"""The auditor itself: it seldom accuses a true claim, and comes near to what it could prove."""
+"""The auditor itself: it rarely convicts a true claim, and its bounds are nearly tight."""
 
 import math
 
@@ -25,16 +25,16 @@ from support.laws import ALPHA
 
 
 def respond(truth: int, size: int, epsilon: float, entropy: SeededEntropy) -> np.ndarray:
-    """Return randomised responses: no mechanism of this epsilon is easier to see through."""
+    """Return randomized responses, the worst case of all mechanisms with this epsilon."""
     honest = 1 / (1 + math.exp(-epsilon))
     uniform = entropy.words(size).astype(np.float64) * 2.0**-64
     return np.where(uniform < honest, truth, 1 - truth)
 
 
 @pytest.mark.statistical
-def test_true_claims_are_seldom_accused(entropy: SeededEntropy) -> None:
-    """Of 1,000 audits at 10 % false alarms of a mechanism at its limit, not too many accuse it."""
-    accused = sum(
+def test_true_claims_are_rarely_convicted(entropy: SeededEntropy) -> None:
+    """1,000 audits of a mechanism at its limit convict it in at most 10%, up to chance."""
+    convicted = sum(
         weigh(
             respond(0, 200, 1, entropy),
             respond(1, 200, 1, entropy),
@@ -44,12 +44,12 @@ def test_true_claims_are_seldom_accused(entropy: SeededEntropy) -> None:
         for _ in range(1_000)
     )
 
-    assert special.bdtrc(accused - 1, 1_000, 0.1) > ALPHA
+    assert special.bdtrc(convicted - 1, 1_000, 0.1) > ALPHA
 
 
 @pytest.mark.statistical
 def test_a_claim_five_percent_short_is_disproved(entropy: SeededEntropy) -> None:
-    """Randomised response at epsilon 1 is convicted of a claim of 0.95, and only then."""
+    """Randomized response with epsilon 1 disproves a claim of 0.95, but not one of 1."""
 
     def draw(size: int) -> tuple[np.ndarray, np.ndarray]:
         return respond(0, size, 1, entropy), respond(1, size, 1, entropy)
@@ -59,7 +59,7 @@ def test_a_claim_five_percent_short_is_disproved(entropy: SeededEntropy) -> None
 
 
 @pytest.mark.statistical
-def test_mu_is_found_where_gaussian_noise_is(entropy: SeededEntropy) -> None:
+def test_gaussian_noise_proves_a_mu(entropy: SeededEntropy) -> None:
     """Normal numbers at distance 2, rounded to sixteenths, prove a mu between 1.8 and 2."""
     uniform = (entropy.words(2 * 2**16).astype(np.float64) + 0.5) * 2.0**-64
     noise = np.rint(16 * special.ndtri(uniform)).reshape(2, -1)
@@ -69,8 +69,8 @@ def test_mu_is_found_where_gaussian_noise_is(entropy: SeededEntropy) -> None:
     assert not found.is_disproof
 
 
-def test_a_failure_is_taken_off_before_anything_is_proved() -> None:
-    """An event of probability 0.02 on one side only proves nothing where 0.02 may fail."""
+def test_a_failure_is_subtracted_from_the_evidence() -> None:
+    """An event of probability 0.02 on one side proves nothing if a failure of 0.02 is allowed."""
     left, right = np.zeros(10_000), (np.arange(10_000) % 50 == 0).astype(float)
 
     assert 0 == weigh(left, right, Claim.epsilon(1, 0.02)).found
@@ -80,7 +80,7 @@ def test_a_failure_is_taken_off_before_anything_is_proved() -> None:
 
 
 def test_nan_infinities_and_errors_are_outputs() -> None:
-    """NaN on one side, where the other has numbers, is the plainest event of all."""
+    """NaN or infinity on one side only disproves a claim."""
     left, right = np.arange(2_000) % 7.0, np.full(2_000, np.nan)
 
     assert weigh(left, right, Claim.epsilon(3)).is_disproof
@@ -89,7 +89,7 @@ def test_nan_infinities_and_errors_are_outputs() -> None:
 
 
 def test_claims_come_from_losses() -> None:
-    """Pure losses claim an epsilon, Gaussian ones a mu, others what they are worth at a delta."""
+    """Pure losses claim an epsilon, Gaussian ones a mu, and others an epsilon at a delta."""
     assert Claim(Currency.EPSILON, 2.0) == claim_of(PureLoss(2))
     assert Currency.MU is claim_of(GaussianLoss(4)).currency
     assert 2 == pytest.approx(claim_of(GaussianLoss(4)).value)
@@ -97,7 +97,7 @@ def test_claims_come_from_losses() -> None:
     assert claim_of(RenyiLoss(8, 1)).failure > 0
 
 
-def test_disproofs_are_what_the_definitions_say() -> None:
+def test_disproofs_match_the_definitions() -> None:
     """The values disproved by two probabilities solve the inequality of each currency."""
     assert math.log((0.5 - 0.1) / 0.2) == Claim.epsilon(0, 0.1).disprove(0.5, 0.2)
     assert special.ndtri(0.9) - special.ndtri(0.2) == pytest.approx(Claim.mu(0).disprove(0.9, 0.2))
@@ -113,8 +113,8 @@ def test_samples_of_another_shape_are_refused() -> None:
         weigh(np.zeros(3), np.zeros(3), Claim.epsilon(1))
 
 
-def test_views_see_single_values_and_last_digits() -> None:
-    """Few values have a piece each; many share pieces; the lowest bit of 3/8 is the third."""
+def test_projections_separate_single_values_and_last_digits() -> None:
+    """Few values get a bin each, many share bins, and the lowest bit of 3/8 is the third."""
     few, many = OutputBins.of(np.array([0.0, 1.0] * 20)), OutputBins.of(np.arange(10_000.0))
 
     assert few.assign(np.array([0.0]))[0] != few.assign(np.array([1.0]))[0]
@@ -124,13 +124,13 @@ def test_views_see_single_values_and_last_digits() -> None:
 
 
 def test_cases_share_the_false_alarms() -> None:
-    """All cases together may accuse a true claim as often as one alone might."""
-    told: list[float] = []
+    """The allowed false alarms of all cases add up to those of one audit."""
+    shares: list[float] = []
 
     def run(false_alarms: float) -> Finding:
-        told.append(false_alarms)
+        shares.append(false_alarms)
         return Finding("x", "y", "z", Verdict.ALIKE)
 
     run_cases([Case("x", "y", run)] * 4, confidence=0.96)
 
-    assert [pytest.approx(0.01)] * 4 == told
+    assert [pytest.approx(0.01)] * 4 == shares

@@ -1,4 +1,4 @@
-"""Holdout sessions on trial: neighbours differ in one held-out row, rounds follow their law."""
+"""Audits of holdout sessions on holdouts that differ in one row, and the law of their rounds."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,16 +24,16 @@ SAMPLES: Final = 8_192
 SESSIONS: Final = 3_072
 ROUNDS: Final = 1_600
 QUERIES: Final = 40
-LONGEST: Final = 6
-OVER: Final = -1
+MAX_RUN: Final = 6
+OTHER: Final = -1
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_sessions_give_away_at_most_what_they_claim() -> None:
+def test_sessions_keep_their_claims() -> None:
     """Sessions on two holdouts that differ in one row disprove no session's loss.
 
-    The auditor accuses a right session with probability at most 1e-9.
+    The auditor convicts a correct session with probability at most 1e-9.
     """
     findings = [case.run(ALPHA) for case in holdout_cases(SAMPLES)]
 
@@ -41,7 +41,7 @@ def test_sessions_give_away_at_most_what_they_claim() -> None:
 
 
 def with_noise(**scales: Fraction) -> Callable[..., Any]:
-    """Return tools whose noises have these scales, in sigmas, and are else as they should be."""
+    """Return a factory of samplers with these noise scales, in sigmas, and otherwise correct."""
     honest = thresholdout._make_samplers
 
     @cache
@@ -61,19 +61,19 @@ THIRD: Final = {
 }
 
 
-def tell_sessions(side: int, count: int, entropy: Entropy) -> NDArray[np.float64]:
-    """Return what sessions of one overfit tell about the auditor's queries, drawn without a door.
+def run_sessions(side: int, count: int, entropy: Entropy) -> NDArray[np.float64]:
+    """Return the outputs of sessions with one overfit, run on the method without `Holdout`.
 
-    A value where the guess was overfit, -1 where it stood, and -2 after the end.
+    The output is the value of an overfit query, -1 for an accepted guess, and -2 after the end.
     """
     method = Thresholdout(ROWS, 0.05, len(NEAR_THRESHOLD), 1, THRESHOLD, sensitivity(ROWS))
     means = np.array([float(pair[side]) for pair in NEAR_THRESHOLD])
-    told = np.full((count, len(means)), -2.0)
-    for row in told:
-        asked = QueryBatch(means, np.zeros(len(means)), ROWS)
-        _, outcomes = method.answer(method.start(entropy), asked, entropy)
+    outputs = np.full((count, len(means)), -2.0)
+    for row in outputs:
+        batch = QueryBatch(means, np.zeros(len(means)), ROWS)
+        _, outcomes = method.answer(method.start(entropy), batch, entropy)
         row[: len(outcomes.values)] = np.where(outcomes.overfit, outcomes.values, -1.0)
-    return told
+    return outputs
 
 
 @pytest.mark.slow
@@ -81,15 +81,15 @@ def tell_sessions(side: int, count: int, entropy: Entropy) -> NDArray[np.float64
 def test_sessions_with_a_third_of_the_noise_are_convicted(
     entropy: SeededEntropy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A third of the noise convicts a thresholdout of epsilon 2, at 99.9 %; all of it does not.
+    """A third of the noise convicts a Thresholdout of epsilon 2, at 99.9%; the full noise does not.
 
-    Half of it took 12,288 sessions of each side, in one run by hand.
+    With half of the noise, 12,288 sessions per side were needed in one manual run.
     """
-    honest = [tell_sessions(side, SESSIONS // 8, entropy) for side in (0, 1)]
+    honest = [run_sessions(side, SESSIONS // 8, entropy) for side in (0, 1)]
     assert not weigh(honest[0], honest[1], Claim.epsilon(2), false_alarms=ALPHA).is_disproof
 
     monkeypatch.setattr(thresholdout, "_make_samplers", with_noise(**THIRD))
-    quieter = [tell_sessions(side, SESSIONS, entropy) for side in (0, 1)]
+    quieter = [run_sessions(side, SESSIONS, entropy) for side in (0, 1)]
     assert weigh(quieter[0], quieter[1], Claim.epsilon(2)).is_disproof
 
 
@@ -97,9 +97,9 @@ def test_sessions_with_a_third_of_the_noise_are_convicted(
 def test_gaussian_sessions_with_half_the_noise_are_convicted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Half the deviation convicts a Gaussian session in 2,048 sessions of each side, at 99.9 %.
+    """Half of the noise convicts a Gaussian session with 2,048 sessions per side, at 99.9%.
 
-    Claimed is a mu of 1.41; what is proved, in eight runs by hand, was 2.44 give or take 0.03.
+    The claim is a mu of 1.41; eight manual runs proved a mu of 2.44, give or take 0.03.
     """
     monkeypatch.setattr(baselines, "_noise_law", lambda squared: RoundedGaussian(squared / 4))
     *_, gaussian = holdout_cases(8 * SAMPLES)
@@ -107,38 +107,39 @@ def test_gaussian_sessions_with_half_the_noise_are_convicted(
     assert Verdict.CONVICTED is gaussian.run(1e-3).verdict
 
 
-def test_a_holdout_that_tells_its_mean_would_be_convicted() -> None:
-    """The exact means of the same two holdouts are disproof of any claim up to epsilon 2."""
+def test_exact_means_are_convicted() -> None:
+    """The exact means of the same two holdouts disprove a claim of epsilon 2."""
     left, right = np.full(128, 0.25), np.full(128, 0.25 + 1 / 40)
 
     assert weigh(left, right, Claim.epsilon(2)).is_disproof
 
 
 def run_rounds(entropy: Entropy) -> list[int]:
-    """Return how many guesses stood before the first overfit and before the second, as a number.
+    """Return the numbers of guesses accepted before the first and second overfit, as one code.
 
-    Each query lies at the threshold.
+    The gap of each query equals the threshold.
     """
     method = Thresholdout(ROWS, 0.05, QUERIES, 2, THRESHOLD, sensitivity(ROWS))
     runs = []
     for _ in range(ROUNDS):
-        asked = QueryBatch(np.full(QUERIES, float(THRESHOLD)), np.zeros(QUERIES), ROWS)
-        _, outcomes = method.answer(method.start(entropy), asked, entropy)
-        places = np.flatnonzero(outcomes.overfit)
-        is_over = len(places) == 2
-        runs.append(_number(int(places[0]), int(np.diff(places)[0]) - 1) if is_over else OVER)
+        batch = QueryBatch(np.full(QUERIES, float(THRESHOLD)), np.zeros(QUERIES), ROWS)
+        _, outcomes = method.answer(method.start(entropy), batch, entropy)
+        indexes = np.flatnonzero(outcomes.overfit)
+        has_two = len(indexes) == 2
+        runs.append(_encode(int(indexes[0]), int(np.diff(indexes)[0]) - 1) if has_two else OTHER)
     return runs
 
 
-def _number(first: int, second: int) -> int:
-    """Return a number for two runs; those beyond the longest are not told apart."""
-    return (LONGEST + 1) * min(first, LONGEST) + min(second, LONGEST)
+def _encode(first: int, second: int) -> int:
+    """Return a code for the lengths of two runs, each limited to MAX_RUN."""
+    return (MAX_RUN + 1) * min(first, MAX_RUN) + min(second, MAX_RUN)
 
 
 def law_of_rounds() -> dict[int, float]:
-    """Return the probability of each pair of runs, threshold noise integrated by sums.
+    """Return the probability of each pair of runs, by numerical integration of threshold noise.
 
-    Noise is taken as continuous, of scales 2 and 4 sensitivities: its steps are a thousandth.
+    Noise is treated as continuous, with scales of 2 and 4 sensitivities, because its steps are only
+    a thousandth of the sensitivity.
     """
     noise = np.linspace(-80, 80, 32_001)
     density = np.exp(-np.abs(noise) / 2)
@@ -149,30 +150,30 @@ def law_of_rounds() -> dict[int, float]:
     law: dict[int, float] = {}
     for first in range(QUERIES - 1):
         for second in range(QUERIES - 1 - first):
-            pair = _number(first, second)
+            pair = _encode(first, second)
             law[pair] = law.get(pair, 0.0) + run[first] * run[second]
-    return law | {OVER: 1 - sum(law.values())}
+    return law | {OTHER: 1 - sum(law.values())}
 
 
 def keep_threshold(
     self: Thresholdout, progress: Progress, gap: NDArray[np.int64], _: Entropy
 ) -> tuple[Progress, NDArray[np.bool_]]:
-    """Compare everything with the threshold that was drawn first."""
+    """Compare all queries with the first threshold drawn."""
     assert progress.secret is not None
     above = np.flatnonzero(gap >= progress.secret)[: self.overfits - progress.overfits]
     last = int(above[-1]) + 1 if len(above) == self.overfits else len(gap)
-    marks = np.zeros(last, dtype=np.bool_)
-    marks[above] = True
-    moved = replace(progress, queries=last, overfits=len(above))
-    return moved, marks
+    over = np.zeros(last, dtype=np.bool_)
+    over[above] = True
+    after = replace(progress, queries=last, overfits=len(above))
+    return after, over
 
 
 @pytest.mark.statistical
 def test_rounds_follow_their_law(entropy: SeededEntropy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of two rounds have the stated law, which exposes a threshold without noise.
+    """Runs of two rounds follow the stated law, and would expose a threshold without noise.
 
-    It exposes comparisons with half of theirs too, and one threshold for both rounds, which loses
-    no privacy but is not what is stated.
+    They also expose comparisons with half of the noise, and a single threshold for both rounds,
+    which loses no privacy but differs from the stated law.
     """
     law = law_of_rounds()
     assert chi_square_p(run_rounds(entropy), law) > ALPHA

@@ -1,4 +1,4 @@
-"""A hundred audits of every mechanism and of holdout sessions: none of ours is ever convicted."""
+"""A hundred audits of all mechanisms and holdout sessions convict no more than chance allows."""
 
 import numpy as np
 import pytest
@@ -17,26 +17,26 @@ SAMPLES = 512
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_hundred_audits_convict_nothing_of_ours(entropy: SeededEntropy) -> None:
-    """In 100 small audits of mechanisms and sessions, accusations are no more than chance allows.
+    """In 100 small audits of mechanisms and sessions, convictions are no more than chance allows.
 
-    Each audit accuses with probability at most 1/1000, so seven or more of 100 have a probability
-    below 1e-9 where all claims are true. What so small an audit would see is tried below.
+    If all claims are true, each audit convicts with probability at most 1/1000, so seven or more
+    convictions in 100 have a probability below 1e-9. The next test shows the power of such audits.
     """
-    accused = 0
+    convicted = 0
     for _ in range(AUDITS):
         cases = [*mechanism_cases(SAMPLES, entropy), *holdout_cases(SAMPLES)]
         findings = run_cases(cases, confidence=CONFIDENCE)
-        accused += any(finding.verdict is Verdict.CONVICTED for finding in findings)
+        convicted += any(finding.verdict is Verdict.CONVICTED for finding in findings)
 
-    assert special.bdtrc(accused - 1, AUDITS, 1 - CONFIDENCE) > ALPHA
+    assert special.bdtrc(convicted - 1, AUDITS, 1 - CONFIDENCE) > ALPHA
 
 
 @pytest.mark.statistical
 def test_such_audits_convict_a_quarter_of_the_noise_many_times(entropy: SeededEntropy) -> None:
-    """One mechanism among them with a quarter of its noise is accused in nine of ten audits.
+    """Such audits convict a mechanism with a quarter of its noise nine times out of ten.
 
-    At that rate 225 of 300 or fewer have a probability below 1e-13; were it accused in half of
-    them only, more would have one below 1e-18.
+    At that rate, 225 or fewer convictions in 300 have a probability below 1e-13. At a rate of one
+    half, more than 225 have a probability below 1e-18.
     """
     quiet = Laplace(1, 1)
 
