@@ -14,7 +14,7 @@ from confide.audit.evidence import (
     weigh,
 )
 from confide.audit.mechanism_cases import holdout_cases, mechanism_cases
-from confide.audit.query_cases import epsilon_for, open_sides, question_cases
+from confide.audit.query_cases import epsilon_for, open_sides, query_cases
 from confide.audit.report import (
     FULL,
     QUICK,
@@ -46,7 +46,7 @@ __all__ = [
     "largest_ratio",
     "mechanism_cases",
     "open_sides",
-    "question_cases",
+    "query_cases",
     "run_cases",
     "weigh",
 ]

@@ -399,7 +399,9 @@ def _longest_session(request: _Request, theorem: Theorem) -> _Request | None:
     limit = MAX_QUERIES if request.sought == "queries" else request.queries
     if not allowed(1):
         return None
-    longest = limit if allowed(limit) else first_integer(lambda size: not allowed(size), start=1) - 1
+    longest = (
+        limit if allowed(limit) else first_integer(lambda size: not allowed(size), start=1) - 1
+    )
     return _with_size(request, longest)
 
 
