@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.query.sql.parse import WIDTH, underline
+from confide.query.sql.parse import EXCERPT_WIDTH, underline
 
 
 def test_the_line_and_the_piece_are_shown() -> None:
@@ -31,4 +31,4 @@ def test_any_piece_of_any_text_can_be_shown(text: str, start: int, end: int) -> 
 
     assert line.isprintable()
     assert carets.strip().strip("^") == ""
-    assert len(line) <= WIDTH + 20
+    assert len(line) <= EXCERPT_WIDTH + 20

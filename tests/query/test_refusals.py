@@ -505,13 +505,13 @@ def test_the_name_of_a_function_is_looked_for_nearby(monkeypatch: pytest.MonkeyP
             looked.append(end - start)
             return called.search(text, start, end)
 
-    called = parse.CALLED
-    monkeypatch.setattr(parse, "CALLED", Near())
+    called = parse.CALL_START
+    monkeypatch.setattr(parse, "CALL_START", Near())
     found = refusal(f"SELECT /* {'a' * 19_000} */ MAX(age) FROM visits")
 
     assert found.excerpt.endswith("^" * len("MAX(age)"))
     assert looked
-    assert parse.LONGEST_NAME >= max(looked)
+    assert parse.MAX_NAME_LENGTH >= max(looked)
 
 
 def test_what_is_not_a_text_is_refused() -> None:

@@ -14,7 +14,7 @@ from confide.plan.checks import check_exact
 from confide.plan.range_analysis import ANYTHING, EXACT, TRUTH, Range, RangeAnalysis, range_of
 from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import bound_of, grid_for
-from confide.query.scope import OWN_ROWS
+from confide.query.scope import PER_UNIT_ADVICE
 from confide.query.tree import Join, JoinKind, PerUnit, Scan, Source
 
 __all__ = [
@@ -208,7 +208,7 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
     parts = (part for output in source.outputs for part in walk(output.expression))
     aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, AggregateCall)))
     if any(function_of(aggregate).unit_form is None for aggregate in aggregates):
-        raise UnsupportedQuery(OWN_ROWS)
+        raise UnsupportedQuery(PER_UNIT_ADVICE)
     finder = RangeAnalysis(inner)
     ranges = {
         (INNER, f"g{place}"): _statistic_range(aggregate, finder, limits.rows)

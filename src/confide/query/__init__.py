@@ -1,6 +1,6 @@
-"""What the analyst asks: one typed tree, two front ends.
+"""Queries as typed trees, with two front ends.
 
-`confide.query.sql` reads SQL and stands apart, for the parser takes a while to import.
+The SQL front end, `confide.query.sql`, is not imported here: loading its parser is slow.
 """
 
 from confide.aggregates import (
@@ -10,7 +10,7 @@ from confide.aggregates import (
     median,
     quantile,
     stddev,
-    sum,  # noqa: A004  # the word that users know
+    sum,  # noqa: A004  # named as in SQL
     variance,
 )
 from confide.expressions.functions import Function

@@ -1,4 +1,4 @@
-"""Python front end: `TableQuery`, which builds the trees that SQL does."""
+"""Python front end: `TableQuery`, which builds the same trees as SQL."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,18 +30,18 @@ from confide.query.scope import (
     start_tables,
 )
 from confide.query.tree import (
-    MOST_ROWS,
+    MAX_LIMIT,
     JoinKind,
     Order,
     Output,
     Query,
     check_counts,
     check_key,
+    check_output_name,
     check_outputs,
-    check_sorted,
+    check_sort,
     check_sorts,
     fold_name,
-    name_output,
 )
 
 __all__ = ["QueryRunner", "TableQuery"]
@@ -50,7 +50,7 @@ On = str | Sequence[str] | Mapping[str, str] | None
 
 
 class QueryRunner(Protocol):
-    """Who answers: a curator, here or far away."""
+    """An object that runs queries: a local curator or a remote one."""
 
     def ask(self, query: "TableQuery", **want: Unpack[QueryArgs]) -> Any: ...
 
@@ -58,17 +58,17 @@ class QueryRunner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Grouped:
-    """A question about the rows of each unit, as a table of units."""
+class _PerUnitQuery:
+    """A per-unit query used as a table, with one row per unit."""
 
     query: "TableQuery"
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """One join: the other table or per-unit question, its pairs of names, its kind."""
+class _JoinStep:
+    """A join: the other table or per-unit query, the pairs of column names, and the kind."""
 
-    other: str | _Grouped
+    other: str | _PerUnitQuery
     on: tuple[tuple[str, str], ...]
     kind: JoinKind
 
@@ -76,7 +76,7 @@ class _Step:
 @show_keywords
 @dataclass(frozen=True, slots=True, eq=False)
 class TableQuery:
-    """A question about a table, made step by step; every step returns a new one.
+    """A query about a table, built step by step; every step returns a new query.
 
     >>> from confide.aggregates import count
     >>> from confide.expressions.terms import col
@@ -84,90 +84,90 @@ class TableQuery:
     >>> by_ward = old.group_by("ward").agg(n=count())
     """
 
-    table: str | _Grouped
-    asker: QueryRunner | None = None
-    joins: tuple[_Step, ...] = ()
+    table: str | _PerUnitQuery
+    runner: QueryRunner | None = None
+    joins: tuple[_JoinStep, ...] = ()
     conditions: tuple[Term, ...] = ()
     keys: tuple[tuple[str | None, Term], ...] = ()
     statistics: tuple[tuple[str, Term], ...] = ()
-    conditions_after: tuple[Term, ...] = ()
+    having_conditions: tuple[Term, ...] = ()
     sorts: tuple[tuple[Term, bool], ...] = ()
-    most: int | None = None
+    row_limit: int | None = None
 
     def join(self, other: "str | TableQuery", on: On = None, how: str = "inner") -> "TableQuery":
-        """Return the question with another table beside.
+        """Return the query joined with another table.
 
-        A public table is joined on columns: a name, several, or {"left": "right"}. A private
-        table or per-unit question is joined on the unit, without ``on``.
+        Join a public table on columns: one name, several names, or {"left": "right"}. A private
+        table or a per-unit query is joined on the unit, without ``on``.
         """
         if how not in list(JoinKind):
             raise UnsupportedQuery(f"a join must be 'inner' or 'left', got {how!r}")
-        step = _Step(_read_other(other), _read_on(on), JoinKind(how))
+        step = _JoinStep(_read_other(other), _read_on(on), JoinKind(how))
         return replace(self, joins=(*self.joins, step))
 
     def where(self, *conditions: Term) -> "TableQuery":
-        """Return the question about those rows alone for which all conditions hold."""
+        """Return the query restricted to the rows that meet all conditions."""
         return replace(self, conditions=(*self.conditions, *map(_check_term, conditions)))
 
     def group_by(
         self, *keys: str | Term | Sequence[str | Term], **named: str | Term
     ) -> "TableQuery":
-        """Return the question asked for each value of the keys: columns or terms, or lists of them.
+        """Return the query grouped by the keys: columns, terms, or lists of them.
 
         >>> TableQuery("visits").group_by(["ward", "sex"]).keys[1]
         (None, Named(name='sex'))
         """
-        plain = [(None, _key_term(key)) for key in _spread(keys)]
+        plain = [(None, _key_term(key)) for key in _flatten(keys)]
         given = [(name, _key_term(key)) for name, key in named.items()]
         return replace(self, keys=(*self.keys, *plain, *given))
 
     def agg(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
-        """Return the question with statistics, or arithmetic on them, under their names."""
+        """Return the query with named statistics, or arithmetic on statistics, as outputs."""
         if unnamed:
             raise UnsupportedQuery("every statistic needs a name: write agg(n=cf.count())")
         listed = [(name, _check_term(term)) for name, term in statistics.items()]
         return replace(self, statistics=(*self.statistics, *listed))
 
     def having(self, *conditions: Term) -> "TableQuery":
-        """Return the question with those groups alone whose noisy values fit."""
+        """Return the query restricted to groups whose noisy values meet all conditions."""
         terms = map(_check_term, conditions)
-        return replace(self, conditions_after=(*self.conditions_after, *terms))
+        return replace(self, having_conditions=(*self.having_conditions, *terms))
 
     def order_by(self, *what: str | Term, descending: bool = False) -> "TableQuery":
-        """Return the question with its answer sorted by keys, statistics or their names."""
+        """Return the query with its answer sorted by keys, statistics, or their names."""
         sorts = [(_key_term(term), descending) for term in what]
         return replace(self, sorts=(*self.sorts, *sorts))
 
-    def limit(self, most: int) -> "TableQuery":
-        """Return the question with the first ``most`` groups of its answer alone."""
-        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS:
-            raise UnsupportedQuery(f"limit takes a whole number from 1 to {MOST_ROWS:,}")
-        return replace(self, most=most)
+    def limit(self, count: int) -> "TableQuery":
+        """Return the query limited to the first ``count`` groups of its answer."""
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_LIMIT:
+            raise UnsupportedQuery(f"limit takes a whole number from 1 to {MAX_LIMIT:,}")
+        return replace(self, row_limit=count)
 
     def per_unit(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
-        """Return a question about units: one row for each, with statistics of its own rows."""
-        return TableQuery(_Grouped(self.agg(*unnamed, **statistics)), self.asker)
+        """Return a per-unit query: one row per unit, with statistics of the unit's rows."""
+        return TableQuery(_PerUnitQuery(self.agg(*unnamed, **statistics)), self.runner)
 
     def is_bare(self) -> bool:
-        """Tell whether the question is a table so far, with nothing said about it."""
-        steps = (self.joins, self.conditions, self.keys, self.statistics, self.conditions_after)
-        return not any(steps) and not self.sorts and self.most is None
+        """Return whether the query is only a table so far, without any clause."""
+        steps = (self.joins, self.conditions, self.keys, self.statistics, self.having_conditions)
+        return not any(steps) and not self.sorts and self.row_limit is None
 
     def ask(self, **want: Unpack[QueryArgs]) -> Any:
-        """Return the answer; the cost is said by epsilon=, share= or error=, as for SQL."""
-        return self._asker().ask(self, **want)
+        """Return the answer. Set its cost with `epsilon=`, `share=`, or `error=`, as for SQL."""
+        return self._require_runner().ask(self, **want)
 
     def preview(self, **want: Unpack[PriceArgs]) -> Any:
-        """Return what the answer would cost and how far off it may be; reads and spends nothing."""
-        return self._asker().preview(self, **want)
+        """Return the expected cost and error. This reads no data and spends nothing."""
+        return self._require_runner().preview(self, **want)
 
-    def _asker(self) -> QueryRunner:
-        if self.asker is None:
+    def _require_runner(self) -> QueryRunner:
+        if self.runner is None:
             raise UnsupportedQuery("nobody answers this question; begin with curator.table(name)")
-        return self.asker
+        return self.runner
 
     def build(self, names: Names) -> Query:
-        """Return the question as a tree, with every name and type known."""
+        """Return the query as a tree in which every name and type is resolved."""
         tables = _read_tables(self, names, "t")
         resolver = _Resolver(tables.scope)
         keys, outputs = self._read_outputs(resolver)
@@ -181,12 +181,12 @@ class TableQuery:
             where=resolver.conditions(self.conditions),
             keys=keys,
             outputs=tuple(outputs),
-            having=after.conditions(self.conditions_after, keys),
+            having=after.conditions(self.having_conditions, keys),
             order=tuple(
-                Order(check_sorted(lift_keys(after.read(term), keys)), down)
+                Order(check_sort(lift_keys(after.read(term), keys)), down)
                 for term, down in self.sorts
             ),
-            limit=self.most,
+            limit=self.row_limit,
         )
 
     def _read_outputs(self, resolver: "_Resolver") -> tuple[tuple[Expression, ...], list[Output]]:
@@ -197,14 +197,16 @@ class TableQuery:
             *((name or describe(key), key) for name, key in found),
             *((name, resolver.read(term)) for name, term in self.statistics),
         ]
-        return keys, [Output(name_output(name), lift_keys(term, keys)) for name, term in named]
+        return keys, [
+            Output(check_output_name(name), lift_keys(term, keys)) for name, term in named
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Turns terms into expressions; ``aliases`` are outputs that may be named.
+    """Turns terms into expressions; ``aliases`` maps output names to their expressions.
 
-    A term that stands in several places becomes one expression, which is made once.
+    A term used in several places is converted once and shared.
     """
 
     scope: Scope
@@ -214,7 +216,10 @@ class _Resolver:
     def read(self, term: Term) -> Expression:
         found = self.made.get(id(term))
         if found is None:
-            found = self.made[id(term)] = term, self._make(term)  # kept: no other gets its id
+            found = self.made[id(term)] = (
+                term,
+                self._make(term),
+            )  # keeps the term alive, so its id stays unique
         return found[1]
 
     def _make(self, term: Term) -> Expression:
@@ -242,7 +247,7 @@ class _Resolver:
     def conditions(
         self, terms: Sequence[Term], keys: Sequence[Expression] | None = None
     ) -> Expression | None:
-        """Return all conditions as one; on rows, or on groups when there are ``keys``."""
+        """Return the conjunction of conditions on rows, or on groups if ``keys`` is given."""
         read = [check_condition(self.read(term)) for term in terms]
         if keys is not None:
             return join_conditions([lift_keys(condition, keys) for condition in read])
@@ -263,11 +268,11 @@ class _Resolver:
         return self.scope.column(name, label)
 
 
-def _read_other(other: "str | TableQuery") -> str | _Grouped:
+def _read_other(other: "str | TableQuery") -> str | _PerUnitQuery:
     match other:
         case str():
             return other
-        case TableQuery(table=_Grouped() as grouped) if other.is_bare():
+        case TableQuery(table=_PerUnitQuery() as grouped) if other.is_bare():
             return grouped
         case _:
             raise UnsupportedQuery(
@@ -287,8 +292,8 @@ def _key_term(key: str | Term) -> Term:
     return Named(key) if isinstance(key, str) else _check_term(key)
 
 
-def _spread(keys: Iterable[str | Term | Sequence[str | Term]]) -> Iterator[str | Term]:
-    """Yield keys one by one, those in lists too."""
+def _flatten(keys: Iterable[str | Term | Sequence[str | Term]]) -> Iterator[str | Term]:
+    """Yield the keys one by one, flattening lists."""
     for key in keys:
         if isinstance(key, str) or not isinstance(key, Sequence):
             yield key
@@ -320,20 +325,22 @@ def _read_tables(query: TableQuery, names: Names, prefix: str) -> Tables:
     return tables
 
 
-def _read_member(table: str | _Grouped, names: Names, label: str, alias: str) -> Member:
+def _read_member(table: str | _PerUnitQuery, names: Names, label: str, alias: str) -> Member:
     match table:
         case str():
             return make_member(names.table(table), table, alias)
-        case _Grouped(query=query):
+        case _PerUnitQuery(query=query):
             return _read_per_unit(query, names, label, alias)
 
 
 def _read_per_unit(query: TableQuery, names: Names, label: str, alias: str) -> Member:
-    if query.keys or query.conditions_after or query.sorts or query.most is not None:
+    if query.keys or query.having_conditions or query.sorts or query.row_limit is not None:
         raise UnsupportedQuery("a per-unit question has conditions and statistics only")
     tables = _read_tables(query, names, f"{alias}u")
     resolver = _Resolver(tables.scope)
-    outputs = [Output(name_output(name), resolver.read(term)) for name, term in query.statistics]
+    outputs = [
+        Output(check_output_name(name), resolver.read(term)) for name, term in query.statistics
+    ]
     where = resolver.conditions(query.conditions)
     return make_per_unit(tables, where, outputs, label=label, alias=alias)
 

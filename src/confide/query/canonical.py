@@ -1,7 +1,7 @@
-"""Canonical SQL text: equal trees, equal text.
+"""Canonical SQL text: equal trees yield equal text.
 
-The line is legal input, so reading it gives the tree back (unless a declared column is called
-"unit"). It is the key under which answers are stored.
+The text is valid input: parsing it returns the same tree, unless a declared column is called
+"unit". Stored answers are looked up by this text.
 """
 
 import re
@@ -19,8 +19,8 @@ from confide.query.tree import Join, JoinKind, Output, PerUnit, Query, Scan, Sou
 __all__ = ["Writer", "canonical", "describe", "quote"]
 
 F = Function
-PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-RESERVED: Final = frozenset(
+PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+RESERVED_WORDS: Final = frozenset(
     {
         *("alter", "and", "as", "between", "case", "create", "cross", "cube", "describe"),
         *("distinct", "drop", "else", "end", "except", "fetch", "for", "force", "from", "full"),
@@ -32,11 +32,11 @@ RESERVED: Final = frozenset(
         *("union", "using", "values", "when", "where", "with", "xor"),
     }
 )
-LONGEST_QUOTED: Final = 70
+MAX_QUOTED_LENGTH: Final = 70
 ATOM: Final = 8
 UNARY: Final = 7
 COMPARISON: Final = 4
-INFIX: Final = {
+INFIX_PRECEDENCE: Final = {
     F.OR: 1,
     F.AND: 2,
     F.EQUAL: 4,
@@ -51,23 +51,23 @@ INFIX: Final = {
     F.DIVIDE: 6,
     F.MODULO: 6,
 }
-"""How tightly an operator binds; operands that bind less get parentheses."""
-OPERAND: Final = {
+"""Operator precedence; operands of lower precedence are put in parentheses."""
+OPERAND_PRECEDENCE: Final = {
     F.NEGATE: ATOM,
     F.NOT: COMPARISON,
     F.IS_NULL: COMPARISON + 1,
     F.LIKE: COMPARISON + 1,
     F.IN: COMPARISON + 1,
 }
-"""How tightly the first argument of those that are not written as calls must bind."""
-CASTS: Final = {
+"""Minimum precedence of the first argument of functions that are not written as calls."""
+CAST_TYPES: Final = {
     F.TO_INT: "BIGINT",
     F.TO_FLOAT: "DOUBLE",
     F.TO_TEXT: "VARCHAR",
     F.TO_BOOL: "BOOLEAN",
     F.TO_DATE: "DATE",
 }
-TRUNCATIONS: Final = {
+TRUNCATION_UNITS: Final = {
     F.TRUNC_YEAR: "year",
     F.TRUNC_QUARTER: "quarter",
     F.TRUNC_MONTH: "month",
@@ -75,7 +75,7 @@ TRUNCATIONS: Final = {
 
 
 def canonical(query: Query) -> str:
-    """Return the question as one deterministic line of SQL."""
+    """Return the query as one deterministic line of SQL."""
     writer = Writer(query.keys, first=_first_alias(query.source))
     parts = ["SELECT", ", ".join(map(writer.output, query.outputs)), *_write_body(query, writer)]
     if query.keys:
@@ -94,7 +94,7 @@ def canonical(query: Query) -> str:
 
 
 def describe(expression: Expression) -> str:
-    """Return a short name for an output that the analyst left without one.
+    """Return a short default name for an output without an alias.
 
     >>> from confide.aggregates import make_aggregate
     >>> describe(make_aggregate("COUNT"))
@@ -112,19 +112,19 @@ def describe(expression: Expression) -> str:
 
 
 def quote(expression: Expression) -> str:
-    """Return an expression as it may stand in a message: its text, or the beginning of a long one.
+    """Return an expression as text for a message, truncated if it is long.
 
     >>> from confide.declare import Kind
     >>> quote(Literal(3, Kind.INT))
     '3'
     """
     text = Writer((), first="").write(expression)
-    return text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}..."
+    return text if len(text) <= MAX_QUOTED_LENGTH else f"{text[: MAX_QUOTED_LENGTH - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes expressions of one SELECT; ``first`` is its first table, "" to leave tables out."""
+    """Writes the expressions of one SELECT; ``first`` is its first table, or "" to omit tables."""
 
     keys: Sequence[Expression]
     first: str
@@ -135,13 +135,13 @@ class Writer:
     def unit(self) -> str:
         return f"{self.first}.{UNIT}" if self.first else UNIT
 
-    def write(self, expression: Expression, least: int = 0) -> str:
-        """Return an expression, in parentheses if it binds less tightly than ``least``."""
-        text, bind = self._write(expression)
-        return text if bind >= least else f"({text})"
+    def write(self, expression: Expression, min_precedence: int = 0) -> str:
+        """Return an expression, in parentheses if its precedence is below ``min_precedence``."""
+        text, precedence = self._write(expression)
+        return text if precedence >= min_precedence else f"({text})"
 
     def _write(self, expression: Expression) -> tuple[str, int]:
-        """Return an expression and how tightly it binds."""
+        """Return the text of an expression and its precedence."""
         match expression:
             case Column(table=table, name=name):
                 return (f"{table}." if self.first else "") + quote_name(name), ATOM
@@ -152,22 +152,22 @@ class Writer:
                 return self._write(self.keys[place])
             case AggregateCall():
                 return self._write_aggregate(expression), ATOM
-            case Call(function=function, arguments=arguments) if function in INFIX:
+            case Call(function=function, arguments=arguments) if function in INFIX_PRECEDENCE:
                 return self._write_infix(function, arguments)
             case Call(function=function, arguments=arguments):
                 return self._write_call(function, arguments)
 
     def _write_infix(self, function: Function, arguments: Sequence[Expression]) -> tuple[str, int]:
-        bind = INFIX[function]
-        # Chains of arithmetic lean to the left; comparisons do not chain.
-        first = self.write(arguments[0], bind if bind > COMPARISON else bind + 1)
-        rest = (self.write(argument, bind + 1) for argument in arguments[1:])
-        return f" {function.upper()} ".join([first, *rest]), bind
+        precedence = INFIX_PRECEDENCE[function]
+        # Chains of arithmetic are left-associative; comparisons do not chain.
+        first = self.write(arguments[0], precedence if precedence > COMPARISON else precedence + 1)
+        rest = (self.write(argument, precedence + 1) for argument in arguments[1:])
+        return f" {function.upper()} ".join([first, *rest]), precedence
 
     def _write_call(self, function: Function, arguments: Sequence[Expression]) -> tuple[str, int]:
-        # Each argument is written once: one written twice would double the work at every level.
-        least = OPERAND.get(function, 0)
-        first, *rest = self.write(arguments[0], least), *map(self.write, arguments[1:])
+        # Write each argument only once: writing it twice would double the work at every level.
+        min_precedence = OPERAND_PRECEDENCE.get(function, 0)
+        first, *rest = self.write(arguments[0], min_precedence), *map(self.write, arguments[1:])
         match function:
             case F.NEGATE:
                 return f"-{first}", UNARY
@@ -183,10 +183,10 @@ class Writer:
                 return self._write_function(function, [first, *rest]), ATOM
 
     def _write_function(self, function: Function, arguments: list[str]) -> str:
-        if function in CASTS:
-            return f"CAST({arguments[0]} AS {CASTS[function]})"
-        if function in TRUNCATIONS:
-            return f"DATE_TRUNC('{TRUNCATIONS[function]}', {arguments[0]})"
+        if function in CAST_TYPES:
+            return f"CAST({arguments[0]} AS {CAST_TYPES[function]})"
+        if function in TRUNCATION_UNITS:
+            return f"DATE_TRUNC('{TRUNCATION_UNITS[function]}', {arguments[0]})"
         if function is F.CASE:
             pairs = zip(arguments[:-1:2], arguments[1::2], strict=True)
             branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
@@ -249,7 +249,7 @@ def _write_literal(literal: Literal) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Return a name as SQL writes it, in quotes only where it needs them."""
-    if PLAIN.match(name) and name.lower() not in RESERVED:
+    """Return a name as an SQL identifier, quoted only if necessary."""
+    if PLAIN_NAME.match(name) and name.lower() not in RESERVED_WORDS:
         return name
     return '"' + name.replace('"', '""') + '"'

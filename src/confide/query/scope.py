@@ -15,8 +15,8 @@ from confide.expressions.tree import AggregateCall, Column, Expression, walk
 from confide.query.tree import Join, JoinKind, Output, PerUnit, Scan, Source
 
 __all__ = [
-    "OWN_ROWS",
-    "RESERVED",
+    "PER_UNIT_ADVICE",
+    "RESERVED_NAMES",
     "UNIT",
     "Member",
     "Names",
@@ -32,15 +32,15 @@ __all__ = [
     "suggest_name",
 ]
 
-SHOWN: Final = 12
+MAX_SUGGESTIONS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """One declared table as a question sees it.
+    """The columns of one declared table, as a query can name them.
 
-    ``unit`` is the column that tells whom a row is about; None for a public table, and where
-    every row is another person.
+    ``unit`` is the column that identifies the unit. It is None for a public table, and for a
+    table in which every row is a different person.
     """
 
     name: str
@@ -51,7 +51,7 @@ class TableNames:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Names:
-    """All declared tables by name; upper and lower case are the same, as in SQL."""
+    """All declared tables by name; names are case-insensitive, as in SQL."""
 
     tables: Mapping[str, TableNames]
 
@@ -74,7 +74,7 @@ class Names:
         object.__setattr__(self, "tables", MappingProxyType(tables))
 
     def table(self, name: str) -> TableNames:
-        """Return a declared table, or refuse with the names that could have been meant."""
+        """Return a declared table, or raise UnknownName with similar names."""
         match = match_name(str(name), self.tables)
         if match is None:
             raise UnknownName(f"there is no table {name!r}; {suggest_name(str(name), self.tables)}")
@@ -82,7 +82,7 @@ class Names:
 
 
 def match_name(name: str, options: Iterable[str]) -> str | None:
-    """Return the option that ``name`` means: spelled alike, else alike but for case.
+    """Return the option that ``name`` refers to: an exact match, or else one that ignores case.
 
     >>> match_name("AGE", ["age", "ward"]), match_name("a", ["A", "b"]), match_name("x", ["y"])
     ('age', 'A', None)
@@ -95,39 +95,40 @@ def match_name(name: str, options: Iterable[str]) -> str | None:
 
 
 def suggest_name(name: str, options: Iterable[str]) -> str:
-    """Return what to write instead, out of declared names only."""
+    """Return a suggestion for the error message, made of declared names only."""
     listed = list(options)
     lower = {option.lower(): option for option in listed}
     close = get_close_matches(name.lower()[:63], list(lower), n=1)
     if close:
         return f"did you mean {lower[close[0]]!r}?"
-    more = ", ..." if len(listed) > SHOWN else ""
-    return f"declared are: {', '.join(listed[:SHOWN])}{more}"
+    more = ", ..." if len(listed) > MAX_SUGGESTIONS else ""
+    return f"declared are: {', '.join(listed[:MAX_SUGGESTIONS])}{more}"
 
 
 UNIT: Final = "unit"
-"""What every private table's unit may be called, unless a column has that name."""
+"""Name of the unit in every private table, unless a column has that name."""
 
-RESERVED: Final = frozenset({UNIT, "the unit"})
-"""Names that no column of a per-unit question may have.
+RESERVED_NAMES: Final = frozenset({UNIT, "the unit"})
+"""Names that no column of a per-unit query can have.
 
-# Privacy: the second is the identifier's in every statement; a column of that name would be it.
+# Privacy: generated SQL calls the unit's identifier "the unit", so a column of that name would
+expose it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Whom the rows of a member are about: not a value, and never part of an expression."""
+    """The unit of a member's rows: not a value, and never part of an expression."""
 
     member: "Member"
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A table, or a per-unit subquery, under the analyst's name for it (``label``).
+    """A table or per-unit subquery under the analyst's name for it (``label``).
 
-    ``unit`` is the column of its unit, if it has one. ``optional`` marks the right side of a
-    LEFT JOIN, whose rows may be missing.
+    ``unit`` is the column that identifies the unit, if there is one. ``optional`` marks the right
+    side of a LEFT JOIN, whose rows may be missing.
     """
 
     source: Scan | PerUnit
@@ -138,7 +139,7 @@ class Member:
     optional: bool = False
 
     def find(self, name: str) -> Column | Unit | None:
-        """Return what ``name`` means in this member, if anything; columns go before the unit."""
+        """Return the column or unit that ``name`` refers to, if any; columns take precedence."""
         found = match_name(name, self.columns)
         if found is not None:
             return Column(self.source.alias, found, self.columns[found])
@@ -148,19 +149,19 @@ class Member:
 
 
 def make_member(table: TableNames, label: str, alias: str) -> Member:
-    """Return a declared table as a member; ``alias`` is the tree's name for it."""
+    """Return a declared table as a member; ``alias`` is its name in the tree."""
     return Member(Scan(table.name, alias), label, table.columns, table.unit, table.public)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The members of a question so far, and the names that USING has made one."""
+    """The members that a query can name, and the column names that USING has merged."""
 
     members: tuple[Member, ...] = ()
     merged: frozenset[str] = frozenset()
 
     def find(self, name: str, label: str | None = None) -> Column | Unit:
-        """Return the column or the unit that a name means, or refuse it."""
+        """Return the column or unit that a name refers to, or raise an error."""
         members = self.members if label is None else (self.member(label),)
         found = [hit for member in members if (hit := member.find(name)) is not None]
         if not found:
@@ -175,10 +176,10 @@ class Scope:
         return found[0]
 
     def column(self, name: str, label: str | None = None) -> Column:
-        """Return the column that a name means; a unit is refused, for it is not a value.
+        """Return the column that a name refers to, or raise UnsupportedQuery if it is a unit.
 
-        Privacy: this is the only way from a name to an expression, so no answer, key or condition
-        can be made of a unit.
+        Privacy: a unit is not a value, and this is the only way from a name to an expression. So no
+        output, key, or condition can depend on a unit's identity.
         """
         match self.find(name, label):
             case Column() as column:
@@ -191,7 +192,7 @@ class Scope:
                 )
 
     def member(self, label: str) -> Member:
-        """Return the member that the analyst calls ``label``."""
+        """Return the member with the label ``label``."""
         for member in self.members:
             if member.label.lower() == label.lower():
                 return member
@@ -211,8 +212,8 @@ def _column_names(members: tuple[Member, ...]) -> Iterator[str]:
     yield from dict.fromkeys(name for member in members for name in member.columns)
 
 
-MOST: Final = 8
-OWN_ROWS: Final = (
+MAX_JOINED_TABLES: Final = 8
+PER_UNIT_ADVICE: Final = (
     "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the subquery, "
     "and MEDIAN or VAR_SAMP outside"
 )
@@ -221,14 +222,14 @@ Pair = tuple[Expression | Unit, Column | Unit]
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The joined tables of a question: the tree's source and the names it offers."""
+    """The joined tables of a query: the source in the tree and the names in scope."""
 
     source: Source
     scope: Scope
     prefix: str
 
     def alias(self) -> str:
-        """Return the tree's name for the next table."""
+        """Return the alias of the next table in the tree."""
         return f"{self.prefix}{len(self.scope.members) + 1}"
 
     def join(
@@ -238,13 +239,13 @@ class Tables:
         pairs: Sequence[Pair],
         merged: frozenset[str] = frozenset(),
     ) -> "Tables":
-        """Return the tables with one more, joined on pairs that must be equal, left side first.
+        """Return the tables with one more, joined on equality of each pair, left side first.
 
-        Privacy: private tables meet on the unit only, so that a row of the join is about one
-        unit; a public table is about no one and may be joined on any of its columns.
+        Privacy: private tables are joined on the unit only, so every row of the join belongs to one
+        unit. A public table contains no units, so it may be joined on any of its columns.
         """
-        if len(self.scope.members) >= MOST:
-            raise UnsupportedQuery(f"at most {MOST} tables may be joined")
+        if len(self.scope.members) >= MAX_JOINED_TABLES:
+            raise UnsupportedQuery(f"at most {MAX_JOINED_TABLES} tables may be joined")
         on = _match_public(pairs) if member.public else self._match_units(member, pairs)
         optional = replace(member, optional=kind is JoinKind.LEFT)
         source = Join(self.source, member.source, kind, member.public, on)
@@ -264,7 +265,7 @@ class Tables:
                 "every row of this table is another person, who cannot be found in another table; "
                 "ask about each table alone, or join a public one"
             )
-        if isinstance(member.source, Scan) and member.source.table in _scanned(self.source):
+        if isinstance(member.source, Scan) and member.source.table in _scanned_tables(self.source):
             raise UnsupportedQuery(
                 f"joining {member.source.table!r} with itself would multiply each unit's rows; "
                 "summarise one side first in a per-unit subquery"
@@ -280,26 +281,26 @@ def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...
                 "a public table is about no one and cannot be joined on a unit; join it on another "
                 "column: ON left.x = table.y"
             )
-        make_call(Function.EQUAL, left, right)  # refuses types that cannot be equal
+        make_call(Function.EQUAL, left, right)  # raises if the types are not comparable
         on.append((left, right))
     if not on:
         raise UnsupportedQuery("a join needs a condition: JOIN table ON left.x = table.y")
     return tuple(on)
 
 
-def _scanned(source: Source) -> set[str]:
-    """Return the private tables whose own rows a source holds."""
+def _scanned_tables(source: Source) -> set[str]:
+    """Return the private tables whose own rows are in a source."""
     match source:
         case Scan(table=table):
             return {table}
         case PerUnit():
             return set()
         case Join(left=left, right=right, public=public):
-            return _scanned(left) | (set() if public else _scanned(right))
+            return _scanned_tables(left) | (set() if public else _scanned_tables(right))
 
 
 def start_tables(member: Member, prefix: str) -> Tables:
-    """Return the first table of a question, which must be private."""
+    """Return the first table of a query, or raise UnsupportedQuery if it is public."""
     if member.public:
         raise UnsupportedQuery(
             f"{member.label!r} is public and stands first; name a private table first and join "
@@ -317,9 +318,9 @@ def make_per_unit(
     alias: str,
     unit: str = UNIT,
 ) -> Member:
-    """Return one row for each unit of ``tables``, as a member of another question.
+    """Return one row per unit of ``tables``, as a member of the outer query.
 
-    ``unit`` is what that question calls the unit.
+    ``unit`` is the outer query's name for the unit.
     """
     first = tables.scope.members[0]
     if first.unit is None:
@@ -328,7 +329,7 @@ def make_per_unit(
         raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
     names = [unit, *(output.name for output in outputs)]
     if len({name.lower() for name in names}) < len(names):
-        # Privacy: engines take names that differ in letters alone for one.
+        # Privacy: engines treat names that differ only in case as equal.
         raise UnsupportedQuery("two columns of the subquery have one name; rename one with AS")
     lifted = tuple(Output(output.name, lift_keys(output.expression, ())) for output in outputs)
     columns = {}
@@ -341,9 +342,9 @@ def make_per_unit(
             )
         if any(part.function == CountUnitsFunction.name for part in statistics):
             raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
-        if output.name.lower() in RESERVED:
-            said = f"{output.name!r} means the person here; give the column another name"
-            raise UnsupportedQuery(said)
+        if output.name.lower() in RESERVED_NAMES:
+            advice = f"{output.name!r} means the person here; give the column another name"
+            raise UnsupportedQuery(advice)
         columns[output.name] = output.expression.kind
     if not columns:
         raise UnsupportedQuery("a per-unit subquery needs an aggregate, such as COUNT(*) AS n")

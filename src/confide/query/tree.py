@@ -1,4 +1,4 @@
-"""Relational nodes, `Query`, and the checks across its parts."""
+"""Relational nodes, `Query`, and checks across its parts."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from confide.expressions.construct import has_aggregate
 from confide.expressions.tree import AggregateCall, Column, Expression, Key, walk
 
 __all__ = [
-    "MOST_ROWS",
+    "MAX_LIMIT",
     "Join",
     "JoinKind",
     "Order",
@@ -23,13 +23,13 @@ __all__ = [
     "Source",
     "check_counts",
     "check_key",
+    "check_output_name",
     "check_outputs",
-    "check_sorted",
+    "check_sort",
     "check_sorts",
-    "find_twice",
+    "find_duplicate",
     "fold_name",
     "is_selection",
-    "name_output",
 ]
 
 
@@ -43,9 +43,9 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """One row for each unit: exact statistics of its own rows, which nobody sees.
+    """One row per unit, with exact statistics of the unit's rows, which are never released.
 
-    ``outputs`` are aggregates over the unit's rows (or functions of them) under new names.
+    ``outputs`` are named aggregates of the unit's rows, or functions of such aggregates.
     """
 
     source: "Source"
@@ -55,7 +55,7 @@ class PerUnit:
 
 
 class JoinKind(StrEnum):
-    """Which rows of the left side survive a join without a partner."""
+    """The join type: whether left rows without a match are dropped or kept."""
 
     INNER = "inner"
     LEFT = "left"
@@ -63,10 +63,10 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Rows of ``left`` with those of another table.
+    """Rows of ``left`` combined with rows of another table.
 
-    With a public table (``public`` is true) on equality of ``on`` pairs, left side first; between
-    private tables on the unit alone, where ``on`` is empty.
+    A public table (``public`` is true) is joined on equality of the ``on`` pairs, left side first.
+    Private tables are joined on the unit alone, and ``on`` is empty.
     """
 
     left: "Source"
@@ -81,7 +81,7 @@ Source = Scan | PerUnit | Join
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the answer (or of a per-unit row): its name and what it is."""
+    """A named column of the answer, or of a per-unit row."""
 
     name: str
     expression: Expression
@@ -89,7 +89,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A sort by one expression; ``descending`` puts the greatest first."""
+    """One sort key; ``descending`` puts the greatest value first."""
 
     expression: Expression
     descending: bool
@@ -97,10 +97,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole question.
+    """A complete query.
 
-    ``where`` and ``keys`` are expressions of a row; ``outputs``, ``having`` and ``order`` are of a
-    group: they hold keys, aggregates and functions of both, never a bare column.
+    ``where`` and ``keys`` are expressions over one row. ``outputs``, ``having``, and ``order`` are
+    expressions over one group: functions of keys and aggregates, never of bare columns.
     """
 
     source: Source
@@ -112,15 +112,15 @@ class Query:
     limit: int | None = None
 
 
-MOST_ROWS: Final = 10**9
+MAX_LIMIT: Final = 10**9
 
-LONGEST_NAME: Final = 200
-MOST_KEYS: Final = 16
-MOST_OUTPUTS: Final = 200
+MAX_NAME_LENGTH: Final = 200
+MAX_KEYS: Final = 16
+MAX_OUTPUTS: Final = 200
 
 
 def check_key(expression: Expression) -> Expression:
-    """Return a group key, or refuse what cannot be one."""
+    """Return a group key, or raise UnsupportedQuery if it is not one."""
     if has_aggregate(expression):
         raise UnsupportedQuery("groups are made of rows, before any aggregate; use HAVING")
     if not any(isinstance(part, Column) for part in walk(expression)):
@@ -129,31 +129,31 @@ def check_key(expression: Expression) -> Expression:
 
 
 def check_counts(keys: int, outputs: int) -> None:
-    """Refuse more keys or columns than any answer needs, before they are compared."""
-    if keys > MOST_KEYS or outputs > MOST_OUTPUTS:
+    """Raise UnsupportedQuery for too many keys or columns, before they are compared."""
+    if keys > MAX_KEYS or outputs > MAX_OUTPUTS:
         raise UnsupportedQuery(
-            f"an answer has at most {MOST_KEYS} keys and {MOST_OUTPUTS} columns; ask in parts"
+            f"an answer has at most {MAX_KEYS} keys and {MAX_OUTPUTS} columns; ask in parts"
         )
 
 
 def check_sorts(sorts: int) -> None:
-    """Refuse to sort by more than any answer has: each may repeat a long column."""
-    if sorts > MOST_OUTPUTS:
-        raise UnsupportedQuery(f"an answer is sorted by at most {MOST_OUTPUTS} things")
+    """Raise UnsupportedQuery for too many sort keys, each of which may repeat a long column."""
+    if sorts > MAX_OUTPUTS:
+        raise UnsupportedQuery(f"an answer is sorted by at most {MAX_OUTPUTS} things")
 
 
-def name_output(name: str) -> str:
-    """Return the name of a column of the answer, or refuse one that could not be shown."""
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+def check_output_name(name: str) -> str:
+    """Return the name of an output column, or raise UnsupportedQuery if it is not printable."""
+    if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise UnsupportedQuery(
-            f"a column of the answer needs a printable name of at most {LONGEST_NAME} characters; "
-            "give it one with AS"
+            f"a column of the answer needs a printable name of at most {MAX_NAME_LENGTH} "
+            "characters; give it one with AS"
         )
     return name
 
 
 def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None:
-    """Refuse an answer without content, or with two columns of one name."""
+    """Raise UnsupportedQuery for an answer that is empty or has duplicate column names."""
     if not outputs:
         raise UnsupportedQuery("nothing is asked; select a key or an aggregate such as COUNT(*)")
     if not keys and not any(has_aggregate(output.expression) for output in outputs):
@@ -161,21 +161,21 @@ def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None
     for output in outputs:
         if output.expression.kind is None:
             raise UnsupportedQuery(f"{output.name!r} is always NULL; leave it out")
-    twice = find_twice(outputs)
+    twice = find_duplicate(outputs)
     if twice is not None:
         raise UnsupportedQuery(
             f"two columns of the answer are called {outputs[twice].name!r}; rename one with AS"
         )
 
 
-def find_twice(outputs: Sequence[Output]) -> int | None:
-    """Return the place of the first column whose name another before it has."""
+def find_duplicate(outputs: Sequence[Output]) -> int | None:
+    """Return the index of the first output whose name occurs before it."""
     folded = [fold_name(output.name) for output in outputs]
     return next((place for place, name in enumerate(folded) if name in folded[:place]), None)
 
 
-def check_sorted(expression: Expression) -> Expression:
-    """Return what an answer is sorted by, or refuse a constant."""
+def check_sort(expression: Expression) -> Expression:
+    """Return a sort expression, or raise UnsupportedQuery if it is constant."""
     if not any(isinstance(part, Key | AggregateCall) for part in walk(expression)):
         raise UnsupportedQuery(
             "an answer is sorted by keys, aggregates and its own columns; name one of them"
@@ -184,9 +184,9 @@ def check_sorted(expression: Expression) -> Expression:
 
 
 def is_selection(query: Query) -> bool:
-    """Tell whether a question asks for the k most frequent keys and shows nothing else.
+    """Return whether a query selects the k most frequent keys and outputs nothing else.
 
-    Such a question is answered by private selection, whose cost does not grow with the keys.
+    Such a query runs as a private selection, whose cost does not depend on the number of keys.
     """
     match query.order:
         case (Order(expression=AggregateCall() as aggregate, descending=True),):
@@ -200,13 +200,13 @@ def is_selection(query: Query) -> bool:
             return False
 
 
-QUOTED: Final = re.compile(r"(?P<text>'[^']*')|[^']+|'")
+QUOTED_STRING: Final = re.compile(r"(?P<text>'[^']*')|[^']+|'")
 
 
 def fold_name(name: str) -> str:
-    """Return a name in lower case, but for the texts that it quotes: 'A' and 'a' differ.
+    """Return a name in lower case, except for quoted strings: 'A' and 'a' stay different.
 
     >>> fold_name("COUNT(*) FILTER (WHERE Ward = 'A')"), fold_name("It's N")
     ("count(*) filter (where ward = 'A')", "it's n")
     """
-    return QUOTED.sub(lambda part: part[0] if part["text"] else part[0].lower(), name)
+    return QUOTED_STRING.sub(lambda part: part[0] if part["text"] else part[0].lower(), name)

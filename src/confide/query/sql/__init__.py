@@ -1,4 +1,4 @@
-"""Questions as SQL: `read_sql` makes the tree of a text, or says what to write instead."""
+"""SQL front end: `read_sql` parses a query, or raises an error that suggests a fix."""
 
 from confide.query.sql.select import read_sql
 

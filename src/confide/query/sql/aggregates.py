@@ -1,4 +1,4 @@
-"""Aggregate calls in SQL, as registered aggregates spell them, and their FILTER."""
+"""Aggregate calls in SQL, matched against registered patterns, and their FILTER."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -11,14 +11,14 @@ from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import fraction
 from confide.expressions.tree import AggregateCall, Expression, Literal
-from confide.query.scope import OWN_ROWS, Unit
-from confide.query.sql.expressions import Here, find_named, read_expression
+from confide.query.scope import PER_UNIT_ADVICE, Unit
+from confide.query.sql.expressions import Context, read_expression, resolve_name
 from confide.query.sql.patterns import match_aggregate, unit_types
 
 __all__ = ["read_own_statistic", "read_statistic"]
 
-VALUES: Final = ("x", "y")
-"""The variables of a spelling that stand for expressions, in the order of the arguments."""
+VALUE_VARIABLES: Final = ("x", "y")
+"""Pattern variables that stand for expressions, in argument order."""
 UNITS_ONLY: Final = (
     "COUNT(DISTINCT ...) counts units only: one person can have very many values; "
     "to count values, group by them"
@@ -38,99 +38,101 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
 }
 
 
-def read_own_statistic(node: exp.Expr, here: Here) -> Expression:
-    """Return a statistic of one unit's rows, of which fewer are answered."""
+def read_own_statistic(node: exp.Expr, context: Context) -> Expression:
+    """Return a statistic of one unit's rows; only some aggregates support this."""
     inner = node.this if type(node) is exp.Filter else node
     if type(inner) not in unit_types():
-        raise UnsupportedQuery(OWN_ROWS)
-    return read_statistic(node, here)
+        raise UnsupportedQuery(PER_UNIT_ADVICE)
+    return read_statistic(node, context)
 
 
-def read_statistic(node: exp.Expr, here: Here) -> Expression:
-    """Return the statistic that a node means, with its FILTER, or refuse it."""
+def read_statistic(node: exp.Expr, context: Context) -> Expression:
+    """Return the statistic that a node denotes, including its FILTER."""
     if type(node) is not exp.Filter:
-        return _read_statistic(node, here)
-    here.statement.expect(node, "this", "expression")
-    here.statement.expect(node.expression, "this")
-    found = _read_statistic(node.this, here)
-    where = read_expression(node.expression.this, _inside(here))
+        return _read_statistic(node, context)
+    context.statement.expect(node, "this", "expression")
+    context.statement.expect(node.expression, "this")
+    found = _read_statistic(node.this, context)
+    where = read_expression(node.expression.this, _inside(context))
     return make_aggregate(found.function, *found.arguments, where=where, level=found.level)
 
 
-def _inside(here: Here) -> Here:
-    """Return the place inside an aggregate, where only rows can be spoken of."""
-    return replace(here, clause="an aggregate", aliases={}, aggregate=_refuse_nested)
+def _inside(context: Context) -> Context:
+    """Return the context inside an aggregate, where only row expressions are allowed."""
+    return replace(context, clause="an aggregate", aliases={}, aggregate=_refuse_nested)
 
 
-def _refuse_nested(_node: exp.Expr, _here: Here) -> Expression:
+def _refuse_nested(_node: exp.Expr, _context: Context) -> Expression:
     raise UnsupportedQuery(
         "an aggregate of an aggregate needs a per-unit subquery: "
         "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
     )
 
 
-def _read_statistic(node: exp.Expr, here: Here) -> AggregateCall:
+def _read_statistic(node: exp.Expr, context: Context) -> AggregateCall:
     if type(node) is exp.Count:
-        _check_count(node, here)
+        _check_count(node, context)
     match = match_aggregate(node)
     if match is None:
-        raise _refuse(node, here)
+        raise _pattern_error(node, context)
     for part, known in match.pairs:
-        here.statement.expect(part, *known)
+        context.statement.expect(part, *known)
     pattern, parts = match.pattern, match.parts
-    level = _read_level(parts["q"], here) if "q" in parts else pattern.level
+    level = _read_level(parts["q"], context) if "q" in parts else pattern.level
     if level is not None and pattern.is_descending:
         level = 1 - level
     if "unit" in parts:
-        _check_unit(parts["unit"], here)
-    values = [read_expression(parts[name], _inside(here)) for name in VALUES if name in parts]
+        _check_unit(parts["unit"], context)
+    values = [
+        read_expression(parts[name], _inside(context)) for name in VALUE_VARIABLES if name in parts
+    ]
     return make_aggregate(match.function.name, *values, level=level)
 
 
-def _refuse(node: exp.Expr, here: Here) -> UnsupportedQuery:
-    """Return the refusal of a call that is spelled like no aggregate."""
+def _pattern_error(node: exp.Expr, context: Context) -> UnsupportedQuery:
+    """Return the error for a call that matches no aggregate pattern."""
     if type(node) is exp.PercentileCont:
-        here.statement.expect(node, "this", "expression")
+        context.statement.expect(node, "this", "expression")
         return UnsupportedQuery(
             "a quantile needs its level: write QUANTILE_CONT(x, 0.9), or "
             "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
         )
     if type(node) is exp.WithinGroup:
-        here.statement.expect(node, "this", "expression")
-        here.statement.expect(node.expression, "expressions")
+        context.statement.expect(node, "this", "expression")
+        context.statement.expect(node.expression, "expressions")
         return UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
-    said = ADVICE.get(type(node), "this aggregate is not answered")
+    advice = ADVICE.get(type(node), "this aggregate is not answered")
     if type(node.this) is exp.Column:
-        said = said.replace("(x,", f"({node.this.name},").replace("(x)", f"({node.this.name})")
-    return UnsupportedQuery(f"{said}; there are {list_spellings()}")
+        advice = advice.replace("(x,", f"({node.this.name},").replace("(x)", f"({node.this.name})")
+    return UnsupportedQuery(f"{advice}; there are {list_spellings()}")
 
 
-def _check_count(node: exp.Expr, here: Here) -> None:
-    """Refuse what COUNT cannot count."""
+def _check_count(node: exp.Expr, context: Context) -> None:
+    """Raise UnsupportedQuery for arguments that COUNT does not support."""
     if node.expressions:
         raise UnsupportedQuery(
             "COUNT takes one value: COUNT(*) counts rows, COUNT(x) those where x is not NULL"
         )
-    here.statement.expect(node, "this", "big_int")
+    context.statement.expect(node, "this", "big_int")
     if node.this is None:
         raise UnsupportedQuery("write COUNT(*)")
     if type(node.this) is exp.Distinct:
-        here.statement.expect(node.this, "expressions")
+        context.statement.expect(node.this, "expressions")
         if len(node.this.expressions) != 1:
             raise UnsupportedQuery(UNITS_ONLY)
 
 
-def _check_unit(node: exp.Expr, here: Here) -> None:
-    """Refuse COUNT(DISTINCT x) of anything but the unit of the first table."""
-    found = find_named(node, here)
+def _check_unit(node: exp.Expr, context: Context) -> None:
+    """Raise UnsupportedQuery if the argument of COUNT(DISTINCT) is not the first table's unit."""
+    found = resolve_name(node, context)
     if not isinstance(found, Unit):
         raise UnsupportedQuery(UNITS_ONLY)
     if found.member.optional:
         raise UnsupportedQuery("count the unit of the first table; this one may be missing")
 
 
-def _read_level(node: exp.Expr, here: Here) -> Fraction:
-    match read_expression(node, _inside(here)):
+def _read_level(node: exp.Expr, context: Context) -> Fraction:
+    match read_expression(node, _inside(context)):
         case Literal(value=int() | float() as value, kind=Kind.INT | Kind.FLOAT):
             return fraction("level", float(value), "a number")
         case _:

@@ -1,4 +1,4 @@
-"""Row expressions in SQL, node by node; what is not read is refused."""
+"""Row expressions in SQL, converted node by node; unsupported nodes raise an error."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from confide.expressions.functions import Function
 from confide.expressions.tree import Column, Expression, walk
 from confide.query.scope import Scope, Unit
 from confide.query.sql.functions import (
+    CAST_ADVICE,
     CASTS,
-    CASTS_LISTED,
-    IMPLIED,
+    DATE_PARTS,
+    DIALECT_ARGUMENTS,
+    DIRECT_FUNCTIONS,
     OPERANDS,
-    PARTS,
-    PLAIN,
     TRUNCATIONS,
     explain_refusal,
 )
@@ -25,89 +25,95 @@ from confide.query.sql.parse import Statement
 from confide.query.sql.patterns import is_registered
 from confide.query.tree import fold_name
 
-__all__ = ["Here", "find_named", "read_expression", "read_whole", "strip"]
+__all__ = ["Context", "read_expression", "read_integer", "resolve_name", "strip_parentheses"]
 
 F = Function
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """Where an expression stands, and what it may use there.
+class Context:
+    """The clause that contains an expression, and what the expression can refer to there.
 
-    ``aggregate`` reads statistics where they are allowed. ``aliases`` are outputs that may be
-    named, by folded name; a column that some key is made of goes before them, as in DuckDB.
+    ``aggregate`` converts aggregates where they are allowed. ``aliases`` maps folded output names
+    to expressions; a column that is part of a key takes precedence over an alias, as in DuckDB.
     """
 
     statement: Statement
     scope: Scope
     clause: str
-    aggregate: "Callable[[exp.Expr, Here], Expression] | None" = None
+    aggregate: "Callable[[exp.Expr, Context], Expression] | None" = None
     aliases: Mapping[str, Expression] = field(default_factory=dict)
     keys: tuple[Expression, ...] = ()
 
 
-Reader = Callable[[exp.Expr, Here], Expression]
+Reader = Callable[[exp.Expr, Context], Expression]
 
 
-def read_expression(node: exp.Expr, here: Here) -> Expression:
-    """Return the typed expression that a node means, or refuse it at its place."""
-    with here.statement.placing(node):
-        # Exact types on purpose: a subclass may mean more than its parent.
+def read_expression(node: exp.Expr, context: Context) -> Expression:
+    """Return the typed expression for a node, or raise an error that underlines the node."""
+    with context.statement.locating(node):
+        # Compare exact types: a subclass may have more meaning than its parent.
         reader = READERS.get(type(node))
         if reader is not None:
-            return reader(node, here)
-        if type(node) in PLAIN:
-            return _read_plain(node, here)
-        if isinstance(node, STATISTICS) or is_registered(node):
-            if here.aggregate is None:
+            return reader(node, context)
+        if type(node) in DIRECT_FUNCTIONS:
+            return _read_plain(node, context)
+        if isinstance(node, AGGREGATE_NODES) or is_registered(node):
+            if context.aggregate is None:
                 raise UnsupportedQuery(
-                    f"an aggregate cannot stand in {here.clause}; it belongs in SELECT, HAVING or "
-                    "ORDER BY"
+                    f"an aggregate cannot stand in {context.clause}; it belongs in SELECT, HAVING "
+                    "or ORDER BY"
                 )
-            return here.aggregate(node, here)
+            return context.aggregate(node, context)
         raise UnsupportedQuery(explain_refusal(node))
 
 
-def strip(node: exp.Expr) -> exp.Expr:
-    """Return what stands inside parentheses."""
+def strip_parentheses(node: exp.Expr) -> exp.Expr:
+    """Return the node inside any parentheses."""
     while type(node) is exp.Paren:
         node = node.this
     return node
 
 
-def read_whole(node: exp.Expr) -> int | None:
-    """Return the whole number that a node writes out in digits; None if it is something else."""
+def read_integer(node: exp.Expr) -> int | None:
+    """Return the value of an integer literal without a sign, or None for any other node."""
     text = str(node.this) if type(node) is exp.Literal and not node.args.get("is_string") else ""
     if not text.isascii() or not text.isdecimal():
         return None
-    # Python refuses to read very long numbers; one of 39 digits is too large for any use here.
+    # int() raises on very long digit strings; 39 digits already exceed every limit context.
     return int((text.lstrip("0") or "0")[:39])
 
 
-def find_named(node: exp.Expr, here: Here) -> Column | Unit | None:
-    """Return the column or unit that a node names; None if it is more than a name."""
-    bare = strip(node)
+def resolve_name(node: exp.Expr, context: Context) -> Column | Unit | None:
+    """Return the column or unit that a node names, or None if it is not just a name."""
+    bare = strip_parentheses(node)
     if type(bare) is not exp.Column or not isinstance(bare.this, exp.Identifier):
         return None
-    with here.statement.placing(bare):
-        here.statement.expect(bare, "this", "table")
+    with context.statement.locating(bare):
+        context.statement.expect(bare, "this", "table")
         label = bare.args.get("table")
-        return here.scope.find(bare.name, None if label is None else label.name)
+        return context.scope.find(bare.name, None if label is None else label.name)
 
 
-STATISTICS: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+AGGREGATE_NODES: Final = (
+    exp.AggFunc,
+    exp.Filter,
+    exp.WithinGroup,
+    exp.IgnoreNulls,
+    exp.RespectNulls,
+)
 PREDICATES: Final = (exp.Predicate, exp.Not, exp.Connector, exp.In, exp.Between, exp.Is)
-QUERIES: Final = (exp.SubqueryPredicate,)
-TIGHT: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+SUBQUERY_PREDICATES: Final = (exp.SubqueryPredicate,)
+COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
-def _read_plain(node: exp.Expr, here: Here) -> Expression:
-    function, names = PLAIN[type(node)]
-    here.statement.expect(node, *names, *IMPLIED.get(type(node), ()))
+def _read_plain(node: exp.Expr, context: Context) -> Expression:
+    function, names = DIRECT_FUNCTIONS[type(node)]
+    context.statement.expect(node, *names, *DIALECT_ARGUMENTS.get(type(node), ()))
     children = list(_children(node, names))
-    if type(node) in TIGHT:
+    if type(node) in COMPARISONS:
         _check_operands(children)
-    return make_call(function, *(read_expression(child, here) for child in children))
+    return make_call(function, *(read_expression(child, context) for child in children))
 
 
 def _children(node: exp.Expr, names: tuple[str, ...]) -> Iterator[exp.Expr]:
@@ -120,32 +126,35 @@ def _children(node: exp.Expr, names: tuple[str, ...]) -> Iterator[exp.Expr]:
 
 
 def _check_operands(children: list[exp.Expr]) -> None:
-    """Refuse a = b = c and the like, which dialects read differently."""
-    if any(isinstance(child, PREDICATES) and not isinstance(child, QUERIES) for child in children):
+    """Raise UnsupportedQuery for a = b = c and similar chains, which dialects read differently."""
+    if any(
+        isinstance(child, PREDICATES) and not isinstance(child, SUBQUERY_PREDICATES)
+        for child in children
+    ):
         raise UnsupportedQuery("conditions inside a comparison need parentheses around them")
 
 
-def _read_paren(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, "this")
-    return read_expression(node.this, here)
+def _read_paren(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this")
+    return read_expression(node.this, context)
 
 
-def _read_column(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, "this", "table")
+def _read_column(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this", "table")
     if not isinstance(node.this, exp.Identifier):
         raise UnsupportedQuery("rows are never shown: name the columns, inside aggregates")
     name, label = node.this.name, node.args.get("table")
-    alias = here.aliases.get(fold_name(name)) if label is None else None
-    if alias is not None and not _is_key_part(name, here):
+    alias = context.aliases.get(fold_name(name)) if label is None else None
+    if alias is not None and not _is_key_part(name, context):
         return alias
     try:
-        return here.scope.column(name, None if label is None else label.name)
+        return context.scope.column(name, None if label is None else label.name)
     except UnknownName as unknown:
         if label is None and (node.this.quoted or _is_compared(node)):
-            said, text = f"there is no column {name!r}", name.replace("'", "''")
-            rest = unknown.message.removeprefix(said)
-            raise UnknownName(f"{said} (a text takes single quotes: '{text}'){rest}") from None
-        if label is None and here.clause == "WHERE" and _is_result(node, here.statement):
+            message, text = f"there is no column {name!r}", name.replace("'", "''")
+            rest = unknown.message.removeprefix(message)
+            raise UnknownName(f"{message} (a text takes single quotes: '{text}'){rest}") from None
+        if label is None and context.clause == "WHERE" and _is_result(node, context.statement):
             raise UnknownName(
                 f"{name!r} is a result of this question, and WHERE chooses rows before there is "
                 "one; write HAVING for it, behind GROUP BY if there is one"
@@ -154,31 +163,31 @@ def _read_column(node: exp.Expr, here: Here) -> Expression:
 
 
 def _is_result(node: exp.Expr, statement: Statement) -> bool:
-    """Tell whether a statistic that the question selects has the name that stands here."""
-    statistics = (item for item in statement.root.expressions if item.find(*STATISTICS))
+    """Return whether the node's name is the alias of a selected statistic."""
+    statistics = (item for item in statement.root.expressions if item.find(*AGGREGATE_NODES))
     is_outside = node.find_ancestor(exp.Select) is statement.root
     return is_outside and fold_name(node.name) in {fold_name(item.alias) for item in statistics}
 
 
 def _is_compared(node: exp.Expr) -> bool:
-    """Tell whether a name stands where a value is mostly written: behind = or in a list."""
+    """Return whether a name appears where a value is expected: after = or in an IN list."""
     parent = node.parent
     return isinstance(parent, exp.EQ | exp.NEQ | exp.In) and parent.this is not node
 
 
-def _is_key_part(name: str, here: Here) -> bool:
+def _is_key_part(name: str, context: Context) -> bool:
     try:
-        column = here.scope.find(name)
+        column = context.scope.find(name)
     except (UnknownName, UnsupportedQuery):
         return False
-    return isinstance(column, Column) and any(column in walk(key) for key in here.keys)
+    return isinstance(column, Column) and any(column in walk(key) for key in context.keys)
 
 
-def _read_literal(node: exp.Expr, _here: Here) -> Expression:
+def _read_literal(node: exp.Expr, _context: Context) -> Expression:
     text = str(node.this)
     if node.args.get("is_string"):
         return make_literal(text)
-    number = read_whole(node)
+    number = read_integer(node)
     if number is not None:
         return make_literal(number)
     try:
@@ -187,122 +196,122 @@ def _read_literal(node: exp.Expr, _here: Here) -> Expression:
         raise UnsupportedQuery("numbers are written as 12, 1.5 or 2e-3") from None
 
 
-def _read_null(_node: exp.Expr, _here: Here) -> Expression:
+def _read_null(_node: exp.Expr, _context: Context) -> Expression:
     return make_literal(None)
 
 
-def _read_boolean(node: exp.Expr, _here: Here) -> Expression:
+def _read_boolean(node: exp.Expr, _context: Context) -> Expression:
     return make_literal(bool(node.this))
 
 
-def _read_connector(node: exp.Expr, here: Here) -> Expression:
-    """Read a whole chain of AND or of OR at once, for it may be long."""
+def _read_connector(node: exp.Expr, context: Context) -> Expression:
+    """Convert a chain of AND or of OR iteratively, because it can be long."""
     parts: list[exp.Expr] = []
     waiting = [node]
     while waiting:
         part = waiting.pop()
         if type(part) is type(node):
-            here.statement.expect(part, *OPERANDS)
+            context.statement.expect(part, *OPERANDS)
             waiting += [part.expression, part.this]
         else:
             parts.append(part)
     function = F.AND if type(node) is exp.And else F.OR
-    return make_call(function, *(read_expression(part, here) for part in parts))
+    return make_call(function, *(read_expression(part, context) for part in parts))
 
 
-def _read_between(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, "this", "low", "high")
+def _read_between(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this", "low", "high")
     children = list(_children(node, ("this", "low", "high")))
     _check_operands(children)
-    value, low, high = (read_expression(child, here) for child in children)
+    value, low, high = (read_expression(child, context) for child in children)
     return make_between(value, low, high)
 
 
-def _read_in(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, "this", "expressions")
+def _read_in(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this", "expressions")
     _check_operands([node.this])
     if not node.expressions:
         raise UnsupportedQuery("IN needs a list of values: x IN (1, 2)")
     parts = (node.this, *node.expressions)
-    return make_call(F.IN, *(read_expression(part, here) for part in parts))
+    return make_call(F.IN, *(read_expression(part, context) for part in parts))
 
 
-def _read_like(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, *OPERANDS, "negate")
+def _read_like(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, *OPERANDS, "negate")
     _check_operands([node.this, node.expression])
     found = make_call(
-        F.LIKE, read_expression(node.this, here), read_expression(node.expression, here)
+        F.LIKE, read_expression(node.this, context), read_expression(node.expression, context)
     )
     return make_call(F.NOT, found) if node.args.get("negate") else found
 
 
-def _read_is(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, *OPERANDS)
+def _read_is(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, *OPERANDS)
     _check_operands([node.this])
     if type(node.expression) is not exp.Null:
         raise UnsupportedQuery("IS is answered with NULL only; write the condition or NOT it")
-    return make_call(F.IS_NULL, read_expression(node.this, here))
+    return make_call(F.IS_NULL, read_expression(node.this, context))
 
 
-def _read_case(node: exp.Expr, here: Here) -> Expression:
-    """Read both forms of CASE; CASE x WHEN v is CASE WHEN x = v."""
-    here.statement.expect(node, "this", "ifs", "default")
-    subject = None if node.this is None else read_expression(node.this, here)
+def _read_case(node: exp.Expr, context: Context) -> Expression:
+    """Convert both forms of CASE; CASE x WHEN v means CASE WHEN x = v."""
+    context.statement.expect(node, "this", "ifs", "default")
+    subject = None if node.this is None else read_expression(node.this, context)
     parts: list[Expression] = []
     for branch in node.args["ifs"]:
-        here.statement.expect(branch, "this", "true")
-        condition = read_expression(branch.this, here)
+        context.statement.expect(branch, "this", "true")
+        condition = read_expression(branch.this, context)
         if subject is not None:
             condition = make_call(F.EQUAL, subject, condition)
-        parts += [condition, read_expression(branch.args["true"], here)]
+        parts += [condition, read_expression(branch.args["true"], context)]
     default = node.args.get("default")
-    parts.append(make_literal(None) if default is None else read_expression(default, here))
+    parts.append(make_literal(None) if default is None else read_expression(default, context))
     return make_call(F.CASE, *parts)
 
 
-def _read_if(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, "this", "true", "false")
-    parts = [read_expression(part, here) for part in _children(node, ("this", "true", "false"))]
+def _read_if(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this", "true", "false")
+    parts = [read_expression(part, context) for part in _children(node, ("this", "true", "false"))]
     if len(parts) == 2:
         parts.append(make_literal(None))
     return make_call(F.CASE, *parts)
 
 
-def _read_nullif(node: exp.Expr, here: Here) -> Expression:
-    """Read NULLIF(x, y) as CASE WHEN x = y THEN NULL ELSE x END."""
-    here.statement.expect(node, *OPERANDS)
-    value, other = (read_expression(part, here) for part in (node.this, node.expression))
+def _read_nullif(node: exp.Expr, context: Context) -> Expression:
+    """Convert NULLIF(x, y) to CASE WHEN x = y THEN NULL ELSE x END."""
+    context.statement.expect(node, *OPERANDS)
+    value, other = (read_expression(part, context) for part in (node.this, node.expression))
     return make_call(F.CASE, make_call(F.EQUAL, value, other), make_literal(None), value)
 
 
-def _read_cast(node: exp.Expr, here: Here) -> Expression:
-    """Read CAST, TRY_CAST and x::type alike: what cannot be cast is NULL."""
-    here.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
+def _read_cast(node: exp.Expr, context: Context) -> Expression:
+    """Convert CAST, TRY_CAST, and x::type alike: failed casts yield NULL."""
+    context.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
     function = CASTS.get(node.args["to"].this)
-    if function is None:  # before its digits are looked at: DECIMAL(10, 2)
-        raise UnsupportedQuery(CASTS_LISTED)
-    here.statement.expect(node.args["to"], "this")
-    return make_call(function, read_expression(node.this, here))
+    if function is None:  # check before the arguments of DECIMAL(10, 2)
+        raise UnsupportedQuery(CAST_ADVICE)
+    context.statement.expect(node.args["to"], "this")
+    return make_call(function, read_expression(node.this, context))
 
 
 def _read_word(node: exp.Expr) -> str:
     return node.name.upper() if type(node) in (exp.Var, exp.Literal) else ""
 
 
-def _read_extract(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, *OPERANDS)
-    function = PARTS.get(_read_word(node.this))
+def _read_extract(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, *OPERANDS)
+    function = DATE_PARTS.get(_read_word(node.this))
     if function is None:
-        raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(PARTS)}")
-    return make_call(function, read_expression(node.expression, here))
+        raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(DATE_PARTS)}")
+    return make_call(function, read_expression(node.expression, context))
 
 
-def _read_truncation(node: exp.Expr, here: Here) -> Expression:
-    here.statement.expect(node, "this", "unit")
+def _read_truncation(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this", "unit")
     function = TRUNCATIONS.get(_read_word(node.args["unit"]))
     if function is None:
         raise UnsupportedQuery("DATE_TRUNC takes 'year', 'quarter' or 'month'")
-    return make_call(function, read_expression(node.this, here))
+    return make_call(function, read_expression(node.this, context))
 
 
 READERS: Final[dict[type[exp.Expr], Reader]] = {

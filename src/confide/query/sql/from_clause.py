@@ -22,13 +22,19 @@ from confide.query.scope import (
     start_tables,
 )
 from confide.query.sql.aggregates import read_own_statistic
-from confide.query.sql.expressions import Here, find_named, read_expression, read_whole, strip
+from confide.query.sql.expressions import (
+    Context,
+    read_expression,
+    read_integer,
+    resolve_name,
+    strip_parentheses,
+)
 from confide.query.sql.parse import Statement
-from confide.query.tree import JoinKind, Output, name_output
+from confide.query.tree import JoinKind, Output, check_output_name
 
 __all__ = ["Item", "read_items", "read_tables", "read_where"]
 
-SUBQUERY: Final = (
+SUBQUERY_ADVICE: Final = (
     "a subquery gives one row for each unit: "
     "(SELECT unit, SUM(x) AS t FROM table GROUP BY unit) AS name"
 )
@@ -36,15 +42,15 @@ SUBQUERY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a SELECT lists: its node, and its name if the analyst gave one."""
+    """One SELECT item: its node, and its alias if it has one."""
 
     node: exp.Expr
     alias: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What FROM may name: declared tables, and subqueries that WITH has named."""
+class TableResolver:
+    """The tables that FROM can name: declared tables and subqueries defined by WITH."""
 
     statement: Statement
     names: Names
@@ -54,44 +60,44 @@ class Reading:
 
 def read_tables(statement: Statement, names: Names) -> Tables:
     """Return the tables of the outermost SELECT."""
-    reading = Reading(statement, names, _read_with(statement, names))
-    tables = _read_from(statement.root, reading)
+    resolver = TableResolver(statement, names, _read_with(statement, names))
+    tables = _read_from(statement.root, resolver)
     used = {table.name.lower() for table in statement.root.find_all(exp.Table)}
-    for name, select in reading.subqueries.items():
+    for name, select in resolver.subqueries.items():
         if name not in used:
             raise statement.refuse(select, f"{name!r} is never used; leave it out")
     return tables
 
 
 def read_items(statement: Statement, select: exp.Select) -> list[Item]:
-    """Return what a SELECT lists."""
+    """Return the items of a SELECT list."""
     items = []
     for node in select.expressions:
         if type(node) is exp.Alias:
             statement.expect(node, "this", "alias")
-            with statement.placing(node):
-                items.append(Item(node.this, name_output(read_name(node.args["alias"]))))
+            with statement.locating(node):
+                items.append(Item(node.this, check_output_name(read_name(node.args["alias"]))))
         else:
             items.append(Item(node, None))
     return items
 
 
 def read_name(node: exp.Expr) -> str:
-    """Return a name that the analyst gave; one that is no word needs quotes."""
+    """Return an alias, or raise UnsupportedQuery if it needs quotes and has none."""
     if not isinstance(node, exp.Identifier) or not (node.quoted or node.name.isidentifier()):
         raise UnsupportedQuery('a name is a word, or stands in double quotes: AS "two words"')
     return str(node.name)
 
 
 def read_where(statement: Statement, select: exp.Select, tables: Tables) -> Expression | None:
-    """Return the condition on rows, if there is one."""
+    """Return the WHERE condition, if there is one."""
     node = select.args.get("where")
     if node is None:
         return None
     statement.expect(node, "this")
-    here = Here(statement, tables.scope, "WHERE")
-    with statement.placing(node):
-        return check_condition(read_expression(node.this, here))
+    context = Context(statement, tables.scope, "WHERE")
+    with statement.locating(node):
+        return check_condition(read_expression(node.this, context))
 
 
 def _read_with(statement: Statement, names: Names) -> dict[str, exp.Select]:
@@ -107,115 +113,118 @@ def _read_with(statement: Statement, names: Names) -> dict[str, exp.Select]:
         if name in found or name in {table.lower() for table in names.tables}:
             raise statement.refuse(node, f"{node.alias!r} is already the name of a table")
         if type(node.this) is not exp.Select:
-            raise statement.refuse(node, SUBQUERY)
+            raise statement.refuse(node, SUBQUERY_ADVICE)
         found[name] = node.this
     return found
 
 
-def _read_from(select: exp.Select, reading: Reading) -> Tables:
-    statement = reading.statement
+def _read_from(select: exp.Select, resolver: TableResolver) -> Tables:
+    statement = resolver.statement
     clause = select.args.get("from_")
     if clause is None:
         raise statement.refuse(select, "a question needs FROM and a declared table")
     statement.expect(clause, "this")
-    with statement.placing(clause.this):
-        first = _read_member(clause.this, reading, f"{reading.prefix}1")
-        tables = start_tables(first, reading.prefix)
+    with statement.locating(clause.this):
+        first = _read_member(clause.this, resolver, f"{resolver.prefix}1")
+        tables = start_tables(first, resolver.prefix)
     for join in select.args.get("joins") or ():
-        with statement.placing(join):
-            tables = _read_join(join, tables, reading)
+        with statement.locating(join):
+            tables = _read_join(join, tables, resolver)
     return tables
 
 
-def _read_member(node: exp.Expr, reading: Reading, alias: str) -> Member:
-    """Read one table or subquery of FROM."""
-    statement = reading.statement
+def _read_member(node: exp.Expr, resolver: TableResolver, alias: str) -> Member:
+    """Convert one table or subquery in FROM."""
+    statement = resolver.statement
     if type(node) is exp.Subquery:
         statement.expect(node, "this", "alias")
         if type(node.this) is not exp.Select:
-            raise UnsupportedQuery(f"parentheses in FROM hold a SELECT; {SUBQUERY}")
-        return _read_per_unit(node.this, reading, _read_label(node, reading) or "", alias)
+            raise UnsupportedQuery(f"parentheses in FROM hold a SELECT; {SUBQUERY_ADVICE}")
+        return _read_per_unit(node.this, resolver, _read_label(node, resolver) or "", alias)
     if type(node) is not exp.Table or not isinstance(node.this, exp.Identifier):
         raise UnsupportedQuery("FROM takes declared tables only, no functions, files or values")
     statement.expect(node, "this", "alias")
-    label = _read_label(node, reading) or node.name
-    named = reading.subqueries.get(node.name.lower())
+    label = _read_label(node, resolver) or node.name
+    named = resolver.subqueries.get(node.name.lower())
     if named is not None:
-        return _read_per_unit(named, reading, label, alias)
-    return make_member(reading.names.table(node.name), label, alias)
+        return _read_per_unit(named, resolver, label, alias)
+    return make_member(resolver.names.table(node.name), label, alias)
 
 
-def _read_label(node: exp.Expr, reading: Reading) -> str | None:
+def _read_label(node: exp.Expr, resolver: TableResolver) -> str | None:
     alias = node.args.get("alias")
     if alias is None:
         return None
-    reading.statement.expect(alias, "this")
+    resolver.statement.expect(alias, "this")
     return read_name(alias.this)
 
 
-def _read_per_unit(select: exp.Select, reading: Reading, label: str, alias: str) -> Member:
-    """Read a SELECT that groups by exactly the unit."""
-    statement = reading.statement
-    if len(reading.prefix) > 1:
+def _read_per_unit(select: exp.Select, resolver: TableResolver, label: str, alias: str) -> Member:
+    """Convert a SELECT that groups by the unit alone."""
+    statement = resolver.statement
+    if len(resolver.prefix) > 1:
         raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
     statement.expect(select, "expressions", "from_", "joins", "where", "group")
-    tables = _read_from(select, replace(reading, prefix=f"{alias}u"))
+    tables = _read_from(select, replace(resolver, prefix=f"{alias}u"))
     items = read_items(statement, select)
-    here = Here(statement, tables.scope, "SELECT", read_own_statistic)
-    _check_grouping(select, items, here)
+    context = Context(statement, tables.scope, "SELECT", read_own_statistic)
+    _check_grouping(select, items, context)
     unit, outputs = UNIT, []
     for item in items:
-        if _is_unit(item.node, here):
-            unit = item.alias or strip(item.node).name
+        if _is_unit(item.node, context):
+            unit = item.alias or strip_parentheses(item.node).name
         else:
-            expression = read_expression(item.node, here)
-            name = name_output(item.alias or describe(expression))
+            expression = read_expression(item.node, context)
+            name = check_output_name(item.alias or describe(expression))
             outputs.append(Output(name, expression))
     where = read_where(statement, select, tables)
-    with statement.placing(select):
+    with statement.locating(select):
         return make_per_unit(tables, where, outputs, label=label, alias=alias, unit=unit)
 
 
-def _check_grouping(select: exp.Select, items: list[Item], here: Here) -> None:
-    statement = here.statement
+def _check_grouping(select: exp.Select, items: list[Item], context: Context) -> None:
+    statement = context.statement
     group = select.args.get("group")
     if group is None:
         raise statement.refuse(select, _explain_ungrouped(select))
     statement.expect(group, "expressions")
     match group.expressions:
-        case [only] if (place := read_whole(only)) is not None:
+        case [only] if (place := read_integer(only)) is not None:
             node = items[place - 1].node if 1 <= place <= len(items) else only
-        case [exp.Column(table="") as column] if named := _aliased(column.name, items):
+        case [exp.Column(table="") as column] if named := _find_alias(column.name, items):
             node = named
         case [only]:
             node = only
         case _:
-            raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY}")
-    if not _is_unit(node, here):
-        raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY}")
+            raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY_ADVICE}")
+    if not _is_unit(node, context):
+        raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY_ADVICE}")
 
 
 def _explain_ungrouped(select: exp.Select) -> str:
-    """Return what to write instead of a subquery that groups by nothing."""
+    """Return the advice for a subquery without GROUP BY."""
     if any(node.find(exp.AggFunc) for node in select.expressions):
-        return SUBQUERY
+        return SUBQUERY_ADVICE
     first = select.args["from_"].this
     named = first.name if type(first) is exp.Table else "table"
     where = " WHERE ..." if select.args.get("where") else ""
-    return f"rows and columns are picked without a subquery: write FROM {named}{where}; {SUBQUERY}"
+    return (
+        f"rows and columns are picked without a subquery: write FROM {named}{where}; "
+        f"{SUBQUERY_ADVICE}"
+    )
 
 
-def _aliased(name: str, items: list[Item]) -> exp.Expr | None:
+def _find_alias(name: str, items: list[Item]) -> exp.Expr | None:
     matches = (item.node for item in items if (item.alias or "").lower() == name.lower())
     return next(matches, None)
 
 
-def _is_unit(node: exp.Expr, here: Here) -> bool:
-    found = find_named(node, here)
+def _is_unit(node: exp.Expr, context: Context) -> bool:
+    found = resolve_name(node, context)
     return isinstance(found, Unit) and found.member.optional is False
 
 
-STYLES: Final = {
+JOIN_KINDS: Final = {
     ("", ""): JoinKind.INNER,
     ("", "INNER"): JoinKind.INNER,
     ("LEFT", ""): JoinKind.LEFT,
@@ -223,13 +232,13 @@ STYLES: Final = {
 }
 
 
-def _read_join(node: exp.Expr, tables: Tables, reading: Reading) -> Tables:
-    reading.statement.expect(node, "this", "side", "kind", "on", "using")
+def _read_join(node: exp.Expr, tables: Tables, resolver: TableResolver) -> Tables:
+    resolver.statement.expect(node, "this", "side", "kind", "on", "using")
     style = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
-    kind = STYLES.get(style)
+    kind = JOIN_KINDS.get(style)
     if kind is None:
         raise UnsupportedQuery("joins are INNER or LEFT; this one could make or drop rows freely")
-    member = _read_member(node.this, reading, tables.alias())
+    member = _read_member(node.this, resolver, tables.alias())
     using = node.args.get("using") or []
     if using:
         names = [_read_using(name) for name in using]
@@ -238,10 +247,10 @@ def _read_join(node: exp.Expr, tables: Tables, reading: Reading) -> Tables:
         return tables.join(member, kind, pairs, merged)
     if node.args.get("on") is None:
         raise UnsupportedQuery("a join needs a condition: JOIN table ON left.x = table.y")
-    both = Here(reading.statement, tables.scope.plus(member), "ON")
+    both = Context(resolver.statement, tables.scope.plus(member), "ON")
     found: list[Pair] = []
-    for part in _conjuncts(node.args["on"], reading.statement):
-        with reading.statement.placing(part):
+    for part in _conjuncts(node.args["on"], resolver.statement):
+        with resolver.statement.locating(part):
             found.append(_read_pair(part, both))
     return tables.join(member, kind, found)
 
@@ -264,7 +273,7 @@ def _find(member: Member, name: str) -> Column | Unit:
 def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
     parts, waiting = [], [node]
     while waiting:
-        part = strip(waiting.pop())
+        part = strip_parentheses(waiting.pop())
         if type(part) is exp.And:
             statement.expect(part, "this", "expression")
             waiting += [part.expression, part.this]
@@ -273,17 +282,17 @@ def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
     return parts
 
 
-def _read_pair(node: exp.Expr, both: Here) -> Pair:
-    """Read one equality of ON: something of the tables before, and a column of the new one."""
+def _read_pair(node: exp.Expr, both: Context) -> Pair:
+    """Convert one ON equality between an expression over earlier tables and a new column."""
     if type(node) is not exp.EQ:
         raise UnsupportedQuery("tables are joined on equal columns: write ON left.x = table.y")
     both.statement.expect(node, "this", "expression")
     new = both.scope.members[-1]
     sides = [node.this, node.expression]
     for left, right in (sides, sides[::-1]):
-        column = find_named(right, both)
+        column = resolve_name(right, both)
         if isinstance(column, Unit) and column.member == new:
-            other = find_named(left, both)
+            other = resolve_name(left, both)
             if isinstance(other, Unit) and other.member != new:
                 return other, column
         if isinstance(column, Column) and column.table == new.source.alias:

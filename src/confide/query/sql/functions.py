@@ -1,4 +1,4 @@
-"""Parser nodes to our functions; advice for the rest."""
+"""Mapping from parser nodes to our functions, and advice for unsupported nodes."""
 
 from typing import Final
 
@@ -8,18 +8,18 @@ from confide.expressions.functions import Function
 
 __all__ = [
     "CASTS",
-    "CASTS_LISTED",
-    "IMPLIED",
+    "CAST_ADVICE",
+    "DATE_PARTS",
+    "DIALECT_ARGUMENTS",
+    "DIRECT_FUNCTIONS",
     "OPERANDS",
-    "PARTS",
-    "PLAIN",
     "TRUNCATIONS",
     "explain_refusal",
 ]
 
 F = Function
 OPERANDS: Final = ("this", "expression")
-PLAIN: Final[dict[type[exp.Expr], tuple[Function, tuple[str, ...]]]] = {
+DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function, tuple[str, ...]]]] = {
     exp.Add: (F.ADD, OPERANDS),
     exp.Sub: (F.SUBTRACT, OPERANDS),
     exp.Mul: (F.MULTIPLY, OPERANDS),
@@ -54,8 +54,8 @@ PLAIN: Final[dict[type[exp.Expr], tuple[Function, tuple[str, ...]]]] = {
     exp.Length: (F.LENGTH, ("this",)),
     exp.Substring: (F.SUBSTR, ("this", "start", "length")),
 }
-# What the dialect sets by itself: division is of real numbers, LEAST skips NULL.
-IMPLIED: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
+# Arguments that the dialect sets itself: division is floating-point, LEAST skips NULL.
+DIALECT_ARGUMENTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Div: ("typed", "safe"),
     exp.Least: ("ignore_nulls",),
     exp.Greatest: ("ignore_nulls",),
@@ -70,11 +70,11 @@ CASTS: Final = {
     exp.DType.BOOLEAN: F.TO_BOOL,
     exp.DType.DATE: F.TO_DATE,
 }
-CASTS_LISTED: Final = (
+CAST_ADVICE: Final = (
     "values are cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN or DATE only; for DECIMAL, NUMERIC and "
     "other numbers write DOUBLE, or ROUND(x, 2) for their digits"
 )
-PARTS: Final = {
+DATE_PARTS: Final = {
     "YEAR": F.YEAR,
     "QUARTER": F.QUARTER,
     "MONTH": F.MONTH,
@@ -87,13 +87,13 @@ TRUNCATIONS: Final = {
     "QUARTER": F.TRUNC_QUARTER,
     "MONTH": F.TRUNC_MONTH,
 }
-TODAY: Final = "what day it is now is not answered; write the day, such as DATE '2020-01-31'"
-NOW: Final = ("NOW", "GET_CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP")
+TODAY_ADVICE: Final = "what day it is now is not answered; write the day, such as DATE '2020-01-31'"
+NOW_FUNCTIONS: Final = ("NOW", "GET_CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP")
 ADVICE: Final[dict[type[exp.Expr], str]] = {
     **dict.fromkeys(
-        (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentDatetime), TODAY
+        (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentDatetime), TODAY_ADVICE
     ),
-    **dict.fromkeys((exp.Localtime, exp.Localtimestamp), TODAY),
+    **dict.fromkeys((exp.Localtime, exp.Localtimestamp), TODAY_ADVICE),
     exp.Pow: "powers are not answered; write x * x",
     exp.IntDiv: "whole division is not answered; write FLOOR(x / y)",
     exp.ILike: "ILIKE is not answered; write LOWER(x) LIKE 'pattern'",
@@ -115,15 +115,15 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
 
 
 def explain_refusal(node: exp.Expr) -> str:
-    """Return what to write instead of a node that no reader takes."""
+    """Return the advice for a node that is not supported."""
     if isinstance(node, exp.Query):
         return ADVICE[exp.Subquery]
     if type(node) in ADVICE:
         return ADVICE[type(node)]
-    if type(node) is exp.Anonymous and node.name.upper() in NOW:
-        return TODAY
+    if type(node) is exp.Anonymous and node.name.upper() in NOW_FUNCTIONS:
+        return TODAY_ADVICE
     what = "this function" if isinstance(node, exp.Func) else "this"
-    if type(node) is exp.Anonymous:  # of others the parser knows another name than the text
+    if type(node) is exp.Anonymous:  # for other nodes, the parser's name may differ from the text
         what = node.name.upper()
     return (
         f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "

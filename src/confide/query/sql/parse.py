@@ -1,7 +1,7 @@
-"""Limits, the parser, one SELECT; no argument is left unread.
+"""Length and nesting limits, the parser, and the check that every node argument is read.
 
-The parser recurses and accepts far more than confide answers. So length and nesting are bounded
-before it runs, and every node's arguments are accounted for after: what is not read is refused.
+The parser is recursive and accepts far more than confide supports. So length and nesting are
+limited before it runs. Afterwards every argument of every node must be read, or is refused.
 """
 
 import logging
@@ -21,14 +21,14 @@ from confide.errors import UnknownName, UnsupportedQuery
 
 __all__ = ["Statement", "parse_statement", "underline"]
 
-WIDTH: Final = 70
+EXCERPT_WIDTH: Final = 70
 
 
 def underline(text: str, start: int, end: int) -> str:
-    r"""Return the line of ``text`` that holds ``start`` with carets below [start, end).
+    r"""Return the line of ``text`` that contains ``start``, with carets below [start, end).
 
-    A piece that runs over several lines is underlined to the end of its first; a long line is
-    cut around the piece.
+    A span over several lines is underlined to the end of its first line. A long line is
+    truncated around the span.
 
     >>> print(underline("SELECT *\nFROM visits", 7, 8))
     line 1: SELECT *
@@ -40,36 +40,36 @@ def underline(text: str, start: int, end: int) -> str:
     line = text[first:] if last < 0 else text[first:last]
     begin = start - first
     length = max(1, min(end - start, len(line) - begin))
-    cut = max(0, begin - WIDTH // 4) if len(line) > WIDTH else 0
-    shown = "".join(char if char.isprintable() else " " for char in line[cut : cut + WIDTH])
+    cut = max(0, begin - EXCERPT_WIDTH // 4) if len(line) > EXCERPT_WIDTH else 0
+    shown = "".join(char if char.isprintable() else " " for char in line[cut : cut + EXCERPT_WIDTH])
     length = max(1, min(length, len(shown) - (begin - cut)))
     label = f"line {text.count(chr(10), 0, start) + 1}: "
     return f"{label}{shown}\n{' ' * (len(label) + begin - cut)}{'^' * length}"
 
 
 T = TokenType
-READING: Final[ContextVar[bool]] = ContextVar("reading", default=False)
-UNREADABLE: Final = "this is not SQL that confide can read"
-SHAPE: Final = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward, with names of yours"
-LONGEST: Final = 20_000
-DEEPEST: Final = 20
-LEVELS: Final = 60
-MOST_JOINS: Final = 16
-LONGEST_NAME: Final = 100
-CALLED: Final = re.compile(r"\w+\s*\(\s*\Z")
-STARTS: Final = frozenset({T.SELECT, T.WITH, T.FROM})
-PREFIXES: Final = frozenset(
+PARSING: Final[ContextVar[bool]] = ContextVar("reading", default=False)
+SYNTAX_ERROR: Final = "this is not SQL that confide can read"
+EXAMPLE: Final = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward, with names of yours"
+MAX_SQL_LENGTH: Final = 20_000
+MAX_NESTING: Final = 20
+MAX_EXPRESSION_DEPTH: Final = 60
+MAX_JOINS: Final = 16
+MAX_NAME_LENGTH: Final = 100
+CALL_START: Final = re.compile(r"\w+\s*\(\s*\Z")
+FIRST_TOKENS: Final = frozenset({T.SELECT, T.WITH, T.FROM})
+PREFIX_TOKENS: Final = frozenset(
     {T.NOT, T.DASH, T.PLUS, T.TILDE, T.INTERVAL, T.DISTINCT, T.ALL, T.ANY, T.SOME, T.EXISTS}
 )
-OPERANDS: Final = frozenset(
+OPERAND_TOKENS: Final = frozenset(
     {T.VAR, T.IDENTIFIER, T.NUMBER, T.STRING, T.NULL, T.TRUE, T.FALSE, T.STAR, T.COMMA}
 )
-LISTS: Final = (
+LIST_ADVICE: Final = (
     "lists and names in brackets are not answered; write one value at a time, such as "
     "QUANTILE_CONT(x, 0.1), QUANTILE_CONT(x, 0.9), and a name as it is or in double quotes"
 )
-FOREIGN: Final = {
-    T.L_BRACKET: LISTS,
+UNSUPPORTED_TOKENS: Final = {
+    T.L_BRACKET: LIST_ADVICE,
     T.L_BRACE: "structures are not answered; select each value by itself, with a name behind AS",
     T.PARAMETER: "parameters are not answered; write the value itself",
     T.PLACEHOLDER: "parameters are not answered; write the value itself",
@@ -79,7 +79,7 @@ FOREIGN: Final = {
     T.QUALIFY: "window functions and QUALIFY are not answered; filter groups with HAVING",
     T.ARROW: "lambda functions and JSON are not answered",
 }
-TYPED: Final = {
+TYPOGRAPHIC: Final = {
     **dict.fromkeys(
         "\u201c\u201d\u2018\u2019\u00b4", "texts take straight quotes, as in ward = 'A'"
     ),
@@ -91,19 +91,19 @@ TYPED: Final = {
     "\u00d7": "write *",
     "\u00f7": "write /",
 }
-"""Signs that keyboards and word processors make, and what to write instead."""
-LISTING: Final = "curator.names, GET /v1/tables and the page list what can be asked about"
-INSTEAD: Final = {
-    **dict.fromkeys(("SHOW", "DESCRIBE", "PRAGMA", "SUMMARIZE"), LISTING),
+"""Typographic characters from keyboards and word processors, and what to write instead."""
+TABLES_ADVICE: Final = "curator.names, GET /v1/tables and the page list what can be asked about"
+COMMAND_ADVICE: Final = {
+    **dict.fromkeys(("SHOW", "DESCRIBE", "PRAGMA", "SUMMARIZE"), TABLES_ADVICE),
     "EXPLAIN": "leave EXPLAIN out, and ask by curator.explain(...) or confide preview",
 }
-MISSPELT: Final = {
+TYPO_ADVICE: Final = {
     re.compile(r"\A\s*SELECT\s+TOP\s+\Z", re.I): "write LIMIT behind ORDER BY instead of TOP",
     re.compile(r"\A(?!.*\bFROM\b).*\bFORM\s+\Z", re.I | re.S): "write FROM",
 }
-"""What stands before the place where the parser stops, and what to write instead."""
-# The parser itself may stumble over text that nobody foresaw; these are the ways.
-STUMBLES: Final = (
+"""Text before the position of a parse error, and what to write instead."""
+# Every kind of exception that the parser may raise on unexpected input.
+PARSER_EXCEPTIONS: Final = (
     SqlglotError,
     RecursionError,
     AttributeError,
@@ -116,15 +116,15 @@ STUMBLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The analyst's text, and the SELECT that it is."""
+    """A SQL query: its text, its tokens, and the parsed SELECT."""
 
     text: str
     root: exp.Select
     tokens: tuple[Token, ...]
 
     @contextmanager
-    def placing(self, node: exp.Expr) -> Iterator[None]:
-        """Show refusals that know no place yet at ``node``."""
+    def locating(self, node: exp.Expr) -> Iterator[None]:
+        """Underline ``node`` in errors raised inside that have no excerpt yet."""
         try:
             yield
         except (UnsupportedQuery, UnknownName) as refusal:
@@ -134,7 +134,7 @@ class Statement:
             raise type(refusal)(refusal.message, excerpt=excerpt) from None
 
     def refuse(self, node: exp.Expr, message: str, *words: str) -> UnsupportedQuery:
-        """Return a refusal that underlines the first of ``words`` in the text, else the node."""
+        """Return an error that underlines the first token among ``words``, or else the node."""
         for token in self.tokens:
             if token.text.upper() in words:
                 return UnsupportedQuery(
@@ -143,46 +143,46 @@ class Statement:
         return UnsupportedQuery(message, excerpt=underline(self.text, *self._span(node)))
 
     def expect(self, node: exp.Expr, *known: str) -> None:
-        """Refuse a node that carries any argument besides ``known``.
+        """Raise UnsupportedQuery if a node has an argument other than ``known``.
 
-        Privacy: an argument that nobody reads (a window, a sample, a hint) would change the
-        question without a trace in the tree.
+        Privacy: an unread argument (a window, a sample, a hint) would change the query without
+        leaving a trace in the tree.
         """
         for name, value in node.args.items():
             if value and name not in known:
-                advice = CLAUSES.get(name, "this is not answered; leave it out")
+                advice = CLAUSE_ADVICE.get(name, "this is not answered; leave it out")
                 inner = value[0] if isinstance(value, list) else value
                 at = inner if isinstance(inner, exp.Expr) else node
                 word = inner if isinstance(inner, str) else advice.split(" ", 1)[0]
                 raise self.refuse(at, advice, word.upper())
 
     def _span(self, node: exp.Expr) -> tuple[int, int]:
-        """Return where a node stands in the text, or the nearest one around it that knows."""
+        """Return the span of a node in the text, or of its nearest ancestor with a known span."""
         at: exp.Expr | None = node
         while at is not None:
             places = [part.meta for part in at.walk() if "start" in part.meta]
             if places:
                 start = min(int(place["start"]) for place in places)
                 end = max(int(place["end"]) for place in places) + 1
-                # From the beginning of a long text the search would take the square of its length.
-                before = max(0, start - LONGEST_NAME)
+                # Limit the search: starting at 0, it would be quadratic in the length of the text.
+                before = max(0, start - MAX_NAME_LENGTH)
                 is_named = not isinstance(at, exp.Func) or "start" in at.meta
-                if not is_named and (name := CALLED.search(self.text, before, start)):
+                if not is_named and (name := CALL_START.search(self.text, before, start)):
                     start = name.start()
-                return start, self._close(start, end)
+                return start, self._include_closing(start, end)
             if (word := self._find_word(at)) is not None:
                 return word
             at = at.parent
         return 0, len(self.text)
 
     def _find_word(self, node: exp.Expr) -> tuple[int, int] | None:
-        """Return where a function without arguments stands, such as CURRENT_DATE."""
+        """Return the span of a function without arguments, such as CURRENT_DATE."""
         names = node.sql_names() if isinstance(node, exp.Func) else []
         found = (token for token in self.tokens if token.text.upper() in names)
         return next(((token.start, token.end + 1) for token in found), None)
 
-    def _close(self, start: int, end: int) -> int:
-        """Take in the parentheses that were opened between ``start`` and ``end``."""
+    def _include_closing(self, start: int, end: int) -> int:
+        """Return ``end`` extended over the parentheses that close those opened in the span."""
         pending = self.text.count("(", start, end) - self.text.count(")", start, end)
         while pending > 0:
             rest = self.text[end:].lstrip()
@@ -192,8 +192,8 @@ class Statement:
         return end
 
 
-# Arguments that nobody reads, with what to say; the first word is looked for in the text.
-CLAUSES: Final = {
+# Advice for unsupported arguments; its first word is searched for in the text.
+CLAUSE_ADVICE: Final = {
     "qualify": "QUALIFY is not answered; filter groups with HAVING",
     "windows": "WINDOW functions are not answered; group instead",
     "offset": "OFFSET is not answered; use LIMIT alone",
@@ -223,12 +223,12 @@ CLAUSES: Final = {
 
 
 def parse_statement(text: str) -> Statement:
-    """Return the one SELECT that a text is, or refuse it; no limit depends on anything else."""
+    """Return the single SELECT in a query; each limit is checked independently of the others."""
     if not isinstance(text, str) or not text.strip():
         raise UnsupportedQuery("a question is a text: SELECT COUNT(*) FROM table")
-    if len(text) > LONGEST:
+    if len(text) > MAX_SQL_LENGTH:
         raise UnsupportedQuery(
-            f"a question has at most {LONGEST:,} characters, this one has {len(text):,}; "
+            f"a question has at most {MAX_SQL_LENGTH:,} characters, this one has {len(text):,}; "
             "ask in parts"
         )
     if any(0xD800 <= ord(char) < 0xE000 for char in text):
@@ -242,60 +242,60 @@ def parse_statement(text: str) -> Statement:
 def _tokenize(text: str) -> list[Token]:
     try:
         return list(DuckDB().tokenize(text))
-    except STUMBLES:
+    except PARSER_EXCEPTIONS:
         raise UnsupportedQuery(
             "the text ends inside a quoted name, a text or a comment; close it"
         ) from None
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
-    """Return the tokens of one statement whose nesting the parser can bear."""
+    """Return the tokens of one statement whose nesting the parser can handle."""
     while tokens and tokens[-1].token_type is T.SEMICOLON:
         tokens.pop()
     if not tokens:
         raise UnsupportedQuery("a question is a text: SELECT COUNT(*) FROM table")
-    if tokens[0].token_type not in STARTS:
-        said = INSTEAD.get(tokens[0].text.upper(), f"write {SHAPE}")
-        raise _refuse_token(text, tokens[0], f"a question is one SELECT statement; {said}")
+    if tokens[0].token_type not in FIRST_TOKENS:
+        advice = COMMAND_ADVICE.get(tokens[0].text.upper(), f"write {EXAMPLE}")
+        raise _token_error(text, tokens[0], f"a question is one SELECT statement; {advice}")
     for token in tokens:
         if any(comment.startswith("+") for comment in token.comments):
-            raise _refuse_token(text, token, "hints are not answered; leave the comment out")
-        if token.token_type in FOREIGN:
-            raise _refuse_token(text, token, FOREIGN[token.token_type])
+            raise _token_error(text, token, "hints are not answered; leave the comment out")
+        if token.token_type in UNSUPPORTED_TOKENS:
+            raise _token_error(text, token, UNSUPPORTED_TOKENS[token.token_type])
     _check_signs(text, tokens)
     _check_nesting(text, tokens)
     _check_commas(text, tokens)
-    if sum(token.token_type is T.JOIN for token in tokens) > MOST_JOINS:
-        raise UnsupportedQuery(f"at most {MOST_JOINS} joins are answered")
+    if sum(token.token_type is T.JOIN for token in tokens) > MAX_JOINS:
+        raise UnsupportedQuery(f"at most {MAX_JOINS} joins are answered")
     return tokens
 
 
 def _check_signs(text: str, tokens: Sequence[Token]) -> None:
-    """Refuse signs that are not SQL, but for names that say so by what stands before them."""
+    """Raise UnsupportedQuery for typographic characters, unless they belong to a name."""
     for before, token in pairwise(tokens):
         is_name = before.token_type in (T.DOT, T.ALIAS)
         sign = token.text[:1] if token.token_type in (T.VAR, T.UNKNOWN) else ""
-        if sign in TYPED and not is_name:
-            raise _refuse_token(text, token, f"{sign} is not SQL; {TYPED[sign]}")
+        if sign in TYPOGRAPHIC and not is_name:
+            raise _token_error(text, token, f"{sign} is not SQL; {TYPOGRAPHIC[sign]}")
 
 
 def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
-    """Refuse deep nesting: brackets, CASE, and operators that wait for their operand."""
+    """Raise UnsupportedQuery for deep nesting of brackets, CASE, or prefix operators."""
     opened: list[TokenType] = []
     for token in tokens:
         kind = token.token_type
-        if kind in PREFIXES or kind in (T.L_PAREN, T.CASE):
+        if kind in PREFIX_TOKENS or kind in (T.L_PAREN, T.CASE):
             opened.append(kind)
-        elif kind in OPERANDS:
+        elif kind in OPERAND_TOKENS:
             _drop_prefixes(opened)
         elif kind in (T.R_PAREN, T.END):
             _drop_prefixes(opened)
             if opened:
                 opened.pop()
             _drop_prefixes(opened)
-        if len(opened) > DEEPEST:
-            raise _refuse_token(
-                text, token, f"this is nested more than {DEEPEST} deep; write it flatter"
+        if len(opened) > MAX_NESTING:
+            raise _token_error(
+                text, token, f"this is nested more than {MAX_NESTING} deep; write it flatter"
             )
     parentheses = [token.token_type for token in tokens]
     if parentheses.count(T.L_PAREN) != parentheses.count(T.R_PAREN):
@@ -305,40 +305,40 @@ def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _check_commas(text: str, tokens: Sequence[Token]) -> None:
-    """Refuse commas with nothing beside them, which the parser would pass over."""
+    """Raise UnsupportedQuery for a comma with nothing next to it, which the parser ignores."""
     for left, right in pairwise(tokens):
-        lonely = left.token_type in (T.L_PAREN, T.SELECT, T.COMMA) and right.token_type is T.COMMA
-        if lonely or (left.token_type is T.COMMA and right.token_type is T.R_PAREN):
-            raise _refuse_token(text, right, "something is missing beside this comma")
+        is_empty = left.token_type in (T.L_PAREN, T.SELECT, T.COMMA) and right.token_type is T.COMMA
+        if is_empty or (left.token_type is T.COMMA and right.token_type is T.R_PAREN):
+            raise _token_error(text, right, "something is missing beside this comma")
 
 
 def _drop_prefixes(opened: list[TokenType]) -> None:
-    while opened and opened[-1] in PREFIXES:
+    while opened and opened[-1] in PREFIX_TOKENS:
         opened.pop()
 
 
-def _refuse_token(text: str, token: Token, message: str) -> UnsupportedQuery:
+def _token_error(text: str, token: Token, message: str) -> UnsupportedQuery:
     return UnsupportedQuery(message, excerpt=underline(text, token.start, token.end + 1))
 
 
-def _stay_silent(_record: logging.LogRecord) -> bool:
-    return not READING.get()
+def _allow_log(_record: logging.LogRecord) -> bool:
+    return not PARSING.get()
 
 
-# The parser's own warnings quote the text; while we read, the refusal says all there is to say.
-logging.getLogger("sqlglot").addFilter(_stay_silent)
+# The parser's warnings quote the query; while parsing, the error message says enough.
+logging.getLogger("sqlglot").addFilter(_allow_log)
 
 
 def _parse(text: str, tokens: list[Token]) -> exp.Select:
-    silence = READING.set(True)
+    token = PARSING.set(True)
     try:
         found = DuckDB().parser().parse(tokens, text)
     except ParseError as error:
-        raise _place_error(text, error) from None
-    except STUMBLES:
-        raise UnsupportedQuery(f"{UNREADABLE}; write {SHAPE}") from None
+        raise _locate_error(text, error) from None
+    except PARSER_EXCEPTIONS:
+        raise UnsupportedQuery(f"{SYNTAX_ERROR}; write {EXAMPLE}") from None
     finally:
-        READING.reset(silence)
+        PARSING.reset(token)
     root = found[0] if len(found) == 1 else None
     if isinstance(root, exp.SetOperation):
         raise UnsupportedQuery(
@@ -346,47 +346,47 @@ def _parse(text: str, tokens: list[Token]) -> exp.Select:
         )
     if type(root) is not exp.Select:
         raise UnsupportedQuery(
-            f"a question is one SELECT statement, without parentheses around it; write {SHAPE}"
+            f"a question is one SELECT statement, without parentheses around it; write {EXAMPLE}"
         )
     return root
 
 
-def _place_error(text: str, error: ParseError) -> UnsupportedQuery:
+def _locate_error(text: str, error: ParseError) -> UnsupportedQuery:
     first = error.errors[0] if error.errors else {}
     line, column = int(first.get("line") or 1), int(first.get("col") or 1)
     word = str(first.get("highlight") or "")
     start = sum(len(row) + 1 for row in text.split("\n")[: line - 1]) + column - len(word)
     reason = str(first.get("description") or "it cannot be parsed").rstrip(".")
-    if "<class" in reason:  # the parser names its own classes, which mean nothing to others
-        return _place_gap(text, start, start + len(word))
+    if "<class" in reason:  # names of the parser's classes mean nothing to analysts
+        return _gap_error(text, start, start + len(word))
     if "Unexpected token" in reason:
         reason = "it does not go on like this"
-    said = (advice for wrong, advice in MISSPELT.items() if wrong.search(text[:start]))
+    hints = (hint for typo, hint in TYPO_ADVICE.items() if typo.search(text[:start]))
     return UnsupportedQuery(
-        f"{UNREADABLE}: {reason}; {next(said, f'write {SHAPE}')}",
+        f"{SYNTAX_ERROR}: {reason}; {next(hints, f'write {EXAMPLE}')}",
         excerpt=underline(text, start, start + len(word)),
     )
 
 
-def _place_gap(text: str, start: int, end: int) -> UnsupportedQuery:
-    """Return the refusal of a text in which something is missing before ``start``."""
-    called = CALLED.search(text, max(0, start - LONGEST_NAME), start)
+def _gap_error(text: str, start: int, end: int) -> UnsupportedQuery:
+    """Return the error for a query in which something is missing before ``start``."""
+    called = CALL_START.search(text, max(0, start - MAX_NAME_LENGTH), start)
     if called is None:
-        said = f"{UNREADABLE}: something is missing here; write {SHAPE}"
-        return UnsupportedQuery(said, excerpt=underline(text, start, end))
+        message = f"{SYNTAX_ERROR}: something is missing here; write {EXAMPLE}"
+        return UnsupportedQuery(message, excerpt=underline(text, start, end))
     name = called[0].rstrip("( \t\n")
-    said = f"{name} needs something in its parentheses, such as a column: write {name}(x)"
-    return UnsupportedQuery(said, excerpt=underline(text, called.start(), end))
+    message = f"{name} needs something in its parentheses, such as a column: write {name}(x)"
+    return UnsupportedQuery(message, excerpt=underline(text, called.start(), end))
 
 
 def _check_depth(text: str, root: exp.Expr) -> None:
-    """Refuse long chains such as 1 + 1 + ...; those of AND and OR count as one level."""
+    """Raise UnsupportedQuery for long chains such as 1 + 1 + ...; AND and OR chains count once."""
     waiting: list[tuple[exp.Expr, int]] = [(root, 1)]
     while waiting:
         node, level = waiting.pop()
-        if level > LEVELS:
+        if level > MAX_EXPRESSION_DEPTH:
             raise UnsupportedQuery(
-                f"an expression has more than {LEVELS} levels; write it flatter",
+                f"an expression has more than {MAX_EXPRESSION_DEPTH} levels; write it flatter",
                 excerpt=underline(text, 0, len(text)),
             )
         for child in node.iter_expressions():

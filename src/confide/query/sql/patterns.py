@@ -1,6 +1,6 @@
-"""Matches parsed calls against the spellings of registered aggregates.
+"""Matching of parsed calls against the patterns of registered aggregates.
 
-A spelling is parsed by the same parser as the analyst's text, so both are compared as trees.
+Patterns go through the same parser as the analyst's query, so both are compared as trees.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ MEANINGLESS: Final = frozenset({"big_int", "nulls_first"})
 
 @dataclass(slots=True)
 class PatternMatch:
-    """A call and the spelling that it has, with what stands for each variable.
+    """A pattern that matches a call, and the nodes that match its variables.
 
-    ``pairs`` are the nodes that were compared, each with the arguments that the spelling has too.
+    ``pairs`` lists the compared nodes, each with the arguments that the pattern has too.
     """
 
     function: AggregateFunction
@@ -35,26 +35,27 @@ class PatternMatch:
 
     @property
     def unread(self) -> int:
-        """How many arguments of the call the spelling does not have."""
+        """The number of arguments of the call that the pattern lacks."""
         return sum(len(_arguments(node) - known) for node, known in self.pairs)
 
 
 def match_aggregate(node: exp.Expr) -> PatternMatch | None:
-    """Return the most specific spelling that a call has, or None.
+    """Return the most specific match of a call, or None.
 
-    More fixed nodes make a spelling more specific; then, fewer arguments that it leaves unread.
+    The match with the most fixed nodes wins, and among those the one with the fewest unread
+    arguments.
     """
     matches = [match for match in _candidates() if _match_node(_template(match), node, match)]
     return max(matches, key=lambda match: (len(match.pairs), -match.unread), default=None)
 
 
 def is_registered(node: exp.Expr) -> bool:
-    """Return whether some aggregate is spelled with a node of this type and this name."""
+    """Return whether some aggregate pattern has a node of this type and name."""
     return any(_has_name(_template(match), node) for match in _candidates())
 
 
 def unit_types() -> frozenset[type[exp.Expr]]:
-    """Return the types of the nodes that aggregates of one unit's rows are spelled with."""
+    """Return the node types that start a pattern of an aggregate available for one unit's rows."""
     return frozenset(
         type(_template(match)) for match in _candidates() if match.function.unit_form is not None
     )
@@ -83,14 +84,14 @@ def _arguments(node: exp.Expr) -> frozenset[str]:
 
 
 def _has_name(template: exp.Expr, node: exp.Expr) -> bool:
-    """Return whether two calls are of one function; the parser leaves names that it knows out."""
+    """Return whether two nodes call the same function; only unknown functions carry a name."""
     if type(template) is not type(node):
         return False
     return type(node) is not exp.Anonymous or template.name.upper() == node.name.upper()
 
 
 def _match_node(template: exp.Expr, node: exp.Expr, match: PatternMatch) -> bool:
-    """Compare two nodes, and record in ``match`` what stands for the variables."""
+    """Return whether two nodes match, and record in ``match`` the values of the variables."""
     if isinstance(template, exp.Column) and template.name in VARIABLES:
         match.parts[template.name] = node
         return True
@@ -100,7 +101,7 @@ def _match_node(template: exp.Expr, node: exp.Expr, match: PatternMatch) -> bool
     if not known <= given or (given - known) & OPERANDS:
         return False
     match.pairs.append((node, known | MEANINGLESS))
-    compared = known - {"this"} if type(node) is exp.Anonymous else known  # "this" is its name
+    compared = known - {"this"} if type(node) is exp.Anonymous else known  # its name
     return all(_match_value(template.args[name], node.args[name], match) for name in compared)
 
 
