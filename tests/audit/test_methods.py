@@ -112,7 +112,7 @@ def _cases(
 
 def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     """Add noise as if the answer might cost forty times as much."""
-    rich = noise_for(plan.reaches, PureLoss(10))
+    rich = noise_for(plan.sensitivities, PureLoss(10))
     return add_noise(sealed, replace(plan, noise=rich), entropy)
 
 

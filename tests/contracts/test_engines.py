@@ -372,7 +372,7 @@ def test_decimals_are_read_like_numbers(place: Place) -> None:
     grids = [total.grid for total in plan.totals if total.grid]
     ((sums, *_),) = [tuple(read_exactly(pair.there, plan)[0].values())]
     exact = [
-        sum_ * grid.step + grid.centre * len(values)
+        sum_ * grid.step + grid.center * len(values)
         for sum_, grid in zip(sums, grids, strict=False)
     ]
 
@@ -391,7 +391,7 @@ def test_sums_pass_64_bits(place: Place) -> None:
     grid = total.grid
 
     assert grid is not None
-    assert 5_000 * 2**53 == steps * grid.step + 5_000 * grid.centre
+    assert 5_000 * 2**53 == steps * grid.step + 5_000 * grid.center
     assert 5_000 * 2**53 > 2**63
 
 

@@ -113,7 +113,7 @@ def test_what_would_fill_the_memory_is_refused_before_it_is_paid(
 ) -> None:
     """The numbers of an answer, and of all answers of a batch together, are bounded."""
     curator = make_curator(BUDGETS[0])
-    monkeypatch.setattr(plan, "MOST_NUMBERS", 5)
+    monkeypatch.setattr(plan, "MAX_NUMBERS", 5)
     asked = "SELECT ward, SUM(cost) AS t, COUNT(*) AS n FROM visits GROUP BY ward"
 
     assert curator.preview(TOTAL, share="1%").errors

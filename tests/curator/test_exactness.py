@@ -11,7 +11,7 @@ from confide.declare import Column as Declared
 from confide.declare import Row
 from confide.engines.sql.expressions import UNIT
 from confide.errors import BadArgument, UnsupportedQuery
-from confide.query.scope import RESERVED
+from confide.query.scope import RESERVED_NAMES
 from support.overflows import REORDERED, ROUNDED, make_visits
 
 LARGE: Final = 2**62
@@ -177,7 +177,7 @@ def test_no_column_of_a_per_unit_question_has_the_identifier_s_name(name: str) -
     curator = open_curator()
     text = f'SELECT SUM("{name}") AS s FROM (SELECT pid, COUNT(*) AS "{name}" FROM v GROUP BY pid)'
 
-    assert UNIT in RESERVED
+    assert UNIT in RESERVED_NAMES
     with pytest.raises(UnsupportedQuery, match="means the person here"):
         curator.sql(text, epsilon=0.1)
     assert 0 == curator.budget.spent.share

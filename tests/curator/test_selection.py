@@ -25,7 +25,7 @@ from confide.ledger import Hold
 from confide.loss import BoundedRangeLoss, GaussianLoss, Loss, PureLoss, RenyiLoss, Share
 from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
 from confide.plan import Plan
-from confide.plan.selection import TopKeysPlan, max_epsilon, only_total, plan_contest
+from confide.plan.selection import TopKeysPlan, max_epsilon, only_total, plan_candidates
 from confide.plan.sensitivity import score_change
 from confide.query import count, count_units
 from confide.query.sql import read_sql
@@ -263,7 +263,7 @@ def test_the_key_left_over_is_free() -> None:
     four, five, nine = (selection_of(curator, BY_WARD.format(k)) for k in (4, 5, 9))
 
     assert (4, 4, 4) == (four.rounds, five.rounds, nine.rounds)
-    assert (4, 5, 5) == (four.most, five.most, nine.most)
+    assert (4, 5, 5) == (four.count, five.count, nine.count)
     assert four.selector == nine.selector
 
 
@@ -586,7 +586,7 @@ def test_a_candidate_is_chosen_by_the_stated_law(accounting: str, entropy: Seede
     curator = Curator([declare({"A": 9, "B": 7, "C": 5}, rows=2)], budget=SMALL[accounting])
     plans = [plan_of(curator, count_ward(ward)) for ward in "ABC"]
     granted = curator.ledger.filter.loss_of(Share.floor("1/2"))
-    contest = plan_contest(plans, curator.neighbours, granted)
+    contest = plan_candidates(plans, curator.neighbours, granted)
     sealed = [read(curator, plan) for plan in plans]
     law = flip_law if accounting == "pure" else gumbel_law
     rate = float(contest.selector.epsilon) / 2
@@ -601,8 +601,8 @@ def test_scores_share_one_scale() -> None:
     """A count and a sum of up to 99 a row are compared at the noise of the larger."""
     curator = Curator([declare(COUNTS, rows=2)], budget=SMALL["pure"])
     plans = [plan_of(curator, f"SELECT {what} FROM visits") for what in ("COUNT(*)", "SUM(age)")]
-    contest = plan_contest(plans, Neighbours.ADD_REMOVE, PureLoss(1))
-    replaced = plan_contest(plans, Neighbours.REPLACE, PureLoss(1))
+    contest = plan_candidates(plans, Neighbours.ADD_REMOVE, PureLoss(1))
+    replaced = plan_candidates(plans, Neighbours.REPLACE, PureLoss(1))
 
     assert (Fraction(1), True) == (contest.step, contest.is_exact)
     assert Fraction(1, 198) == contest.selector.rate
@@ -614,7 +614,7 @@ def test_fine_sums_are_rounded_to_fit() -> None:
     """Sums on a grid of 2^-40 are compared on steps of 2^-30 of what one unit can change."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     plans = [plan_of(curator, "SELECT SUM(cost) FROM visits")]
-    contest = plan_contest(plans, Neighbours.ADD_REMOVE, PureLoss(1))
+    contest = plan_candidates(plans, Neighbours.ADD_REMOVE, PureLoss(1))
 
     assert not contest.is_exact
     assert Fraction(100, 2**30) == contest.step
@@ -673,7 +673,7 @@ def test_a_choice_gives_away_at_most_epsilon(entropy: SeededEntropy) -> None:
     for table in (declare({}, rows=3), declare({"A": 7}, rows=3, each=7)):
         curator = Curator([table], budget=Budget(1))
         plans = [plan_of(curator, count_ward(ward)) for ward in "AB"]
-        contest = plan_contest(plans, curator.neighbours, PureLoss(1))
+        contest = plan_candidates(plans, curator.neighbours, PureLoss(1))
         sealed = [read(curator, plan) for plan in plans]
         outputs.append(np.array([choose_candidate(sealed, contest, entropy) for _ in range(MANY)]))
 

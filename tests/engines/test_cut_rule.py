@@ -77,7 +77,7 @@ def keep(
     connection.register("drawn", rows)
     chosen = select(map(column, [UNIT, *keys, *PARTS]), table("drawn"))
     kept = bound_contributions(
-        chosen, ContributionBounds(*limits, is_cut=True), keys, PARTS, salt, kinds=KINDS
+        chosen, ContributionBounds(*limits, needs_bounding=True), keys, PARTS, salt, kinds=KINDS
     )
     for part in list(kept.find_all(sql.Select)):
         shape(part)
@@ -123,7 +123,7 @@ def test_sort_once_reads_rows_once() -> None:
     """The rewritten statement has no join, and over all rows it ranks only rows."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
     kept = bound_contributions(
-        chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
+        chosen, ContributionBounds(9, 2, needs_bounding=True), ["k0"], PARTS, "salt", kinds=KINDS
     )
     for part in list(kept.find_all(sql.Select)):
         sort_once(part)
@@ -140,7 +140,7 @@ def test_broadcast_joins_stay() -> None:
     """If large units are broadcast, a join still drops their rows."""
     chosen = select(map(column, [UNIT, "k0", *PARTS]), table("drawn"))
     kept = bound_contributions(
-        chosen, ContributionBounds(9, 2, is_cut=True), ["k0"], PARTS, "salt", kinds=KINDS
+        chosen, ContributionBounds(9, 2, needs_bounding=True), ["k0"], PARTS, "salt", kinds=KINDS
     )
     broadcast_large_units(kept)
     for part in list(kept.find_all(sql.Select)):
@@ -158,7 +158,7 @@ def test_few_rows_of_a_large_unit_are_sorted(most: int, rng: np.random.Generator
     connection.register("drawn", pa.table({UNIT: np.full(len(groups), 7), "k0": groups}))
     chosen = select(map(column, [UNIT, "k0"]), table("drawn"))
     kinds = {UNIT: Kind.INT, "k0": Kind.INT}
-    limits, salt = ContributionBounds(40, most, is_cut=True), str(rng.integers(2**60))
+    limits, salt = ContributionBounds(40, most, needs_bounding=True), str(rng.integers(2**60))
     bounded = bound_contributions(chosen, limits, ["k0"], [], salt, kinds=kinds)
     window = bounded.find(sql.Window)
     assert window is not None
@@ -180,7 +180,7 @@ def test_columns_can_have_any_name(rng: np.random.Generator) -> None:
         chosen = select(map(column, [UNIT, *parts]), table("drawn"))
         kinds = {UNIT: Kind.INT, **dict.fromkeys(parts, Kind.INT)}
         bounded = bound_contributions(
-            chosen, ContributionBounds(6, 6, is_cut=True), [], parts, salt, kinds=kinds
+            chosen, ContributionBounds(6, 6, needs_bounding=True), [], parts, salt, kinds=kinds
         )
         kept.append(Counter(connection.execute(bounded.sql("duckdb")).fetchall()))
 
@@ -196,7 +196,7 @@ def test_small_integers_keep_the_same_rows(rng: np.random.Generator) -> None:
     kept = []
     for small in ((), ("k1", "t0")):
         chosen = select(map(column, [UNIT, "k1", "t0"]), table("drawn"))
-        limits = ContributionBounds(6, 2, is_cut=True)
+        limits = ContributionBounds(6, 2, needs_bounding=True)
         bounded = bound_contributions(
             chosen, limits, ["k1"], ["t0"], salt, kinds=KINDS, small=small
         )

@@ -150,7 +150,7 @@ def test_the_same_rows_stay_on_postgresql(
         chosen = select(map(column, NAMES), table("odd"))
         keys, parts = ["day", "whole"], ["text", "real", "truth", "word"]
         return bound_contributions(
-            chosen, ContributionBounds(*limits, is_cut=True), keys, parts, salt, kinds=KINDS
+            chosen, ContributionBounds(*limits, needs_bounding=True), keys, parts, salt, kinds=KINDS
         )
 
     here = run_duckdb(rows, write())

@@ -18,7 +18,7 @@ def test_sums_of_integers_are_centered_exactly(values: list[int], centre: int, r
     """A sum of integers becomes exactly the sum of their steps from the center."""
     grid = ValueGrid(Fraction(centre, rate), Fraction(1, rate), -(2**62), 2**62)
     found = zero_based_grid(grid, Kind.INT)
-    expected = sum((value - grid.centre) / grid.step for value in values)
+    expected = sum((value - grid.center) / grid.step for value in values)
 
     assert Fraction(1) == found.grid.step
     assert expected == found.center(sum(values), len(values))

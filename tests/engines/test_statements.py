@@ -102,7 +102,7 @@ def test_doubles_are_clipped_before_or_after_rounding(declared: Float, unit: str
     plan = curator._planner.plan(read_sql("SELECT AVG(x) AS mean FROM t", curator.names), SHARE)
     found = unseal(DuckDB(Catalog([table]), salt="").run(plan.measurement, Hold(0, SHARE))).groups
     grid = next(total.grid for total in plan.totals if total.grid is not None)
-    centre, rate = float(grid.centre), float(1 / grid.step)
+    centre, rate = float(grid.center), float(1 / grid.step)
     low, high = float(declared.low), float(declared.high)
     known = [value for value in REALS if value is not None and not math.isnan(value)]
     steps = [round((max(low, min(value, high)) - centre) * rate) for value in known]

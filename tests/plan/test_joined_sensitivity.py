@@ -173,7 +173,7 @@ def test_joins_without_the_cut_are_caught(family: str) -> None:
     """Were the rows that a unit has in a join not cut, its totals would move too far."""
     pair = open_fixed(Neighbours.ADD_REMOVE)
     plan = plan_question(pair, count_some(family))
-    open_wide = bound_otherwise(plan, is_cut=False)
+    open_wide = bound_otherwise(plan, needs_bounding=False)
 
     assert not passes(plan, pair.compare(open_wide).values())
 

@@ -98,7 +98,7 @@ def test_the_reach_is_what_the_furthest_unit_does(
     """
     rows, groups = limits
     for answered in (1, 2, 3):
-        contribution = ContributionBounds(rows, groups, is_cut=True)
+        contribution = ContributionBounds(rows, groups, needs_bounding=True)
         reaches = sensitivity_of(totals, contribution, neighbours, answered)
         units = Units(totals, rows, groups, answered)
         used = [_used(change, reaches) for change in set(changes_of(units, neighbours))]
@@ -129,7 +129,7 @@ def _used(change: Changes, reaches: tuple[TotalSensitivity, ...]) -> list[Fracti
 def test_the_reach_of_unknown_keys_is_that_of_many(neighbours: Neighbours) -> None:
     """Where keys are not known beforehand, a unit has the reach that it has among very many."""
     for totals, (rows, groups) in product(ANSWERS, LIMITS):
-        contribution = ContributionBounds(rows, groups, is_cut=True)
+        contribution = ContributionBounds(rows, groups, needs_bounding=True)
         many = sensitivity_of(totals, contribution, neighbours, 1_000)
 
         assert many == sensitivity_of(totals, contribution, neighbours)

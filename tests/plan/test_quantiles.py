@@ -34,7 +34,7 @@ from confide.loss import (
 )
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan import Cells, GridCells, Plan, Quantile
-from confide.plan.quantiles import ENDS_PARTS, SEVERAL_ROWS_PART, plan_quantile, read_level
+from confide.plan.quantiles import END_FRACTIONS, MULTI_ROW_END_FRACTION, plan_quantile, read_level
 from confide.query.sql import read_sql
 from confide.release.unseal import unseal
 from support.averages import even_cells, log_ratios
@@ -288,7 +288,7 @@ def price(loss: BoundedRangeLoss | PureLoss, granted: Loss) -> Fraction:
             raise TypeError(granted)
 
 
-@pytest.mark.parametrize(("rows", "parts"), [(1, ENDS_PARTS), (3, (SEVERAL_ROWS_PART,))])
+@pytest.mark.parametrize(("rows", "parts"), [(1, END_FRACTIONS), (3, (MULTI_ROW_END_FRACTION,))])
 @pytest.mark.parametrize("granted", LOSSES, ids=str)
 def test_three_choices_cost_what_was_granted(
     granted: Loss, rows: int, parts: tuple[Fraction, ...]

@@ -145,7 +145,7 @@ def test_some_unit_moves_the_totals_as_far_as_planned(name: str, rng: np.random.
     plan = pair.plan(f"SELECT {keys}, {corner.wanted} FROM visits GROUP BY {keys}")
     boxes, *squares = measure(plan, pair.compare(plan)[7].exact)
 
-    assert corner.reaches == tuple((reach.boxes, reach.squares) for reach in plan.reaches)
+    assert corner.reaches == tuple((reach.boxes, reach.squares) for reach in plan.sensitivities)
     assert [Fraction(1)] * 2 == [boxes, max(squares)]
 
 
@@ -167,7 +167,7 @@ def test_a_statement_without_the_cut_is_caught(rng: np.random.Generator) -> None
     """Were a unit's rows not cut, the same comparison would fail."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(QUESTION)
-    open_wide = bound_otherwise(plan, is_cut=False)
+    open_wide = bound_otherwise(plan, needs_bounding=False)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())

@@ -21,8 +21,8 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Column, walk
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.breakpoints import Steps
-from confide.plan.key_values import _find_axes, _image, _NotUnderstood, _Work
+from confide.plan.breakpoints import Breakpoints
+from confide.plan.key_values import _find_axes, _image, _Incomputable, _Work
 from confide.plan.keys import domain_of
 from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.query.sql import read_sql
@@ -298,7 +298,7 @@ def list_points(plan: Plan) -> list[float | None]:
     """Return the values of a float column that stand for all others in a key."""
     (key,) = plan.query.keys
     column = next(part for part in walk(key) if isinstance(part, Column))
-    steps = Steps(column, RangeAnalysis(plan.ranges))
+    steps = Breakpoints(column, RangeAnalysis(plan.ranges))
 
     assert steps.add(key)
     return [None if np.isnan(value) else value for value in steps.points().tolist()]
@@ -517,7 +517,7 @@ def test_the_work_for_one_key_is_bounded() -> None:
     (key,), work = plan.query.keys, _Work()
     axes = _find_axes(key, RangeAnalysis(plan.ranges))
     assert axes is not None
-    with pytest.raises(_NotUnderstood):
+    with pytest.raises(_Incomputable):
         _image(key, axes, work)
 
     assert -64 * 2**17 < work.left < 0

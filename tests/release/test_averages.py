@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def make_cells(count: int) -> Cells:
-    cells = cells_for(Range(0, count - 1), Fraction(1), 1, is_whole=True)
+    cells = cells_for(Range(0, count - 1), Fraction(1), 1, is_integer=True)
     assert cells is not None
     return cells
 

@@ -98,7 +98,7 @@ def add_up(total: Total, values: NDArray[np.float64]) -> int:
     # The only other argument of these questions is the squared distance from the centre, 50.
     is_square = total.grid.step != Fraction(128, 2**40)
     wanted = (values - 50.0) ** 2 if is_square else values
-    steps = (wanted - float(total.grid.centre)) / float(total.grid.step)
+    steps = (wanted - float(total.grid.center)) / float(total.grid.step)
     return int(np.rint(steps).clip(total.grid.low, total.grid.high).sum())
 
 
@@ -311,7 +311,7 @@ def add_bits(plan: Plan, rows: int, ones: int) -> tuple[int, ...]:
         if total.grid is None:
             exact.append(rows)
         elif place == place_of(plan, SumProducts):
-            exact.append(rows * round((Fraction(1, 4) - total.grid.centre) / total.grid.step))
+            exact.append(rows * round((Fraction(1, 4) - total.grid.center) / total.grid.step))
         else:
             exact.append(ones * total.grid.high + (rows - ones) * total.grid.low)
     return tuple(exact)

@@ -34,8 +34,8 @@ DRAWS: Final = 2_000
 LOW: Final = 0.94
 TINY: Final = 1e-300
 HIGH: Final = 0.96
-AGES: Final = cells_for(Range(0, 11), Fraction(1), 1, is_whole=True)
-STAYS: Final = cells_for(Range(0, 999), Fraction(1), 1, is_whole=True)
+AGES: Final = cells_for(Range(0, 11), Fraction(1), 1, is_integer=True)
+STAYS: Final = cells_for(Range(0, 999), Fraction(1), 1, is_integer=True)
 COUNTS: Final = (np.array([2, 3, 7]), np.array([5, 1, 6]))
 
 

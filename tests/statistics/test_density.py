@@ -15,14 +15,14 @@ from confide.engines import Sealed
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Exponential, Neighbours
 from confide.plan import ContributionBounds
-from confide.plan.selection import PER_ROW, plan_width
+from confide.plan.selection import STEPS_PER_ROW, plan_width
 from confide.release.selection import choose_width
 from confide.statistics.density import project
 from support.auditor import audit
 from support.entropy import SeededEntropy
 from support.samples import curator_of, is_within
 
-ONE_ROW = ContributionBounds(1, 1, is_cut=False)
+ONE_ROW = ContributionBounds(1, 1, needs_bounding=False)
 COUNTS = st.lists(st.integers(0, 300), min_size=8, max_size=8)
 
 
@@ -75,11 +75,11 @@ def test_one_row_moves_every_score_by_its_bound(
 ) -> None:
     """With one row more in any bin, no score moves by over 1100 steps, whatever is favoured."""
     plain = plan_width(3, variance, ONE_ROW, Neighbours.ADD_REMOVE, PureLoss(1))
-    choice = plain.favour(favoured)
+    choice = plain.prefer(favoured)
     more = [count + (position == place) for position, count in enumerate(counts)]
     moves = np.subtract(choice.scores(more), choice.scores(counts))
 
-    assert np.abs(moves).max() <= PER_ROW
+    assert np.abs(moves).max() <= STEPS_PER_ROW
 
 
 @given(counts=COUNTS, place=st.integers(0, 7))
@@ -129,10 +129,10 @@ def test_a_favoured_width_is_taken_where_rows_say_little(
         plan_width(3, Fraction(2), ONE_ROW, Neighbours.ADD_REMOVE, PureLoss(epsilon))
         for epsilon in (Fraction(1, 1000), Fraction(1000))
     )
-    weakly = [choose_width(counts, weak.favour(favoured), entropy) for _ in range(300)]
+    weakly = [choose_width(counts, weak.prefer(favoured), entropy) for _ in range(300)]
 
     assert weakly.count(favoured) >= 180
-    assert 3 == choose_width(counts, strong.favour(favoured), entropy)
+    assert 3 == choose_width(counts, strong.prefer(favoured), entropy)
 
 
 @pytest.mark.statistical

@@ -75,7 +75,7 @@ def _sealed(values: list[int]) -> Sealed:
 
 
 def _climb(values: list[int], count: int, granted: Any, entropy: Any, size: int = 30) -> list[int]:
-    cells = GridCells(ValueGrid(Fraction(0), Fraction(1), 0, 50), Range(0, 50), is_whole=True)
+    cells = GridCells(ValueGrid(Fraction(0), Fraction(1), 0, 50), Range(0, 50), is_integer=True)
     ladder = plan_quantile_tree(count, 1, Neighbours.ADD_REMOVE, granted)
     levels = [Fraction(place + 1, count + 1) for place in range(count)]
     return choose_quantiles(_sealed(values), cells, ladder, levels, entropy, size=size)

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 def even_cells(count: int) -> Cells:
     """Return so many cells of the same weight."""
-    return AsinhCells(0.0, float(count), count, line=1.0, bend=0.0, rate=0.0, is_whole=False)
+    return AsinhCells(0.0, float(count), count, line=1.0, bend=0.0, rate=0.0, is_integer=False)
 
 
 def share_out(places: Floats, scores: Floats, starts: Floats, deepest: float) -> Floats:

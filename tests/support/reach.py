@@ -57,19 +57,19 @@ def bound_otherwise(plan: Plan, **changes: Any) -> Plan:
 def measure(plan: Plan, changes: Sequence[Sequence[Fraction]]) -> list[Fraction]:
     """Return the parts used: of the sum over groups, and of each total's squares."""
     sums = [
-        max(abs(z) / reach.boxes for z, reach in zip(group, plan.reaches, strict=True))
+        max(abs(z) / reach.boxes for z, reach in zip(group, plan.sensitivities, strict=True))
         for group in changes
     ]
     squares = [
         sum((group[place] ** 2 for group in changes), Fraction(0)) / reach.squares
-        for place, reach in enumerate(plan.reaches)
+        for place, reach in enumerate(plan.sensitivities)
     ]
     return [sum(sums, Fraction(0)), *squares]
 
 
 def _measure(plan: Plan, before: Groups, after: Groups) -> dict[Value, Moved]:
     """Return for each world how far its totals moved."""
-    sides, steps = [Fraction(reach.side) for reach in plan.reaches], plan.noise.steps
+    sides, steps = [Fraction(reach.side) for reach in plan.sensitivities], plan.noise.steps
     cuts = list(map(truediv, sides, steps))
     nothing = (0,) * len(sides)
     moved: dict[Value, Moved] = dict.fromkeys(range(WORLDS), Moved())
@@ -110,7 +110,7 @@ class Pair:
         answered = sum(group[0] == 0 for group in plan.keys.groups)
         assert WORLDS * answered <= len(plan.keys.groups), "the first key is the world"
         reaches = sensitivity_of(plan.totals, plan.contribution, self.curator.neighbours, answered)
-        return replace(plan, reaches=reaches, noise=noise_for(reaches, plan.loss))
+        return replace(plan, sensitivities=reaches, noise=noise_for(reaches, plan.loss))
 
     def compare(self, plan: Plan) -> dict[Value, Moved]:
         """Return how far apart the totals of each world are."""

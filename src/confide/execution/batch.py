@@ -20,7 +20,7 @@ from confide.loss import PureLoss, Share
 from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.plan import check_numbers
-from confide.plan.selection import CandidatePlan, plan_contest
+from confide.plan.selection import CandidatePlan, plan_candidates
 from confide.query import Query, canonical, is_selection
 from confide.release import Answer, NoisyMeasurement, add_noise, predict_errors
 from confide.release.estimates import estimate
@@ -276,7 +276,7 @@ class ChoosePayable:
         """Return the selection plan for a share of the budget."""
         plans = [self.planner.plan(query, share) for query in self.queries.values()]
         granted = self.planner.loss(share)
-        return PricedChoice(plan_contest(plans, self.planner.neighbours, granted))
+        return PricedChoice(plan_candidates(plans, self.planner.neighbours, granted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ def choose_among(
 
     Claim:   the choice costs the share granted, regardless of the number of candidates.
     Why:     a choice is one use of its selector, whose loss is at most that of the share.
-    Source:  [MT07], [MS20], through `confide.plan.selection.plan_contest`.
+    Source:  [MT07], [MS20], through `confide.plan.selection.plan_candidates`.
     Checked: tests/curator/test_selection.py.
     """
     queries = {name: executor.planner.read_score(asked) for name, asked in scores.items()}

@@ -12,7 +12,7 @@ from confide.execution.pricing import Price, Pricing
 from confide.loss import Loss, Share
 from confide.mechanisms import Neighbours
 from confide.plan import Measurement, Plan, make_measurement, make_plan
-from confide.plan.selection import check_score, check_selection, plan_selection
+from confide.plan.selection import check_score, check_selection, plan_top_keys
 from confide.query import Names, Query, TableQuery, canonical, is_selection
 from confide.query.sql import read_sql
 from confide.release import supports
@@ -149,4 +149,4 @@ class TopKeysPayable:
         planner = self.planner
         check_selection(self.query, planner.catalog, planner.facts)
         plan = planner.plan(self.query, share)
-        return PricedTopKeys(plan_selection(plan, planner.neighbours, planner.loss(share)))
+        return PricedTopKeys(plan_top_keys(plan, planner.neighbours, planner.loss(share)))

@@ -1,8 +1,8 @@
-"""How a question is answered, worked out before any row is read."""
+"""Query plans, made before any row is read."""
 
 from confide.plan.cells import AsinhCells, Cells, GridCells
 from confide.plan.contribution import (
-    INNER,
+    UNIT_COLUMNS_ALIAS,
     ContributionBounds,
     PublicFacts,
     UnitColumns,
@@ -14,13 +14,13 @@ from confide.plan.keys import DeclaredKeys, SelectedKeys
 from confide.plan.measurement import Measurement, PlannedAggregate, make_measurement
 from confide.plan.plan import Plan, make_plan
 from confide.plan.quantiles import HistogramCount, Quantile
-from confide.plan.range_analysis import ANYTHING, Range
+from confide.plan.range_analysis import UNBOUNDED, Range
 from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import Measure, Total, ValueGrid, grid_for
 
 __all__ = [
-    "ANYTHING",
-    "INNER",
+    "UNBOUNDED",
+    "UNIT_COLUMNS_ALIAS",
     "AsinhCells",
     "Cells",
     "ContributionBounds",

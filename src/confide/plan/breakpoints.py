@@ -1,8 +1,8 @@
-"""Points of one column at which an expression takes each of its values.
+"""Breakpoints: the values of one column at which an expression changes.
 
-A column of floats has too many values to try them all, but FLOOR(price / 100) changes only a few
-times between its bounds. It grows with the price, so halving finds the very doubles at which it
-changes; between two of them it is constant. The same goes for long ranges of integers and days.
+A float column has too many values to enumerate, but FLOOR(price / 100) changes only a few times
+between its bounds. The expression is monotone in the price, so bisection finds the exact doubles
+at which it changes; between them it is constant. Long ranges of integers and dates work alike.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,49 +15,49 @@ from numpy.typing import NDArray
 from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, walk
-from confide.plan.pointwise import TESTS, Floats, apply_call, as_point
+from confide.plan.pointwise import COMPARISONS, Floats, apply_call, as_point
 from confide.plan.range_analysis import RangeAnalysis
 
-__all__ = ["Steps", "equals_any"]
+__all__ = ["Breakpoints", "equals_any"]
 
 F = Function
 Integers = NDArray[np.int64]
-MAX_STEPS: Final = 2**17
+MAX_BREAKPOINTS: Final = 2**17
 SIGN_BIT: Final = np.int64(-(2**63))
-STEPPED: Final = frozenset({F.FLOOR, F.CEIL, F.ROUND, F.TO_INT})
-"""Functions that are constant between two steps, whatever their argument."""
+STEP_FUNCTIONS: Final = frozenset({F.FLOOR, F.CEIL, F.ROUND, F.TO_INT})
+"""Functions that are constant between breakpoints, whatever their argument."""
 
-GROWING: Final = STEPPED | {
+NONDECREASING_FUNCTIONS: Final = STEP_FUNCTIONS | {
     *(F.TO_FLOAT, F.TO_DATE, F.COALESCE),
     *(F.YEAR, F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH),
 }
-"""Functions that never fall while their first argument grows, which here is never NULL."""
+"""Functions that are nondecreasing in their first argument, which is never NULL here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """The steps of expressions over one column, whose `points` stand for all of its values.
+class Breakpoints:
+    """Breakpoints of expressions over one column; `points` represent all of its values.
 
-    Claim:   wherever in its range the column lies, the expressions that were added have the values
-             that they have together at one of the points.
-    Why:     each of them only grows or only falls with the column (`_trend`): the operations do so
-             for real numbers, and rounding to a double keeps the order. An expression that is equal
-             at two points is therefore constant between them, so `_find_breaks` finds every double
-             (or integer) at which one of them changes. From one change to the next all are constant
-             and have the values that they have at the first, which is a point.
+    Claim:   for every value in the column's range, there is a point at which all added expressions
+             have the same values as at that value.
+    Why:     each added expression is monotone in the column (`_trend`): the operations are monotone
+             over the reals, and rounding to a double preserves order. An expression with equal
+             values at two points is therefore constant between them, so `_find_breaks` finds every
+             double (or integer) at which one changes. From one change to the next, all expressions
+             are constant and equal their values at the first of these, which is a point.
     Checked: tests/plan/test_values.py.
     """
 
     column: Column
-    finder: RangeAnalysis
+    analysis: RangeAnalysis
     breaks: dict[Expression, Integers] = field(default_factory=dict)
     trends: dict[Expression, int | None] = field(default_factory=dict)
 
     def add(self, expression: Expression) -> bool:
-        """Add the parts through which an expression depends on the column, if all are steps."""
+        """Add the parts that depend on the column; return whether all are piecewise constant."""
         if self.column not in walk(expression):
             return True
-        if self._trend(expression) is not None and self._is_stepped(expression):
+        if self._trend(expression) is not None and self._is_piecewise_constant(expression):
             return self._record(expression, lambda values: self._compute(expression, values))
         match expression:
             case Call(function=F.CASE, arguments=parts):
@@ -70,7 +70,7 @@ class Steps:
                 return False
 
     def add_condition(self, condition: Expression) -> None:
-        """Add the comparisons of a condition that are steps; others stay unknown."""
+        """Add the comparisons of a condition that are piecewise constant; others stay unknown."""
         match condition:
             case Call(function=F.AND | F.OR, arguments=parts):
                 for part in parts:
@@ -80,8 +80,8 @@ class Steps:
             case Call(function=F.IS_NULL, arguments=(part,)):
                 if self._trend(part) is not None:
                     self.breaks[condition] = np.empty(0, dtype=np.int64)
-            case Call(function=function, arguments=(left, right)) if function in TESTS:
-                if self._opposed(left, right) is None:
+            case Call(function=function, arguments=(left, right)) if function in COMPARISONS:
+                if self._comparison_trend(left, right) is None:
                     self.add(left)
                     self.add(right)
                 elif self.column in walk(condition):
@@ -90,25 +90,25 @@ class Steps:
                 return
 
     def points(self) -> Floats:
-        """Return values of the column at which all that was added has every value, NULL last."""
+        """Return column values at which the added expressions take all their values, NULL last."""
         low, _ = self._ends()
         found = np.unique(np.concatenate([[low], *self.breaks.values()]))
         return np.append(self._values(found), np.nan)
 
     def known(self) -> dict[Expression, Floats] | None:
-        """Return each added part at all points; None if there are too many."""
+        """Return each added part at all points, or None if there are too many points."""
         values = self.points()
-        if len(values) > MAX_STEPS:
+        if len(values) > MAX_BREAKPOINTS:
             return None
-        computed = {part: self._read(part, values) for part in self.breaks}
+        computed = {part: self._values_of_part(part, values) for part in self.breaks}
         return {part: value for part, value in computed.items() if value is not None}
 
-    def _read(self, part: Expression, values: Floats) -> Floats | None:
-        if isinstance(part, Call) and part.function in TESTS:
+    def _values_of_part(self, part: Expression, values: Floats) -> Floats | None:
+        if isinstance(part, Call) and part.function in COMPARISONS:
             parts = [self._compute(one, values) for one in part.arguments]
-            sure = [one for one in parts if one is not None]
-            is_sure = len(sure) == len(parts)
-            return TESTS[part.function](*sure).astype(np.float64) if is_sure else None
+            known = [one for one in parts if one is not None]
+            is_known = len(known) == len(parts)
+            return COMPARISONS[part.function](*known).astype(np.float64) if is_known else None
         return self._compute(part, values)
 
     def _record(self, part: Expression, read: Callable[[Floats], Floats | None]) -> bool:
@@ -121,18 +121,18 @@ class Steps:
         return True
 
     def _ends(self) -> tuple[int, int]:
-        found = self.finder.find(self.column)
+        found = self.analysis.find(self.column)
         if self.column.kind is not Kind.FLOAT:
             return int(found.low), int(found.high)
         low, high = _to_ordinals(np.array([found.low, found.high], dtype=np.float64)).tolist()
         return low, high
 
     def _values(self, ordinals: Integers) -> Floats:
-        is_real = self.column.kind is Kind.FLOAT
-        return _to_doubles(ordinals) if is_real else ordinals.astype(np.float64)
+        is_float = self.column.kind is Kind.FLOAT
+        return _to_doubles(ordinals) if is_float else ordinals.astype(np.float64)
 
     def _compute(self, expression: Expression, values: Floats) -> Floats | None:
-        """Return an expression that has a trend, at some values of the column."""
+        """Return the values of an expression that has a trend, at some values of the column."""
         match expression:
             case Column():
                 return values
@@ -147,31 +147,32 @@ class Steps:
                 return None
 
     def _compare(self, left: Expression, right: Expression, values: Floats) -> Floats | None:
-        """Return 0, 1 or 2 where the left is less, equal or greater."""
+        """Return 0, 1, or 2 where ``left`` is less than, equal to, or greater than ``right``."""
         first, second = self._compute(left, values), self._compute(right, values)
         if first is None or second is None:
             return None
         return (first >= second).astype(np.float64) + (first > second)
 
-    def _opposed(self, left: Expression, right: Expression) -> int | None:
+    def _comparison_trend(self, left: Expression, right: Expression) -> int | None:
         return _agree([self._trend(left), _times(-1, self._trend(right))])
 
-    def _is_stepped(self, expression: Expression) -> bool:
-        """Return whether an expression is constant but for single values of the column."""
+    def _is_piecewise_constant(self, expression: Expression) -> bool:
+        """Return whether an expression is piecewise constant in the column."""
         match expression:
             case Column(kind=kind):
                 return kind is not Kind.FLOAT
-            case Call(function=function) if function in STEPPED:
+            case Call(function=function) if function in STEP_FUNCTIONS:
                 return True
             case Call(arguments=parts):
-                return all(map(self._is_stepped, parts))
+                return all(map(self._is_piecewise_constant, parts))
             case _:
                 return True
 
     def _trend(self, expression: Expression) -> int | None:
-        """Return 1 or -1 if an expression never falls or never grows with the column, 0 if both.
+        """Return 1 if an expression is nondecreasing in the column, -1 if nonincreasing, 0 if both.
 
-        None says that this is not known, or that it may be NULL where the column is not.
+        None means that the trend is unknown, or that the expression may be NULL for a non-NULL
+        column.
         """
         if expression not in self.trends:
             self.trends[expression] = self._find_trend(expression)
@@ -186,7 +187,7 @@ class Steps:
             case Call(
                 function=F.SUBTRACT, arguments=(value, Call(F.MODULO, (same, Literal())))
             ) if value == same:
-                return self._trend(value)  # what is left is a multiple of the divisor
+                return self._trend(value)  # the difference is a multiple of the divisor
             case Call(function=function, arguments=parts):
                 trends = [self._trend(part) for part in parts]
                 return None if None in trends else self._combine(function, parts, trends)
@@ -196,7 +197,7 @@ class Steps:
     def _combine(
         self, function: F, parts: Sequence[Expression], trends: Sequence[int | None]
     ) -> int | None:
-        """Return the trend of a function from those of its arguments."""
+        """Return the trend of a function, given the trends of its arguments."""
         first, last = trends[0], trends[-1]
         left, right = self._sign(parts[0]), self._sign(parts[-1])
         found: int | None = None
@@ -213,37 +214,37 @@ class Steps:
                 found = _agree([_times(right, first), _times(left, last)])
             case F.DIVIDE if not self._may_be_zero(parts[1]):
                 found = _agree([_times(right, first), _times(-1, _times(left, last))])
-            case _ if function in GROWING or (function is F.SQRT and left == 1):
+            case _ if function in NONDECREASING_FUNCTIONS or (function is F.SQRT and left == 1):
                 found = first
             case _:
                 pass
         return found
 
     def _sign(self, expression: Expression) -> int | None:
-        found = self.finder.find(expression)
+        found = self.analysis.find(expression)
         return 1 if found.low >= 0 else -1 if found.high <= 0 else None
 
     def _may_be_zero(self, expression: Expression) -> bool:
-        found = self.finder.find(expression)
+        found = self.analysis.find(expression)
         return found.low <= 0 <= found.high
 
 
 def equals_any(condition: Call) -> Call:
-    """Return IN as the comparisons that it stands for."""
+    """Return IN as a disjunction of comparisons."""
     value, *others = condition.arguments
     same = (Call(F.EQUAL, (value, other), Kind.BOOL) for other in others)
     return Call(F.OR, tuple(same), Kind.BOOL)
 
 
 def _times(sign: int | None, trend: int | None) -> int | None:
-    """Return the trend of what grows or falls with something that has a trend."""
+    """Return the trend of a term multiplied by a factor of this sign."""
     if trend == 0:
         return 0
     return None if sign is None or trend is None else sign * trend
 
 
 def _agree(trends: Iterable[int | None]) -> int | None:
-    """Return the trend of what grows with all of these."""
+    """Return the common trend of several terms, or None if they disagree."""
     found = set(trends) - {0}
     if not found:
         return 0
@@ -253,14 +254,14 @@ def _agree(trends: Iterable[int | None]) -> int | None:
 def _find_breaks(
     compute: Callable[[Integers], Floats | None], low: int, high: int
 ) -> Integers | None:
-    """Return in which places from ``low`` to ``high`` a function differs from the place before.
+    """Return the ordinals from ``low`` to ``high`` at which a function differs from the one before.
 
-    It must only grow or only fall. None says that it changes too often, or is not known.
+    The function must be monotone. None means that it changes too often or has unknown values.
     """
     found = [np.empty(0, dtype=np.int64)]
     below, above = np.array([low]), np.array([high])
     at_below, at_above = compute(below), compute(above)
-    while at_below is not None and at_above is not None and len(below) <= MAX_STEPS:
+    while at_below is not None and at_above is not None and len(below) <= MAX_BREAKPOINTS:
         is_open = at_below != at_above
         is_next = is_open & (below + 1 == above)
         found.append(above[is_next])
@@ -268,7 +269,7 @@ def _find_breaks(
         if not is_wide.any():
             return np.concatenate(found)
         below, above = below[is_wide], above[is_wide]
-        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # a sum may pass 64 bits
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # low + high may overflow
         at_middle = compute(middle)
         if at_middle is None or np.isnan(at_middle).any():
             return None
@@ -279,7 +280,7 @@ def _find_breaks(
 
 
 def _to_ordinals(values: Floats) -> Integers:
-    """Return the places of doubles among all doubles; both zeros have one."""
+    """Return the rank of each double among all doubles; both zeros have the same rank."""
     bits: Integers = values.view(np.int64)
     return np.where(bits < 0, SIGN_BIT - bits, bits)
 

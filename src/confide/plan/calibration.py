@@ -1,4 +1,4 @@
-"""Splits a loss among keys, totals and quantiles; scales the noise to it."""
+"""Noise calibration: splits a loss among keys, totals, and quantiles, and scales the noise."""
 
 import math
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ __all__ = [
     "split_loss",
 ]
 
-NEAR: Final = Fraction(1, 2**40)
-HALVINGS: Final = 22
+GUESS_TOLERANCE: Final = Fraction(1, 2**40)
+BISECTION_STEPS: Final = 22
 
 
 def fraction_of(granted: Loss, part: Fraction) -> Loss:
-    """Return a part of a loss; parts that add up to 1 cost no more than the whole.
+    """Return a fraction of a loss; fractions that add up to 1 cost no more than the entire loss.
 
-    Why: epsilon, mu^2 and the divergence of one order each add up under composition, also when
+    Why: epsilon, mu^2, and the divergence of one order each add up under composition, even if
          a later mechanism is chosen after seeing what an earlier one released.
     """
     match granted:
@@ -51,7 +51,7 @@ def fraction_of(granted: Loss, part: Fraction) -> Loss:
 
 
 def loss_for_noise(granted: Loss) -> PureLoss | GaussianLoss:
-    """Return the loss that noise is made for, of a granted one."""
+    """Return the loss to which noise is calibrated, given a granted loss."""
     match granted:
         case PureLoss() | GaussianLoss():
             return granted
@@ -64,11 +64,11 @@ def loss_for_noise(granted: Loss) -> PureLoss | GaussianLoss:
 def max_epsilon(
     granted: Loss, kind: type[PureLoss] | type[BoundedRangeLoss], rounds: int = 1
 ) -> Fraction:
-    """Return the greatest epsilon of which ``rounds`` uses cost at most ``granted``, rounded down.
+    """Return the largest epsilon for which ``rounds`` uses cost at most ``granted``, rounded down.
 
-    Claim: ``rounds`` losses of this kind and epsilon are within ``granted`` in its own currency.
-    Why:   epsilon, mu^2 and the divergence of one order each add up under composition and grow
-           with epsilon, and the upper bound of the cost was compared at the number returned.
+    Claim: ``rounds`` losses of this kind and epsilon are within ``granted``, in its own measure.
+    Why:   epsilon, mu^2, and the divergence of one order each add up under composition and increase
+           with epsilon, and the upper bound of the cost was compared at the returned epsilon.
     """
     if isinstance(granted, PureLoss):
         return granted.epsilon / rounds
@@ -82,20 +82,21 @@ def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noq
     def fits(epsilon: Fraction) -> bool:
         return _fits(kind(epsilon), granted, rounds)
 
-    near = Fraction(_guess(granted, rounds)) / (2 if is_pure else 1)
-    low, high = near * (1 - NEAR), near * (1 + NEAR)
+    guess = Fraction(_guess_epsilon(granted, rounds)) / (2 if is_pure else 1)
+    low, high = guess * (1 - GUESS_TOLERANCE), guess * (1 + GUESS_TOLERANCE)
     if not low or not fits(low) or fits(high):
         return last_dyadic(fits)
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return shorten_down(low)
 
 
-def _guess(granted: Loss, rounds: int) -> float:
-    """Return about the epsilon of bounded range that costs this much; twice that of a pure loss.
+def _guess_epsilon(granted: Loss, rounds: int) -> float:
+    """Return an approximate bounded-range epsilon with this cost, or 0 if there is none.
 
-    Only a guess, 0 where there is none: what comes of it is compared with the grant.
+    A pure loss has about half that epsilon. This is only a guess: the result is checked against
+    the grant.
     """
     if not isinstance(granted, GaussianLoss):
         return 0.0
@@ -118,12 +119,12 @@ STEPS_PER_DEVIATION: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TotalNoise:
-    """The noise for one group's totals: a law on whole noise steps, and the steps themselves.
+    """The noise for one group's totals: a distribution over integer steps, and the step sizes.
 
-    ``mechanism`` is its name in previews: "Laplace", "KNorm" or "Gaussian".
+    ``mechanism`` is its name in previews: "Laplace", "KNorm", or "Gaussian".
 
-    ``steps[i]`` is the size of a noise step of total i, in its own whole units; it divides the side
-    of its reach, so rounding to it leaves the reach as it was.
+    ``steps[i]`` is the size of a noise step of total i, in integer units of that total. It divides
+    the side of the total's sensitivity, so rounding to steps leaves the sensitivity unchanged.
     """
 
     mechanism: str
@@ -132,49 +133,68 @@ class TotalNoise:
 
 
 NO_NOISE: Final = TotalNoise("", (), IndependentNoise(()))
-"""The noise of an answer without totals."""
+"""The noise for an answer without totals."""
 
 
-def noise_for(reaches: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss) -> TotalNoise:
-    """Return the noise that costs ``loss``.
+def noise_for(
+    sensitivities: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss
+) -> TotalNoise:
+    """Return the noise whose cost is ``loss``.
 
-    Claim:   the release of all groups costs ``loss``, whichever groups and rows a unit has.
-    Why:     rounding to steps is monotone and commutes with whole steps, so rounded totals keep to
-             the z_gi of `TotalSensitivity`. Pure: independent K-norm noise in each group, for the
-             box that reaches boxes_i sides out, changes by a factor of at most exp(epsilon * sum
-             over groups of the largest z_gi / boxes_i); for one total that is Laplace noise.
-             Gaussian: d totals, each with sigma^2 = side^2 * d * squares / mu^2, make a squared
+    Claim:   releasing all groups costs ``loss``, whichever groups and rows a unit has.
+    Why:     rounding to steps is monotone and commutes with adding whole steps, so the rounded
+             totals satisfy the bounds z_gi of `TotalSensitivity` too. Pure: K-norm noise, drawn
+             independently in each group for the box with half-width boxes_i sides in coordinate
+             i, changes probabilities by a factor of at most exp(epsilon * sum over groups of the
+             largest z_gi / boxes_i). For one total this is Laplace noise.
+             Gaussian: d totals, each with sigma^2 = side^2 * d * squares / mu^2, have a squared
              distance of at most d * (mu^2 / d).
     """
-    if not reaches:
+    if not sensitivities:
         return NO_NOISE
     match loss:
         case PureLoss(epsilon=epsilon):
-            deviations = [reach.boxes / epsilon for reach in reaches]
-            cuts = [_cuts(reach.side, one) for reach, one in zip(reaches, deviations, strict=True)]
-            scales = tuple(cut * one for cut, one in zip(cuts, deviations, strict=True))
-            steps = _steps(reaches, cuts)
+            deviations = [sensitivity.boxes / epsilon for sensitivity in sensitivities]
+            counts = [
+                _steps_per_side(sensitivity.side, one)
+                for sensitivity, one in zip(sensitivities, deviations, strict=True)
+            ]
+            scales = tuple(count * one for count, one in zip(counts, deviations, strict=True))
+            steps = _steps(sensitivities, counts)
             if len(scales) > 1:
                 return TotalNoise("KNorm", steps, BoxNoise(scales))
             return TotalNoise("Laplace", steps, IndependentNoise((DiscreteLaplace(scales[0]),)))
         case GaussianLoss(mu_squared=mu_squared):
-            variances = [len(reaches) * reach.squares / mu_squared for reach in reaches]
-            cuts = [
-                _cuts(reach.side, Fraction(math.sqrt(one)))
-                for reach, one in zip(reaches, variances, strict=True)
+            variances = [
+                len(sensitivities) * sensitivity.squares / mu_squared
+                for sensitivity in sensitivities
             ]
-            laws = (RoundedGaussian(cut**2 * one) for cut, one in zip(cuts, variances, strict=True))
-            return TotalNoise("Gaussian", _steps(reaches, cuts), IndependentNoise(tuple(laws)))
+            counts = [
+                _steps_per_side(sensitivity.side, Fraction(math.sqrt(one)))
+                for sensitivity, one in zip(sensitivities, variances, strict=True)
+            ]
+            laws = (
+                RoundedGaussian(count**2 * one)
+                for count, one in zip(counts, variances, strict=True)
+            )
+            return TotalNoise(
+                "Gaussian", _steps(sensitivities, counts), IndependentNoise(tuple(laws))
+            )
 
 
-def _steps(reaches: Sequence[TotalSensitivity], cuts: Sequence[int]) -> tuple[Fraction, ...]:
-    return tuple(Fraction(reach.side, cut) for reach, cut in zip(reaches, cuts, strict=True))
+def _steps(
+    sensitivities: Sequence[TotalSensitivity], counts: Sequence[int]
+) -> tuple[Fraction, ...]:
+    return tuple(
+        Fraction(sensitivity.side, count)
+        for sensitivity, count in zip(sensitivities, counts, strict=True)
+    )
 
 
-def _cuts(side: int, deviation: Fraction) -> int:
-    """Return into how many noise steps to cut a side.
+def _steps_per_side(side: int, deviation: Fraction) -> int:
+    """Return the number of noise steps per side.
 
-    About STEPS_PER_DEVIATION of them make one deviation; a step is never below one whole unit.
+    About STEPS_PER_DEVIATION steps make one standard deviation; a step is at least one unit.
     """
     return max(1, min(side, round(STEPS_PER_DEVIATION / deviation)))
 
@@ -185,16 +205,18 @@ MAX_WEIGHT: Final = 3
 def split_loss(
     totals: int, levels: Sequence[Fraction], granted: Loss
 ) -> tuple[Fraction, tuple[Fraction, ...]]:
-    """Return the part of a loss that all totals together take, and the part of each quantile.
+    """Return the fraction of a loss for all totals together, and the fraction for each quantile.
 
-    Law:     a total weighs 1, a quantile of level q weighs max(q, 1 - q) / min(q, 1 - q), at most
-             3: under a pure loss as it is, otherwise squared. Parts are in proportion to weights.
-    Claim:   the parts add up to 1, if there is a total or a quantile.
-    Why:     noise moves the rank of a quantile in proportion to max(q, 1 - q), and only a part
+    Law:     a total has weight 1. A quantile of level q has weight max(q, 1 - q) / min(q, 1 - q),
+             but at most 3; the weight is squared unless the loss is pure. Fractions are in
+             proportion to weights.
+    Claim:   the fractions add up to 1 if there is a total or a quantile.
+    Why:     noise moves the rank of a quantile in proportion to max(q, 1 - q), and only a fraction
              min(q, 1 - q) of the rows lies beyond it. The weight is the error relative to these
-             rows, compared with a median's. Errors fall with a part of epsilon, and with the root
-             of a part of mu^2 or of a divergence. The limit leaves enough for the other columns:
-             with it, a 90% quantile and a standard deviation next to it are about equally far off.
+             rows, compared with that of a median. Errors fall in proportion to a fraction of
+             epsilon, and to the square root of a fraction of mu^2 or of a divergence. The limit
+             leaves enough for the other columns: with it, a 90% quantile and a standard deviation
+             in the same query have errors of about the same size.
     Checked: tests/plan/test_allocation.py, bench/groups.py.
 
     >>> [str(part) for part in split_loss(4, [Fraction(9, 10)], PureLoss(1))[1]]
@@ -203,5 +225,5 @@ def split_loss(
     power = 1 if isinstance(granted, PureLoss) else 2
     odds = (max(level, 1 - level) / min(level, 1 - level) for level in levels)
     weights = [min(one, Fraction(MAX_WEIGHT)) ** power for one in odds]
-    whole = totals + sum(weights) or Fraction(1)
-    return Fraction(totals) / whole, tuple(weight / whole for weight in weights)
+    total_weight = totals + sum(weights) or Fraction(1)
+    return Fraction(totals) / total_weight, tuple(weight / total_weight for weight in weights)

@@ -1,7 +1,7 @@
-"""Refuses inexact integers and oversized work, before anything is paid for.
+"""Checks that refuse inexact integers and oversized expressions, before anything is charged.
 
-Doubles of that size stand for several whole numbers each. As group keys or partners in a join they
-would make one of several, so such expressions are refused there.
+Past 2^53 a double stands for several integers. As group keys or join columns, these integers
+would be merged into one, so such expressions are refused there.
 """
 
 from dataclasses import dataclass, field
@@ -11,25 +11,25 @@ from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of
-from confide.plan.range_analysis import EXACT, RangeAnalysis, range_of
+from confide.plan.range_analysis import MAX_EXACT_INTEGER, RangeAnalysis, range_of
 from confide.plan.range_arithmetic import Ranges
 from confide.query.tree import Join, PerUnit, Query, Source
 
 __all__ = ["check_exact", "check_sizes"]
 
 MAX_INT64: Final = 2**63 - 1
-CHOICES: Final = (Function.CASE, Function.COALESCE, Function.LEAST, Function.GREATEST)
-WHOLE: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Function.TO_INT)
-"""Functions whose results engines hold in 64 bits, NULL beyond."""
+CHOICE_FUNCTIONS: Final = (Function.CASE, Function.COALESCE, Function.LEAST, Function.GREATEST)
+INT64_FUNCTIONS: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Function.TO_INT)
+"""Functions whose results engines hold in 64 bits, or NULL if they do not fit."""
 
 
 def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
-    """Refuse a whole number that an engine computes in doubles, where those would not tell it.
+    """Refuse integers that an engine computes in doubles, past the point where those are exact.
 
-    Privacy does not rest on it: statements hold whole numbers in 64 bits. But of several numbers
-    that one double stands for, answers would show one.
+    Privacy does not depend on this check: statements hold integers in 64 bits. But an answer would
+    merge all integers that one double stands for.
     """
-    if not _is_exact(expression, ranges, _computed(source)):
+    if not _is_exact(expression, ranges, _per_unit_tables(source)):
         raise UnsupportedQuery(
             "whole numbers past 2^53 (about 9 * 10^15) that are computed are not exact, so rows "
             "cannot be grouped or joined by them; take the column itself, or write "
@@ -37,64 +37,64 @@ def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
         )
 
 
-def _is_exact(expression: Expression, ranges: Ranges, computed: frozenset[str]) -> bool:
-    """Tell whether an engine has the very number, as 64 bits or a double below 2^53."""
-    if expression.kind is not Kind.INT or range_of(expression, ranges).largest <= EXACT:
+def _is_exact(expression: Expression, ranges: Ranges, per_unit: frozenset[str]) -> bool:
+    """Return whether engines compute the exact integer, in 64 bits or in a double below 2^53."""
+    if expression.kind is not Kind.INT or range_of(expression, ranges).largest <= MAX_EXACT_INTEGER:
         return True
     match expression:
         case Column(table=table):
-            return table not in computed
+            return table not in per_unit
         case Literal(value=int(value)):
             return abs(value) <= MAX_INT64
-        case Call(function=function, arguments=parts) if function in CHOICES:
+        case Call(function=function, arguments=parts) if function in CHOICE_FUNCTIONS:
             values = [*parts[1::2], parts[-1]] if function is Function.CASE else parts
-            return all(_is_exact(one, ranges, computed) for one in values)
+            return all(_is_exact(one, ranges, per_unit) for one in values)
         case Call(function=function):
-            return function in WHOLE
+            return function in INT64_FUNCTIONS
         case _:
             return False
 
 
-def _computed(source: Source) -> frozenset[str]:
-    """Return the tables, by their names in a question, whose columns are computed for each unit."""
+def _per_unit_tables(source: Source) -> frozenset[str]:
+    """Return the aliases of tables whose columns are computed per unit."""
     match source:
         case PerUnit(alias=alias):
             return frozenset({alias})
         case Join(left=left, right=right):
-            return _computed(left) | _computed(right)
+            return _per_unit_tables(left) | _per_unit_tables(right)
         case _:
             return frozenset()
 
 
 MAX_EXPRESSION_SIZE: Final = 2_000
-GUARDED: Final = frozenset(
+GUARDED_FUNCTIONS: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO),
         *(Function.NEGATE, Function.ABS, Function.ROUND, Function.SQRT, Function.EXP, Function.LN),
         *(Function.TO_FLOAT, Function.TO_DATE),
     }
 )
-"""Functions whose guards may write their argument twice."""
-COPIES: Final[dict[Function, tuple[int, ...]]] = {
+"""Functions whose guards may repeat their argument."""
+ARGUMENT_COPIES: Final[dict[Function, tuple[int, ...]]] = {
     Function.DIVIDE: (1, 2),
     Function.MODULO: (1, 3),
     Function.LN: (2,),
     Function.TO_DATE: (4,),
 }
-"""How often their arguments stand in what an engine reads, where NULLIF is a CASE."""
-PLAIN: Final = frozenset(
+"""How often each argument appears in the generated SQL, where NULLIF becomes a CASE."""
+UNGUARDED_IF_BOUNDED: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE),
         *(Function.NEGATE, Function.ABS),
     }
 )
-"""Those of them whose guard is left out where the result is bounded."""
+"""Guarded functions that need no guard if the result is bounded."""
 
 
 def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
-    """Refuse expressions that are too large once every guard is written out.
+    """Refuse expressions that are too large once all guards are added.
 
-    ``ranges`` of the source's columns tell where arithmetic stays bounded and needs no guard.
+    ``ranges`` of the source's columns show where arithmetic stays bounded and needs no guard.
     """
     sizes = _Sizes(RangeAnalysis(ranges or {}))
     if any(sizes.measure(top).size > MAX_EXPRESSION_SIZE for top in _expressions(query)):
@@ -106,7 +106,7 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How many pieces there are when guards are written out; whether all columns have ranges."""
+    """The number of nodes including guards, and whether all columns have known ranges."""
 
     size: int
     is_known: bool = True
@@ -114,9 +114,9 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Measures expressions of one question, each part once; ``finder`` knows their ranges."""
+    """Measures the expressions of one query, each part once; ``analysis`` holds their ranges."""
 
-    finder: RangeAnalysis
+    analysis: RangeAnalysis
     found: dict[int, _Size] = field(default_factory=dict)
 
     def measure(self, expression: Expression) -> _Size:
@@ -130,21 +130,21 @@ class _Sizes:
         is_known = all(part.is_known for part in parts)
         match expression:
             case Column(table=table, name=name):
-                return _Size(1, (table, name) in self.finder.columns)
+                return _Size(1, (table, name) in self.analysis.columns)
             case Call(function=function):
-                copies = COPIES.get(function, (1,) * len(parts))
+                copies = ARGUMENT_COPIES.get(function, (1,) * len(parts))
                 total = sum(part.size * times for part, times in zip(parts, copies, strict=True))
-                is_plain = is_known and self._is_plain(expression)
-                twice = function in GUARDED and not is_plain
+                is_unguarded = is_known and self._is_unguarded(expression)
+                is_guarded = function in GUARDED_FUNCTIONS and not is_unguarded
                 return _Size(
-                    min(1 + total * (2 if twice else 1), MAX_EXPRESSION_SIZE + 1), is_known
+                    min(1 + total * (2 if is_guarded else 1), MAX_EXPRESSION_SIZE + 1), is_known
                 )
             case _:
                 return _Size(1 + sum(part.size for part in parts), is_known)
 
-    def _is_plain(self, call: Call) -> bool:
-        """Tell whether arithmetic is written without a guard: its range is bounded."""
-        return call.function in PLAIN and self.finder.find(call).is_bounded
+    def _is_unguarded(self, call: Call) -> bool:
+        """Return whether arithmetic needs no guard, because its range is bounded."""
+        return call.function in UNGUARDED_IF_BOUNDED and self.analysis.find(call).is_bounded
 
 
 def _expressions(query: Query) -> list[Expression]:

@@ -11,14 +11,21 @@ from confide.declare import Column as Declared
 from confide.errors import UnsupportedQuery
 from confide.expressions.tree import AggregateCall, Column, Expression, substitute, walk
 from confide.plan.checks import check_exact
-from confide.plan.range_analysis import ANYTHING, EXACT, TRUTH, Range, RangeAnalysis, range_of
+from confide.plan.range_analysis import (
+    BOOLEAN_RANGE,
+    MAX_EXACT_INTEGER,
+    UNBOUNDED,
+    Range,
+    RangeAnalysis,
+    range_of,
+)
 from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import bound_of, grid_for
 from confide.query.scope import PER_UNIT_ADVICE
 from confide.query.tree import Join, JoinKind, PerUnit, Scan, Source
 
 __all__ = [
-    "INNER",
+    "UNIT_COLUMNS_ALIAS",
     "ContributionBounds",
     "PublicFacts",
     "UnitColumns",
@@ -32,39 +39,41 @@ __all__ = [
     "unit_of",
 ]
 
-INNER: Final = "the unit's"  # no declared name has a space
+UNIT_COLUMNS_ALIAS: Final = "the unit's"  # no declared name has a space
 
 
 class PublicFacts(Protocol):
-    """What may be known of public tables, for they are about no one."""
+    """Facts about public tables, which are safe to use because they contain no units."""
 
     def ranges(self, table: str) -> Mapping[str, Range]:
-        """Return where the values of each column lie."""
+        """Return the range of each column."""
         ...
 
     def is_unique(self, table: str, columns: Sequence[str]) -> bool:
-        """Tell whether these columns differ from row to row."""
+        """Return whether no two rows agree in all of these columns."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ContributionBounds:
-    """At most this many rows and groups of a unit; ``is_cut`` says the engine must see to it.
+    """The maximum number of rows and groups of a unit.
 
-    Claim: after the cut, one unit has at most ``rows`` rows in at most ``groups`` groups, and which
-           rows of a unit stay depends on that unit's rows alone.
-    Why:   rows and groups are ordered by a keyed hash of what they hold, then by what they hold, so
-           equal places hold equal rows; without a cut, the declaration promises one row a unit,
-           and a join with one partner a row keeps it so.
+    ``needs_bounding`` is whether the engine must enforce it by dropping rows.
+
+    Claim: after contribution bounding, one unit has at most ``rows`` rows in at most ``groups``
+           groups, and which rows of a unit are kept depends on that unit's rows alone.
+    Why:   rows and groups are ordered by a keyed hash of their content, then by the content, so
+           ties are between equal rows. Where the engine drops nothing, the declaration guarantees
+           one row per unit, and a join with one match per row preserves that.
     """
 
     rows: int
     groups: int
-    is_cut: bool
+    needs_bounding: bool
 
 
 def contribution_bounds(source: Source, catalog: Catalog, facts: PublicFacts) -> ContributionBounds:
-    """Return how many rows and groups of a unit ``source`` may hold."""
+    """Return the maximum number of rows and groups that a unit can have in ``source``."""
     match source:
         case Scan(table=name):
             table = catalog.private[name]
@@ -72,7 +81,7 @@ def contribution_bounds(source: Source, catalog: Catalog, facts: PublicFacts) ->
                 table.max_rows_per_unit, table.max_groups_per_unit, not table.unique
             )
         case PerUnit():
-            return ContributionBounds(rows=1, groups=1, is_cut=False)
+            return ContributionBounds(rows=1, groups=1, needs_bounding=False)
         case Join(left=left, right=Scan(table=name), public=True, on=pairs):
             inner, ranges = (
                 contribution_bounds(left, catalog, facts),
@@ -80,7 +89,8 @@ def contribution_bounds(source: Source, catalog: Catalog, facts: PublicFacts) ->
             )
             for partner, _ in pairs:
                 check_exact(partner, ranges, left)
-            # Privacy: two types compare in a third one, in which what differs may be equal.
+            # Privacy: values of two types are compared in a third, in which different values may be
+            # equal.
             same_types = all(left.kind is column.kind for left, column in pairs)
             if same_types and facts.is_unique(name, [column.name for _, column in pairs]):
                 return inner
@@ -89,21 +99,21 @@ def contribution_bounds(source: Source, catalog: Catalog, facts: PublicFacts) ->
                     f"a row can meet several rows of {name!r}, and without a unit column they "
                     "cannot be limited; join on columns that tell its rows apart"
                 )
-            return ContributionBounds(inner.rows, inner.groups, is_cut=True)
+            return ContributionBounds(inner.rows, inner.groups, needs_bounding=True)
         case Join(left=left, right=right):
             first, second = (
                 contribution_bounds(left, catalog, facts),
                 contribution_bounds(right, catalog, facts),
             )
             rows = first.rows * second.rows
-            is_cut = first.is_cut or second.is_cut
-            return ContributionBounds(rows, min(rows, first.groups * second.groups), is_cut)
+            needs_bounding = first.needs_bounding or second.needs_bounding
+            return ContributionBounds(rows, min(rows, first.groups * second.groups), needs_bounding)
         case _:
             assert_never(source)
 
 
 def ranges_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Ranges:
-    """Return the range of every column that the source's rows have."""
+    """Return the range of every column of the source."""
     match source:
         case Scan(table=name, alias=alias) if name in catalog.private:
             columns = catalog.private[name].columns.items()
@@ -126,7 +136,7 @@ def ranges_of(source: Source, catalog: Catalog, facts: PublicFacts) -> Ranges:
 
 
 def optional_tables(source: Source) -> frozenset[str]:
-    """Return the tables, by their names in a question, of which a row may have no partner."""
+    """Return the aliases of the tables in which a row may have no match."""
     if not isinstance(source, Join):
         return frozenset()
     is_optional = source.kind is JoinKind.LEFT
@@ -134,12 +144,12 @@ def optional_tables(source: Source) -> frozenset[str]:
 
 
 def declared_range(column: Declared) -> Range:
-    """Return what a declaration promises of a column, once its values are clipped."""
+    """Return the range of a declared column, after its values are clipped."""
     match column:
         case Int(low=low, high=high):
             return Range(low, high)
-        case Float(low=least, high=most):
-            return Range(float(least), float(most))
+        case Float(low=low, high=high):
+            return Range(float(low), float(high))
         case Category(values=values):
             codes: list[float] = [value for value in values if isinstance(value, int)]
             codes = codes or [-math.inf, math.inf]
@@ -147,9 +157,9 @@ def declared_range(column: Declared) -> Range:
         case Date(low=first, high=last):
             return Range(first.toordinal(), last.toordinal())
         case Bool():
-            return TRUTH
+            return BOOLEAN_RANGE
         case Text():
-            return ANYTHING
+            return UNBOUNDED
 
 
 def unit_of(source: Source, catalog: Catalog) -> str | Row:
@@ -158,7 +168,7 @@ def unit_of(source: Source, catalog: Catalog) -> str | Row:
 
 
 def leftmost_table(source: Source, catalog: Catalog) -> Table:
-    """Return the private table whose rows a question is about first."""
+    """Return the leftmost table of a source, which is always private."""
     match source:
         case Scan(table=name):
             return catalog.private[name]
@@ -169,7 +179,7 @@ def leftmost_table(source: Source, catalog: Catalog) -> Table:
 
 
 def private_tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
-    """Return the private tables that are read row by row, by their names in the question."""
+    """Return the private tables that are read row by row, by their alias in the query."""
     match source:
         case Scan(table=name, alias=alias):
             return {alias: catalog.private[name]} if name in catalog.private else {}
@@ -183,7 +193,7 @@ def private_tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
 
 @dataclass(frozen=True, slots=True)
 class UnitColumns:
-    """The statistics of a unit's own rows, as columns ``g0``, ``g1``, ... of one row a unit."""
+    """Statistics of a unit's own rows, as columns ``g0``, ``g1``, ... of one row per unit."""
 
     limits: ContributionBounds
     inner: Ranges
@@ -191,54 +201,54 @@ class UnitColumns:
     ranges: Ranges
 
     def over_columns(self, expression: Expression) -> Expression:
-        """Return an expression over aggregates as one over these columns."""
+        """Return an expression over aggregates as an expression over these columns."""
         return substitute(
             expression,
             {
-                aggregate: Column(INNER, f"g{place}", aggregate.kind)
+                aggregate: Column(UNIT_COLUMNS_ALIAS, f"g{place}", aggregate.kind)
                 for place, aggregate in enumerate(self.aggregates)
             },
         )
 
 
 def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitColumns:
-    """Return the columns of a per-unit question, with ranges that follow from the unit's limits."""
+    """Return the columns of a per-unit query, with ranges derived from the contribution bounds."""
     limits = contribution_bounds(source.source, catalog, facts)
     inner = ranges_of(source.source, catalog, facts)
     parts = (part for output in source.outputs for part in walk(output.expression))
     aggregates = tuple(dict.fromkeys(part for part in parts if isinstance(part, AggregateCall)))
     if any(function_of(aggregate).unit_form is None for aggregate in aggregates):
         raise UnsupportedQuery(PER_UNIT_ADVICE)
-    finder = RangeAnalysis(inner)
+    analysis = RangeAnalysis(inner)
     ranges = {
-        (INNER, f"g{place}"): _statistic_range(aggregate, finder, limits.rows)
+        (UNIT_COLUMNS_ALIAS, f"g{place}"): _aggregate_range(aggregate, analysis, limits.rows)
         for place, aggregate in enumerate(aggregates)
     }
     return UnitColumns(limits, inner, aggregates, ranges)
 
 
-def _statistic_range(aggregate: AggregateCall, finder: RangeAnalysis, rows: int) -> Range:
-    """Return where a statistic of at most ``rows`` rows can lie, or refuse what has no bounds."""
+def _aggregate_range(aggregate: AggregateCall, analysis: RangeAnalysis, rows: int) -> Range:
+    """Return the range of a statistic over at most ``rows`` rows, or refuse it as unbounded."""
     form = function_of(aggregate).unit_form
     if aggregate.argument is None or form is UnitForm.COUNT:
         return Range(0, rows)
-    found = _on_grid(bound_of(aggregate.argument, finder), aggregate.argument.kind, rows)
+    found = _grid_range(bound_of(aggregate.argument, analysis), aggregate.argument.kind, rows)
     if form is UnitForm.SUM:
         return Range(min(found.low, found.low * rows), max(found.high, found.high * rows))
     return Range(float(found.low), float(found.high))
 
 
-def _on_grid(found: Range, kind: Kind | None, rows: int) -> Range:
-    """Return where values lie that are rounded to their grid, added up and made real again.
+def _grid_range(found: Range, kind: Kind | None, rows: int) -> Range:
+    """Return the range of values that are rounded to their grid, summed, and converted back.
 
-    Why: the last step of a grid may lie past the end of the range. So many steps that doubles do
-         not hold them all are rounded; steps of a power of 2 are multiplied exactly.
+    Why: the last step of a grid may lie past the end of the range. Sums of more steps than a double
+         holds exactly are rounded; multiplying by a step that is a power of 2 is exact.
     """
-    if kind is Kind.INT and found.largest <= EXACT:
+    if kind is Kind.INT and found.largest <= MAX_EXACT_INTEGER:
         return found
-    grid = grid_for(found, kind, None, centred=False)
+    grid = grid_for(found, kind, None, centered=False)
     low, high = float(grid.low * grid.step), float(grid.high * grid.step)
-    is_exact = rows * grid.largest <= EXACT and not grid.step.denominator & (
+    is_exact = rows * grid.largest <= MAX_EXACT_INTEGER and not grid.step.denominator & (
         grid.step.denominator - 1
     )
     room = 0.0 if is_exact else max(abs(low), abs(high)) / 2**50

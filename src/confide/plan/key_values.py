@@ -1,8 +1,8 @@
-"""Every value that a computed group key can have.
+"""All values that a computed group key can have.
 
-A range alone would name keys that no row can have: for FLOOR(age / 10) * 10 every year, not every
-tenth. The result contains every key that a row can have, and hardly any other. It follows from the
-declaration and the query; no row is read.
+A range alone would include keys that no row can have: for FLOOR(age / 10) * 10 every year instead
+of every tenth. The result contains every key that a row can have, and few others. It depends only
+on the declaration and the query; no row is read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,16 @@ import numpy as np
 from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of, walk
-from confide.plan.breakpoints import Steps, equals_any
-from confide.plan.pointwise import EXACT, TESTS, Floats, Marks, apply_call, as_point, can_apply
+from confide.plan.breakpoints import Breakpoints, equals_any
+from confide.plan.pointwise import (
+    COMPARISONS,
+    EXACT_LIMIT,
+    Floats,
+    Mask,
+    apply_call,
+    as_point,
+    can_apply,
+)
 from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges
 
@@ -28,23 +36,23 @@ F = Function
 MAX_POINTS: Final = 2**17
 MAX_CASES: Final = 64
 MAX_WORK: Final = 2**24
-"""Numbers that are computed for one key, at all points and in all cases together."""
+"""The maximum number of values computed for one key, over all points and cases."""
 
-WHOLE: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
+INTEGER_KINDS: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
 
 
 def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
-    """Return in order every number, or ordinal of a day, that a key can be.
+    """Return all numbers, or ordinals of dates, that a key can be, in ascending order.
 
-    None says that this is not known, or that there are too many. Integers and days are ints.
+    None means that they are unknown or too many. Integers and dates are ints.
 
-    Claim:   no row's key is another number, on any engine; NULL is not counted. If the key depends
-             on its columns through arithmetic, rounding, parts of days and CASE alone, and each
-             column is in one place, some values of the columns give each of them.
-    Why:     a key is computed at each value of its columns and at NULL, or at points that
-             represent them (`Steps`), by operations that every double has alike. A condition that
-             is not understood may hold or fail, and a part that is not understood may be any
-             integer in its range.
+    Claim:   no row's key is any other number, on any engine; NULL is not included. If the key is
+             computed by arithmetic, rounding, date parts, and CASE alone, and each column occurs
+             once, then each returned number is the key for some values of the columns.
+    Why:     the key is computed at each value of its columns and at NULL, or at points that
+             represent them (`Breakpoints`), by operations with the same result for doubles on every
+             engine. A condition that cannot be evaluated may be true or false, and a part that
+             cannot be evaluated may be any integer in its range.
     Checked: tests/plan/test_values.py, tests/contracts/test_readings.py.
     """
     columns = dict.fromkeys(part for part in walk(key) if isinstance(part, Column))
@@ -54,10 +62,10 @@ def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
 def may_be_null(
     expression: Expression, optional: frozenset[str], ranges: Ranges | None = None
 ) -> bool:
-    """Return whether NULL is one of an expression's own values, even where no column is NULL.
+    """Return whether an expression can be NULL by its own form, even where no column is NULL.
 
-    It is where a CASE has no ELSE, a column is of a table that is ``optional``: LEFT JOINed, or the
-    owner listed NULL among the values of a column.
+    It can if a CASE has no ELSE, if a column belongs to an ``optional`` table (the right side of a
+    LEFT JOIN), or if the owner listed NULL among the values of a column.
     """
 
     def is_null(part: Expression) -> bool:
@@ -80,12 +88,12 @@ def may_be_null(
 
 
 def _values_of(parts: Sequence[Expression]) -> Sequence[Expression]:
-    """Return the values of a CASE, without its conditions."""
+    """Return the value branches of a CASE, without its conditions."""
     return [*parts[1::2], parts[-1]]
 
 
 def _operands(expression: Expression) -> Sequence[Expression]:
-    """Return what an expression is computed from, conditions of a CASE apart."""
+    """Return the operands of an expression, without the conditions of a CASE."""
     match expression:
         case Call(function=F.CASE, arguments=parts):
             return _values_of(parts)
@@ -101,53 +109,53 @@ def _columns(expression: Expression) -> Iterator[Column]:
 
 
 Axis = Mapping[Expression, Floats]
-"""Parts of a key that depend on one thing, such as a column, at each of its points, NULL last."""
+"""Parts of a key that depend on one variable (often a column), at all its points, NULL last."""
 
 
 @lru_cache(maxsize=256)
 def _compute_all(
     key: Expression, columns: tuple[tuple[Column, Range], ...]
 ) -> tuple[float, ...] | None:
-    finder = RangeAnalysis({(column.table, column.name): found for column, found in columns})
-    axes = _find_axes(key, finder)
+    analysis = RangeAnalysis({(column.table, column.name): found for column, found in columns})
+    axes = _find_axes(key, analysis)
     if axes is None:
         return None
     try:
         work = _Work()
         if _count_points(axes) > MAX_POINTS:
-            axes = list(_shrink(key, axes, work))
+            axes = list(_merge_axes(key, axes, work))
         found = _image(key, axes, work)
-    except _NotUnderstood:
+    except _Incomputable:
         return None
-    is_whole = key.kind is not Kind.FLOAT
-    return tuple(found.astype(np.int64).tolist() if is_whole else (found + 0.0).tolist())
+    is_integer = key.kind is not Kind.FLOAT
+    return tuple(found.astype(np.int64).tolist() if is_integer else (found + 0.0).tolist())
 
 
-class _NotUnderstood(Exception):
+class _Incomputable(Exception):
     """The values of a key cannot be computed, or not at a bounded cost."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """What may still be computed for one key."""
+    """The remaining work that one key may take."""
 
     left: int = MAX_WORK
 
     def take(self, numbers: int) -> None:
-        """Take this many numbers from what is left."""
+        """Deduct this many numbers from the remaining work."""
         self.left -= numbers
         if self.left < 0:
-            raise _NotUnderstood
+            raise _Incomputable
 
 
 def _image(key: Expression, axes: Sequence[Axis], work: _Work) -> Floats:
-    """Return in order every value of a key over all combinations of points."""
+    """Return all values of a key over all combinations of points, in ascending order."""
     size = _count_points(axes)
     if size > MAX_POINTS:
-        raise _NotUnderstood
+        raise _Incomputable
     branches = _ValueTable(_cross(axes), size, work).compute(key)
     if branches is None:
-        raise _NotUnderstood
+        raise _Incomputable
     held = np.concatenate([one.values[one.live] for one in branches])
     return np.unique(held[~np.isnan(held)])
 
@@ -168,25 +176,27 @@ def _cross(axes: Sequence[Axis]) -> dict[Expression, Floats]:
     return known
 
 
-def _find_axes(key: Expression, finder: RangeAnalysis) -> list[Axis] | None:
-    """Return what a key is computed from; None where some part has no known values."""
-    found = (_axis_of(column, key, finder) for column in dict.fromkeys(_columns(key)))
+def _find_axes(key: Expression, analysis: RangeAnalysis) -> list[Axis] | None:
+    """Return the axes that a key depends on, or None if some part has unknown values."""
+    found = (_axis_of(column, key, analysis) for column in dict.fromkeys(_columns(key)))
     axes = [axis for axis in found if axis]
     known = {part for axis in axes for part in axis}
-    gaps = _find_gaps(key, known, finder)
+    gaps = _find_gaps(key, known, analysis)
     if gaps is None:
         return None
     return [*axes, *({gap: values} for gap, values in gaps.items())]
 
 
-def _axis_of(column: Column, key: Expression, finder: RangeAnalysis) -> Axis | None:
-    """Return the values of a short column, or the steps of a key over a long one."""
-    found = finder.find(column)
-    if column.kind in WHOLE and (values := _integers(found)) is not None:
+def _axis_of(column: Column, key: Expression, analysis: RangeAnalysis) -> Axis | None:
+    """Return all values of a short column, or the breakpoints of a key over a long one."""
+    found = analysis.find(column)
+    if column.kind in INTEGER_KINDS and (values := _integers(found)) is not None:
         return {column: values}
-    # Longer integers are no points: a double would stand for several of them.
-    is_exact = column.kind is Kind.FLOAT or (column.kind in WHOLE and found.largest < EXACT)
-    steps = Steps(column, finder)
+    # Longer integers cannot be points, because one double would stand for several of them.
+    is_exact = column.kind is Kind.FLOAT or (
+        column.kind in INTEGER_KINDS and found.largest < EXACT_LIMIT
+    )
+    steps = Breakpoints(column, analysis)
     return steps.known() if is_exact and found.is_bounded and steps.add(key) else None
 
 
@@ -195,17 +205,21 @@ def _integers(found: Range) -> Floats | None:
     codes = [value for value in found.values or () if isinstance(value, int)]
     if codes:
         return np.array([*sorted(codes), np.nan])
-    if not found.is_bounded or found.high - found.low >= MAX_POINTS - 1 or found.largest >= EXACT:
+    if (
+        not found.is_bounded
+        or found.high - found.low >= MAX_POINTS - 1
+        or found.largest >= EXACT_LIMIT
+    ):
         return None
     return np.append(np.arange(found.low, found.high + 1, dtype=np.float64), np.nan)
 
 
 def _find_gaps(
-    expression: Expression, known: set[Expression], finder: RangeAnalysis
+    expression: Expression, known: set[Expression], analysis: RangeAnalysis
 ) -> Axis | None:
-    """Return the parts that cannot be computed, each as any integer in its range.
+    """Return the parts that cannot be computed, with all integers in their ranges.
 
-    None says that one of them has no short range.
+    None means that one of them has no short range.
     """
     if expression in known:
         return {}
@@ -213,27 +227,27 @@ def _find_gaps(
         case Literal(value=value):
             return None if as_point(value) is None else {}
         case Call(function=function) if function is F.CASE or can_apply(expression):
-            below = [_find_gaps(part, known, finder) for part in _operands(expression)]
+            below = [_find_gaps(part, known, analysis) for part in _operands(expression)]
             if None not in below:
                 return {gap: found for gaps in below if gaps for gap, found in gaps.items()}
         case _:
             pass
-    is_whole = expression.kind in (Kind.INT, Kind.DATE)
-    values = _integers(finder.find(expression)) if is_whole else None
+    is_integer = expression.kind in (Kind.INT, Kind.DATE)
+    values = _integers(analysis.find(expression)) if is_integer else None
     return None if values is None else {expression: values}
 
 
-def _shrink(expression: Expression, axes: Sequence[Axis], work: _Work) -> Iterator[Axis]:
-    """Yield the largest parts that depend on one axis each, with all of their values.
+def _merge_axes(expression: Expression, axes: Sequence[Axis], work: _Work) -> Iterator[Axis]:
+    """Yield the largest parts that depend on only one axis each, with all of their values.
 
-    Why: parts that depend on different things take their values independently of each other. If
-         two depend on one thing, this may add values, but it leaves none out.
+    Why: parts that depend on different variables vary independently. If two parts depend on the
+         same variable, this may add values, but it omits none.
     """
     owners = {part: place for place, axis in enumerate(axes) for part in axis}
     places = set(_find_owners(expression, owners))
     if len(places) > 1:
         for part in dict.fromkeys(_operands(expression)):
-            yield from _shrink(part, axes, work)
+            yield from _merge_axes(part, axes, work)
     for place in places if len(places) == 1 else ():
         yield {expression: np.append(_image(expression, [axes[place]], work), np.nan)}
 
@@ -248,37 +262,37 @@ def _find_owners(expression: Expression, owners: Mapping[Expression, int]) -> It
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """Values that an expression may have, NaN for NULL, and at which points it may have them."""
+    """Values that an expression may have, NaN for NULL, and the points where it may have them."""
 
     values: Floats
-    live: Marks
+    live: Mask
 
 
 @dataclass(frozen=True, slots=True)
 class _ValueTable:
-    """Computes expressions at all points, from parts that are known there."""
+    """Computes expressions at all points, from parts with known values."""
 
     known: Mapping[Expression, Floats]
     size: int
     work: _Work
 
     def compute(self, expression: Expression) -> list[_Branch] | None:
-        """Return what an expression may be, or None if that is not understood."""
+        """Return the possible values of an expression, or None if they are unknown."""
         self.work.take(self.size)
         if expression in self.known:
-            return self._everywhere(self.known[expression])
+            return self._unconditional(self.known[expression])
         match expression:
             case Literal(value=value):
                 point = as_point(value)
-                return None if point is None else self._everywhere(np.full(self.size, point))
+                return None if point is None else self._unconditional(np.full(self.size, point))
             case Call(function=F.CASE, arguments=parts):
-                return self._choose(parts)
+                return self._evaluate_case(parts)
             case Call():
                 return self._apply(expression)
             case _:
                 return None
 
-    def _everywhere(self, values: Floats) -> list[_Branch]:
+    def _unconditional(self, values: Floats) -> list[_Branch]:
         return [_Branch(values, np.ones(self.size, dtype=np.bool_))]
 
     def _apply(self, call: Call) -> list[_Branch] | None:
@@ -297,13 +311,15 @@ class _ValueTable:
             )
         return _keep_live(branches)
 
-    def _choose(self, parts: Sequence[Expression]) -> list[_Branch] | None:
-        """Return every value that a CASE may be, where it may be that."""
+    def _evaluate_case(self, parts: Sequence[Expression]) -> list[_Branch] | None:
+        """Return each branch of a CASE and the points where it may be taken."""
         branches: list[_Branch] = []
         is_open = np.ones(self.size, dtype=np.bool_)
         for condition, value in zip((*parts[:-1:2], None), _values_of(parts), strict=True):
             found = self.compute(value)
-            may_hold, may_fail = (is_open, is_open) if condition is None else self._judge(condition)
+            may_hold, may_fail = (
+                (is_open, is_open) if condition is None else self._outcomes(condition)
+            )
             if found is None or len(branches) + len(found) > MAX_CASES:
                 return None
             self.work.take(self.size * len(found))
@@ -311,39 +327,43 @@ class _ValueTable:
             is_open = is_open & may_fail
         return _keep_live(branches)
 
-    def _judge(self, condition: Expression) -> tuple[Marks, Marks]:
-        """Return where a condition may be true, and where it may be something else."""
-        holds = self._holds(condition)
+    def _outcomes(self, condition: Expression) -> tuple[Mask, Mask]:
+        """Return the points where a condition may be true, and where it may be false or NULL."""
+        holds = self._true_points(condition)
         every = np.ones(self.size, dtype=np.bool_)
         return (every, every) if holds is None else (holds, ~holds)
 
-    def _holds(self, condition: Expression) -> Marks | None:
-        """Return where a condition is true, which NULL is not; None if that is not understood."""
+    def _true_points(self, condition: Expression) -> Mask | None:
+        """Return the points where a condition is true (not NULL), or None if they are unknown."""
         if condition in self.known:
             return np.equal(self.known[condition], 1.0)
         match condition:
             case Call(function=F.AND | F.OR as function, arguments=parts):
-                both = [self._holds(part) for part in parts]
+                both = [self._true_points(part) for part in parts]
                 known = [one for one in both if one is not None]
                 join = np.logical_and if function is F.AND else np.logical_or
                 return join.reduce(known) if len(known) == len(both) else None
             case Call(function=F.IN):
-                return self._holds(equals_any(condition))
-            case Call(function=function, arguments=parts) if function in TESTS:
+                return self._true_points(equals_any(condition))
+            case Call(function=function, arguments=parts) if function in COMPARISONS:
                 found = [_join(self.compute(part)) for part in parts]
-                sure = [one for one in found if one is not None]
-                return TESTS[function](*sure) if len(sure) == len(found) else None
+                known_values = [one for one in found if one is not None]
+                return (
+                    COMPARISONS[function](*known_values)
+                    if len(known_values) == len(found)
+                    else None
+                )
             case _:
                 return None
 
 
 def _keep_live(branches: list[_Branch]) -> list[_Branch]:
-    """Return the branches that an expression may have at some point."""
+    """Return the branches that are possible at some point."""
     return [one for one in branches if one.live.any()] or branches[:1]
 
 
 def _join(branches: list[_Branch] | None) -> Floats | None:
-    """Return what an expression is at each point, if it may be one thing only there."""
+    """Return the value of an expression at each point, or None if it has several anywhere."""
     if branches is None or (np.sum([one.live for one in branches], axis=0) != 1).any():
         return None
     return np.select([one.live for one in branches], [one.values for one in branches])

@@ -1,4 +1,4 @@
-"""Group keys: the declared domains they range over, or the private selection of others."""
+"""Group keys: their declared domains, or the private selection of undeclared keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,26 +23,26 @@ __all__ = [
     "SelectedKeys",
     "declared_keys",
     "domain_of",
-    "keep_keys",
+    "narrow_domain",
     "plan_keys",
 ]
 
-MOST_KEYS: Final = 10_000
-MOST_GROUPS: Final = 1_000_000
-KEY_PART: Final = Fraction(1, 4)
+MAX_DOMAIN_SIZE: Final = 10_000
+MAX_GROUPS: Final = 1_000_000
+KEY_FRACTION: Final = Fraction(1, 4)
 
 Domain = tuple[Value, ...]
-"""Every value that a key can have, in the order in which it is answered."""
+"""All values of a key, in the order in which they are released."""
 
 
 def domain_of(
     key: Expression, ranges: Ranges, optional: frozenset[str] = frozenset()
 ) -> Domain | None:
-    """Return every value the key can have, or None when that is unknown or too many.
+    """Return all values of the key, or None if they are unknown or too many.
 
-    NULL is one of them where the owner listed it, or where the key has it by its own form: a CASE
-    without ELSE, or a column of a table that is ``optional``. Rows in which a column is NULL that
-    nobody listed so have no group.
+    NULL is included if the owner listed it, or if the key itself can produce it: a CASE without
+    ELSE, or a column of a table that is ``optional``. Any other row with NULL in the column has no
+    group.
     """
     found = _values_of(key, ranges)
     if found is None or not may_be_null(key, optional, ranges):
@@ -50,14 +50,14 @@ def domain_of(
     return tuple(dict.fromkeys((*found, None)))
 
 
-def keep_keys(domain: Domain | None, fewer: Domain | None) -> Domain | None:
-    """Return a domain without what rows that count cannot have; all of it, if nothing would stay.
+def narrow_domain(domain: Domain | None, narrowed: Domain | None) -> Domain | None:
+    """Return a domain without values that no selected row can have, unless none would remain.
 
-    Why: rows are filtered before they are grouped or cut, so no row that counts has another key.
+    Why: rows are filtered before they are grouped or bounded, so no selected row has another key.
     """
-    if domain is None or fewer is None:
+    if domain is None or narrowed is None:
         return domain
-    kept = set(fewer)
+    kept = set(narrowed)
     return tuple(value for value in domain if value in kept) or domain
 
 
@@ -71,11 +71,11 @@ def _values_of(key: Expression, ranges: Ranges) -> Domain | None:
 
 
 def _numbers_of(key: Expression, ranges: Ranges, found: Range) -> Domain | None:
-    """Return the numbers or days that a key can be; those of its range where it must be."""
+    """Return the numbers or dates that a key can take, computed or taken from its range."""
     listed: Sequence[float] | None = key_values(key, ranges)
-    if listed is None and key.kind is not Kind.FLOAT and found.high - found.low < MOST_KEYS:
+    if listed is None and key.kind is not Kind.FLOAT and found.high - found.low < MAX_DOMAIN_SIZE:
         listed = range(int(found.low), int(found.high) + 1)
-    if listed is None or len(listed) > MOST_KEYS:
+    if listed is None or len(listed) > MAX_DOMAIN_SIZE:
         return None
     is_day = key.kind is Kind.DATE
     return tuple(date.fromordinal(int(one)) for one in listed) if is_day else tuple(listed)
@@ -83,22 +83,22 @@ def _numbers_of(key: Expression, ranges: Ranges, found: Range) -> Domain | None:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredKeys:
-    """Keys known beforehand: every combination is answered, whether rows have it or not."""
+    """Declared keys: every combination is released, whether or not any row has it."""
 
     groups: tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedKeys:
-    """Keys that nobody declared: those that rows have, if enough units share them."""
+    """Undeclared keys: those that occur in rows are released if enough units share them."""
 
     selection: KeySelection
 
 
 def declared_keys(domains: tuple[Domain | None, ...], *, may_select: bool) -> DeclaredKeys | None:
-    """Return the keys that are known beforehand; None where rows decide, if they may."""
+    """Return the declared keys, or None if private selection is needed and allowed."""
     known = tuple(domain for domain in domains if domain is not None)
-    if len(known) == len(domains) and prod(map(len, known)) <= MOST_GROUPS:
+    if len(known) == len(domains) and prod(map(len, known)) <= MAX_GROUPS:
         return DeclaredKeys(tuple(product(*known)))
     if not may_select:
         raise UnsupportedQuery(
@@ -116,30 +116,30 @@ def plan_keys(
     loss: PureLoss | GaussianLoss,
     failure: Fraction,
 ) -> tuple[DeclaredKeys | SelectedKeys, PureLoss | GaussianLoss]:
-    """Return how keys are found, and what of the loss is left for the totals.
+    """Return the plan for the keys, and the loss that remains for the totals.
 
-    Claim:   finding the keys and releasing the totals of those named costs ``loss``, except with
-             probability ``failure``.
-    Why:     naming keys takes KEY_PART of the loss and the totals the rest, which add up (epsilon
-             and mu^2 do); totals are released for named keys only, a choice made from what is
-             released already.
+    Claim:   selecting the keys and releasing the totals of the selected keys costs ``loss``, except
+             with probability ``failure``.
+    Why:     selecting keys takes the fraction KEY_PART of the loss, and totals take the rest; these
+             add up, as epsilon and mu^2 do. Which totals are released depends only on the
+             selected keys, which are released already.
     Source:  [KKMN09]; see mechanisms/key_selection.py for the keys.
     """
     if declared is not None:
         return declared, loss
     match loss:
         case PureLoss(epsilon=epsilon):
-            named = KeySelection(
-                groups_per_unit, epsilon * KEY_PART, failure, neighbours=neighbours
+            selection = KeySelection(
+                groups_per_unit, epsilon * KEY_FRACTION, failure, neighbours=neighbours
             )
-            return SelectedKeys(named), PureLoss(epsilon * (1 - KEY_PART))
+            return SelectedKeys(selection), PureLoss(epsilon * (1 - KEY_FRACTION))
         case GaussianLoss(mu_squared=mu_squared):
-            named = KeySelection(
+            selection = KeySelection(
                 groups_per_unit,
                 delta=failure,
-                rho=mu_squared * KEY_PART / 2,
+                rho=mu_squared * KEY_FRACTION / 2,
                 neighbours=neighbours,
             )
-            return SelectedKeys(named), GaussianLoss(mu_squared * (1 - KEY_PART))
+            return SelectedKeys(selection), GaussianLoss(mu_squared * (1 - KEY_FRACTION))
         case _:
             assert_never(loss)

@@ -1,4 +1,4 @@
-"""`Measurement`: what to measure, free of any price."""
+"""`Measurement`: what to measure, without a price."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,25 +30,25 @@ from confide.plan.contribution import (
     ranges_of,
     unit_of,
 )
-from confide.plan.keys import DeclaredKeys, Domain, declared_keys, domain_of, keep_keys
+from confide.plan.keys import DeclaredKeys, Domain, declared_keys, domain_of, narrow_domain
 from confide.plan.quantiles import HistogramCount, read_level
 from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges, narrow
-from confide.plan.totals import LARGEST_SQUARED, Measure, Total, ValueGrid, bound_of, grid_for
+from confide.plan.totals import MAX_SQUARED_INPUT, Measure, Total, ValueGrid, bound_of, grid_for
 from confide.query.canonical import canonical
 from confide.query.tree import Query
 
 __all__ = ["Domains", "Measurement", "PlannedAggregate", "make_measurement"]
 
-LARGEST_CHOSEN: Final = 1e300
+MAX_QUANTILE_INPUT: Final = 1e300
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAggregate:
-    """One aggregate of the question, by the places of what it is computed from.
+    """An aggregate of the query, with the indices of the totals and quantiles it is computed from.
 
-    ``parts`` are its needs in order, each with its place among the totals. A quantile has its place
-    among the quantiles; a need of several levels comes once for each.
+    ``parts`` lists its needs in order, each with the index of a total. For a quantile, the index
+    is that of the quantile; a need with several levels is listed once per level.
     """
 
     aggregate: AggregateCall
@@ -56,7 +56,7 @@ class PlannedAggregate:
 
     @property
     def only_total(self) -> int | None:
-        """The place of the total that it is computed from alone; None where there is no such."""
+        """The index of its only total, or None if it needs more than that."""
         match self.parts:
             case ((need, place),) if not isinstance(need, ChooseQuantiles):
                 return place
@@ -65,7 +65,7 @@ class PlannedAggregate:
 
     @property
     def quantiles(self) -> tuple[int, ...]:
-        """The places of the quantiles that it is made of."""
+        """The indices of its quantiles."""
         return tuple(place for need, place in self.parts if isinstance(need, ChooseQuantiles))
 
 
@@ -74,11 +74,12 @@ Domains = tuple[Domain | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What is read of the rows to answer a query; it follows from the declaration alone.
+    """Everything to read from the rows for a query; it depends on the declaration alone.
 
-    Rows count where ``where`` holds: the query's WHERE, and a FILTER that all aggregates share.
-    ``text`` is the canonical text of the query: equal texts, equal measurements. ``keys`` is None
-    where nobody declared them. ``levels`` are the quantiles: the place of a histogram, and a level.
+    Rows count if ``where`` is true: the query's WHERE, and a FILTER shared by all aggregates.
+    ``text`` is the canonical text of the query; measurements with the same text are equal.
+    ``keys`` is None if keys are undeclared. ``levels`` lists the quantiles: a histogram's index
+    and a level.
     """
 
     text: str
@@ -98,55 +99,55 @@ class Measurement:
 
     @property
     def is_nonnegative(self) -> bool:
-        """Whether the owner wants no count shown below zero."""
+        """Whether the owner requires released counts to be nonnegative."""
         return leftmost_table(self.query.source, self.catalog).nonnegative
 
     @property
-    def answered(self) -> int | None:
-        """How many groups are answered; None where the rows decide it."""
+    def group_count(self) -> int | None:
+        """The number of groups in the answer, or None if it depends on the rows."""
         return len(self.keys.groups) if self.keys is not None else None
 
 
 def make_measurement(
     query: Query, catalog: Catalog, facts: PublicFacts, *, may_select: bool
 ) -> Measurement:
-    """Return what to measure for ``query``, or refuse it.
+    """Return the measurement for ``query``, or refuse the query.
 
-    ``may_select`` says whether the budget has a delta for keys that nobody declared.
+    ``may_select`` is whether the budget has a delta for undeclared keys.
     """
     contribution = contribution_bounds(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
     check_sizes(query, ranges)
     domains, kept = _domains(query, ranges)
     keys = declared_keys(kept, may_select=may_select)
-    answered = len(keys.groups) if keys is not None else None
+    group_count = len(keys.groups) if keys is not None else None
     aggregates = tuple(_aggregates(query))
     shared = _shared_filter(aggregates) if keys is not None else None
     tables = private_tables(query.source, catalog)
-    wanted = _Totals(tables, RangeAnalysis(ranges), aggregates, answered, shared)
-    _check_news(wanted)
-    statistics = tuple(wanted.statistic(aggregate) for aggregate in wanted.aggregates)
+    collector = _Totals(tables, RangeAnalysis(ranges), aggregates, group_count, shared)
+    _check_informative(collector)
+    statistics = tuple(collector.statistic(aggregate) for aggregate in collector.aggregates)
     return Measurement(
         text=canonical(query),
         query=query,
-        where=_both(query.where, shared),
+        where=_conjunction(query.where, shared),
         ranges=ranges,
         contribution=contribution,
-        totals=tuple(wanted.places),
+        totals=tuple(collector.places),
         statistics=statistics,
         domains=domains,
         keys=keys,
         has_unit=not isinstance(unit_of(query.source, catalog), Row),
         catalog=catalog,
         facts=facts,
-        histograms=tuple(wanted.histograms),
-        levels=tuple(wanted.levels),
+        histograms=tuple(collector.histograms),
+        levels=tuple(collector.levels),
     )
 
 
-def _check_news(wanted: "_Totals") -> None:
-    """Refuse to be paid for keys that the declaration tells."""
-    if wanted.answered is not None and not wanted.aggregates:
+def _check_informative(collector: "_Totals") -> None:
+    """Refuse a query whose answer follows from the declaration, so that it is never charged."""
+    if collector.group_count is not None and not collector.aggregates:
         raise UnsupportedQuery(
             "all of these keys are known from the declaration, so this tells nothing about rows; "
             "add a statistic, such as COUNT(*)"
@@ -154,17 +155,17 @@ def _check_news(wanted: "_Totals") -> None:
 
 
 def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
-    """Return the values of each key, and of these only what rows that WHERE keeps may have."""
+    """Return the domain of each key, and the domain restricted to rows that satisfy WHERE."""
     for key in query.keys:
         check_exact(key, ranges, query.source)
-    optional, fewer = optional_tables(query.source), narrow(ranges, query.where)
+    optional, narrowed = optional_tables(query.source), narrow(ranges, query.where)
     domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
-    kept = (domain_of(key, fewer, optional) for key in query.keys)
-    return domains, tuple(map(keep_keys, domains, kept))
+    kept = (domain_of(key, narrowed, optional) for key in query.keys)
+    return domains, tuple(map(narrow_domain, domains, kept))
 
 
 def _aggregates(query: Query) -> dict[AggregateCall, None]:
-    """Return the different aggregates of a question, in the order in which they occur."""
+    """Return the distinct aggregates of a query, in order of first occurrence."""
     tops = [output.expression for output in query.outputs]
     tops += [query.having] if query.having is not None else []
     tops += [order.expression for order in query.order]
@@ -173,33 +174,33 @@ def _aggregates(query: Query) -> dict[AggregateCall, None]:
 
 
 def _shared_filter(aggregates: tuple[AggregateCall, ...]) -> Expression | None:
-    """Return the FILTER of all aggregates, which is applied like WHERE, or None.
+    """Return the FILTER shared by all aggregates, which is applied like WHERE, or None.
 
-    Why: rows that fail it count in no aggregate, so leaving them out before a unit's rows are
-         bounded changes no noise-free answer except that fewer of the rows in it are dropped. The
-         groups must not depend on it: it applies to declared keys only, and `_domains` ignores it.
+    Why: rows that fail it count in no aggregate. Removing them before contribution bounding changes
+         no noise-free answer, except that fewer of the remaining rows are dropped. The groups must
+         not depend on it: it applies to declared keys only, and `_domains` ignores it.
     """
     filters = {aggregate.where for aggregate in aggregates}
     return filters.pop() if len(filters) == 1 else None
 
 
-def _both(*conditions: Expression | None) -> Expression | None:
-    """Return the condition that all of these hold."""
+def _conjunction(*conditions: Expression | None) -> Expression | None:
+    """Return the conjunction of the conditions that are not None."""
     known = tuple(one for one in conditions if one is not None)
     return Call(Function.AND, known, Kind.BOOL) if len(known) > 1 else next(iter(known), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """Collects the totals and histograms that a question needs, each once.
+    """Collects the totals and histograms that a query needs, without duplicates.
 
-    ``shared`` is the FILTER that rows have passed already.
+    ``shared`` is the FILTER that selects rows before aggregation.
     """
 
     tables: Mapping[str, Table]
-    finder: RangeAnalysis
+    analysis: RangeAnalysis
     aggregates: tuple[AggregateCall, ...]
-    answered: int | None
+    group_count: int | None
     shared: Expression | None = None
     places: dict[Total, int] = field(default_factory=dict)
     histograms: dict[HistogramCount, int] = field(default_factory=dict)
@@ -209,7 +210,7 @@ class _Totals:
         return self.places.setdefault(total, len(self.places))
 
     def statistic(self, aggregate: AggregateCall) -> PlannedAggregate:
-        """Place all that an aggregate needs, in the order in which it asks."""
+        """Register everything that an aggregate needs, in the order of its needs."""
         call, *siblings = (self._filtered(one) for one in (aggregate, *self.aggregates))
         needs = function_of(call).needs(call, siblings)
         parts = ((need, place) for need in needs for place in self._places(need))
@@ -225,52 +226,56 @@ class _Totals:
             case CountUnits(where=where):
                 yield self.place(Total(Measure.UNITS, None, where))
             case SumValues(argument=argument, where=where, centered=is_centered):
-                grid = self._grid(argument, centred=is_centered)
+                grid = self._grid(argument, centered=is_centered)
                 yield self.place(Total(Measure.VALUE, argument, where, grid))
             case SumProducts():
                 yield self._product(need)
             case ChooseQuantiles(levels=levels):
                 yield from (self._quantile(need, level) for level in levels)
 
-    def _grid(self, argument: Expression, *, centred: bool = True) -> ValueGrid:
-        found = bound_of(argument, self.finder)
-        return grid_for(found, argument.kind, self._step(argument), centred=centred)
+    def _grid(self, argument: Expression, *, centered: bool = True) -> ValueGrid:
+        found = bound_of(argument, self.analysis)
+        return grid_for(found, argument.kind, self._step(argument), centered=centered)
 
     def _product(self, need: SumProducts) -> int:
-        """Place the total of products of distances from the centers of both ranges."""
+        """Register the total of products of distances from the centers of both ranges."""
         (left, near), (right, far) = map(self._distance, (need.left, need.right))
         product = Call(Function.MULTIPLY, (left, right), Kind.FLOAT)
         lies = _square(near) if left == right else _multiply(near, far)
-        grid = grid_for(lies, Kind.FLOAT, None, centred=True)
+        grid = grid_for(lies, Kind.FLOAT, None, centered=True)
         return self.place(Total(Measure.VALUE, product, need.where, grid))
 
     def _distance(self, argument: Expression) -> tuple[Expression, Range]:
-        """Return an argument less the center of its range, and where that lies."""
-        center = float(self._grid(argument).centre)
-        found = bound_of(argument, self.finder)
-        if max(abs(found.low), abs(found.high)) > LARGEST_SQUARED:
+        """Return an argument minus the center of its range, and the range of the difference."""
+        center = float(self._grid(argument).center)
+        found = bound_of(argument, self.analysis)
+        if max(abs(found.low), abs(found.high)) > MAX_SQUARED_INPUT:
             raise UnsupportedQuery("squares of such large numbers cannot be added up; scale them")
         distance = Call(Function.SUBTRACT, (argument, Literal(center, Kind.FLOAT)), Kind.FLOAT)
         return distance, Range(found.low - center, found.high - center)
 
     def _quantile(self, need: ChooseQuantiles, level: Fraction) -> int:
-        """Place a quantile of the histogram of its argument."""
+        """Register a quantile of the histogram of its argument."""
         level, argument = read_level(level), need.argument
-        is_whole = argument.kind is Kind.INT
-        step = Fraction(1) if is_whole else self._step(argument)
+        is_integer = argument.kind is Kind.INT
+        step = Fraction(1) if is_integer else self._step(argument)
         cells = cells_for(
-            bound_of(argument, self.finder, LARGEST_CHOSEN), step, self.answered, is_whole=is_whole
+            bound_of(argument, self.analysis, MAX_QUANTILE_INPUT),
+            step,
+            self.group_count,
+            is_integer=is_integer,
         )
         if cells is None:
             raise UnsupportedQuery(
-                f"a quantile of {self.answered:,} groups is too much to count; group by fewer keys"
+                f"a quantile of {self.group_count:,} groups is too much to count; group by fewer "
+                "keys"
             )
         found = HistogramCount(argument, need.where, cells)
         place = self.histograms.setdefault(found, len(self.histograms))
         return self.levels.setdefault((place, level), len(self.levels))
 
     def _step(self, argument: Expression) -> Fraction | None:
-        """Return the declared step of a bare column."""
+        """Return the declared step if the argument is a column, or None."""
         if not isinstance(argument, Column):
             return None
         table = self.tables.get(argument.table)

@@ -13,7 +13,7 @@ from confide.loss import GaussianLoss, Loss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.plan.calibration import TotalNoise, fraction_of, loss_for_noise, noise_for, split_loss
 from confide.plan.contribution import ContributionBounds, PublicFacts
-from confide.plan.keys import KEY_PART, DeclaredKeys, SelectedKeys, plan_keys
+from confide.plan.keys import KEY_FRACTION, DeclaredKeys, SelectedKeys, plan_keys
 from confide.plan.measurement import Domains, Measurement, PlannedAggregate
 from confide.plan.quantiles import HistogramCount, Quantile, plan_quantile
 from confide.plan.range_arithmetic import Ranges
@@ -23,23 +23,23 @@ from confide.query.tree import Query
 
 __all__ = ["Plan", "check_numbers", "make_plan"]
 
-MOST_NUMBERS: Final = 10**7
+MAX_NUMBERS: Final = 10**7
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that answering needs, fixed before the first row is read."""
+    """Everything needed to answer a query, fixed before the first row is read."""
 
     measurement: Measurement
     keys: DeclaredKeys | SelectedKeys
-    reaches: tuple[TotalSensitivity, ...]
+    sensitivities: tuple[TotalSensitivity, ...]
     loss: PureLoss | GaussianLoss
     noise: TotalNoise
     quantiles: tuple[Quantile, ...] = ()
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """The names of what makes the answer private."""
+        """The names of the mechanisms that make the answer private."""
         named: tuple[str, ...] = ("KeySelection",) if isinstance(self.keys, SelectedKeys) else ()
         if self.totals:
             named += (self.noise.mechanism,)
@@ -47,36 +47,36 @@ class Plan:
 
     @property
     def numbers(self) -> int:
-        """How many numbers an answer with declared keys holds; 0 where rows decide it."""
+        """The number of values in an answer with declared keys; 0 if keys are undeclared."""
         if not isinstance(self.keys, DeclaredKeys):
             return 0
         return len(self.keys.groups) * max(1, len(self.totals) + len(self.quantiles))
 
     @property
     def failure(self) -> Fraction:
-        """The probability that naming keys tells of a single unit."""
+        """The probability that key selection fails to hide a single unit."""
         return (
             self.keys.selection.loss.failure if isinstance(self.keys, SelectedKeys) else Fraction(0)
         )
 
     @property
     def query(self) -> Query:
-        """The query that is measured."""
+        """The measured query."""
         return self.measurement.query
 
     @property
     def where(self) -> Expression | None:
-        """The condition on rows that count."""
+        """The condition that selects rows."""
         return self.measurement.where
 
     @property
     def ranges(self) -> Ranges:
-        """Where the values of each column lie."""
+        """The range of each column."""
         return self.measurement.ranges
 
     @property
     def contribution(self) -> ContributionBounds:
-        """How many rows and groups one unit may have."""
+        """The maximum number of rows and groups of one unit."""
         return self.measurement.contribution
 
     @property
@@ -86,12 +86,12 @@ class Plan:
 
     @property
     def statistics(self) -> tuple[PlannedAggregate, ...]:
-        """The aggregates of the query, by the places of their totals."""
+        """The aggregates of the query, with the indices of their totals."""
         return self.measurement.statistics
 
     @property
     def domains(self) -> Domains:
-        """The values of each key, as far as they are known."""
+        """The values of each key, if known."""
         return self.measurement.domains
 
     @property
@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def has_unit(self) -> bool:
-        """Whether rows have a column that tells whom they are about."""
+        """Whether a column identifies the unit of each row."""
         return self.measurement.has_unit
 
     @property
@@ -111,12 +111,12 @@ class Plan:
 
     @property
     def facts(self) -> PublicFacts:
-        """What is known of public tables."""
+        """Facts about public tables."""
         return self.measurement.facts
 
     @property
     def is_nonnegative(self) -> bool:
-        """Whether the owner wants no count shown below zero."""
+        """Whether the owner requires released counts to be nonnegative."""
         return self.measurement.is_nonnegative
 
 
@@ -128,22 +128,22 @@ def make_plan(
     failure: Fraction = Fraction(0),
     granted: Loss | None = None,
 ) -> Plan:
-    """Return how to make a measurement at the cost of ``loss``, or refuse it.
+    """Return the plan that makes a measurement at the cost ``loss``, or refuse it.
 
-    ``failure`` is the delta that keys may use which nobody declared. ``granted`` is what the filter
-    grants, where ``loss`` is only what noise is calibrated to: choices may be cheaper there.
+    ``failure`` is the delta available for undeclared keys. ``granted`` is what the filter grants,
+    if that differs from ``loss``, to which noise is calibrated: choices may cost less under it.
     """
-    contribution, answered = measurement.contribution, measurement.answered
+    contribution, group_count = measurement.contribution, measurement.group_count
     levels = measurement.levels
-    with _enough_noise():
+    with _refuse_excess_noise():
         keys, rest = plan_keys(measurement.keys, contribution.groups, neighbours, loss, failure)
-    reaches = sensitivity_of(measurement.totals, contribution, neighbours, answered)
+    sensitivities = sensitivity_of(measurement.totals, contribution, neighbours, group_count)
     granted = granted or loss
-    # Privacy: totals and quantiles take parts of what the keys leave, which add up to 1.
+    # Privacy: totals and quantiles take fractions of the loss that keys leave; these add up to 1.
     part, parts = split_loss(len(measurement.totals), [level for _, level in levels], granted)
-    with _enough_noise():
-        noise = noise_for(reaches, _scale(rest, part))
-        left = fraction_of(granted, Fraction(1) if answered is not None else 1 - KEY_PART)
+    with _refuse_excess_noise():
+        noise = noise_for(sensitivities, _totals_loss(rest, part))
+        left = fraction_of(granted, Fraction(1) if group_count is not None else 1 - KEY_FRACTION)
         quantiles = tuple(
             plan_quantile(
                 *(*one, contribution.rows, neighbours, fraction_of(left, part)),
@@ -151,28 +151,28 @@ def make_plan(
             )
             for one, part in zip(levels, parts, strict=True)
         )
-    plan = Plan(measurement, keys, reaches, loss, noise, quantiles)
+    plan = Plan(measurement, keys, sensitivities, loss, noise, quantiles)
     check_numbers(plan.numbers)
     return plan
 
 
 def check_numbers(numbers: int) -> None:
-    """Refuse answers that would fill the memory, before they are paid for."""
-    if numbers > MOST_NUMBERS:
+    """Refuse answers that would exhaust memory, before they are charged."""
+    if numbers > MAX_NUMBERS:
         raise UnsupportedQuery(
-            f"an answer of {numbers:,} numbers is too large, at most {MOST_NUMBERS:,} are given at "
+            f"an answer of {numbers:,} numbers is too large, at most {MAX_NUMBERS:,} are given at "
             "once; group by fewer keys, or ask in parts"
         )
 
 
-def _scale(loss: PureLoss | GaussianLoss, part: Fraction) -> PureLoss | GaussianLoss:
-    """Return what the totals may cost; without totals nothing is added and nothing spent."""
+def _totals_loss(loss: PureLoss | GaussianLoss, part: Fraction) -> PureLoss | GaussianLoss:
+    """Return the loss of the totals; without totals, no noise is added and nothing is spent."""
     return loss_for_noise(fraction_of(loss, part)) if part else loss
 
 
 @contextmanager
-def _enough_noise() -> Iterator[None]:
-    """Turn noise beyond what can be added into the analyst's to mend: the cost is too small."""
+def _refuse_excess_noise() -> Iterator[None]:
+    """Turn an excess of noise into a refusal of a cost that is too small."""
     try:
         yield
     except BadDeclaration:

@@ -1,7 +1,7 @@
-"""Evaluates row functions at many points at once, as every engine does.
+"""Evaluation of row functions at many points at once, with the same results as every engine.
 
-Points are doubles: days are ordinals, Booleans are 0 and 1, and NaN stands for NULL. Engines round
-doubles alike, so what is computed here is what they compute, wherever it stays below 2^53.
+Points are doubles: dates are ordinals, Booleans are 0 and 1, and NaN stands for NULL. Engines round
+doubles in the same way, so their results equal ours as long as all values stay below 2^53.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,22 +15,22 @@ from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression, Literal
 
-__all__ = ["EXACT", "TESTS", "Floats", "Marks", "apply_call", "as_point", "can_apply"]
+__all__ = ["COMPARISONS", "EXACT_LIMIT", "Floats", "Mask", "apply_call", "as_point", "can_apply"]
 
 F = Function
 Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
-EXACT: Final = 2.0**53
-"""Below it doubles hold every whole number, so that they compute as engines do."""
+Mask = NDArray[np.bool_]
+EXACT_LIMIT: Final = 2.0**53
+"""The bound below which doubles represent every integer, so results equal those of engines."""
 
 EPOCH: Final = 719_163
-"""What `date.toordinal` says of 1 January 1970."""
-NEARLY_HALF: Final = np.nextafter(0.5, 0.0)
-NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL)
+"""The value of `date.toordinal` for January 1, 1970."""
+ALMOST_HALF: Final = np.nextafter(0.5, 0.0)
+NUMERIC_KINDS: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL)
 
 
 def as_point(value: float | str | date | None) -> float | None:
-    """Return a written value as a point, or None where doubles cannot hold it."""
+    """Return a literal value as a point, or None if a double cannot represent it."""
     match value:
         case None:
             return float("nan")
@@ -39,32 +39,32 @@ def as_point(value: float | str | date | None) -> float | None:
         case date():
             return float(value.toordinal())
         case _:
-            return float(value) if abs(value) < EXACT else None
+            return float(value) if abs(value) < EXACT_LIMIT else None
 
 
 def apply_call(call: Call, parts: Sequence[Floats]) -> Floats | None:
-    """Return a function of its arguments at every point.
+    """Return the values of a function at every point.
 
-    None says that engines may compute it differently, or that a result has too many digits.
+    None means that engines may compute it differently, or that a result is too large to be exact.
     """
-    rule = TYPED.get(call.function)
+    rule = TYPED_RULES.get(call.function)
     if rule is None and call.function not in RULES:
         return None
     with np.errstate(all="ignore"):
         found = RULES[call.function](parts) if rule is None else rule(call.arguments, parts[0])
-    if found is None or not (np.isnan(found) | (np.abs(found) < EXACT)).all():
+    if found is None or not (np.isnan(found) | (np.abs(found) < EXACT_LIMIT)).all():
         return None
     return found
 
 
 def can_apply(call: Call) -> bool:
-    """Return whether every engine computes a function alike, whatever its arguments are."""
+    """Return whether every engine computes a function identically for all arguments."""
     return apply_call(call, [np.zeros(1)] * len(call.arguments)) is not None
 
 
 Rule = Callable[[Sequence[Floats]], Floats]
-Typed = Callable[[Sequence[Expression], Floats], Floats | None]
-"""A rule that depends on the types of the arguments, or on their literals."""
+TypedRule = Callable[[Sequence[Expression], Floats], Floats | None]
+"""A rule that depends on the types of the arguments, or on literals among them."""
 
 
 def _not_by_zero(operation: Callable[[Floats, Floats], Floats]) -> Rule:
@@ -79,20 +79,20 @@ def _coalesce(parts: Sequence[Floats]) -> Floats:
 
 
 def _round(arguments: Sequence[Expression], value: Floats) -> Floats | None:
-    """Return the values of `engines.sql.dialect.round_double` and `round_integer`."""
-    written = arguments[1] if len(arguments) > 1 else Literal(0, Kind.INT)
-    digits = written.value if isinstance(written, Literal) else None
+    """Return the rounded values as engines do, with halves away from zero."""
+    literal = arguments[1] if len(arguments) > 1 else Literal(0, Kind.INT)
+    digits = literal.value if isinstance(literal, Literal) else None
     if not isinstance(digits, int) or isinstance(digits, bool):
         return None
     if arguments[0].kind is Kind.INT:
-        return value if digits >= 0 else _round_whole(value, 10**-digits)
+        return value if digits >= 0 else _round_int(value, 10**-digits)
     power = 10.0 ** abs(digits)
     scaled = value * power if digits >= 0 else value / power
-    rounded = np.trunc(scaled + np.copysign(NEARLY_HALF, scaled))
+    rounded = np.trunc(scaled + np.copysign(ALMOST_HALF, scaled))
     return rounded / power if digits >= 0 else rounded * power
 
 
-def _round_whole(value: Floats, unit: int) -> Floats:
+def _round_int(value: Floats, unit: int) -> Floats:
     is_known = ~np.isnan(value)
     size = np.abs(value[is_known]).astype(np.int64)
     found = np.full(len(value), np.nan)
@@ -100,21 +100,21 @@ def _round_whole(value: Floats, unit: int) -> Floats:
     return found
 
 
-def _to_whole(arguments: Sequence[Expression], value: Floats) -> Floats | None:
-    """Return the nearest whole number, halves to the even one."""
-    return np.rint(value) if arguments[0].kind in NUMERIC else None
+def _to_int(arguments: Sequence[Expression], value: Floats) -> Floats | None:
+    """Return the nearest integer, rounding half to even."""
+    return np.rint(value) if arguments[0].kind in NUMERIC_KINDS else None
 
 
-def _to_real(arguments: Sequence[Expression], value: Floats) -> Floats | None:
-    return value if arguments[0].kind in NUMERIC else None
+def _to_float(arguments: Sequence[Expression], value: Floats) -> Floats | None:
+    return value if arguments[0].kind in NUMERIC_KINDS else None
 
 
-def _to_day(arguments: Sequence[Expression], value: Floats) -> Floats | None:
+def _to_date(arguments: Sequence[Expression], value: Floats) -> Floats | None:
     return value if arguments[0].kind is Kind.DATE else None
 
 
 def _calendar(part_of: Callable[[NDArray[np.datetime64]], NDArray[np.int64]]) -> Rule:
-    """A rule for a function of the day; days are ordinals."""
+    """Return the rule of a function of dates, which are given as ordinals."""
 
     def rule(parts: Sequence[Floats]) -> Floats:
         (ordinals,) = parts
@@ -127,12 +127,12 @@ def _calendar(part_of: Callable[[NDArray[np.datetime64]], NDArray[np.int64]]) ->
 
 
 def _months(days: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Return how many months after January of year 0 days are."""
+    """Return the number of months since January of year 0."""
     return days.astype("datetime64[M]").astype(np.int64) + 12 * 1970
 
 
 def _first_day(months: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ordinals of the first days of such months."""
+    """Return the ordinals of the first days of these months."""
     firsts = (months - 12 * 1970).astype("datetime64[M]").astype("datetime64[D]")
     return firsts.astype(np.int64) + EPOCH
 
@@ -160,16 +160,16 @@ RULES: Final[dict[F, Rule]] = {
     F.TRUNC_QUARTER: _calendar(lambda days: _first_day(_months(days) // 3 * 3)),
     F.TRUNC_MONTH: _calendar(lambda days: _first_day(_months(days))),
 }
-"""Functions that every engine computes alike; logarithms and exponentials are not among them."""
+"""Functions that every engine computes identically, which excludes logarithms and exponentials."""
 
-TYPED: Final[dict[F, Typed]] = {
+TYPED_RULES: Final[dict[F, TypedRule]] = {
     F.ROUND: _round,
-    F.TO_INT: _to_whole,
-    F.TO_FLOAT: _to_real,
-    F.TO_DATE: _to_day,
+    F.TO_INT: _to_int,
+    F.TO_FLOAT: _to_float,
+    F.TO_DATE: _to_date,
 }
 
-TESTS: Final[dict[F, Callable[..., Marks]]] = {
+COMPARISONS: Final[dict[F, Callable[..., Mask]]] = {
     F.EQUAL: lambda a, b: a == b,
     F.UNEQUAL: lambda a, b: (a != b) & ~np.isnan(a) & ~np.isnan(b),
     F.LESS: np.less,
@@ -178,4 +178,4 @@ TESTS: Final[dict[F, Callable[..., Marks]]] = {
     F.GREATER_EQUAL: np.greater_equal,
     F.IS_NULL: np.isnan,
 }
-"""Comparisons, which are true at no point where an argument is NULL."""
+"""Comparisons, which are not true at any point where an argument is NULL."""

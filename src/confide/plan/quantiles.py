@@ -1,12 +1,12 @@
-"""Plans one quantile, or several by a tree.
+"""Plans for one quantile, or for several by a tree.
 
-Rows are counted by cell. A choice weighs each cell by how near its rank is to a wanted one; ranks
-are measured in steps of which one row is 2b, for a quantile of level a/b.
+Rows are counted by cell. A choice weights each cell by how close its rank is to the target rank.
+Ranks are measured in steps: for a quantile of level a/b, one row is 2b steps.
 
-The middle one of the levels is chosen first, among all cells; then the middle ones of the lower and
-of the upper levels, each among the cells on its side; and so on. Choices of one round are about
-different rows, so a round costs what one choice does, and there are only about log2 of the number
-of levels of them.
+For several levels, the middle one is chosen first, among all cells. Then the middle ones of the
+lower and of the upper levels are chosen, each among the cells on its side, and so on. The choices
+of one round involve disjoint rows, so a round costs as much as one choice. The number of rounds is
+only about log2 of the number of levels.
 """
 
 import math
@@ -39,48 +39,48 @@ __all__ = [
     "read_level",
 ]
 
-MOST_PARTS: Final = 10**6
-ENDS_PARTS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
-"""Which parts of a quantile's loss may pay for the ends of its interval; the last if not pure."""
-SEVERAL_ROWS_PART: Final = Fraction(1, 4)
-"""The part for the ends if a unit may have several rows, and ends with this part are flat."""
-MISS: Final = 0.025
-ENOUGH: Final = 0.0235
-"""Ends are sharp enough if they miss a quantile so often when they aim at it."""
-MARGIN: Final = Fraction(3, 2)
-FLAT_MARGIN: Final = Fraction(1, 2)
-ROUGH: Final = Fraction(1, 8)
-"""Ends are flat only where one row is at most this part of their noise."""
-UNSEEN: Final = math.log(4_000)
-EXTREME: Final = Fraction(1, 3)
-LARGEST_ROW: Final = 100.0
-LARGEST_SHIFT: Final = 2**60
-POINTS: Final = 100
-SPARE: Final = Fraction(1, 256)
-"""Which part of the value's epsilon pays for averages in doubles."""
-SLOPE: Final = Fraction(3, 10)
-FREE_SLOPE: Final = Fraction(1, 2)
-"""How fast averages decay with rank, as a part of how fast weights fall; and where no slope costs
-anything."""
-LEAST_FALL: Final = Fraction(1, 50)
-LEAST_OF_EACH: Final = Fraction(1, 5)
-MOST_FALL: Final = Fraction(3)
-"""Rows are averaged only where weights fall by so much for half a row, in logarithms; what falls
-more slowly takes longer, which groups pay for one by one."""
-RARE: Final = 0.05
+MAX_DENOMINATOR: Final = 10**6
+END_FRACTIONS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
+"""Fractions of a quantile's loss that may pay for interval ends; only the last unless pure."""
+MULTI_ROW_END_FRACTION: Final = Fraction(1, 4)
+"""The fraction for the ends if units may have several rows and it makes the ends flat."""
+MAX_MISS_RATE: Final = 0.025
+SHARP_MISS_RATE: Final = 0.0235
+"""Ends are sharp enough if, when aimed at the quantile, they miss it at least this often."""
+END_MARGIN_ROWS: Final = Fraction(3, 2)
+FLAT_END_MARGIN_ROWS: Final = Fraction(1, 2)
+MAX_FLAT_ROW: Final = Fraction(1, 8)
+"""Ends are flat only if one row is at most this fraction of their noise."""
+EDGE_LOG_ODDS: Final = math.log(4_000)
+TAIL_LEVEL: Final = Fraction(1, 3)
+MAX_ROW_DISTANCE: Final = 100.0
+MAX_SHIFT: Final = 2**60
+POINTS_PER_SIDE: Final = 100
+ROUNDING_RESERVE: Final = Fraction(1, 256)
+"""Fraction of the value's epsilon reserved for rounding errors of averages in doubles."""
+PURE_DECAY_RATIO: Final = Fraction(3, 10)
+DECAY_RATIO: Final = Fraction(1, 2)
+"""Decay of averages with rank, as a fraction of the decay of weights. The second applies if the
+decay costs nothing."""
+MIN_FALL: Final = Fraction(1, 50)
+MIN_GROUPED_FALL: Final = Fraction(1, 5)
+MAX_FALL: Final = Fraction(3)
+"""Rows are averaged only if the logarithm of the weight falls by an amount in this interval over
+half a row. The second minimum is for groups: a slower fall takes longer, for each group."""
+RANK_ERROR_RATE: Final = 0.05
 MIN_RATE: Final = Fraction(1, 2**200)
-LARGE_ERROR: Final = Fraction(1, 10)
+RELATIVE_RANK_ERROR: Final = Fraction(1, 10)
 BOUND_WEIGHT: Final = 2_000
-NORMAL: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
+NORMAL_GRID: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
 
 
-_Value = tuple[Exponential, Fraction, PureLoss | BoundedRangeLoss]
-"""How a value is chosen, how fast averages decay, and what both cost."""
+_ValueChoice = tuple[Exponential, Fraction, PureLoss | BoundedRangeLoss]
+"""The choice of a value, the decay of averages, and the cost of both."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramCount:
-    """Rows of a group for which ``where`` holds, counted by the cell of a non-NULL argument."""
+    """Rows of a group that satisfy ``where``, counted by the cell of their non-NULL argument."""
 
     argument: Expression
     where: Expression | None
@@ -89,11 +89,11 @@ class HistogramCount:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where one end of an interval is aimed: at a rank so many steps outside that of the value.
+    """The target of one end of an interval: the rank ``shift`` steps outside that of the value.
 
-    Ranks further out count against a cell; those between the aim and the value do so unless
-    ``is_flat``. ``edge`` keeps the aim so many steps away from the far end of all rows, where a
-    level is extreme.
+    Cells beyond the target are penalized. Those between the target and the value are penalized
+    too unless ``is_flat``. At an extreme level, ``edge`` keeps the target at least that many steps
+    away from the far end of all rows.
     """
 
     shift: int
@@ -105,33 +105,34 @@ class End:
 class Quantile:
     """A quantile of level a/b of the rows of one histogram, with both ends of its interval.
 
-    Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, with a
-             probability in proportion to its weight times exp(-rate * gap), where gap is the
-             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]; with a decay it is a
-             place among averaged rows instead, by the law of `average_rows`. The low end is a
-             cell likewise, from rows as they are, by ``ends``, among the cells up to the value's
-             and the end of the range, which weighs 39 times as much as all cells: at the rank
-             r - shift, and at most 2bn - edge. Where it is flat, cells above that rank have gap 0.
-             The high end mirrors it.
-    Claim:   over all groups together the value costs ``loss``, whichever rows a unit has, and the
-             pair of ends, given the value, has log-ratios within an interval of the length of its
-             epsilon; so they cost what was granted.
-    Why:     one row more moves r by 2a, and each of L and L + m by 0 or 1. The gap of a cell then
-             moves by at most 2a if both stay, by 2b - 2a if both grow, and by the larger of the
-             two otherwise: by at most d = max(2a, 2b - 2a). So the value's log-ratios of a group
-             span 2 rate d for each row, averaged or not. Averaged, they are also within the
-             rate d of the weight and the decay d / b + (rate b)^2 / 8 of the sum of weights. Flat
-             gaps of low ends move by 0 to 2a for cells below the row and by 0 to 2a - 2b for the
-             others; a row above the value thus moves those of low ends by 0 to 2a and those of
-             high ends within an interval of 2b, and one below the value mirrors it: 2b + d in
-             all. An extreme level has one end that is not flat, whose rank moves by up to 2b
-             where an edge counts: 4b + 2b. Without flat ends it is 4d, or 4b + 2d for an extreme
-             level. The sum over groups of a unit's rows is at most its limit. A row replaced
-             within a group leaves n, and moves ranks by at most 2b, flat gaps of an end all the
-             same way; when it goes from one group to another, both move.
+    Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, drawn with
+             probability proportional to its weight times exp(-rate * gap), where gap is the
+             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]. With a decay, the value
+             is a position among averaged rows instead, with the distribution of `average_rows`.
+             The low end is drawn likewise from the unaveraged rows, with the rate of ``ends``,
+             among the cells up to the value's and the end of the range, which weighs 39 times
+             as much as all cells. Its target rank is r - shift, but at most 2bn - edge. If the
+             end is flat, cells above its target have gap 0. The high end mirrors the low end.
+    Claim:   over all groups together, the value costs ``loss``, whichever rows a unit has. Given
+             the value, the log-ratios of the pair of ends lie in an interval whose length is the
+             epsilon of ``ends``. So together they cost what was granted.
+    Why:     one additional row changes r by 2a, and each of L and L + m by 0 or 1. The gap of a
+             cell then changes by at most 2a if both stay, by at most 2b - 2a if both grow, and by
+             at most the larger of the two otherwise: by at most d = max(2a, 2b - 2a). So the
+             value's log-ratios of a group span 2 rate d for each row, averaged or not. With
+             averaging, they are also bounded by rate d, from the weight, plus decay d / b + (rate
+             b)^2 / 8, from the sum of weights. Flat gaps of a low end change by 0 to 2a for cells
+             below the row, and by 0 to 2a - 2b for the others. So a row above the value changes
+             those of the low end by 0 to 2a, and those of the high end within an interval of length
+             2b. A row below the value mirrors this: 2b + d in all. At an extreme level, one end is
+             not flat, and its target changes by up to 2b where the edge applies: 4b + 2b. Without
+             flat ends the total is 4d, or 4b + 2d at an extreme level. The rows of a unit over all
+             groups add up to at most its limit. Replacing a row within a group leaves n unchanged.
+             It changes ranks by at most 2b, and all flat gaps of an end in the same direction. If
+             the new row is in another group, both groups change.
     Source:  [MT07], [DDR20] for the bounded range; [Smi11] for quantiles; docs/proofs/quantiles.md.
     Checked: tests/plan/test_quantiles.py and tests/release/test_averages.py (log-ratios on random
-             neighbours).
+             neighboring databases).
     """
 
     histogram: int
@@ -145,37 +146,39 @@ class Quantile:
 
     @property
     def rank_error(self) -> float:
-        """The number of rows by which noise moves the rank of the value in at most 5% of releases.
+        """The error of the value's rank, in rows, that noise exceeds in at most 5% of releases.
 
-        This is true of groups of `rows_needed` rows or more: with fewer, the value may lie in the
-        empty part of the range beyond all rows.
+        It applies to groups of at least `rows_needed` rows. In smaller groups, the value may lie in
+        the empty part of the range beyond all rows.
 
-        Why: the rank of an averaged row follows a two-sided exponential distribution; the average
-             itself is off by a normal error, see `_Near`.
+        Why: the rank of an averaged row has a two-sided exponential distribution; the average
+             itself has a normal error, see `_ValueAccuracy`.
         """
         row = 2 * self.level.denominator
-        near = _Near.of(self.choice, self.ends, row, self.decay)
-        averaged = near.spread / float(self.ends.rate * row)
-        return math.hypot(-math.log(RARE) / float(self.choice.rate * row), 2.0 * averaged)
+        accuracy = _ValueAccuracy.of(self.choice, self.ends, row, self.decay)
+        averaged = accuracy.spread / float(self.ends.rate * row)
+        return math.hypot(
+            -math.log(RANK_ERROR_RATE) / float(self.choice.rate * row), 2.0 * averaged
+        )
 
     @property
     def rows_needed(self) -> float:
-        """The number of rows in a group of which `rank_error` is a tenth of those beyond it.
+        """The number of rows in a group for which `rank_error` is a tenth of the rows beyond it.
 
-        Why: a place beyond all rows then weighs less than e^-25 of one at the quantile, so even a
-             wide empty stretch is rarely chosen.
+        Why: a position beyond all rows then weighs less than e^-25 of one at the quantile, so even
+             a wide empty stretch is rarely chosen.
         """
-        beyond = min(self.level, 1 - self.level)
-        return self.rank_error / float(LARGE_ERROR * beyond)
+        parameters = min(self.level, 1 - self.level)
+        return self.rank_error / float(RELATIVE_RANK_ERROR * parameters)
 
     @property
     def rows_for_ends(self) -> float:
-        """About the number of rows in a group below which its interval often ends at a bound.
+        """The approximate number of rows below which interval ends often reach a bound.
 
-        From twice as many on, hardly any interval does.
+        With twice as many rows, this is rare.
 
         Why: a bound competes at the rank of the first or last row with the weight of the cells
-             next to the quantile, which is taken to be at least a 2,000th of its own.
+             next to the quantile, which is assumed to be at least 1/2,000 of its own.
         """
         row = 2 * self.level.denominator
         low, high = (
@@ -192,10 +195,10 @@ class Quantile:
 
 
 def read_level(level: Fraction | None) -> Fraction:
-    """Return a quantile's level as a fraction with a short denominator, or refuse it."""
-    near = (level or Fraction(0)).limit_denominator(MOST_PARTS)
-    if 0 < near < 1:
-        return near
+    """Return a quantile's level as a fraction with a small denominator, or refuse it."""
+    accuracy = (level or Fraction(0)).limit_denominator(MAX_DENOMINATOR)
+    if 0 < accuracy < 1:
+        return accuracy
     shown = float(level or 0)
     raise UnsupportedQuery(
         f"a quantile of level {shown:g} is a single row's value; ask for one between 0.000001 and "
@@ -212,127 +215,137 @@ def plan_quantile(
     *,
     is_grouped: bool,
 ) -> Quantile:
-    """Return how a quantile of a histogram is chosen, at the cost of ``granted``.
+    """Return the plan that chooses a quantile of a histogram at the cost ``granted``.
 
-    ``rows`` is how many rows a unit may have.
+    ``rows`` is the maximum number of rows of a unit.
     """
     bottom, row = level.denominator, 2 * level.denominator
-    moved, units = _move(level), rows
+    moved, units = _rank_change(level), rows
     if neighbours is Neighbours.REPLACE:
         moved, units = (moved, 2 * rows) if is_grouped else (row, rows)
-    least = LEAST_OF_EACH if is_grouped else LEAST_FALL
-    reach = partial(_reach, rows=rows, neighbours=neighbours, is_grouped=is_grouped)
+    min_fall = MIN_GROUPED_FALL if is_grouped else MIN_FALL
+    half_span = partial(_half_span, rows=rows, neighbours=neighbours, is_grouped=is_grouped)
 
-    def plan_both(part: Fraction) -> tuple[_Value, Exponential, bool, _Near]:
-        value = _plan_value(moved, units, bottom, fraction_of(granted, 1 - part), least)
+    def plan_both(part: Fraction) -> tuple[_ValueChoice, Exponential, bool, _ValueAccuracy]:
+        value = _plan_value(moved, units, bottom, fraction_of(granted, 1 - part), min_fall)
         epsilon = max_epsilon(fraction_of(granted, part), BoundedRangeLoss)
-        ends, is_flat = _plan_ends(level, epsilon, reach)
-        return value, ends, is_flat, _Near.of(value[0], ends, row, value[1])
+        ends, is_flat = _plan_ends(level, epsilon, half_span)
+        return value, ends, is_flat, _ValueAccuracy.of(value[0], ends, row, value[1])
 
     def is_enough(part: Fraction) -> bool:
-        *_, is_flat, near = plan_both(part)
-        return near.is_sharp(is_flat=is_flat)
+        *_, is_flat, accuracy = plan_both(part)
+        return accuracy.is_sharp(is_flat=is_flat)
 
-    several = ENDS_PARTS[:-1] if isinstance(granted, PureLoss) else ()
+    end_fractions = END_FRACTIONS[:-1] if isinstance(granted, PureLoss) else ()
 
     def is_flat_with(part: Fraction) -> bool:
         *_, is_flat, _ = plan_both(part)
         return is_flat
 
-    if rows > 1 and is_flat_with(SEVERAL_ROWS_PART):
-        part = SEVERAL_ROWS_PART
+    if rows > 1 and is_flat_with(MULTI_ROW_END_FRACTION):
+        part = MULTI_ROW_END_FRACTION
     else:
-        part = next(filter(is_enough, several), ENDS_PARTS[-1])
-    (choice, decay, loss), ends, is_flat, near = plan_both(part)
+        part = next(filter(is_enough, end_fractions), END_FRACTIONS[-1])
+    (choice, decay, loss), ends, is_flat, accuracy = plan_both(part)
     if min(choice.rate, ends.rate) < MIN_RATE:
         raise BadDeclaration("noise hides more rows than any table has; ask with a larger epsilon")
     low, high = (
-        near.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
-        for is_extreme in (level >= 1 - EXTREME, level <= EXTREME)
+        accuracy.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
+        for is_extreme in (level >= 1 - TAIL_LEVEL, level <= TAIL_LEVEL)
     )
     return Quantile(histogram, level, choice, ends, low, high, decay, loss)
 
 
-def _move(level: Fraction) -> int:
-    """Return by how many steps one row more moves ranks at most."""
+def _rank_change(level: Fraction) -> int:
+    """Return the most steps by which one additional row changes a rank."""
     return 2 * max(level.numerator, level.denominator - level.numerator)
 
 
-def _reach(
+def _half_span(
     added: int, replaced: int, *, rows: int, neighbours: Neighbours, is_grouped: bool
 ) -> Fraction:
-    """Return half of what a unit's rows span, if one that is added or replaced spans so much."""
+    """Return half the span of a unit's log-ratios, from the spans of one added or replaced row."""
     if neighbours is Neighbours.REPLACE:
         added = 2 * added if is_grouped else replaced
     return Fraction(added * rows, 2)
 
 
 def _plan_ends(
-    level: Fraction, epsilon: Fraction, reach: Callable[[int, int], Fraction]
+    level: Fraction, epsilon: Fraction, half_span: Callable[[int, int], Fraction]
 ) -> tuple[Exponential, bool]:
-    """Return how sharp the ends of the interval are, and whether they are flat."""
-    row, common, is_extreme = 2 * level.denominator, _move(level), not EXTREME < level < 1 - EXTREME
+    """Return the choice of the interval ends, and whether they are flat."""
+    row, common, is_extreme = (
+        2 * level.denominator,
+        _rank_change(level),
+        not TAIL_LEVEL < level < 1 - TAIL_LEVEL,
+    )
     span, replaced = (3 * row, 3 * row) if is_extreme else (row + common, 2 * row)
-    ends = Exponential(reach(span, replaced), epsilon)
-    if ends.rate * row <= ROUGH:
+    ends = Exponential(half_span(span, replaced), epsilon)
+    if ends.rate * row <= MAX_FLAT_ROW:
         return ends, True
     inner = row if is_extreme else common
-    return Exponential(reach(2 * inner + 2 * common, 4 * row), epsilon), False
+    return Exponential(half_span(2 * inner + 2 * common, 4 * row), epsilon), False
 
 
-def _plan_value(moved: int, units: int, half: int, granted: Loss, least: Fraction) -> _Value:
-    """Return how sharp the choice of the value is, how fast averages decay, and what both cost.
+def _plan_value(
+    moved: int, units: int, half: int, granted: Loss, min_fall: Fraction
+) -> _ValueChoice:
+    """Return the choice of the value, the decay of averages, and the cost of both.
 
-    A row moves ranks by up to ``moved`` steps, of which half a row has ``half``, and a unit may do
-    so ``units`` times. Where weights fall by less than ``least`` for half a row, or too fast, rows
-    are not averaged, and decay is 0.
+    A row changes ranks by up to ``moved`` steps, half a row is ``half`` steps, and a unit changes
+    ranks up to ``units`` times. If weights fall by less than ``min_fall`` over half a row, or too
+    fast, rows are not averaged, and the decay is 0.
 
-    Why: a row costs rate moved (1 + SLOPE), and (rate half)^2 / 8 where half a row is not all that
-         ranks move by. The rate at which the first term alone costs epsilon is more than that
-         returned, so in the second it is more than is needed.
+    Why: a row costs rate moved (1 + PURE_DECAY_RATIO), plus (rate half)^2 / 8 if ranks can change
+         by more than half a row. The second term is computed from the rate at which the first term
+         alone costs epsilon. That rate exceeds the returned one, so the term is overestimated.
     """
     epsilon = max_epsilon(granted, BoundedRangeLoss)
-    reach, is_pure = Fraction(units * moved), isinstance(granted, PureLoss)
-    plain = Exponential(reach, epsilon)
-    choice = Exponential(reach, epsilon * (1 - SPARE))
+    half_span, is_pure = Fraction(units * moved), isinstance(granted, PureLoss)
+    plain = Exponential(half_span, epsilon)
+    choice = Exponential(half_span, epsilon * (1 - ROUNDING_RESERVE))
     if is_pure:
-        first = reach * (1 + SLOPE)
+        first = half_span * (1 + PURE_DECAY_RATIO)
         second = Fraction(units * half**2, 8) if moved != half else Fraction(0)
         rate = choice.epsilon / (first + second * choice.epsilon / first)
-        choice = Exponential(reach, 2 * reach * rate)
+        choice = Exponential(half_span, 2 * half_span * rate)
     fall = choice.rate * half
-    if not least <= fall <= MOST_FALL:
+    if not min_fall <= fall <= MAX_FALL:
         return plain, Fraction(0), plain.loss
     return (
         choice,
-        fall * (SLOPE if is_pure else FREE_SLOPE),
+        fall * (PURE_DECAY_RATIO if is_pure else DECAY_RATIO),
         (PureLoss(epsilon) if is_pure else plain.loss),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
-    """How far a value is from the quantile, beside how sharp the ends of its interval are.
+class _ValueAccuracy:
+    """The distance of a value from the quantile, compared with the noise of the interval's ends.
 
-    Distances are in ranks times the ends' rate; the value's rate is 2**doublings times that.
-    ``aside`` is where the value falls between rows, and ``spread`` the deviation of averages.
+    Distances are ranks times the rate of the ends; the value's rate is 2**doublings times that.
+    ``offset`` is the offset of the value between rows, and ``spread`` the standard deviation of
+    averages.
     """
 
     ends: Exponential
     row: int
     doublings: float
-    aside: float
+    offset: float
     spread: float
 
     @classmethod
-    def of(cls, choice: Exponential, ends: Exponential, row: int, decay: Fraction) -> "_Near":
-        """Return it for a value and ends.
+    def of(
+        cls, choice: Exponential, ends: Exponential, row: int, decay: Fraction
+    ) -> "_ValueAccuracy":
+        """Return the accuracy of a value with these ends.
 
-        Why: where rows are spread evenly by chance, the place of the t-th row from another varies
-             by t, and the average of both sides with weights that decay by 2 decay for a row by
-             1 / (8 decay). Of that the average has the part 1 - (decay / fall)^2, nearly.
+        Why: if rows are spread evenly at random, the distance from a row to the t-th row after it
+             has variance t. The average over both sides, with weights that decay by 2 decay per
+             row, has variance 1 / (8 decay). The average accounts for about 1 - (decay / fall)^2 of
+             that.
         """
-        size = float(f"{min(float(ends.rate * row), LARGEST_ROW):.2g}")
+        size = float(f"{min(float(ends.rate * row), MAX_ROW_DISTANCE):.2g}")
         doublings = round(math.log2(choice.rate / ends.rate), 3)
         if not decay:
             return cls(ends, row, doublings, size / 4, 0.0)
@@ -341,67 +354,72 @@ class _Near:
         return cls(ends, row, doublings, 0.0, size * spread)
 
     def is_sharp(self, *, is_flat: bool) -> bool:
-        """Return whether an end that aims at the quantile misses it nearly as often as it may."""
-        return _count_misses(self._beyond(), 0.0, is_flat=is_flat) >= ENOUGH
+        """Return whether an end aimed at the quantile misses it nearly as often as it may."""
+        return _miss_probability(self._parameters(), 0.0, is_flat=is_flat) >= SHARP_MISS_RATE
 
     def aim(self, *, is_flat: bool, is_extreme: bool) -> End:
-        """Return where an end is aimed; an extreme one keeps away from the end of all rows."""
-        shift = Fraction(_find_shift(self._beyond(), is_flat=is_flat))
-        edge = min(math.ceil(Fraction(UNSEEN) / self.ends.rate), LARGEST_SHIFT)
-        margin = (FLAT_MARGIN if is_flat else MARGIN) * self.row
-        steps = min(math.ceil(shift / self.ends.rate + margin), LARGEST_SHIFT)
+        """Return the target of an end; an extreme level has an edge to keep away from."""
+        shift = Fraction(_find_shift(self._parameters(), is_flat=is_flat))
+        edge = min(math.ceil(Fraction(EDGE_LOG_ODDS) / self.ends.rate), MAX_SHIFT)
+        margin = (FLAT_END_MARGIN_ROWS if is_flat else END_MARGIN_ROWS) * self.row
+        steps = min(math.ceil(shift / self.ends.rate + margin), MAX_SHIFT)
         return End(steps, edge if is_extreme else None, is_flat)
 
-    def _beyond(self) -> tuple[float, float, float]:
-        return self.doublings, self.aside, self.spread
+    def _parameters(self) -> tuple[float, float, float]:
+        return self.doublings, self.offset, self.spread
 
 
 @lru_cache(maxsize=64)
-def _find_shift(beyond: tuple[float, float, float], *, is_flat: bool) -> float:
-    """Return how far out an end must aim to miss the exact quantile no more often than MISS."""
+def _find_shift(parameters: tuple[float, float, float], *, is_flat: bool) -> float:
+    """Return the shift with which an end misses the exact quantile at most at MAX_MISS_RATE."""
     low, high = 0.0, 40.0
-    if _count_misses(beyond, low, is_flat=is_flat) <= MISS:
+    if _miss_probability(parameters, low, is_flat=is_flat) <= MAX_MISS_RATE:
         return low
     for _ in range(50):
         middle = (low + high) / 2
-        is_near = _count_misses(beyond, middle, is_flat=is_flat) > MISS
-        low, high = (middle, high) if is_near else (low, middle)
+        is_missed = _miss_probability(parameters, middle, is_flat=is_flat) > MAX_MISS_RATE
+        low, high = (middle, high) if is_missed else (low, middle)
     return high
 
 
-def _count_misses(beyond: tuple[float, float, float], apart: float, *, is_flat: bool) -> float:
-    """Return how often an end that aims so far out lies between the quantile and the value.
+def _miss_probability(
+    parameters: tuple[float, float, float], shift: float, *, is_flat: bool
+) -> float:
+    """Return the probability that an end aimed ``shift`` outside lies between quantile and value.
 
-    Why: where rows are dense, the rank of the value follows a two-sided exponential law about that
-         of averaged rows, which is taken to be normal about the quantile's with the deviation
-         ``spread``; ``aside`` is added for where it falls between rows, a quarter of a row unless
-         they are averaged. It lies above by some u in half of all releases; the low end, chosen
-         below the value, then lies between with a chance that is integrated over u, by the
-         midpoint rule. Aimed d too low, a flat end has the weight u + d above its aim, of
-         which u is between, and 1 below: u / (1 + d + u). Another end has a two-sided
-         exponential law cut off at the value: e^-d (1 - e^-u) / (2 - e^(-d-u)).
+    Why: if rows are dense, the rank of the value has a two-sided exponential distribution around
+         that of averaged rows. The latter is taken to be normal around the quantile's, with the
+         standard deviation ``spread``. ``offset`` accounts for the position between rows: a quarter
+         of a row, or 0 if rows are averaged. In half of all releases, the value lies above the
+         quantile by some u. The low end, chosen below the value, then lies between the two with
+         a probability that is integrated over u by the midpoint rule. Aimed d too low, a flat end
+         has weight u + d above its target, of which u lies between, and weight 1 below:
+         u / (1 + d + u). Any other end has a two-sided exponential distribution truncated at the
+         value: e^-d (1 - e^-u) / (2 - e^(-d-u)).
     """
-    u = _list_distances(*beyond)
+    u = _list_distances(*parameters)
     if is_flat:
-        return float(0.5 * np.mean(u / (1.0 + apart + u)))
-    fall, t = math.exp(-apart), np.exp(-u)
+        return float(0.5 * np.mean(u / (1.0 + shift + u)))
+    fall, t = math.exp(-shift), np.exp(-u)
     return float(0.5 * fall * np.mean((1.0 - t) / (2.0 - fall * t)))
 
 
 @lru_cache(maxsize=64)
-def _list_distances(doublings: float, aside: float, spread: float) -> NDArray[np.float64]:
-    """Return how far a value is from the quantile, in equally likely cases."""
-    size = -np.log((np.arange(POINTS) + 0.5) / POINTS) / 2.0**doublings
-    distances: NDArray[np.float64] = np.abs(np.add.outer(spread * np.array(NORMAL), size)).ravel()
-    return aside + distances
+def _list_distances(doublings: float, offset: float, spread: float) -> NDArray[np.float64]:
+    """Return equally likely distances of a value from the quantile."""
+    size = -np.log((np.arange(POINTS_PER_SIDE) + 0.5) / POINTS_PER_SIDE) / 2.0**doublings
+    distances: NDArray[np.float64] = np.abs(
+        np.add.outer(spread * np.array(NORMAL_GRID), size)
+    ).ravel()
+    return offset + distances
 
 
-COUNT_PART: Final = Fraction(1, 5)
+COUNT_FRACTION: Final = Fraction(1, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileSplit:
-    """One choice: the level at ``place``, between those at ``below`` and ``above``, chosen before.
+    """One choice: the level at ``place``, between the earlier choices at ``below`` and ``above``.
 
     None stands for the end of the range.
     """
@@ -415,19 +433,19 @@ class QuantileSplit:
 class QuantileTree:
     """The choices of several quantiles, round by round.
 
-    Law:     a split chooses a cell strictly between those of its neighbours, with a probability in
-             proportion to its weight times exp(-rate gap), where gap is the distance of a n from
-             [b L, b (L + m)]: of n rows between the neighbours L lie below the cell and m in it.
-             Then L and m are released with noise. Which part a / b of its rows a split wants
-             follows from what was released before; where it is none, or all, the neighbor is
-             taken. A cell with more rows than noise can feign moves what is wanted beside it;
-             another is taken to lie at its level.
+    Law:     a split draws a cell strictly between those of its neighbors, with probability
+             proportional to its weight times exp(-rate gap), where gap is the distance of a n from
+             [b L, b (L + m)]: of n rows between the neighbors, L lie below the cell and m in it.
+             Then L and m are released with noise. The fraction a / b of its rows that a split
+             targets follows from what was released before. If it is 0 or 1, the neighbor's cell
+             is taken. A cell with more rows than noise can simulate shifts the targets next to it;
+             any other cell is assumed to lie at its level.
     Claim:   quantiles never cross, and all rounds together cost what was granted.
-    Why:     splits of one round are about cells of which none has any twice, so a row counts for at
-             most one of them. One row more moves a n by a, b L by b for the cells above it and b m
-             for its own, hence all gaps of its split by at most max(a, b - a) either way, and L or
-             m by 1. Log-ratios of the splits of a round add up to what the rows of a unit make
-             together. A unit replaced takes its rows away and brings others.
+    Why:     the splits of one round have disjoint sets of cells, so a row counts in at most one of
+             them. One additional row changes a n by a, b L by b for the cells above it, and b m
+             for its own, so all gaps of its split change by at most max(a, b - a) in either
+             direction, and L or m by 1. The log-ratios of the splits of a round add up to what the
+             rows of a unit cause together. Replacing a unit removes its rows and adds others.
     Source:  [KSS22] for halving, [MT07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
@@ -439,11 +457,11 @@ class QuantileTree:
 
     @property
     def slack(self) -> int:
-        """How many rows noise may well feign: three deviations."""
+        """The number of rows that noise can simulate: three standard deviations."""
         return math.ceil(3.0 * self.noise.law.deviation(0))
 
     def choose(self, level: Fraction) -> Exponential:
-        """Return the choice of a split that wants this part of its rows."""
+        """Return the choice of a split that targets this fraction of its rows."""
         furthest = max(level.numerator, level.denominator - level.numerator)
         return Exponential(self.moved * furthest, self.epsilon)
 
@@ -451,15 +469,15 @@ class QuantileTree:
 def plan_quantile_tree(
     levels: int, rows: int, neighbours: Neighbours, granted: Loss
 ) -> QuantileTree:
-    """Return how so many quantiles are chosen, at the cost of ``granted``.
+    """Return the tree that chooses ``levels`` quantiles at the cost ``granted``.
 
-    ``rows`` is how many rows a unit may have.
+    ``rows`` is the maximum number of rows of a unit.
     """
     rounds = tuple(_list_rounds(levels))
     part = fraction_of(granted, Fraction(1, len(rounds)))
     moved = rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
-    epsilon = max_epsilon(fraction_of(part, 1 - COUNT_PART), BoundedRangeLoss)
-    counts = loss_for_noise(fraction_of(part, COUNT_PART))
+    epsilon = max_epsilon(fraction_of(part, 1 - COUNT_FRACTION), BoundedRangeLoss)
+    counts = loss_for_noise(fraction_of(part, COUNT_FRACTION))
     noise = noise_for((TotalSensitivity(1, moved, moved**2),), counts)
     return QuantileTree(rounds, epsilon, moved, noise)
 

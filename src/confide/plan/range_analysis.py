@@ -1,9 +1,9 @@
-"""Where an expression's values lie, from the declared bounds alone.
+"""Ranges of expressions, derived from the declared bounds alone.
 
-Ranges choose grids, scales and types; they are not what privacy rests on: whatever is summed is
-clamped to its range inside the engine, row by row. A range that is too narrow would clip, one
-that is too wide would cost accuracy. Whole-number ranges must hold exactly, since the engine
-relies on them not to overflow.
+Ranges determine grids, scales, and types. Privacy does not depend on them: the engine clamps
+every summand to its range, row by row. A range that is too narrow clips values, and one that is
+too wide reduces accuracy. Integer ranges must be exact, because the engine relies on them to
+avoid overflow.
 """
 
 import math
@@ -18,25 +18,25 @@ from confide.expressions.tree import AggregateCall, Call, Column, Expression, Ke
 from confide.plan.range_arithmetic import (
     ANY_INT,
     ANY_LENGTH,
-    ANYTHING,
-    EXACT,
-    NOTHING,
-    SLIGHTLY,
-    TRUTH,
+    BOOLEAN_RANGE,
+    CURVE_TOLERANCE,
+    EMPTY_RANGE,
+    MAX_EXACT_INTEGER,
+    UNBOUNDED,
     Bound,
     Range,
     Ranges,
-    is_long,
-    nearly,
+    add_tolerance,
+    has_inexact_integers,
     widen,
 )
 
 __all__ = [
-    "ANYTHING",
     "ANY_INT",
     "ANY_LENGTH",
-    "EXACT",
-    "TRUTH",
+    "BOOLEAN_RANGE",
+    "MAX_EXACT_INTEGER",
+    "UNBOUNDED",
     "Range",
     "RangeAnalysis",
     "range_of",
@@ -47,16 +47,16 @@ F = Function
 
 @dataclass(frozen=True, slots=True)
 class RangeAnalysis:
-    """Finds the ranges of expressions over the same columns, that of each part once."""
+    """Computes the ranges of expressions over the same columns, each part once."""
 
     columns: Ranges
     found: dict[int, tuple[Expression, Range]] = field(default_factory=dict)
 
     def find(self, expression: Expression) -> Range:
-        """Return where the value of a row's expression can lie."""
+        """Return the range of an expression over one row."""
         known = self.found.get(id(expression))
         if known is None:
-            # The expression is kept with its range: no other one gets its id meanwhile.
+            # Storing the expression keeps it alive, so no other expression can reuse its id.
             known = self.found[id(expression)] = expression, self._find(expression)
         return known[1]
 
@@ -70,16 +70,18 @@ class RangeAnalysis:
                 parts = [self.find(part) for part in arguments]
                 found = RULES[function](parts, arguments)
                 if kind is Kind.INT:
-                    return widen(_whole(found), ANY_INT)
+                    return widen(_integers_of(found), ANY_INT)
                 pairs = zip(parts, arguments, strict=True)
-                is_mixed = any(is_long(part, argument.kind) for part, argument in pairs)
+                is_mixed = any(
+                    has_inexact_integers(part, argument.kind) for part, argument in pairs
+                )
                 return widen(found) if is_mixed else found
             case Key() | AggregateCall():
-                return ANYTHING
+                return UNBOUNDED
 
 
 def range_of(expression: Expression, columns: Ranges) -> Range:
-    """Return where the value of a row's expression can lie.
+    """Return the range of an expression over one row.
 
     >>> from confide.expressions.tree import Literal
     >>> range_of(Literal(3, Kind.INT), {})
@@ -91,7 +93,7 @@ def range_of(expression: Expression, columns: Ranges) -> Range:
 def _of_literal(value: object) -> Range:
     match value:
         case None:
-            return NOTHING
+            return EMPTY_RANGE
         case str():
             return Range(-math.inf, math.inf, (value,))
         case date():
@@ -99,11 +101,11 @@ def _of_literal(value: object) -> Range:
         case bool() | int() | float():
             return Range(value, value)
         case _:
-            return ANYTHING
+            return UNBOUNDED
 
 
-def _whole(found: Range) -> Range:
-    """Return the range of whole numbers within, with infinities where doubles lost count."""
+def _integers_of(found: Range) -> Range:
+    """Return the range of the integers within, infinite where doubles overflow."""
     low = math.ceil(found.low) if math.isfinite(found.low) else found.low
     high = math.floor(found.high) if math.isfinite(found.high) else found.high
     return Range(low, high)
@@ -114,14 +116,14 @@ Rule = Callable[[Parts, Sequence[Expression]], Range]
 
 
 def _corners(operation: Callable[[Bound, Bound], Bound]) -> Rule:
-    """A rule for an operation that is monotone in each argument: its ends are at the corners."""
+    """Return the rule of an operation monotone in each argument, with its extremes at corners."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         left, right = parts
         if left.is_empty or right.is_empty:
-            return NOTHING
+            return EMPTY_RANGE
         if not (left.is_bounded and right.is_bounded):
-            return ANYTHING
+            return UNBOUNDED
         ends = [operation(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
         return _within_doubles(min(ends), max(ends))
 
@@ -129,19 +131,19 @@ def _corners(operation: Callable[[Bound, Bound], Bound]) -> Rule:
 
 
 def _within_doubles(low: Bound, high: Bound) -> Range:
-    return Range(low, high) if max(abs(low), abs(high)) < 1e300 else ANYTHING
+    return Range(low, high) if max(abs(low), abs(high)) < 1e300 else UNBOUNDED
 
 
-def _monotone(function: Callable[[Bound], Bound], *, least: Bound = -math.inf) -> Rule:
-    """A rule for an increasing function of one number, NULL below ``least``."""
+def _monotone(function: Callable[[Bound], Bound], *, minimum: Bound = -math.inf) -> Rule:
+    """Return the rule of an increasing function of one number, NULL below ``minimum``."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         (part,) = parts
-        if part.is_empty or part.high < least:
-            return NOTHING
+        if part.is_empty or part.high < minimum:
+            return EMPTY_RANGE
         low = (
-            function(max(part.low, least))
-            if part.low > -math.inf or least > -math.inf
+            function(max(part.low, minimum))
+            if part.low > -math.inf or minimum > -math.inf
             else -math.inf
         )
         high = function(part.high) if part.high < math.inf else math.inf
@@ -151,21 +153,21 @@ def _monotone(function: Callable[[Bound], Bound], *, least: Bound = -math.inf) -
 
 
 def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
-    """Bounded only when the divisor keeps away from zero."""
+    """Return a bounded range only if the divisor is bounded away from zero."""
     left, right = parts
     if left.is_empty or right.is_empty:
-        return NOTHING
+        return EMPTY_RANGE
     if not (left.is_bounded and right.is_bounded) or right.low <= 0 <= right.high:
-        return ANYTHING
+        return UNBOUNDED
     ends = [a / b for a in (left.low, left.high) for b in (right.low, right.high)]
     return _within_doubles(min(ends), max(ends))
 
 
 def _modulo(parts: Parts, _: Sequence[Expression]) -> Range:
-    """The remainder has the sign of the dividend and is smaller than the divisor."""
+    """Return a range with the sign of the dividend and smaller than the divisor."""
     left, right = parts
     if left.is_empty or right.is_empty or not right.largest:
-        return NOTHING
+        return EMPTY_RANGE
     most = min(right.largest - 1, left.largest)
     return Range(-most if left.low < 0 else 0, most if left.high > 0 else 0)
 
@@ -177,14 +179,14 @@ def _negate(parts: Parts, _: Sequence[Expression]) -> Range:
 def _absolute(parts: Parts, _: Sequence[Expression]) -> Range:
     (part,) = parts
     if part.is_empty:
-        return NOTHING
+        return EMPTY_RANGE
     nearest = 0 if part.low <= 0 <= part.high else min(abs(part.low), abs(part.high))
     return Range(nearest, part.largest)
 
 
-def _truth(parts: Parts, arguments: Sequence[Expression]) -> Range:
+def _boolean(parts: Parts, arguments: Sequence[Expression]) -> Range:
     del parts, arguments
-    return TRUTH
+    return BOOLEAN_RANGE
 
 
 def _union(parts: Parts, _: Sequence[Expression]) -> Range:
@@ -194,41 +196,45 @@ def _union(parts: Parts, _: Sequence[Expression]) -> Range:
     return found
 
 
-def _branches(parts: Parts, arguments: Sequence[Expression]) -> Range:
+def _case(parts: Parts, arguments: Sequence[Expression]) -> Range:
     *pairs, otherwise = parts
     return _union([*pairs[1::2], otherwise], arguments)
 
 
-def _least(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """The engine skips NULL among the arguments, so only a literal is sure to bound the result."""
+def _least_of(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    """Return the range of LEAST, which skips NULL, so only literals are certain to bound it."""
     found = _union(parts, arguments)
-    sure = [
-        part.high for part, argument in zip(parts, arguments, strict=True) if _is_sure(argument)
+    certain = [
+        part.high for part, argument in zip(parts, arguments, strict=True) if _is_certain(argument)
     ]
-    return Range(found.low, min([found.high, *sure]))
+    return Range(found.low, min([found.high, *certain]))
 
 
-def _greatest(parts: Parts, arguments: Sequence[Expression]) -> Range:
+def _greatest_of(parts: Parts, arguments: Sequence[Expression]) -> Range:
     found = _union(parts, arguments)
-    sure = [part.low for part, argument in zip(parts, arguments, strict=True) if _is_sure(argument)]
-    return Range(max([found.low, *sure]), found.high)
+    certain = [
+        part.low for part, argument in zip(parts, arguments, strict=True) if _is_certain(argument)
+    ]
+    return Range(max([found.low, *certain]), found.high)
 
 
-def _is_sure(argument: Expression) -> bool:
+def _is_certain(argument: Expression) -> bool:
     return isinstance(argument, Literal) and argument.value is not None
 
 
 def _round(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Rounding to digits moves outwards by less than one unit of the last digit."""
+    """Return the range of ROUND, which moves values by less than one unit of the last digit."""
     part, digits = parts[0], arguments[1] if len(arguments) > 1 else None
     places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
     if not part.is_bounded:
-        return part if part.is_empty else ANYTHING
+        return part if part.is_empty else UNBOUNDED
     if places <= 0:
         unit = 10**-places
         low, high = math.floor(part.low) // unit * unit, -(-math.ceil(part.high) // unit) * unit
         return widen(Range(low, high))
-    grain = 10.0**-places + SLIGHTLY * float(part.largest)  # the size of a digit, and of doubles
+    grain = 10.0**-places + CURVE_TOLERANCE * float(
+        part.largest
+    )  # one unit of the last digit, plus rounding error
     return Range(part.low - grain, part.high + grain)
 
 
@@ -241,20 +247,20 @@ def _to_int(parts: Parts, arguments: Sequence[Expression]) -> Range:
 
 def _to_float(parts: Parts, arguments: Sequence[Expression]) -> Range:
     kind = getattr(arguments[0], "kind", None)
-    return parts[0] if kind in (Kind.INT, Kind.FLOAT, Kind.BOOL) else ANYTHING
+    return parts[0] if kind in (Kind.INT, Kind.FLOAT, Kind.BOOL) else UNBOUNDED
 
 
 def _same_kind(kind: Kind) -> Rule:
-    """A cast to the type that the argument has already keeps its range; others tell nothing."""
+    """Return the rule of a cast: it keeps the range of its own type; any other is unknown."""
 
     def rule(parts: Parts, arguments: Sequence[Expression]) -> Range:
-        return parts[0] if getattr(arguments[0], "kind", None) is kind else ANYTHING
+        return parts[0] if getattr(arguments[0], "kind", None) is kind else UNBOUNDED
 
     return rule
 
 
 def _length(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    known = _texts(parts[0])
+    known = _known_strings(parts[0])
     lengths = [len(value) for value in known if value is not None] if known is not None else []
     if lengths:
         return Range(min(lengths), max(lengths))
@@ -265,20 +271,20 @@ def _length(parts: Parts, arguments: Sequence[Expression]) -> Range:
             return ANY_LENGTH
 
 
-def _letters(change: Callable[[str], str]) -> Rule:
-    """A rule for upper or lower case: known texts stay known, if no engine disagrees on them."""
+def _change_case(change: Callable[[str], str]) -> Rule:
+    """Return the rule of LOWER or UPPER: engines agree on known ASCII strings only."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
-        known = _texts(parts[0])
+        known = _known_strings(parts[0])
         if known is None or not all(value is None or value.isascii() for value in known):
-            return ANYTHING
-        return _known(None if value is None else change(value) for value in known)
+            return UNBOUNDED
+        return _one_of(None if value is None else change(value) for value in known)
 
     return rule
 
 
 def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Parts of known texts are known, where they are counted from the beginning."""
+    """Return the known substrings of known strings, if positions count from the start."""
     end: int | None = None
     match arguments[1:]:
         case [Literal(value=int(first))] if first > 0:
@@ -286,29 +292,29 @@ def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
         case [Literal(value=int(first)), Literal(value=int(count))] if first > 0 <= count:
             start, end = first - 1, first - 1 + count
         case _:
-            return ANYTHING
-    known = _texts(parts[0])
-    return ANYTHING if known is None else _known(one and one[start:end] for one in known)
+            return UNBOUNDED
+    known = _known_strings(parts[0])
+    return UNBOUNDED if known is None else _one_of(one and one[start:end] for one in known)
 
 
-def _texts(part: Range) -> tuple[str | None, ...] | None:
-    """Return the strings that an argument is one of, if they are known."""
+def _known_strings(part: Range) -> tuple[str | None, ...] | None:
+    """Return the strings that an argument can be, if they are known."""
     known = part.values
     return None if known is None else tuple(one for one in known if not isinstance(one, int))
 
 
-def _known(values: Iterable[str | None]) -> Range:
+def _one_of(values: Iterable[str | None]) -> Range:
     return Range(-math.inf, math.inf, tuple(dict.fromkeys(values)))
 
 
-def _of_day(part_of: Callable[[date], int]) -> Rule:
-    """A rule for a function of the day that grows with it."""
+def _date_part(part_of: Callable[[date], int]) -> Rule:
+    """Return the rule of a nondecreasing function of a date."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         (part,) = parts
         if not part.is_bounded:
-            return ANYTHING
-        return Range(part_of(_day(part.low)), part_of(_day(part.high)))
+            return UNBOUNDED
+        return Range(part_of(_to_date(part.low)), part_of(_to_date(part.high)))
 
     return rule
 
@@ -321,7 +327,7 @@ def _fixed(low: int, high: int) -> Rule:
     return rule
 
 
-def _day(ordinal: Bound) -> date:
+def _to_date(ordinal: Bound) -> date:
     return date.fromordinal(int(ordinal))
 
 
@@ -337,19 +343,21 @@ def _year_start(day: date) -> int:
     return day.replace(month=1, day=1).toordinal()
 
 
-SMALLEST: Final = math.ulp(0.0)
-LARGEST_EXPONENT: Final = 709.0
-_LN: Final = _monotone(math.log, least=SMALLEST)
+MIN_POSITIVE: Final = math.ulp(0.0)
+MAX_EXPONENT: Final = 709.0
+_LN: Final = _monotone(math.log, minimum=MIN_POSITIVE)
 
 
 def _exponential(part: Range) -> Range:
-    """Return the range of EXP, without an upper end where it may be past the doubles."""
+    """Return the range of EXP, unbounded above if it may overflow a double."""
     if part.is_empty:
-        return NOTHING
-    low = 0.0 if part.low < -LARGEST_EXPONENT else math.exp(min(part.low, LARGEST_EXPONENT))
-    if part.high > LARGEST_EXPONENT:
-        return Range(max(low * (1.0 - SLIGHTLY), 0.0), math.inf)
-    return Range(max(low * (1.0 - SLIGHTLY), 0.0), math.exp(part.high) * (1.0 + SLIGHTLY))
+        return EMPTY_RANGE
+    low = 0.0 if part.low < -MAX_EXPONENT else math.exp(min(part.low, MAX_EXPONENT))
+    if part.high > MAX_EXPONENT:
+        return Range(max(low * (1.0 - CURVE_TOLERANCE), 0.0), math.inf)
+    return Range(
+        max(low * (1.0 - CURVE_TOLERANCE), 0.0), math.exp(part.high) * (1.0 + CURVE_TOLERANCE)
+    )
 
 
 RULES: Final[dict[F, Rule]] = {
@@ -364,29 +372,29 @@ RULES: Final[dict[F, Rule]] = {
             F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL,
             F.AND, F.OR, F.NOT, F.IS_NULL, F.IN, F.LIKE, F.TO_BOOL,
         ),
-        _truth,
+        _boolean,
     ),
-    F.CASE: _branches,
+    F.CASE: _case,
     F.COALESCE: _union,
     F.ABS: _absolute,
     F.FLOOR: _monotone(math.floor),
     F.CEIL: _monotone(math.ceil),
     F.ROUND: _round,
-    F.LEAST: _least,
-    F.GREATEST: _greatest,
-    F.LN: lambda parts, arguments: nearly(_LN(parts, arguments)),
+    F.LEAST: _least_of,
+    F.GREATEST: _greatest_of,
+    F.LN: lambda parts, arguments: add_tolerance(_LN(parts, arguments)),
     F.EXP: lambda parts, _: _exponential(parts[0]),
-    F.SQRT: _monotone(math.sqrt, least=0),
-    F.YEAR: _of_day(lambda day: day.year),
+    F.SQRT: _monotone(math.sqrt, minimum=0),
+    F.YEAR: _date_part(lambda day: day.year),
     F.QUARTER: _fixed(1, 4),
     F.MONTH: _fixed(1, 12),
     F.DAY: _fixed(1, 31),
     F.WEEKDAY: _fixed(0, 6),
-    F.TRUNC_YEAR: _of_day(_year_start),
-    F.TRUNC_QUARTER: _of_day(_quarter_start),
-    F.TRUNC_MONTH: _of_day(_month_start),
-    F.LOWER: _letters(str.lower),
-    F.UPPER: _letters(str.upper),
+    F.TRUNC_YEAR: _date_part(_year_start),
+    F.TRUNC_QUARTER: _date_part(_quarter_start),
+    F.TRUNC_MONTH: _date_part(_month_start),
+    F.LOWER: _change_case(str.lower),
+    F.UPPER: _change_case(str.upper),
     F.SUBSTR: _substring,
     F.LENGTH: _length,
     F.TO_INT: _to_int,

@@ -1,7 +1,7 @@
-"""`Range` operations, and what WHERE leaves of ranges.
+"""`Range` operations, and the effect of WHERE on ranges.
 
-Keys that no such row can have are not answered: of ``WHERE ward = 'A' GROUP BY ward`` ward A alone.
-It follows from the question and the declaration; no row is read.
+Keys that no selected row can have are omitted: ``WHERE ward = 'A' GROUP BY ward`` yields ward A
+only. This depends only on the query and the declaration; no row is read.
 """
 
 import math
@@ -15,35 +15,35 @@ from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal
 
 __all__ = [
-    "ANYTHING",
     "ANY_INT",
     "ANY_LENGTH",
-    "EXACT",
-    "NOTHING",
-    "SLIGHTLY",
-    "TRUTH",
+    "BOOLEAN_RANGE",
+    "CURVE_TOLERANCE",
+    "EMPTY_RANGE",
+    "MAX_EXACT_INTEGER",
+    "UNBOUNDED",
     "Bound",
     "Range",
     "Ranges",
-    "is_long",
+    "add_tolerance",
+    "has_inexact_integers",
     "narrow",
-    "nearly",
     "widen",
 ]
 
 Bound = int | float
-EXACT: Final = 2**53
-"""Up to here doubles hold every whole number."""
-SLIGHTLY: Final = 2.0**-40
+MAX_EXACT_INTEGER: Final = 2**53
+"""The largest integer up to which doubles hold every integer."""
+CURVE_TOLERANCE: Final = 2.0**-40
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The interval that holds an expression's non-NULL values, and its few values if known.
+    """The interval of an expression's non-NULL values, and the values themselves if known.
 
-    Days count from 1 January of year 1, truth values are 0 and 1; text has no interval.
-    ``values`` lists every possible value, where the owner or a public table does; None in it says
-    that NULL is to be answered too.
+    Dates are ordinals, counted from January 1 of year 1; Booleans are 0 and 1; strings have no
+    interval. ``values`` lists every possible value if the owner or a public table does. If it
+    contains None, NULL is a group of its own.
     """
 
     low: Bound
@@ -57,7 +57,7 @@ class Range:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value but NULL can occur."""
+        """Whether no value except NULL is possible."""
         return self.low > self.high
 
     @property
@@ -66,47 +66,47 @@ class Range:
         return max(abs(self.low), abs(self.high))
 
     def union(self, other: "Range") -> "Range":
-        """Return the least range that holds both."""
+        """Return the smallest range that contains both ranges."""
         both = None
         if self.values is not None and other.values is not None:
             both = tuple(dict.fromkeys((*self.values, *other.values)))
         return Range(min(self.low, other.low), max(self.high, other.high), both)
 
 
-ANYTHING: Final = Range(-math.inf, math.inf)
-NOTHING: Final = Range(math.inf, -math.inf, ())
-TRUTH: Final = Range(0, 1)
+UNBOUNDED: Final = Range(-math.inf, math.inf)
+EMPTY_RANGE: Final = Range(math.inf, -math.inf, ())
+BOOLEAN_RANGE: Final = Range(0, 1)
 ANY_INT: Final = Range(-(2**63), 2**63 - 1)
 ANY_LENGTH: Final = Range(0, 2**31)
 
 
-def is_long(found: Range, kind: Kind | None) -> bool:
-    """Tell whether these are whole numbers of which some are no doubles."""
-    return kind is Kind.INT and found.largest > EXACT
+def has_inexact_integers(found: Range, kind: Kind | None) -> bool:
+    """Return whether a range contains integers too large for exact doubles."""
+    return kind is Kind.INT and found.largest > MAX_EXACT_INTEGER
 
 
-def widen(found: Range, most: Range | None = None) -> Range:
-    """Return a range with room for what doubles round whole numbers to, past 2^53.
+def widen(found: Range, limit: Range | None = None) -> Range:
+    """Return a range with tolerance for the rounding of integers past 2^53 to doubles.
 
-    What is within ``most`` stays there.
+    A range within ``limit`` stays within it.
 
-    Why: there engines compute in doubles, or make doubles of whole numbers, each time within a part
-         in 2^53; ends that are computed here as whole numbers would leave some values outside.
+    Why: past 2^53 engines compute in doubles, or convert integers to doubles, each time with a
+         relative error of up to 2^-53. Bounds computed here as integers would exclude some values.
     """
-    if not found.is_bounded or found.largest <= EXACT:
+    if not found.is_bounded or found.largest <= MAX_EXACT_INTEGER:
         return found
     room = found.largest / 2**50 if isinstance(found.largest, float) else 1 + found.largest // 2**50
     low, high = found.low - room, found.high + room
-    if most is not None and most.low <= found.low and found.high <= most.high:
-        low, high = max(low, most.low), min(high, most.high)
+    if limit is not None and limit.low <= found.low and found.high <= limit.high:
+        low, high = max(low, limit.low), min(high, limit.high)
     return Range(low, high, found.values)
 
 
-def nearly(found: Range) -> Range:
-    """Return a range with room for what engines and we compute of a curve differently."""
+def add_tolerance(found: Range) -> Range:
+    """Return a range with tolerance for differences between engines in computing a curve."""
     if found.is_empty:
         return found
-    low, high = (SLIGHTLY * (1.0 + abs(end)) for end in (found.low, found.high))
+    low, high = (CURVE_TOLERANCE * (1.0 + abs(end)) for end in (found.low, found.high))
     return Range(found.low - low, found.high + high)
 
 
@@ -125,13 +125,13 @@ MIRRORED: Final = {
 
 
 def narrow(ranges: Ranges, where: Expression | None) -> Ranges:
-    """Return ranges that hold the columns of every row for which ``where`` is true.
+    """Return ranges that contain the columns of every row for which ``where`` is true.
 
-    Claim:   a column of such a row lies in its range, or among the values of that; NULL is among
-             them only where no comparison names the column.
-    Why:     every part of an AND is true there, and a comparison with NULL never is. Parts that are
-             not understood are left out, which only widens. A range in which nothing would be left
-             stays as it is.
+    Claim:   a column of such a row lies in its range, or is one of its listed values. NULL is
+             listed only if no comparison names the column.
+    Why:     every part of a true AND is true, and a comparison with NULL never is. Parts that
+             cannot be interpreted are ignored, which only widens ranges. A range that would become
+             empty stays unchanged.
     Checked: tests/plan/test_conditions.py.
     """
     found = dict(ranges)
@@ -162,32 +162,34 @@ def _parts(where: Expression | None) -> Iterator[Expression]:
             yield where
 
 
-Found = dict[tuple[str, str], Range]
+MutableRanges = dict[tuple[str, str], Range]
 
 
-def _limit(found: Found, column: Column, function: F, others: list[Expression]) -> None:
+def _limit(found: MutableRanges, column: Column, function: F, others: list[Expression]) -> None:
     values = [other.value for other in others if isinstance(other, Literal)]
     if len(values) < len(others) or (column.table, column.name) not in found:
         return
-    was = found[column.table, column.name]
-    if is_long(was, column.kind):
-        return  # engines compare such numbers with reals as doubles, which take several for one
+    before = found[column.table, column.name]
+    if has_inexact_integers(before, column.kind):
+        return  # engines compare these with floats as doubles, which merges several into one
     if column.kind is Kind.TEXT:
-        test = TEXTS.get(function)
+        test = VALUE_TESTS.get(function)
         if test is not None:
-            found[column.table, column.name] = _keep(was, lambda text: test(text, values))
+            found[column.table, column.name] = _filter_values(
+                before, lambda text: test(text, values)
+            )
     elif column.kind in (Kind.INT, Kind.FLOAT, Kind.DATE):
-        numbers = [_number(value) for value in values]
+        numbers = [_as_number(value) for value in values]
         known = [number for number in numbers if number is not None]
         if known and len(known) == len(numbers):
-            low, high = _ends(function, known, is_whole=column.kind is not Kind.FLOAT)
-            less = Range(max(was.low, low), min(was.high, high))
-            if column.kind is Kind.INT and (was.values is not None or function is F.IN):
-                less = _keep_codes(was.values, less, function, known)
-            found[column.table, column.name] = was if less.is_empty else less
+            low, high = _ends(function, known, is_integer=column.kind is not Kind.FLOAT)
+            narrowed = Range(max(before.low, low), min(before.high, high))
+            if column.kind is Kind.INT and (before.values is not None or function is F.IN):
+                narrowed = _filter_integers(before.values, narrowed, function, known)
+            found[column.table, column.name] = before if narrowed.is_empty else narrowed
 
 
-def _exclude(found: Found, parts: tuple[Expression, ...]) -> None:
+def _exclude(found: MutableRanges, parts: tuple[Expression, ...]) -> None:
     match parts:
         case (Column() as column, *others):
             for other in others:
@@ -196,20 +198,20 @@ def _exclude(found: Found, parts: tuple[Expression, ...]) -> None:
             pass
 
 
-def _keep(was: Range, test: Callable[[str], bool]) -> Range:
-    """Return a range with those of its values for which a test holds, which NULL never does."""
-    kept = tuple(text for text in was.values or () if isinstance(text, str) and test(text))
-    return replace(was, values=kept) if kept else was
+def _filter_values(before: Range, test: Callable[[str], bool]) -> Range:
+    """Return a range restricted to the values that pass a test, which NULL never does."""
+    kept = tuple(text for text in before.values or () if isinstance(text, str) and test(text))
+    return replace(before, values=kept) if kept else before
 
 
-def _keep_codes(
+def _filter_integers(
     listed: Sequence[object] | None, within: Range, function: F, numbers: Sequence[Bound]
 ) -> Range:
-    """Return the integers for which a comparison is true, which it never is for NULL.
+    """Return the integers for which a comparison is true, which excludes NULL.
 
-    They are among those that the owner listed or, if there is no such list, that IN lists.
+    The candidates are those listed by the owner or, without such a list, those listed by IN.
     """
-    test = TEXTS.get(function)
+    test = VALUE_TESTS.get(function)
     written = sorted({int(one) for one in numbers if one == int(one)})
     kept = tuple(
         code
@@ -217,18 +219,18 @@ def _keep_codes(
         if isinstance(code, int) and within.low <= code <= within.high
         if test is None or test(code, numbers)
     )
-    return Range(min(kept), max(kept), kept) if kept else NOTHING
+    return Range(min(kept), max(kept), kept) if kept else EMPTY_RANGE
 
 
-TEXTS: Final[dict[F, Callable[[str | int, Sequence[object]], bool]]] = {
+VALUE_TESTS: Final[dict[F, Callable[[str | int, Sequence[object]], bool]]] = {
     F.EQUAL: lambda value, values: value in values,
     F.IN: lambda value, values: value in values,
     F.UNEQUAL: lambda value, values: value not in values,
 }
-"""Comparisons of a listed value with written ones."""
+"""Comparisons of a listed value with literals."""
 
 
-def _number(value: object) -> Bound | None:
+def _as_number(value: object) -> Bound | None:
     match value:
         case bool():
             return None
@@ -240,10 +242,10 @@ def _number(value: object) -> Bound | None:
             return None
 
 
-def _ends(function: F, values: list[Bound], *, is_whole: bool) -> tuple[Bound, Bound]:
-    """Return between which numbers a column lies of which a comparison is true."""
+def _ends(function: F, values: list[Bound], *, is_integer: bool) -> tuple[Bound, Bound]:
+    """Return the bounds of a column for which a comparison with these values is true."""
     low, high = min(values), max(values)
-    if is_whole:
+    if is_integer:
         low = math.floor(low) + 1 if function is F.GREATER else math.ceil(low)
         high = math.ceil(high) - 1 if function is F.LESS else math.floor(high)
     else:

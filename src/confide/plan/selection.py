@@ -1,13 +1,13 @@
-"""Private selection: top keys, candidates, bin widths and block ranks.
+"""Private selection: top keys, candidates, bin widths, and block ranks.
 
-A score is an exact total: the count of a key, or what one question adds up to. One unit may change
-many scores at once; a choice costs by how far apart it can move any two of them.
+A score is an exact total: the count of a key, or the sum computed by one query. One unit may
+change many scores at once; the cost of a choice depends on how far apart it can move any two.
 
 Every unit lies in one block, so one unit changes the results of one block, within their bounds.
 
-Candidates are 1, 2, 4, ... bins over a fixed range. Cutting every bin in two pays when the halves
-differ by more than chance and noise make them differ; the length of the vector of differences
-says so, and one unit hardly changes a length.
+Bin widths are chosen among 1, 2, 4, ... bins over a fixed range. Halving every bin pays off if the
+halves differ by more than sampling and noise explain. The length of the vector of differences
+measures this, and one unit hardly changes that length.
 """
 
 import math
@@ -32,7 +32,7 @@ from confide.plan.calibration import (
     noise_for,
 )
 from confide.plan.contribution import ContributionBounds, PublicFacts, optional_tables, ranges_of
-from confide.plan.keys import MOST_GROUPS, DeclaredKeys, domain_of
+from confide.plan.keys import MAX_GROUPS, DeclaredKeys, domain_of
 from confide.plan.plan import Plan
 from confide.plan.sensitivity import TotalSensitivity, score_change, score_unit
 from confide.plan.totals import Total, ValueGrid
@@ -48,31 +48,32 @@ __all__ = [
     "check_score",
     "check_selection",
     "choose_rank",
-    "cut_grid",
+    "coarsen_grid",
     "grid_of_bounds",
     "make_selector",
     "max_epsilon",
     "only_total",
-    "plan_contest",
-    "plan_selection",
+    "plan_candidates",
+    "plan_top_keys",
     "plan_width",
     "sum_noise",
 ]
 
-MOST_DRAWS: Final = 10**8
+MAX_DRAWS: Final = 10**8
 SCORE_STEPS: Final = 2**30
 
 Selector = Exponential | PermuteAndFlip
 
 
 def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selector:
-    """Return the choice of which ``rounds`` cost at most ``granted``.
+    """Return a selector of which ``rounds`` uses cost at most ``granted``.
 
-    Claim:   permute-and-flip under pure accounting; else the exponential mechanism, whose bounded
-             range is cheaper there. Each moves ``rate * score`` by an interval of length epsilon.
-    Why:     only differences of scores decide, so a common shift is free: moves within
-             [low, high] are moves of at most spread / 2 about the middle. For counts that only
-             grow this is the factor 2 of monotone scores; under replacement there is none.
+    Claim:   permute-and-flip under pure accounting, otherwise the exponential mechanism, whose
+             bounded range is cheaper. Changes of ``rate * score`` lie in an interval of length
+             epsilon.
+    Why:     only differences of scores matter, so a common shift is free: changes within
+             [low, high] are changes of at most spread / 2 around the midpoint. For counts that only
+             grow, this is the factor 2 of monotone scores; under replacement there is none.
     Source:  [MT07], [MS20]; confide.mechanisms states both losses.
     Checked: tests/curator/test_selection.py.
     """
@@ -84,94 +85,95 @@ def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selecto
 
 @dataclass(frozen=True, slots=True)
 class TopKeysPlan:
-    """The k most frequent of the declared keys, chosen one after the other.
+    """The k most frequent declared keys, chosen one after the other.
 
-    Law:     in each of ``rounds`` rounds one of the keys not yet chosen, by ``selector``.
-    Claim:   all rounds cost what was granted, however many keys there are and however many of
-             their counts one unit moves.
-    Why:     a round is one choice among keys that earlier rounds left, so rounds compose
-             adaptively. With Gumbel noise this is the order of the k greatest noisy counts, noise
-             drawn once: given that key i is the greatest, the others are still independent up to
-             being below it, and of those the greatest has the law of the next round. When all
-             keys are asked for, the last one is left over, and no choice.
+    Law:     each of ``rounds`` rounds draws one of the remaining keys by ``selector``.
+    Claim:   all rounds together cost what was granted, however many keys there are and however
+             many of their counts one unit changes.
+    Why:     a round is one choice among the keys that earlier rounds left, so rounds compose
+             adaptively. With Gumbel noise, this yields the order of the k greatest noisy counts
+             with noise drawn once: given that key i is the greatest, the others are still
+             independent, conditioned on being below it, and the greatest of them has the
+             distribution of the next round. If all keys are requested, the last one is left over
+             without a choice.
     Source:  [DR19] for the equality with one draw.
     Checked: tests/curator/test_selection.py.
     """
 
     plan: Plan
     groups: tuple[tuple[Value, ...], ...]
-    most: int
+    count: int
     selector: Selector
 
     @property
     def rounds(self) -> int:
-        """How many choices are paid for."""
-        return _count_rounds(self.most, len(self.groups))
+        """The number of choices that are charged."""
+        return _count_rounds(self.count, len(self.groups))
 
     @property
     def shown(self) -> Plan:
-        """The plan of the answer: keys in the order in which they were chosen, and no numbers."""
+        """The plan of the answer: keys in the order in which they were chosen, without numbers."""
         keys_only = replace(self.plan.query, order=(), limit=None)
         measured = replace(self.plan.measurement, query=keys_only, totals=(), statistics=())
         return replace(self.plan, measurement=measured, noise=NO_NOISE)
 
     def regret(self, confidence: Number = 0.95) -> float:
-        """Return by how much a chosen count may fall short of the best count left, rounded up.
+        """Return the most by which a chosen count may fall short of the best one left, rounded up.
 
-        Claim: with at least this confidence, in no round by as much.
+        Claim: with at least this confidence, no round exceeds the returned value.
         Why:   each round exceeds its bound with probability at most (1 - confidence) / rounds.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
         return self.selector.regret(len(self.groups), 1 - miss / self.rounds)
 
 
-def _count_rounds(most: int, count: int) -> int:
-    return max(1, min(most, count - 1))
+def _count_rounds(chosen: int, keys: int) -> int:
+    return max(1, min(chosen, keys - 1))
 
 
 def check_selection(query: Query, catalog: Catalog, facts: PublicFacts) -> None:
-    """Refuse to choose among keys that nobody declared, or more often than can be computed."""
+    """Refuse a selection among undeclared keys, or one that takes too long to compute."""
     ranges = ranges_of(query.source, catalog, facts)
     optional = optional_tables(query.source)
     domains = [domain_of(key, ranges, optional) for key in query.keys]
     known = [len(domain) for domain in domains if domain is not None]
     count = math.prod(known)
-    if len(known) < len(domains) or count > MOST_GROUPS:
+    if len(known) < len(domains) or count > MAX_GROUPS:
         raise UnsupportedQuery(
             "the most frequent keys are chosen among keys known beforehand; group by columns "
             "declared as Category or Bool, or Int or Date of a short range, or select COUNT(*) "
             "as well, which names keys that enough units share where the budget has a delta"
         )
-    if min(query.limit or count, count) * count > MOST_DRAWS:
+    if min(query.limit or count, count) * count > MAX_DRAWS:
         raise UnsupportedQuery(
             f"choosing {query.limit:,} of {count:,} keys takes too long; ask for fewer, or select "
             "COUNT(*) as well and sort the noisy counts"
         )
 
 
-def plan_selection(plan: Plan, neighbours: Neighbours, granted: Loss) -> TopKeysPlan:
-    """Return how the keys of a planned question are chosen at the cost of ``granted``."""
+def plan_top_keys(plan: Plan, neighbours: Neighbours, granted: Loss) -> TopKeysPlan:
+    """Return the plan that chooses the keys of a planned query at the cost ``granted``."""
     if not isinstance(plan.keys, DeclaredKeys) or len(plan.totals) != 1:
         raise Fault("a selection needs declared keys and one count")
     groups = plan.keys.groups
-    most = min(plan.query.limit or len(groups), len(groups))
-    moves = score_change(plan.totals[0], plan.contribution, neighbours)
-    selector = make_selector(moves.spread, granted, _count_rounds(most, len(groups)))
-    return TopKeysPlan(plan, groups, most, selector)
+    count = min(plan.query.limit or len(groups), len(groups))
+    changes = score_change(plan.totals[0], plan.contribution, neighbours)
+    selector = make_selector(changes.spread, granted, _count_rounds(count, len(groups)))
+    return TopKeysPlan(plan, groups, count, selector)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatePlan:
-    """One of several questions, the likelier the greater its exact answer.
+    """A choice among several queries, in which greater exact answers are more probable.
 
-    Scores are whole multiples of ``step``: exact where all totals fit its grid, else rounded to
-    about 2^-30 of what one unit can change.
+    Scores are integer multiples of ``step``. They are exact if all totals fit its grid, and
+    otherwise rounded to about 2^-30 of what one unit can change.
 
-    Claim: in steps, one unit moves all scores by amounts within one interval of the selector's
-           spread.
-    Why:   the moves of every score lie within the widest interval of all; rounding to steps, ties
-           upwards, keeps order and commutes with whole steps, so it stretches the interval at
-           most to its next whole steps outside.
+    Claim: in steps, the changes of all scores by one unit lie in one interval, whose length is the
+           selector's spread.
+    Why:   the changes of every score lie in the smallest interval that contains all of theirs.
+           Rounding to steps, with ties upwards, preserves order and commutes with whole steps, so
+           it extends the interval at most to the next whole steps.
     """
 
     plans: tuple[Plan, ...]
@@ -180,26 +182,26 @@ class CandidatePlan:
     selector: Selector
 
     def regret(self, confidence: Number = 0.95) -> float:
-        """Return by how much the chosen score may fall short of the best one, rounded up."""
+        """Return the most by which the chosen score may fall short of the best one, rounded up."""
         steps = Fraction(self.selector.regret(len(self.plans), confidence))
         return float_above((steps + (0 if self.is_exact else 1)) * self.step)
 
 
 def check_score(query: Query) -> None:
-    """Refuse a score that is not one COUNT or SUM of all rows asked about."""
+    """Refuse a score that is not one COUNT or SUM over all selected rows."""
     top = query.outputs[0].expression
-    plain = not query.keys and query.having is None and len(query.outputs) == 1
-    if not plain or not isinstance(top, AggregateCall) or not function_of(top).is_linear:
+    is_plain = not query.keys and query.having is None and len(query.outputs) == 1
+    if not is_plain or not isinstance(top, AggregateCall) or not function_of(top).is_linear:
         raise UnsupportedQuery(
             "a score is one number: select a single COUNT(*), COUNT(DISTINCT unit) or SUM(x), "
             "without GROUP BY and HAVING"
         )
 
 
-def plan_contest(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -> CandidatePlan:
-    """Return how one of these planned scores is chosen at the cost of ``granted``."""
-    moves = [score_change(only_total(plan), plan.contribution, neighbours) for plan in plans]
-    low, high = min(one.low for one in moves), max(one.high for one in moves)
+def plan_candidates(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -> CandidatePlan:
+    """Return the plan that chooses one of these planned scores at the cost ``granted``."""
+    changes = [score_change(only_total(plan), plan.contribution, neighbours) for plan in plans]
+    low, high = min(one.low for one in changes), max(one.high for one in changes)
     finest = _common_step([score_unit(only_total(plan)) for plan in plans])
     is_exact = high - low <= SCORE_STEPS * finest
     step = finest if is_exact else (high - low) / SCORE_STEPS
@@ -208,15 +210,15 @@ def plan_contest(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -
 
 
 def only_total(plan: Plan) -> Total:
-    """Return the one total of a score, which is the score itself."""
+    """Return the only total of a score, which equals the score."""
     (total,) = plan.totals
-    if total.grid is not None and total.grid.centre:
+    if total.grid is not None and total.grid.center:
         raise Fault("the sum of a score must not be centred")
     return total
 
 
 def _common_step(steps: Sequence[Fraction]) -> Fraction:
-    """Return the greatest number of which all ``steps`` are whole multiples."""
+    """Return the greatest number of which all ``steps`` are integer multiples."""
     below = math.lcm(*(step.denominator for step in steps))
     return Fraction(math.gcd(*(int(step * below) for step in steps)), below)
 
@@ -227,7 +229,7 @@ BLOCK_STEPS: Final = 2**FINE_BITS
 
 @dataclass(frozen=True, slots=True)
 class BlockReading:
-    """Which columns are read, in how many blocks, and how many rows of a unit stay."""
+    """The columns to read, the number of blocks, and the table, which bounds a unit's rows."""
 
     table: Table
     columns: tuple[str, ...]
@@ -235,21 +237,22 @@ class BlockReading:
 
 
 def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
-    """Return the grid of one result: whole steps from its lower bound."""
+    """Return the grid of one result: integer steps from its lower bound."""
     return ValueGrid(low, (high - low) / BLOCK_STEPS, 0, BLOCK_STEPS)
 
 
-def cut_grid(grid: ValueGrid, low: int, high: int, cell: int) -> ValueGrid:
-    """Return the multiples of ``cell`` steps of a grid, from ``low`` to ``high`` or just below."""
-    return ValueGrid(grid.centre + grid.step * low, grid.step * cell, 0, (high - low) // cell)
+def coarsen_grid(grid: ValueGrid, low: int, high: int, cell: int) -> ValueGrid:
+    """Return every ``cell``-th value of a grid, from ``low`` to ``high`` or just below."""
+    return ValueGrid(grid.center + grid.step * low, grid.step * cell, 0, (high - low) // cell)
 
 
 def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> TotalNoise:
-    """Return noise for the sums over blocks of results that lie so many steps above their least.
+    """Return noise for the sums over blocks of results within ``widths`` steps of their minimum.
 
     Claim:   costs ``granted``.
-    Why:     a unit added or removed changes one block, so each sum by at most its width; a unit
-             replaced may change two blocks. These are the reaches of one row and of two.
+    Why:     adding or removing a unit changes one block, so each sum by at most its width;
+             replacing a unit may change two blocks. These are the sensitivities of one row and of
+             two.
     Source:  [NRS07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_aggregate.py.
     """
@@ -261,10 +264,10 @@ def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> T
 def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:
     """Return the choice of a value at a rank among the blocks' results.
 
-    Claim:   costs ``part`` of ``granted``.
+    Claim:   costs the fraction ``part`` of ``granted``.
     Why:     a step with L results below it and m at it has a gap: the distance of a fixed rank from
-             [L, L + m]. One block's result moved changes L or L + m by at most 1, either way; a
-             unit replaced may move two results.
+             [L, L + m]. Changing one block's result changes L or L + m by at most 1, up or down;
+             replacing a unit may change two results.
     Source:  [MT07], [Smi11].
     Checked: tests/statistics/test_aggregate.py.
     """
@@ -273,28 +276,28 @@ def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Expone
 
 
 WIDTH_STEPS: Final = 1_000
-FEWEST: Final = 50
-BELIEF: Final = 2
-PER_ROW: Final = WIDTH_STEPS + WIDTH_STEPS // 10
-"""How many steps a row moves a score: one for its length, a tenth for the count within."""
+MIN_THRESHOLD_COUNT: Final = 50
+HANDICAP_PER_HALVING: Final = 2
+STEPS_PER_ROW: Final = WIDTH_STEPS + WIDTH_STEPS // 10
+"""Steps by which a row changes a score: one unit for the length, a tenth for the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class WidthChoice:
-    """One of 2^0, 2^1, ..., 2^levels bins, chosen by how well it suits exact counts.
+    """A choice among 2^0, 2^1, ..., 2^levels bins, by how well each suits the exact counts.
 
-    With counts n_j in 2^l bins and d_l the differences of their halves, halving all bins lowers the
-    estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2, where v is the variance of the
-    noise that stays in a bin. The score of k is the least of |d_(k-1)| - t_(k-1), which says that
-    coming to k paid, and t_l - |d_l| for l >= k, which says that going on does not; t_l is the
-    square root of 2 max(n, 50) + 3 2^l v. Scores are counted in steps of 1 / 1000, rounded down.
-    From each is taken a handicap that was known before: see `favour`.
+    With counts n_j in 2^l bins, and d_l the differences between their halves, halving all bins
+    reduces the estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2, where v is the
+    variance of the noise that stays in a bin. The score of k is the minimum of |d_(k-1)| - t_(k-1),
+    which shows that the last halving paid off, and t_l - |d_l| for l >= k, which shows that further
+    ones do not. Here t_l is the square root of 2 max(n, 50) + 3 2^l v. Scores are counted in
+    steps of 1 / 1000, rounded down. A handicap fixed in advance is subtracted; see `prefer`.
 
-    Claim:   one row more or less moves every score by at most 1100 steps.
-    Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1000 steps;
-             a root of 100 or more plus twice the count moves by at most 1 / sqrt(100): 100 steps.
-             Rounding down keeps moves within whole numbers of steps, and the least of numbers
-             moves no more than the numbers do. A handicap does not move at all.
+    Claim:   one additional row, or one row less, changes every score by at most 1100 steps.
+    Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1000 steps.
+             The root of 100 or more plus twice the count changes by at most 1 / sqrt(100): 100
+             steps. Rounding down keeps changes within integer numbers of steps, and the minimum of
+             several numbers changes by no more than the numbers do. A handicap does not change.
     Source:  docs/proofs/statistics.md; [Rud82] for the criterion, [MT07] for the choice.
     Checked: tests/statistics/test_density.py.
     """
@@ -304,39 +307,40 @@ class WidthChoice:
     selector: Selector
     handicaps: tuple[int, ...] = ()
 
-    def favour(self, halvings: float) -> "WidthChoice":
-        """Return the choice that takes about so many halvings where the counts say little.
+    def prefer(self, halvings: float) -> "WidthChoice":
+        """Return the choice that prefers about ``halvings`` halvings if the counts say little.
 
-        # Privacy: ``halvings`` must follow from the declaration and what was released before.
+        # Privacy: ``halvings`` must follow from the declaration and from earlier releases alone.
 
-        Every halving away from there makes a width less likely by a factor of e^2, as far as the
-        noise of the choice can tell; scores that differ by more than that noise decide alone.
+        Each halving away from it reduces the probability of a width by a factor of e^2, relative to
+        the noise of the choice. Scores that differ by much more than that noise decide on their
+        own.
         """
-        unit = BELIEF / self.selector.rate
+        unit = HANDICAP_PER_HALVING / self.selector.rate
         away = (abs(level - halvings) for level in range(self.levels + 1))
         return replace(self, handicaps=tuple(round(Fraction(far) * unit) for far in away))
 
     def scores(self, counts: Sequence[int]) -> list[int]:
-        """Return the score of each number of bins, from counts in the most bins."""
+        """Return the score of each number of bins, given the counts in the finest bins."""
         size = sum(counts)
         gains: list[int] = []
         halves = list(counts)
         for level in reversed(range(self.levels)):
             pairs = list(zip(halves[::2], halves[1::2], strict=True))
             length = sum((left - right) ** 2 for left, right in pairs)
-            threshold = 2 * max(size, FEWEST) + 3 * 2**level * self.variance
-            gains.append(_root(Fraction(length)) - _root(threshold))
+            threshold = 2 * max(size, MIN_THRESHOLD_COUNT) + 3 * 2**level * self.variance
+            gains.append(_steps_of_root(Fraction(length)) - _steps_of_root(threshold))
             halves = [left + right for left, right in pairs]
-        gains.reverse()  # gains[l]: what halving 2^l bins gains
-        fits = [
+        gains.reverse()  # gains[l] is the gain from halving 2^l bins
+        scores = [
             min([gains[level - 1]] * (level > 0) + [-gain for gain in gains[level:]], default=0)
             for level in range(self.levels + 1)
         ]
-        handicaps = self.handicaps or (0,) * len(fits)
-        return [fit - handicap for fit, handicap in zip(fits, handicaps, strict=True)]
+        handicaps = self.handicaps or (0,) * len(scores)
+        return [score - handicap for score, handicap in zip(scores, handicaps, strict=True)]
 
 
-def _root(square: Fraction) -> int:
+def _steps_of_root(square: Fraction) -> int:
     """Return the square root in steps, rounded down."""
     return math.isqrt(math.floor(square * WIDTH_STEPS**2))
 
@@ -348,10 +352,10 @@ def plan_width(
     neighbours: Neighbours,
     granted: Loss,
 ) -> WidthChoice:
-    """Return how the number of bins is chosen at the cost of ``granted``.
+    """Return the plan that chooses the number of bins at the cost ``granted``.
 
-    Why: a unit has at most so many rows; adding or removing them one by one moves a score by so
-         many times as much, and replacing a unit does both.
+    Why: the rows of a unit are bounded. Adding or removing them one by one changes a score by that
+         many times as much as one row, and replacing a unit does both.
     """
-    moves = PER_ROW * contribution.rows * (2 if neighbours is Neighbours.REPLACE else 1)
-    return WidthChoice(levels, variance, make_selector(2 * moves, granted, rounds=1))
+    changes = STEPS_PER_ROW * contribution.rows * (2 if neighbours is Neighbours.REPLACE else 1)
+    return WidthChoice(levels, variance, make_selector(2 * changes, granted, rounds=1))

@@ -10,12 +10,12 @@ from confide.declare.columns import finest_step
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression
-from confide.plan.range_analysis import ANY_INT, ANY_LENGTH, ANYTHING, Range, RangeAnalysis
+from confide.plan.range_analysis import ANY_INT, ANY_LENGTH, UNBOUNDED, Range, RangeAnalysis
 from confide.query.canonical import quote
 
 __all__ = [
-    "LARGEST_ADDED",
-    "LARGEST_SQUARED",
+    "MAX_SQUARED_INPUT",
+    "MAX_SUMMAND",
     "Measure",
     "Total",
     "ValueGrid",
@@ -23,16 +23,16 @@ __all__ = [
     "grid_for",
 ]
 
-MOST_STEPS: Final = 2**52
-"""Doubles hold every whole number up to twice this, so the engine's clamp has exact ends."""
+MAX_STEPS: Final = 2**52
+"""Doubles hold every integer up to twice this value, so the engine clamps to exact bounds."""
 
 
-FINEST: Final = Fraction(1, 2**900)
-"""Below this the number of steps in 1 is no double."""
+MIN_STEP: Final = Fraction(1, 2**900)
+"""The smallest step: for smaller ones, the number of steps in 1 overflows a double."""
 
 
 class Measure(StrEnum):
-    """What is added up over the rows (or units) of a group."""
+    """The quantity summed over the rows (or units) of a group."""
 
     ROWS = "rows"
     UNITS = "units"
@@ -41,29 +41,29 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueGrid:
-    """Turns a value x into the whole number nearest to (x - centre) / step, clamped.
+    """Maps a value x to the integer nearest to (x - center) / step, clamped to the bounds.
 
-    Claim: every row adds a whole number from ``low`` to ``high``, whatever x is.
-    Why:   the clamp is applied inside the engine to each row, and its ends are whole.
+    Claim: every row adds an integer from ``low`` to ``high``, whatever x is.
+    Why:   the engine clamps the integer of each row, and the bounds are integers.
     """
 
-    centre: Fraction
+    center: Fraction
     step: Fraction
     low: int
     high: int
 
     @property
     def largest(self) -> int:
-        """The most that one row can add or take away."""
+        """The most that one row can add or subtract."""
         return max(abs(self.low), abs(self.high))
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum over the rows of a group for which ``where`` holds.
+    """A sum over the rows of a group for which ``where`` is true.
 
-    ROWS counts them, or those with a non-NULL ``argument``; UNITS counts the units they are
-    about; VALUE adds up the argument on its grid.
+    ROWS counts the rows, or those with a non-NULL ``argument``. UNITS counts the units of the
+    rows. VALUE sums the argument on its grid.
     """
 
     measure: Measure
@@ -73,67 +73,71 @@ class Total:
 
     @property
     def per_row(self) -> int:
-        """The most that one row can change it by; 1 for a constant, which none can change."""
+        """The most that one row can change the total, and at least 1, even for a constant."""
         return max(1, self.grid.largest) if self.grid is not None else 1
 
 
-def grid_for(found: Range, kind: Kind | None, step: Fraction | None, *, centred: bool) -> ValueGrid:
+def grid_for(
+    found: Range, kind: Kind | None, step: Fraction | None, *, centered: bool
+) -> ValueGrid:
     """Return the grid for values of a bounded range.
 
-    ``step`` is the declared one, for a bare column; whole numbers need none. Centring halves what
-    one row can add when the range lies on one side of zero. Numbers so large that they would be
-    more than 2**52 steps away get a coarser step.
+    ``step`` is the declared step of a column; integers need none. Centering halves the most that
+    one row can add if the range lies on one side of zero. If bounds are more than 2**52 steps
+    away, the step is increased.
     """
     low, high = Fraction(found.low), Fraction(found.high)
-    grain = Fraction(1) if kind is Kind.INT else step or finest_step(low, high)
-    if centred and kind is Kind.INT and (low + high) % 2:
-        grain = Fraction(1, 2)  # the middle of 0 and 1 is a half
-    grain = max(grain, FINEST)
-    centre = round((low + high) / 2 / grain) * grain if centred else Fraction(0)
-    reach = max(abs(low - centre), abs(high - centre))
-    while reach > grain * MOST_STEPS:
-        grain *= 2
-    return ValueGrid(centre, grain, round((low - centre) / grain), round((high - centre) / grain))
+    unit = Fraction(1) if kind is Kind.INT else step or finest_step(low, high)
+    if centered and kind is Kind.INT and (low + high) % 2:
+        unit = Fraction(1, 2)  # for example, the center of 0 and 1 is 1/2
+    unit = max(unit, MIN_STEP)
+    center = round((low + high) / 2 / unit) * unit if centered else Fraction(0)
+    distance = max(abs(low - center), abs(high - center))
+    while distance > unit * MAX_STEPS:
+        unit *= 2
+    return ValueGrid(center, unit, round((low - center) / unit), round((high - center) / unit))
 
 
-LARGEST_SQUARED: Final = 1e140
-LARGEST_ADDED: Final = LARGEST_SQUARED**2
-"""A noisy total is at most 2^61 times as large, or as its squares: far from the end of doubles."""
-BY_TYPE: Final = {Function.LENGTH: ANY_LENGTH, Function.TO_INT: ANY_INT}
+MAX_SQUARED_INPUT: Final = 1e140
+MAX_SUMMAND: Final = MAX_SQUARED_INPUT**2
+"""The largest summand. Noisy totals, even of squares, are at most 2^61 times as large: finite."""
+TYPE_RANGES: Final = {Function.LENGTH: ANY_LENGTH, Function.TO_INT: ANY_INT}
 
 
-def bound_of(argument: Expression, finder: RangeAnalysis, most: float = LARGEST_ADDED) -> Range:
-    """Return where an argument lies, or refuse one that is unbounded, or beyond ``most``."""
-    found = finder.find(argument)
+def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_SUMMAND) -> Range:
+    """Return the range of an argument, or refuse it if it is unbounded or exceeds ``limit``."""
+    found = analysis.find(argument)
     if found.is_empty:
         raise UnsupportedQuery(f"{quote(argument)} is always NULL; leave it out")
-    if not found.is_bounded or _is_as_wide_as_its_type(argument, finder):
+    if not found.is_bounded or _is_as_wide_as_its_type(argument, analysis):
         raise UnsupportedQuery(
             f"{quote(argument)} has no bounds, so one person could change the answer without "
             "limit; write LEAST(GREATEST(..., low), high) around it, where NULL becomes low"
         )
-    if found.largest > most:
+    if found.largest > limit:
         raise UnsupportedQuery(
-            f"{quote(argument)} can be larger than {most:.0e}, so the answer or its "
+            f"{quote(argument)} can be larger than {limit:.0e}, so the answer or its "
             "interval might be infinite; write LEAST(GREATEST(..., low), high) around it, "
             "where NULL becomes low, or scale it"
         )
     return found
 
 
-def _is_as_wide_as_its_type(argument: Expression, finder: RangeAnalysis) -> bool:
-    """Tell whether nothing but a type bounds a value: that of lengths, or of whole numbers."""
-    found = finder.find(argument)
+def _is_as_wide_as_its_type(argument: Expression, analysis: RangeAnalysis) -> bool:
+    """Return whether a value is bounded only by its type: a string length or a 64-bit integer."""
+    found = analysis.find(argument)
     is_wide = found.high - found.low >= ANY_LENGTH.high
-    return is_wide and not _Strict(finder.columns).find(argument).is_bounded
+    return is_wide and not _StrictRangeAnalysis(analysis.columns).find(argument).is_bounded
 
 
-class _Strict(RangeAnalysis):
-    """Finds ranges in which what a type can hold is no bound."""
+class _StrictRangeAnalysis(RangeAnalysis):
+    """Range analysis in which the limits of a type do not count as bounds."""
 
     __slots__ = ()
 
     def _find(self, expression: Expression) -> Range:
         found = super()._find(expression)
-        is_by_type = isinstance(expression, Call) and found == BY_TYPE.get(expression.function)
-        return ANYTHING if is_by_type else found
+        is_type_range = isinstance(expression, Call) and found == TYPE_RANGES.get(
+            expression.function
+        )
+        return UNBOUNDED if is_type_range else found

@@ -84,4 +84,4 @@ def _column(
     grid = plan.totals[place].grid
     if grid is None:
         return CountColumn(table[..., place])
-    return SumColumn(table[..., place], float(grid.centre), float(grid.step), grid.low, grid.high)
+    return SumColumn(table[..., place], float(grid.center), float(grid.step), grid.low, grid.high)

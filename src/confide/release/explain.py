@@ -64,9 +64,9 @@ def explain_selection(
         (
             _explain_source(plan),
             *notes_of(plan),
-            f"It chooses {selection.most:,} of {len(selection.groups):,} declared keys by {rounds} "
-            f"of {type(selection.selector).__name__}, the likelier the more rows a key has, and "
-            "tells no count.",
+            f"It chooses {selection.count:,} of {len(selection.groups):,} declared keys by "
+            f"{rounds} of {type(selection.selector).__name__}, the likelier the more rows a key "
+            "has, and tells no count.",
             f"With {100 * level:.12g} % confidence no chosen count falls short of the best one "
             f"left by {selection.regret(level):.4g} or more.",
             *_explain_cost(

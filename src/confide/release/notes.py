@@ -19,7 +19,7 @@ def notes_of(plan: Plan) -> tuple[str, ...]:
 
 def _limit_notes(plan: Plan) -> Iterator[str]:
     limits = plan.contribution
-    if limits.is_cut:
+    if limits.needs_bounding:
         groups = f" in at most {_count(limits.groups, 'group')}" if plan.query.keys else ""
         place = " that pass WHERE" if plan.where is not None else ""
         clauses = [name for name, is_used in _later(plan) if is_used]
@@ -27,7 +27,7 @@ def _limit_notes(plan: Plan) -> Iterator[str]:
         yield _limit_note(f"{_rows(limits)}{groups}", place, later)
     for step in _per_unit_steps(plan.query.source):
         inner = contribution_bounds(step.source, plan.catalog, plan.facts)
-        if inner.is_cut:
+        if inner.needs_bounding:
             place = " that pass the subquery's WHERE" if step.where is not None else ""
             yield _limit_note(_rows(inner), place, "before they are aggregated")
 

@@ -59,7 +59,7 @@ def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> Noi
     groups = list(selection.groups)
     scores = np.array([saturate(exact.get(group, (0,))[0]) for group in groups], dtype=np.int64)
     chosen = []
-    for _ in range(selection.most):
+    for _ in range(selection.count):
         place = selection.selector.choose(scores, entropy=entropy)
         chosen.append(groups.pop(place))
         scores = np.delete(scores, place)
@@ -93,7 +93,7 @@ def _steps(results: Floats, grid: ValueGrid) -> list[int]:
 
     # Privacy: a failed block is a result like any other, so nothing tells how many failed.
     """
-    low, step = float(grid.centre), float(grid.step)
+    low, step = float(grid.center), float(grid.step)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         places = np.rint((np.nan_to_num(results, nan=-np.inf) - low) / step)
     places = np.nan_to_num(places, nan=float(grid.low))

@@ -15,7 +15,7 @@ from confide.loss import Loss
 from confide.mechanisms import Exponential, Neighbours
 from confide.noise import Entropy
 from confide.plan.calibration import TotalNoise, fraction_of
-from confide.plan.selection import FINE_BITS, choose_rank, cut_grid, grid_of_bounds, sum_noise
+from confide.plan.selection import FINE_BITS, choose_rank, coarsen_grid, grid_of_bounds, sum_noise
 from confide.plan.totals import ValueGrid
 from confide.release.noise_sample import sample_noise
 from confide.release.selection import choose_block_rank
@@ -142,7 +142,7 @@ class Pooling:
         if not self.part:
             return []
         choice, cell = self._quartile_choice(), self._cell
-        coarse = cut_grid(grid, grid.low, grid.high, cell)
+        coarse = coarsen_grid(grid, grid.low, grid.high, cell)
         return [
             cell * choose_block_rank(sealed, place, coarse, choice, self.entropy, level=level)
             for level in (LOW, HIGH)
@@ -162,7 +162,7 @@ class Pooling:
         if quartiles:
             near = self._range(quartiles) / (8.0 * math.sqrt(self.blocks))
             cell = 1 << max(0, math.floor(math.log2(near)))
-        cut = cut_grid(grid, low, high, cell)
+        cut = coarsen_grid(grid, low, high, cell)
         found = choose_block_rank(sealed, place, cut, choice, self.entropy, level=MIDDLE)
         return low + cell * found
 
@@ -229,7 +229,7 @@ class Pooling:
             found, replicas = self._read_window(place, noisy)
         else:
             found, replicas = self._read_mean(place, noisy)
-        unit, start = float(grid.step), float(grid.centre)
+        unit, start = float(grid.step), float(grid.center)
         inside = np.clip(replicas, grid.low, grid.high)
         return start + unit * min(max(found, grid.low), grid.high), start + unit * inside
 

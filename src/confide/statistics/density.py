@@ -401,7 +401,7 @@ def _chosen(asked: EstimateContext, shape: BinLevels, clip: tuple[float, float])
         counted = release_totals(asked.executor, prepared.size, hold)
         usual = shape.usual(float(read_sums(prepared.size, counted).values[0, 0]))
         sealed = asked.executor.engine.run(prepared.finest.measurement, hold)
-        halvings = choose_width(sealed, prepared.choice.favour(usual), asked.executor.entropy)
+        halvings = choose_width(sealed, prepared.choice.prefer(usual), asked.executor.entropy)
         plan = prepared.plan(shape.bins(halvings))
         steps = release_totals(asked.executor, plan, hold)
         return {"rows": counted, "halvings": halvings, "steps": steps}

@@ -52,7 +52,7 @@ def write_blocks(
         return rows
     if not declared.unique:
         limits = ContributionBounds(
-            declared.max_rows_per_unit, declared.max_rows_per_unit, is_cut=True
+            declared.max_rows_per_unit, declared.max_rows_per_unit, needs_bounding=True
         )
         rows = bound_contributions(rows, limits, [], names, salt)
     # Privacy: a unit's block depends on that unit and the key alone.

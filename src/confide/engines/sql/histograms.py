@@ -43,7 +43,7 @@ from confide.plan import (
     Measurement,
     private_tables,
 )
-from confide.plan.cells import MOST_VALUES
+from confide.plan.cells import MAX_VALUES
 
 __all__ = ["read_counts", "write_histogram"]
 
@@ -74,7 +74,7 @@ def write_histogram(
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
     is_encoded = has_enums and _is_dictionary_encoded(measurement, histogram)
     rows = _rows(measurement, histogram, salt, unit, has_enums=has_enums, is_encoded=is_encoded)
-    if measurement.contribution.is_cut:
+    if measurement.contribution.needs_bounding:
         kinds = {UNIT: unit, CELL: Kind.INT, **kinds_of_keys(measurement)}
         small = small_keys(measurement)
         rows = bound_contributions(
@@ -91,7 +91,7 @@ def write_histogram(
         for index, key in enumerate(keys)
     ]
     # Filtering counts instead of rows saves the engine from computing each row's cell twice.
-    packed_cell = column(ROWS) * number(MOST_VALUES) + column(CELL)
+    packed_cell = column(ROWS) * number(MAX_VALUES) + column(CELL)
     held = sql.GT(this=column(ROWS), expression=number(0))
     known = sql.Where(this=held if is_encoded else is_known(column(CELL)))
     packed = sql.Filter(this=call("LIST", packed_cell), expression=known)
@@ -119,7 +119,7 @@ def _is_dictionary_encoded(measurement: Measurement, histogram: HistogramCount) 
 
 def _is_small(cells: Cells, measurement: Measurement) -> bool:
     """Return whether cells are small integers, and rows need no contribution bounding."""
-    return cells.count <= MAX_BYTE_CELLS and not measurement.contribution.is_cut
+    return cells.count <= MAX_BYTE_CELLS and not measurement.contribution.needs_bounding
 
 
 def _as_text(value: Sql, declared: Category) -> Sql:
@@ -180,7 +180,7 @@ def _with_cells(
     value = [column(VALUE)] if is_encoded else []
     shown = [*unit, *map(column, keys), label(cell, CELL), *value]
     with_cells = select(shown, nested(rows, "counted"))
-    if measurement.keys is not None and not measurement.contribution.is_cut:
+    if measurement.keys is not None and not measurement.contribution.needs_bounding:
         return with_cells  # undeclared groups are never released
     known = [
         is_known(column(key))
@@ -253,11 +253,11 @@ def _keys(values: list[Any]) -> list[Value]:
 def _unpack(owners: Integers, packed: Any, count: int) -> list[Pair]:
     """Return the cells of each of ``count`` groups in order, each once, with the rows in it."""
     numbers = packed.astype(np.int64)
-    cells, rows = owners * MOST_VALUES + numbers % MOST_VALUES, numbers // MOST_VALUES
+    cells, rows = owners * MAX_VALUES + numbers % MAX_VALUES, numbers // MAX_VALUES
     order = np.argsort(cells)
     cells, rows = cells[order], rows[order]
     first = np.flatnonzero(np.diff(cells, prepend=-1))
     cells, rows = cells[first], np.add.reduceat(rows, first)
-    starts = np.searchsorted(cells, np.arange(count) * MOST_VALUES)
-    parts = (np.split(column, starts)[1:] for column in (cells % MOST_VALUES, rows))
+    starts = np.searchsorted(cells, np.arange(count) * MAX_VALUES)
+    parts = (np.split(column, starts)[1:] for column in (cells % MAX_VALUES, rows))
     return list(zip(*parts, strict=True))

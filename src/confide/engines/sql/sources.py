@@ -40,7 +40,14 @@ from confide.engines.sql.stored_values import as_boolean, as_listed, as_listed_i
 from confide.engines.sql.summands import exact_sum, summand
 from confide.errors import BadDeclaration
 from confide.expressions.tree import AggregateCall
-from confide.plan import INNER, PublicFacts, UnitColumns, ValueGrid, grid_for, unit_columns
+from confide.plan import (
+    UNIT_COLUMNS_ALIAS,
+    PublicFacts,
+    UnitColumns,
+    ValueGrid,
+    grid_for,
+    unit_columns,
+)
 from confide.plan.range_analysis import range_of
 from confide.plan.range_arithmetic import Ranges
 from confide.query.tree import Join, PerUnit, Scan, Source
@@ -112,7 +119,7 @@ class SourceWriter:
         rows = inner.attach(sql.Select(expressions=[unit, *values]), source.source)
         if source.where is not None:
             rows.set("where", sql.Where(this=emitter.emit(source.where)))
-        if columns.limits.is_cut:
+        if columns.limits.needs_bounding:
             kinds = {UNIT: self.unit, **dict.fromkeys(names, Kind.INT)}
             rows = bound_contributions(
                 rows, columns.limits, [], names, f"{self.salt} unit", kinds=kinds
@@ -138,7 +145,7 @@ def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.
         label(emitter.emit(columns.over_columns(output.expression)), output.name)
         for output in source.outputs
     ]
-    return select([unit_column(INNER), *outputs], nested(grouped, INNER))
+    return select([unit_column(UNIT_COLUMNS_ALIAS), *outputs], nested(grouped, UNIT_COLUMNS_ALIAS))
 
 
 def _added(aggregate: AggregateCall, emitter: Emitter) -> Sql:
@@ -157,7 +164,7 @@ def _grid(aggregate: AggregateCall, ranges: Ranges) -> ValueGrid | None:
     found, kind = range_of(aggregate.argument, ranges), aggregate.argument.kind
     if kind is Kind.INT and found.largest <= MAX_EXACT_INTEGER:
         return ValueGrid(Fraction(0), Fraction(1), int(found.low), int(found.high))
-    return grid_for(found, kind, None, centred=False)
+    return grid_for(found, kind, None, centered=False)
 
 
 def _summed(aggregate: AggregateCall, index: int, columns: UnitColumns) -> Sql:
@@ -172,7 +179,7 @@ def _summed(aggregate: AggregateCall, index: int, columns: UnitColumns) -> Sql:
         return sql.Count(this=part)
     if (
         aggregate.kind is Kind.INT
-        and columns.ranges[INNER, f"g{index}"].largest <= MAX_EXACT_INTEGER
+        and columns.ranges[UNIT_COLUMNS_ALIAS, f"g{index}"].largest <= MAX_EXACT_INTEGER
     ):
         return cast(exact_sum(part), "BIGINT")
     total = typed(cast(exact_sum(part), "DOUBLE") * number(float(grid.step)), Kind.FLOAT)

@@ -88,7 +88,11 @@ def write_key(index: int, measurement: Measurement, emitter: Emitter, *, has_enu
 def find_stored(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by position, that may stay as stored until rows are counted."""
     is_declared = measurement.keys is not None
-    return _categories(measurement) if is_declared and not measurement.contribution.is_cut else {}
+    return (
+        _categories(measurement)
+        if is_declared and not measurement.contribution.needs_bounding
+        else {}
+    )
 
 
 def kinds_of_keys(measurement: Measurement) -> dict[str, Kind]:
@@ -140,7 +144,7 @@ def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys,
 
 def _find_coded(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by position, that are represented by positions in their lists."""
-    if not measurement.contribution.is_cut:
+    if not measurement.contribution.needs_bounding:
         return {}
     listed = _categories(measurement).items()
     return {index: one for index, one in listed if 0 < len(_strings(one)) <= MAX_LISTED}
@@ -194,7 +198,7 @@ def write_statement(
     parts = [f"t{index}" for index in _carried(measurement)]
     stored = _stored_keys(measurement)
     rows = _added(_values(measurement, salt, unit, stored, has_enums=has_enums), measurement, keys)
-    if measurement.contribution.is_cut and not _is_of_units(measurement):
+    if measurement.contribution.needs_bounding and not _is_of_units(measurement):
         kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **kinds_of_keys(measurement)}
         small = small_keys(measurement)
         rows = bound_contributions(
@@ -406,7 +410,7 @@ def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.S
     ]
     shown = [*unit, *map(column, keys), *parts]
     added = select(shown or [number(1)], nested(rows, "counted"))
-    if measurement.keys is not None and not measurement.contribution.is_cut:
+    if measurement.keys is not None and not measurement.contribution.needs_bounding:
         return added  # undeclared groups are never released
     answered = zip(keys, measurement.domains, strict=True)
     known = [
@@ -425,7 +429,7 @@ def _part(total: Total, index: int, measurement: Measurement) -> Sql:
         part = _steps(total, index, measurement, grid, total.argument.kind)
     elif total.argument is not None:
         # Without bounding, only COUNT reads this summand, and it counts values that are not NULL.
-        part = case(is_known(value), part) if measurement.contribution.is_cut else value
+        part = case(is_known(value), part) if measurement.contribution.needs_bounding else value
     return part if total.where is None else case(column(f"w{index}"), part)
 
 

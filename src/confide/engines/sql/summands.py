@@ -74,7 +74,7 @@ def zero_based_grid(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
          factor and shift. Doubles save one subtraction: the integer nearest to x / step is
          ``shift`` more than that nearest to (x - center) / step, and doubles are exact for steps.
     """
-    rate, shift = 1 / grid.step, grid.centre / grid.step
+    rate, shift = 1 / grid.step, grid.center / grid.step
     if shift.denominator != 1:
         return ZeroBasedGrid(grid)
     low, high = grid.low + int(shift), grid.high + int(shift)
@@ -105,7 +105,7 @@ def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> 
          the range's ends, computed here by the same operations, enclose all others. If they round
          to integers within the grid, so does every value.
     """
-    rate, center = 1 / grid.step, grid.centre / grid.step
+    rate, center = 1 / grid.step, grid.center / grid.step
     if (
         kind is Kind.INT
         and rate.denominator == center.denominator == 1
@@ -120,7 +120,7 @@ def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> 
 
 def ends_within(grid: ValueGrid, clipped: Range) -> tuple[int, int] | None:
     """Return the steps of a range's ends, as the engine computes them, if the grid has both."""
-    center, rate = float(grid.centre), float(1 / grid.step)
+    center, rate = float(grid.center), float(1 / grid.step)
     low, high = ((float(end) - center) * rate for end in (clipped.low, clipped.high))
     is_inside = grid.low - HALF < Fraction(low) and Fraction(high) < grid.high + HALF
     return (round(low), round(high)) if is_inside else None
@@ -164,8 +164,8 @@ def exact_sum(part: Sql) -> Sql:
 
 def _steps(value: Sql, grid: ValueGrid) -> Sql:
     distance = cast(value, "DOUBLE")
-    if grid.centre:
-        distance = sql.Paren(this=distance - number(float(grid.centre)))
+    if grid.center:
+        distance = sql.Paren(this=distance - number(float(grid.center)))
     return distance * number(float(1 / grid.step)) if grid.step != 1 else distance
 
 

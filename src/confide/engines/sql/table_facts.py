@@ -16,7 +16,7 @@ from sqlglot import expressions as sql
 from confide.declare import Catalog, Category, Column, Kind, Row, Table
 from confide.engines.sql.expressions import column, select, table, unit_column
 from confide.errors import BadDeclaration
-from confide.plan import ANYTHING, Range
+from confide.plan import UNBOUNDED, Range
 
 __all__ = [
     "TableFacts",
@@ -75,7 +75,7 @@ class TableFacts:
 
     def _range(self, name: str, column_name: str, kind: Kind) -> Range:
         if kind is Kind.TEXT:
-            return replace(ANYTHING, values=self._values(name, column_name))
+            return replace(UNBOUNDED, values=self._values(name, column_name))
         if kind is Kind.BOOL:
             return Range(0, 1)
         low, high = self._end(sql.Min, name, column_name), self._end(sql.Max, name, column_name)
