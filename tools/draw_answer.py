@@ -11,7 +11,7 @@ from confide.cli.output import percent
 from confide.curator import Curator
 from confide.declare import Budget
 from confide.examples import sample_table
-from confide.release.formatting import WIDTH, draw_chart, figures_of
+from confide.release.formatting import CHART_WIDTH, draw_chart, figures_of
 
 QUESTION = (
     "SELECT CASE WHEN age < 20 THEN 'below 20' WHEN age < 40 THEN '20 to 39'",
@@ -43,18 +43,18 @@ def compose(chart: str, paid: str, left: float) -> str:
     head = LINE * len(QUESTION) + 2 * MARGIN
     drawn = int(chart.split('height="', 1)[1].split('"', 1)[0])
     foot = head + drawn + 8
-    across = WIDTH - 2 * MARGIN
+    across = CHART_WIDTH - 2 * MARGIN
     lines = "".join(
         f'<text x="{2 * MARGIN}" y="{LINE * (place + 2)}" xml:space="preserve" '
         f'font-family="monospace" font-size="13">{escape(line)}</text>'
         for place, line in enumerate(QUESTION)
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {foot + 64}" '
-        f'width="{WIDTH}" height="{foot + 64}" role="img" fill="{INK}" color="{INK}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {CHART_WIDTH} {foot + 64}" '
+        f'width="{CHART_WIDTH}" height="{foot + 64}" role="img" fill="{INK}" color="{INK}" '
         'font-family="sans-serif" font-size="13" aria-label="A question, its answer with 95 % '
         'intervals, and the budget after it">'
-        f'<rect width="{WIDTH}" height="{foot + 64}" fill="white"/>'
+        f'<rect width="{CHART_WIDTH}" height="{foot + 64}" fill="white"/>'
         f'<rect x="{MARGIN}" y="14" width="{across}" height="{head - 28}" rx="6" fill="{SOFT}"/>'
         f'{lines}<g transform="translate(0 {head})">{chart}</g>'
         f'<text x="{MARGIN}" y="{foot + 16}">{escape(paid)}</text>'

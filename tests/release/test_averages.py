@@ -22,7 +22,7 @@ from confide.plan import Cells, Quantile, Range
 from confide.plan.cells import cells_for
 from confide.plan.quantiles import plan_quantile
 from confide.release.quantiles import Ranks
-from confide.release.rank_averages import APART, _average, average_rows, count_columns
+from confide.release.rank_averages import MIN_HALF_DISTANCE, _average, average_rows, count_columns
 from support.averages import chances_as_run, chances_as_stated
 from support.entropy import SeededEntropy
 
@@ -197,7 +197,9 @@ def test_doubles_err_by_less_than_is_set_aside(epsilon: str, rng: np.random.Gene
     """Averages are off by less than a 2^-13 part of the stretches beside them, however wide."""
     quantile = plan_one("0.5", PureLoss(Fraction(epsilon)))
     columns = count_columns(quantile)
-    gaps = np.where(rng.random(columns) < 0.02, rng.integers(0, 2**56, columns), 0) + APART
+    gaps = (
+        np.where(rng.random(columns) < 0.02, rng.integers(0, 2**56, columns), 0) + MIN_HALF_DISTANCE
+    )
     x = np.cumsum(gaps)
     y, last = _average(x[None, :], quantile)[0], columns - 1
     with localcontext() as context:

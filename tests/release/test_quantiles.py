@@ -121,7 +121,7 @@ def test_groups_chosen_together_follow_their_own_laws(
     at_once: int, entropy: SeededEntropy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups of several sizes, laid side by side or not, each choose as if they were alone."""
-    monkeypatch.setattr(quantiles, "AT_ONCE", at_once)
+    monkeypatch.setattr(quantiles, "MAX_BATCH_SIZE", at_once)
     quantile = plan_one("0.5", PureLoss(1))
     single = (np.array([3]), np.array([4]))
     groups = [COUNTS, single, (np.empty(0, np.int64), np.empty(0, np.int64))]

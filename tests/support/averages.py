@@ -24,8 +24,8 @@ def even_cells(count: int) -> Cells:
 def share_out(places: Floats, scores: Floats, starts: Floats, deepest: float) -> Floats:
     """Return the chance of each cell, from where stretches begin and end and what they score.
 
-    What lies outside all cells counts for the first or the last; ``deepest`` is a score that all
-    places of cells have besides.
+    What lies outside all cells counts for the first or the last; ``range_score`` is a score that
+    all places of cells have besides.
     """
     ends = np.unique(np.concatenate([places, starts]))
     ends = ends[(ends >= places[0]) & (ends <= places[-1])]
@@ -43,7 +43,7 @@ def chances_as_run(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
     averaged = average_rows([counts], cells, quantile)
     starts = np.ldexp(cells.start(np.arange(cells.count + 1)).astype(np.float64), averaged.bits)
     rate = float(quantile.choice.rate)
-    scores, deepest = rate * averaged.scores[0], rate * averaged.deepest
+    scores, deepest = rate * averaged.scores[0], rate * averaged.range_score
     return share_out(averaged.places[0].astype(np.float64), scores, starts, deepest)
 
 
@@ -80,7 +80,7 @@ def log_ratios(old: Pair, new: Pair, quantile: Quantile, cells: Cells) -> Floats
     Those of cells lie between those of their places.
     """
     sides = [average_rows([one], cells, quantile) for one in (old, new)]
-    whole, rate = sides[0].whole, float(quantile.choice.rate)
+    whole, rate = sides[0].range_end, float(quantile.choice.rate)
     ends = np.unique(np.concatenate([[0, whole], *(side.places[0] for side in sides)]))
     ends = ends[(ends >= 0) & (ends <= whole)]
     wide = np.diff(ends) > 2 ** max(sides[0].bits - 20, 0)
@@ -88,7 +88,7 @@ def log_ratios(old: Pair, new: Pair, quantile: Quantile, cells: Cells) -> Floats
     logs = []
     for side in sides:
         weights = np.concatenate([[0.0], np.exp(rate * side.scores[0]), [0.0]])
-        deepest = np.exp(rate * side.deepest)
+        deepest = np.exp(rate * side.range_score)
         stretch = np.searchsorted(side.places[0], middle, "right")
         masses = weights[1:-1] * np.diff(side.places[0]).astype(np.float64)
         logs.append(np.log((weights[stretch] + deepest) / (masses.sum() + deepest * whole)))

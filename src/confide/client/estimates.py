@@ -16,7 +16,7 @@ from confide.client.results import RemoteReceipt, read_cost
 from confide.errors import BadDeclaration, refusing
 from confide.exact import Number, fraction, probability
 from confide.release import Cost
-from confide.release.display import NUMBERS, import_frames
+from confide.release.display import ESTIMATE_ADVICE, import_frames
 
 __all__ = ["RemoteEstimate", "RemoteEstimateMethods", "write_numbers"]
 
@@ -91,7 +91,7 @@ class RemoteEstimate:
 
     def to_pandas(self) -> Any:
         """Return one row a number: value, standard error, interval."""
-        pd = import_frames("pandas", NUMBERS)
+        pd = import_frames("pandas", ESTIMATE_ADVICE)
         headings = ("value", "standard_error", "low", "high")
         columns = dict(zip(headings, self._numbers.values(), strict=True))
         return pd.DataFrame(columns, index=pd.Index(self.names, name="parameter"))

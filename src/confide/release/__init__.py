@@ -1,4 +1,4 @@
-"""Noise on sealed totals, and the answer that comes of it."""
+"""Noise for sealed totals, and the answers built from noisy ones."""
 
 from confide.release.answer import Answer, Cost, predict_errors
 from confide.release.noise import NoisyMeasurement, add_noise

@@ -40,7 +40,7 @@ __all__ = ["Answer", "Cost", "predict_errors"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer spends: a share of the budget, and its epsilon at the budget's delta."""
+    """The cost of an answer: a share of the budget, and its epsilon at the budget's delta."""
 
     share: Fraction
     epsilon: float
@@ -50,15 +50,15 @@ class Cost:
 
 
 class AnswerSource(Protocol):
-    """Where the stored answers to one question are found."""
+    """A source of the stored answers to one query."""
 
     def stored(self) -> "Sequence[Answer]":
-        """Return all that are free for whoever asked."""
+        """Return all stored answers that are free for the caller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
-    """Noisy values, one row a group, with their intervals, cost and receipt."""
+    """Noisy values, one row per group, with their intervals, cost, and receipt."""
 
     plan: Plan
     totals: NoisyMeasurement
@@ -79,7 +79,7 @@ class Answer:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The values, one dictionary a row."""
+        """The values, one dictionary per row."""
         outputs = self.plan.query.outputs
         columns = [
             _shown(output, column) for output, column in zip(outputs, self._table(), strict=True)
@@ -92,8 +92,9 @@ class Answer:
     def likely_rows(self) -> list[dict[str, Any]]:
         """Return the rows with every count replaced by its mean given all noisy counts; free.
 
-        Nearer to the truth where many groups are small, and never below zero, but biased: do not
-        add them up. Columns that are not plain counts, and intervals, stay as they were released.
+        If many groups are small, this is more accurate, and it is never below zero. But it is
+        biased: do not add up the results. Columns other than plain counts, and intervals, are
+        unchanged.
         """
         found = self.rows
         if isinstance(self.totals, CombinedMeasurement):
@@ -111,10 +112,10 @@ class Answer:
         return found
 
     def combined(self) -> "Answer":
-        """Return all stored answers to this question as one, weighted by inverse variance; free.
+        """Return all stored answers to this query as one, weighted by inverse variance; free.
 
-        They are those that are free for whoever asked: one's own, or everyone's if the owner
-        allows it. Their shares add up in the intervals, so those are narrower.
+        It combines all answers that are free for the caller: the caller's own, or everyone's if the
+        owner allows it. More answers together give narrower intervals.
         """
         stored = self.source.stored() if self.source is not None else ()
         parts = [(one.plan, one.totals) for one in stored] or [(self.plan, self.totals)]
@@ -122,12 +123,12 @@ class Answer:
         return replace(self, totals=combine(parts), cost=free, reused=True)
 
     def to_pandas(self) -> Any:
-        """Return the values as a pandas frame."""
+        """Return the values as a pandas DataFrame."""
         pd = import_frames("pandas")
         return pd.DataFrame(self.rows, columns=list(self.columns))
 
     def to_polars(self) -> Any:
-        """Return the values as a polars frame."""
+        """Return the values as a Polars DataFrame."""
         pl = import_frames("polars")
         return pl.DataFrame(self.rows, schema=list(self.columns), orient="row")
 
@@ -136,7 +137,7 @@ class Answer:
         return write_arrow(self.columns, self.rows)
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
-        """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x."""
+        """Return the ends ``x_low`` and ``x_high`` of every numeric column x, for each row."""
         intervals = Intervals(self.plan, self.totals, read_confidence(confidence))
         ends: dict[str, Any] = {}
         for output in self.plan.query.outputs:
@@ -147,7 +148,7 @@ class Answer:
         return [{name: float(end[place]) for name, end in ends.items()} for place in self._order()]
 
     def intervals(self, confidence: Number = 0.95) -> Any:
-        """Return the intervals as a pandas frame, with the keys in front."""
+        """Return the intervals as a pandas DataFrame, with the keys first."""
         pd = import_frames("pandas")
         rows, ends = self.rows, self.interval_rows(confidence)
         keys, numbers = self._names()
@@ -156,7 +157,7 @@ class Answer:
         return pd.DataFrame(columns | {name: [end[name] for end in ends] for name in sides})
 
     def plot(self) -> Chart:
-        """Return a chart of every numeric column, with its 95 % intervals as error bars."""
+        """Return a chart of every numeric column, with its 95% intervals as error bars."""
         return draw_chart(*self._names(), self.rows, self.interval_rows())
 
     def __repr__(self) -> str:
@@ -168,7 +169,7 @@ class Answer:
         return write_table(self.columns, self.rows, ends, self._footer(), self.notes)
 
     def _names(self) -> tuple[list[str], list[str]]:
-        """Return the names of the keys and of the numbers that carry noise."""
+        """Return the names of the key columns and of the noisy numeric columns."""
         outputs = self.plan.query.outputs
         keys = [output.name for output in outputs if isinstance(output.expression, Key)]
         return keys, [output.name for output in outputs if _is_number(output)]
@@ -182,7 +183,7 @@ class Answer:
         return [evaluate(output.expression, columns, count) for output in self.plan.query.outputs]
 
     def _order(self) -> list[int]:
-        """Return the places of the rows shown: HAVING, ORDER BY and LIMIT on noisy values."""
+        """Return the indices of the rows in the answer, after HAVING, ORDER BY, and LIMIT."""
         query, count = self.plan.query, len(self.totals.groups)
         columns = Statistics.of(self.totals, self.plan)
         places = list(range(count))
@@ -199,14 +200,14 @@ class Answer:
 
 
 def _count_place(expression: Expression, plan: Plan) -> int | None:
-    """Return the place of a plain count among the totals; None for anything else."""
+    """Return the index of a plain count among the totals, or None for anything else."""
     if not isinstance(expression, AggregateCall) or not function_of(expression).is_count:
         return None
     return next(s.only_total for s in plan.statistics if s.aggregate == expression)
 
 
 def _shown(output: Output, column: NDArray[Any]) -> list[Any]:
-    """Return a column as plain values; whole numbers are shown as such."""
+    """Return a column as Python values, with integers rounded to int."""
     values = [_plain(value) for value in column]
     if output.expression.kind is Kind.INT and not isinstance(output.expression, Key):
         return [None if value is None else round(value) for value in values]
@@ -219,13 +220,13 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(output: Output) -> bool:
-    """Tell whether a column holds numbers that carry noise."""
+    """Return whether a column holds noisy numbers."""
     is_key = isinstance(output.expression, Key)
     return not is_key and output.expression.kind in (Kind.INT, Kind.FLOAT)
 
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
-    """Return the half-width of each numeric column, None where it depends on the data."""
+    """Return the half-width of each numeric column, or None if it depends on the data."""
     level, noise = read_confidence(confidence), noise_sample(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:

@@ -1,4 +1,4 @@
-"""Combines all stored answers to one query; free."""
+"""Combination of all stored answers to one query; free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from confide.release.noise_sample import noise_sample
 __all__ = ["CombinedMeasurement", "combine", "noise_of"]
 
 Floats = NDArray[np.float64]
-LEAST: Final = 1e-12
-"""Below this variance the noise is 0 as good as always, and all such answers weigh the same."""
+MIN_VARIANCE: Final = 1e-12
+"""Variances below this are treated as zero noise, so all such answers have equal weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,28 +26,27 @@ class CombinedMeasurement(NoisyMeasurement):
     table: Floats = field(default_factory=lambda: np.empty((0, 0)))
     noise: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
-    def values(self, plan: Plan) -> Floats:  # noqa: ARG002  # its own totals have one unit each
-        """Return the totals in their own units, one row a group."""
+    def values(self, plan: Plan) -> Floats:  # noqa: ARG002  # totals have their own units already
+        """Return the totals in their own units, one row per group."""
         return self.table
 
 
 def noise_of(totals: NoisyMeasurement, plan: Plan) -> Floats:
-    """Return a sample of the noise that these totals carry."""
+    """Return a sample of the noise in these totals."""
     return totals.noise if isinstance(totals, CombinedMeasurement) else noise_sample(plan)
 
 
 def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasurement:
-    """Return the means of several answers to one question, weighted by inverse variance.
+    """Return the means of several answers to one query, weighted by inverse variance.
 
-    Groups that not every answer names are left out.
+    Only groups that are in every answer are included.
 
     Law:     each total is sum_i w_i x_i with w_i = (1 / v_i) / sum_j (1 / v_j), where v_i is the
              variance of the noise in answer i.
-    Claim:   unbiased as each answer is, with variance 1 / sum_i (1 / v_i), the least that weights
-             adding up to 1 can reach; it costs nothing.
-    Why:     the answers carry independent noise around the same total, and weights follow from the
-             declaration and the shares; what is computed from released values alone is
-             post-processing.
+    Claim:   if each answer is unbiased, so is the result. Its variance is 1 / sum_i (1 / v_i), the
+             minimum over weights that add up to 1. It costs nothing.
+    Why:     the answers have independent noise around the same total, and the weights depend only
+             on the declaration and the shares. Computing from released values is post-processing.
     Source:  [DR14] Proposition 2.1 for post-processing.
     Checked: tests/ledger/test_combination.py.
     """
@@ -60,7 +59,7 @@ def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasureme
     named = [set(totals.groups) for _, totals in parts]
     groups = tuple(group for group in parts[-1][1].groups if all(group in some for some in named))
     noises = [_shuffle(noise_sample(plan), place) for place, plan in enumerate(plans)]
-    precisions = np.array([1.0 / np.maximum(noise.var(axis=0), LEAST) for noise in noises])
+    precisions = np.array([1.0 / np.maximum(noise.var(axis=0), MIN_VARIANCE) for noise in noises])
     weights = precisions / precisions.sum(axis=0)
     tables = np.array([_rows(plan, totals, groups) for plan, totals in parts])
     return CombinedMeasurement(
@@ -78,9 +77,9 @@ def _rows(plan: Plan, totals: NoisyMeasurement, groups: tuple[object, ...]) -> F
 
 
 def _shuffle(noise: Floats, place: int) -> Floats:
-    """Return the points in another order for each answer, so that their noises go separate ways."""
+    """Return the points in a different order for each answer, so that noises look independent."""
     if place == 0:
         return noise
-    root = np.sqrt(float(4 * place + 2) ** 2 + 1.0)  # never a whole number
+    root = np.sqrt(float(4 * place + 2) ** 2 + 1.0)  # never an integer
     shuffled: Floats = noise[np.argsort((np.arange(len(noise)) ** 2 * root) % 1.0)]
     return shuffled

@@ -1,4 +1,4 @@
-"""Tables, frames and charts for notebooks."""
+"""Tables, DataFrames, and charts for notebooks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from confide.errors import BadArgument
 from confide.lazy import require_package
 
 __all__ = [
+    "ESTIMATE_ADVICE",
     "NO_GROUP",
-    "NUMBERS",
     "SCHEMA",
     "Chart",
     "draw_chart",
@@ -33,16 +33,16 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 MIME: Final = "application/vnd.vegalite.v5+json"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
-NAMES: Final = {"type": "nominal", "sort": None}
-TIME: Final = {"type": "temporal", "scale": {"type": "utc"}}
-"""A day is the same day wherever the chart is looked at."""
-ENDS: Final = ("", "_low", "_high")
-MOST_ROWS: Final = 200
-DIGITS: Final = 5
-SMALLEST, LARGEST = 1e-4, 1e15
-CELLS: Final = "take .rows and .interval_rows(0.95)"
-NUMBERS: Final = "take .value, .standard_error and .interval(0.95)"
-"""What holds the same as a frame of an answer, or of an estimate, and needs no package."""
+NOMINAL_AXIS: Final = {"type": "nominal", "sort": None}
+TIME_AXIS: Final = {"type": "temporal", "scale": {"type": "utc"}}
+"""UTC, so that a date is the same in every time zone."""
+INTERVAL_SUFFIXES: Final = ("", "_low", "_high")
+MAX_SHOWN_ROWS: Final = 200
+SIGNIFICANT_DIGITS: Final = 5
+MIN_PLAIN_NUMBER, MAX_PLAIN_NUMBER = 1e-4, 1e15
+ROWS_ADVICE: Final = "take .rows and .interval_rows(0.95)"
+ESTIMATE_ADVICE: Final = "take .value, .standard_error and .interval(0.95)"
+"""Attributes with the content of an answer's or an estimate's DataFrame, without any package."""
 NO_GROUP: Final = (
     "No group is shown. A key that nobody declared is named only if enough units share it (explain "
     "tells how many); HAVING and LIMIT leave out others."
@@ -51,7 +51,7 @@ NO_GROUP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart as a Vega-Lite specification; notebooks draw it by themselves."""
+    """A chart as a Vega-Lite specification, which notebooks render themselves."""
 
     spec: dict[str, Any]
 
@@ -73,26 +73,26 @@ class Chart:
 
 
 def import_converter() -> Any:
-    """Return the package that makes pictures of charts; without it, say what to type."""
+    """Return the package that renders charts, or raise an error that shows how to install it."""
     need = "this picture is made by another package"
     return require_package("vl_convert", need, "vl-convert-python")
 
 
-def import_frames(package: str, instead: str = CELLS) -> Any:
-    """Return a package of frames by its name; without it, say what to type or take instead."""
+def import_frames(package: str, instead: str = ROWS_ADVICE) -> Any:
+    """Return a DataFrame package by name, or raise an error that suggests an alternative."""
     return require_package(
         package, f"a frame like this needs {package}", f"{package}, or {instead}"
     )
 
 
 def write_arrow(columns: Sequence[str], rows: Rows) -> Any:
-    """Return an Arrow table; a column with whole numbers beyond 64 bits is one of decimals."""
+    """Return an Arrow table; columns with integers beyond 64 bits become decimals."""
     pa = import_frames("pyarrow")
     cells = {name: [row[name] for row in rows] for name in columns}
-    return pa.table({name: _narrow(column) for name, column in cells.items()})
+    return pa.table({name: _fit_int64(column) for name, column in cells.items()})
 
 
-def _narrow(column: list[Any]) -> list[Any]:
+def _fit_int64(column: list[Any]) -> list[Any]:
     if all(not isinstance(cell, int) or abs(cell) < 2**63 for cell in column):
         return column
     return [None if cell is None else Decimal(cell) for cell in column]
@@ -101,18 +101,18 @@ def _narrow(column: list[Any]) -> list[Any]:
 def write_table(
     columns: Sequence[str], rows: Rows, ends: Rows, footer: str, notes: Sequence[str] = ()
 ) -> str:
-    """Return an HTML table of the values, with the interval beside each number."""
+    """Return an HTML table of the values, with the interval next to each number."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
-        "<tr>" + "".join(_cell(name, row[name], end) for name in columns) + "</tr>"
-        for row, end in list(zip(rows, ends, strict=True))[:MOST_ROWS]
+        "<tr>" + "".join(_html_cell(name, row[name], end) for name in columns) + "</tr>"
+        for row, end in list(zip(rows, ends, strict=True))[:MAX_SHOWN_ROWS]
     )
     more = "".join(f"<p>{escape(line)}</p>" for line in (*_remarks(rows), *notes))
     return f"<table><tr>{head}</tr>{body}</table>{more}<p>{escape(footer)}</p>"
 
 
 def write_footer(*, is_noisy: bool, cost: object, level: float = 0.95) -> str:
-    """Return what stands below a table: what its brackets are, if it has any, and its cost."""
+    """Return the line below a table: the meaning of its brackets, if it has any, and its cost."""
     brackets = f"{100 * level:.12g} % intervals in brackets; " if is_noisy else ""
     return f"{brackets}cost {cost}"
 
@@ -120,10 +120,10 @@ def write_footer(*, is_noisy: bool, cost: object, level: float = 0.95) -> str:
 def write_text(
     columns: Sequence[str], rows: Rows, ends: Rows, footer: str, notes: Sequence[str] = ()
 ) -> str:
-    """Return the same as plain text, for a terminal."""
-    shown = list(zip(rows, ends, strict=True))[:MOST_ROWS]
+    """Return the table as plain text, for a terminal."""
+    shown = list(zip(rows, ends, strict=True))[:MAX_SHOWN_ROWS]
     head = [plain(name) for name in columns]
-    cells = [[_line(name, row[name], end) for name in columns] for row, end in shown]
+    cells = [[_text_cell(name, row[name], end) for name in columns] for row, end in shown]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [
         "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
@@ -133,14 +133,14 @@ def write_text(
 
 
 def _remarks(rows: Rows) -> list[str]:
-    """Return what is to be said where a table has too many rows to show, or none."""
+    """Return remarks about a table that is truncated or empty."""
     if not rows:
         return [NO_GROUP]
-    return [f"and {len(rows) - MOST_ROWS} rows more"] if len(rows) > MOST_ROWS else []
+    return [f"and {len(rows) - MAX_SHOWN_ROWS} rows more"] if len(rows) > MAX_SHOWN_ROWS else []
 
 
 def plain(text: str) -> str:
-    r"""Return a text without anything that a terminal would obey.
+    r"""Return a string with control characters escaped, so it is safe to print to a terminal.
 
     >>> plain("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -150,42 +150,42 @@ def plain(text: str) -> str:
     )
 
 
-def _line(name: str, value: Any, ends: Mapping[str, Any]) -> str:
+def _text_cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
     if f"{name}_low" not in ends:
-        return plain(_key(value))
-    low, high = (_format(ends[f"{name}{end}"]) for end in ENDS[1:])
+        return plain(_format_key(value))
+    low, high = (_format(ends[f"{name}{end}"]) for end in INTERVAL_SUFFIXES[1:])
     return f"{_format(value)} [{low}, {high}]"
 
 
-def _cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
+def _html_cell(name: str, value: Any, ends: Mapping[str, Any]) -> str:
     if f"{name}_low" not in ends:
-        return f"<td>{escape(_key(value))}</td>"
-    low, high = (_format(ends[f"{name}{end}"]) for end in ENDS[1:])
+        return f"<td>{escape(_format_key(value))}</td>"
+    low, high = (_format(ends[f"{name}{end}"]) for end in INTERVAL_SUFFIXES[1:])
     return f"<td>{escape(_format(value))} <small>[{low}, {high}]</small></td>"
 
 
-def _key(value: Any) -> str:
-    """Return a key: a whole number, which may be a year, without commas."""
+def _format_key(value: Any) -> str:
+    """Return a key as text; integers, which may be years, have no commas."""
     return str(value) if type(value) is int else _format(value)
 
 
 def _format(value: Any) -> str:
-    """Return a number in five digits, with commas; only the largest and smallest have a power.
+    """Return a number with five digits and commas, in scientific notation only if extreme.
 
     >>> [_format(value) for value in (133_106.4, 0.00012, 642.0, -1_234.56, 0.0, 1e20, 1_234_567)]
     ['133,106', '0.00012', '642', '-1,234.6', '0', '1e+20', '1,234,567']
     """
     if not isinstance(value, float):
         return f"{value:,}" if type(value) is int else str(value)
-    if not math.isfinite(value) or not SMALLEST <= abs(value) < LARGEST:
+    if not math.isfinite(value) or not MIN_PLAIN_NUMBER <= abs(value) < MAX_PLAIN_NUMBER:
         return f"{value:,.5g}"
-    digits = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
+    digits = max(0, SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(value))))
     shown = f"{value:,.{digits}f}"
     return shown.rstrip("0").rstrip(".") if digits else shown
 
 
 def write_value(value: Any) -> Any:
-    """Return a value as JSON holds it: what is no finite number is missing."""
+    """Return a value for JSON, with null for numbers that are not finite."""
     match value:
         case float() if not math.isfinite(value):
             return None
@@ -200,23 +200,29 @@ def write_value(value: Any) -> Any:
 def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Rows) -> Chart:
     """Return a chart of each numeric column against the keys, with error bars.
 
-    A key of days is an axis of time; else the first key has a line for each of its values. All
-    other keys together are the colour. A value whose interval has an end infinitely far away, or
-    none, is not drawn: without its bar the least certain one would look exact.
+    A date key becomes a time axis. Otherwise, the first key is a nominal axis. The other keys
+    together determine the color. A value without a finite interval is not drawn: without its error
+    bar, the least certain value would look exact.
     """
     dated = next((key for key in keys if _is_dated(key, rows)), None)
     first = dated or (keys[0] if keys else None)
     others = [key for key in keys if key != first]
-    label = _label(others, {*keys, *(f"{name}{end}" for name in numbers for end in ENDS)})
+    label = _color_column(
+        others, {*keys, *(f"{name}{end}" for name in numbers for end in INTERVAL_SUFFIXES)}
+    )
     values = [
         {
             **{key: write_value(row[key]) for key in keys},
-            **({label: ", ".join(_key(row[key]) for key in others)} if len(others) > 1 else {}),
-            **_drawn(row, end, numbers),
+            **(
+                {label: ", ".join(_format_key(row[key]) for key in others)}
+                if len(others) > 1
+                else {}
+            ),
+            **_plotted_values(row, end, numbers),
         }
         for row, end in zip(rows, ends, strict=True)
     ]
-    axis = TIME if dated else NAMES
+    axis = TIME_AXIS if dated else NOMINAL_AXIS
     place = {"field": _field(first), "title": first, **axis} if first else {"value": 0}
     shade = {"field": _field(label), "title": ", ".join(others), "type": "nominal", "sort": None}
     panels = [
@@ -226,12 +232,12 @@ def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Ro
 
 
 def _is_dated(key: str, rows: Rows) -> bool:
-    """Tell whether a key is a day in every row; one that is missing has no place in time."""
+    """Return whether a key is a date in every row; a missing date has no position in time."""
     return bool(rows) and all(isinstance(row[key], date) for row in rows)
 
 
-def _label(others: Sequence[str], taken: set[str]) -> str:
-    """Return the column that tells groups of one place apart: a key, or a new one of several."""
+def _color_column(others: Sequence[str], taken: set[str]) -> str:
+    """Return the column that determines the color: a single key, or a new one for several."""
     if len(others) == 1:
         return others[0]
     name = ", ".join(others)
@@ -240,20 +246,20 @@ def _label(others: Sequence[str], taken: set[str]) -> str:
     return name
 
 
-def _drawn(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
-    """Return numbers with both ends where all three are there, else nothing in their place."""
+def _plotted_values(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
+    """Return each number with both interval ends, or nothing if any of the three is missing."""
     found: dict[str, Any] = {}
     for name in numbers:
         three = {name: row[name], **{one: end[one] for one in (f"{name}_low", f"{name}_high")}}
-        is_whole = all(one is not None and math.isfinite(one) for one in three.values())
-        found |= three if is_whole else dict.fromkeys(three)
+        is_complete = all(one is not None and math.isfinite(one) for one in three.values())
+        found |= three if is_complete else dict.fromkeys(three)
     return found
 
 
 def _panel(
     name: str, place: dict[str, Any], shade: dict[str, Any] | None, *, is_dated: bool
 ) -> dict[str, Any]:
-    """Return one number's dots and bars: upright over time, else lying beside the names."""
+    """Return one number's dots and bars: vertical over time, otherwise horizontal."""
     across, along = ("y", "x") if is_dated else ("x", "y")
     low = {"field": _field(f"{name}_low"), "type": "quantitative", "title": name}
     high = {"field": _field(f"{name}_high")}
@@ -270,7 +276,7 @@ def _panel(
 
 
 def _field(name: str) -> str:
-    """Return a column's name as Vega reads it: dots and brackets are part of the name."""
+    """Return a column name escaped for Vega, which treats dots and brackets as paths."""
     for special in ("\\", ".", "[", "]"):
         name = name.replace(special, f"\\{special}")
     return name

@@ -1,4 +1,4 @@
-"""Estimates and intervals of the aggregates of a plan: gives each the columns that it needs."""
+"""Estimates and intervals of the aggregates of a plan, given their released columns."""
 
 from collections.abc import Callable
 
@@ -21,14 +21,14 @@ from confide.plan import Plan, PlannedAggregate
 __all__ = ["Floats", "Marks", "estimate", "half_width", "interval", "is_clipped"]
 
 ChosenEnds = Callable[[int], Ends]
-"""Returns the ends that were chosen for a quantile, by its place."""
+"""Function that returns the chosen interval ends of a quantile, given its index."""
 
 
 def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
     """Return the statistic; the last axis of ``totals`` has the plan's totals, then its quantiles.
 
-    Counts and sums are unbiased. A mean stays within its declared range and a variance above
-    zero: both are known beforehand.
+    Counts and sums are unbiased. A mean is clipped to its declared range and a variance to
+    positive values, both of which are known in advance.
     """
     call = statistic.aggregate
     return function_of(call).estimate(call, _columns(statistic, plan, totals))
@@ -43,7 +43,7 @@ def interval(
     *,
     chosen: ChosenEnds | None = None,
 ) -> Ends:
-    """Return both ends of an interval for the statistic without noise, for each group."""
+    """Return both ends of an interval for the noise-free statistic, for each group."""
     call = statistic.aggregate
     columns = _columns(statistic, plan, totals, chosen)
     sample = ReleasedColumns(()) if statistic.quantiles else _columns(statistic, plan, noise)
@@ -53,9 +53,9 @@ def interval(
 def half_width(
     statistic: PlannedAggregate, plan: Plan, noise: Floats, confidence: float
 ) -> float | None:
-    """Return the half-width of a count's or a sum's interval; None where it depends on the data.
+    """Return the half-width of a count's or a sum's interval, or None if it depends on the data.
 
-    Why: counts and sums are linear in the totals, so what the noise adds to them is known.
+    Why: counts and sums are linear in the totals, so the distribution of their noise is known.
     """
     if not function_of(statistic.aggregate).is_linear:
         return None
@@ -63,7 +63,7 @@ def half_width(
 
 
 def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Marks:
-    """Return where noise led out of a mean's range, or to a variance that is not above zero."""
+    """Return a mask of means moved out of their range, and of variances not above zero."""
     call = statistic.aggregate
     return function_of(call).is_clipped(call, _columns(statistic, plan, totals))
 

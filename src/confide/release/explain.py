@@ -1,4 +1,4 @@
-"""What a query will do, in sentences."""
+"""Explanations of what a query will do, in sentences."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ MECHANISMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Sentences about a question; nothing in them depends on a row."""
+    """Sentences about a query; they do not depend on any row."""
 
     sentences: tuple[str, ...]
 
@@ -39,7 +39,7 @@ class Explanation:
 def explain_plan(
     plan: Plan, cost: Cost, *, reused: bool = False, level: float = 0.95
 ) -> Explanation:
-    """Return what is read, what is added up, which noise is added and what it costs."""
+    """Return an explanation of what the query reads and sums, of its noise, and of its cost."""
     return Explanation(
         (
             _explain_source(plan),
@@ -57,7 +57,7 @@ def explain_plan(
 def explain_selection(
     selection: TopKeysPlan, cost: Cost, *, reused: bool = False, level: float = 0.95
 ) -> Explanation:
-    """Return how the most frequent keys are chosen and what that costs."""
+    """Return an explanation of the choice of the most frequent keys and of its cost."""
     plan = selection.plan
     rounds = f"{selection.rounds} choice{'s' if selection.rounds > 1 else ''}"
     return Explanation(

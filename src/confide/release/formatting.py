@@ -1,4 +1,4 @@
-"""Digits, CSV, JSON and SVG of an answer."""
+"""Digits, CSV, JSON, and SVG of an answer."""
 
 import csv
 import io
@@ -28,12 +28,12 @@ __all__ = [
     "to_json",
 ]
 
-FEW_DECIMALS: Final = 3
-MOST_DECIMALS: Final = 6
+DEFAULT_DECIMALS: Final = 3
+MAX_DECIMALS: Final = 6
 
 
 class Tabular(Protocol):
-    """An answer as a table, wherever it was computed."""
+    """An answer as a table, computed locally or remotely."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -42,12 +42,12 @@ class Tabular(Protocol):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The values, one dictionary a row."""
+        """The values, one dictionary per row."""
         ...
 
     @property
     def cost(self) -> Cost:
-        """What it cost."""
+        """The cost of the answer."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class Tabular(Protocol):
 
     @property
     def reused(self) -> bool:
-        """Whether it was given before."""
+        """Whether a stored answer was returned."""
         ...
 
     @property
@@ -71,22 +71,22 @@ class Tabular(Protocol):
 
 
 class Proof(Protocol):
-    """What a receipt shows."""
+    """The visible part of a receipt."""
 
     @property
     def entry(self) -> int:
-        """The entry's number."""
+        """The number of the ledger entry."""
         ...
 
     @property
     def digest(self) -> str:
-        """Its link in the chain."""
+        """Its hash in the chain."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value; numbers that carry noise come with the ends of their interval."""
+    """One value; noisy numbers come with the ends of their interval."""
 
     value: Any
     low: float | None = None
@@ -95,12 +95,12 @@ class Cell:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the value carries noise."""
+        """Whether the value is noisy."""
         return self.low is not None and self.high is not None
 
     @property
     def text(self) -> str:
-        """The value as people read it.
+        """The value as text for people.
 
         >>> Cell(1388.1144, 1294.4, 1478.8).text, Cell(0.39434, 0.29, 0.49, 3).text, Cell("A").text
         ('1,388', '0.394', 'A')
@@ -114,7 +114,7 @@ class Cell:
 
     @property
     def interval(self) -> str:
-        """Both ends of the interval, or nothing."""
+        """Both ends of the interval, or an empty string."""
         if self.low is None or self.high is None:
             return ""
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
@@ -135,19 +135,19 @@ class Figures:
         return [row[place] for row in self.rows]
 
     def noisy_columns(self) -> list[str]:
-        """Return the names of the columns that carry noise."""
+        """Return the names of the noisy columns."""
         places = range(len(self.columns))
         return [self.columns[i] for i in places if any(row[i].is_noisy for row in self.rows)]
 
     def labels(self) -> list[str]:
-        """Return for each row its keys, as one text."""
+        """Return the keys of each row, as one string."""
         noisy = set(self.noisy_columns())
         keys = [i for i, name in enumerate(self.columns) if name not in noisy]
         return [", ".join(row[i].text for i in keys) for row in self.rows]
 
 
 def figures_of(answer: Tabular, confidence: float = 0.95) -> Figures:
-    """Return an answer's values beside their intervals."""
+    """Return an answer's values with their intervals."""
     columns = answer.columns
     rows, ends = answer.rows, answer.interval_rows(confidence)
     decimals = [_decimals(name, rows, ends) for name in columns]
@@ -162,23 +162,23 @@ def figures_of(answer: Tabular, confidence: float = 0.95) -> Figures:
 
 
 def _decimals(name: str, rows: list[dict[str, Any]], ends: list[dict[str, Any]]) -> int:
-    """Return how many decimals show a column's narrowest half-width to two digits.
+    """Return the number of decimals that shows a column's narrowest half-width to two digits.
 
-    Whole numbers have none; a column without noise shows a few.
+    Integers have none; a column without noise shows a few.
     """
     if all(row[name] is None or isinstance(row[name], int) for row in rows):
         return 0
     if not ends or f"{name}_low" not in ends[0]:
-        return FEW_DECIMALS
+        return DEFAULT_DECIMALS
     halves = [(end[f"{name}_high"] - end[f"{name}_low"]) / 2 for end in ends]
     known = [half for half in halves if math.isfinite(half) and half > 0]
     if not known:
-        return FEW_DECIMALS
-    return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(min(known)))))
+        return DEFAULT_DECIMALS
+    return min(MAX_DECIMALS, max(0, 1 - math.floor(math.log10(min(known)))))
 
 
 def percent(share: Fraction, *, down: bool = False) -> str:
-    """Return a share for people: costs rounded up, what is left rounded down.
+    """Return a share as text: costs rounded up, or remaining budget rounded down.
 
     >>> percent(Fraction(1, 3)), percent(Fraction(2, 3), down=True), percent(Fraction(1, 4))
     ('33.34 %', '66.66 %', '25 %')
@@ -188,14 +188,14 @@ def percent(share: Fraction, *, down: bool = False) -> str:
     return f"{whole / 100:g} %"
 
 
-TRIGGERS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
+FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 def to_csv(answer: Tabular, confidence: float = 0.95) -> str:
     """Return the answer as CSV: its columns, then both ends of each interval.
 
-    Texts that a spreadsheet would take for a formula get an apostrophe in front; numbers are
-    numbers and stay as they are.
+    Strings that a spreadsheet would interpret as formulas are prefixed with an apostrophe. Numbers
+    are unchanged.
     """
     ends = answer.interval_rows(confidence)
     names, sides = answer.columns, list(ends[0]) if ends else []
@@ -209,7 +209,7 @@ def to_csv(answer: Tabular, confidence: float = 0.95) -> str:
 
 
 def to_json(answer: Tabular, confidence: float = 0.95) -> str:
-    """Return the answer as JSON, in the layout that the service uses."""
+    """Return the answer as JSON, in the format of the HTTP API."""
     content = {
         "columns": list(answer.columns),
         "rows": [_json_row(row) for row in answer.rows],
@@ -230,12 +230,12 @@ def _csv_value(value: Any) -> object:
 
 
 def _guard(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula.
+    """Return a string that no spreadsheet interprets as a formula.
 
     >>> _guard("=1+1"), _guard(" @x"), _guard("north")
     ("'=1+1", "' @x", 'north')
     """
-    is_formula = text.startswith(TRIGGERS) or text.lstrip().startswith(TRIGGERS)
+    is_formula = text.startswith(FORMULA_PREFIXES) or text.lstrip().startswith(FORMULA_PREFIXES)
     return f"'{text}" if is_formula else text
 
 
@@ -243,37 +243,37 @@ def _json_row(row: dict[str, Any]) -> dict[str, object]:
     return {name: write_value(value) for name, value in row.items()}
 
 
-WIDTH: Final = 680
-ROW: Final = 30
-LEFT: Final = 170
-RIGHT: Final = 100
-TOP: Final = 34
-BOTTOM: Final = 30
-LABEL: Final = 24
-BAR: Final = "#4c78a8"
-TICKS: Final = 5
+CHART_WIDTH: Final = 680
+ROW_HEIGHT: Final = 30
+LEFT_MARGIN: Final = 170
+RIGHT_MARGIN: Final = 100
+TOP_MARGIN: Final = 34
+BOTTOM_MARGIN: Final = 30
+MAX_LABEL_LENGTH: Final = 24
+BAR_COLOR: Final = "#4c78a8"
+TICK_COUNT: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Maps values to places across the chart."""
+    """Maps values to positions across the chart."""
 
     low: float
     high: float
 
     def place(self, value: float) -> float:
         part = (value - self.low) / (self.high - self.low)
-        return LEFT + part * (WIDTH - LEFT - RIGHT)
+        return LEFT_MARGIN + part * (CHART_WIDTH - LEFT_MARGIN - RIGHT_MARGIN)
 
     def ticks(self) -> list[float]:
         """Return round values across the scale."""
-        step = _round_step((self.high - self.low) / TICKS)
+        step = _round_step((self.high - self.low) / TICK_COUNT)
         first = math.ceil(self.low / step)
         return [place * step for place in range(first, math.floor(self.high / step) + 1)]
 
 
 def draw_charts(figures: Figures) -> list[str]:
-    """Return one chart for each noisy column; none when there is a single row to show."""
+    """Return one chart for each noisy column, or none if the answer has a single row."""
     if len(figures.rows) < 2:
         return []
     labels = figures.labels()
@@ -283,22 +283,23 @@ def draw_charts(figures: Figures) -> list[str]:
 def draw_chart(
     title: str, labels: Sequence[str], cells: Sequence[Cell], *, paper: str = "none"
 ) -> str:
-    """Return bars from zero with error bars; points alone where zero is far away."""
-    height = TOP + ROW * len(cells) + BOTTOM
+    """Return bars from zero with error bars, or points alone if zero is far away."""
+    height = TOP_MARGIN + ROW_HEIGHT * len(cells) + BOTTOM_MARGIN
     is_barred = _is_near_zero(cells)
     scale = _scale(cells, is_barred=is_barred)
     parts = [
-        f'<rect width="{WIDTH}" height="{height}" fill="{paper}"/>',
-        f'<text x="{LEFT}" y="18" font-weight="600">{escape(title)}, with 95 % intervals</text>',
+        f'<rect width="{CHART_WIDTH}" height="{height}" fill="{paper}"/>',
+        f'<text x="{LEFT_MARGIN}" y="18" font-weight="600">{escape(title)}, '
+        "with 95 % intervals</text>",
         *_axis(scale, height),
     ]
     for place, (label, cell) in enumerate(zip(labels, cells, strict=True)):
-        middle = TOP + ROW * place + ROW / 2
-        parts.append(_text(LEFT - 10, middle, _short(label), "end"))
+        middle = TOP_MARGIN + ROW_HEIGHT * place + ROW_HEIGHT / 2
+        parts.append(_text(LEFT_MARGIN - 10, middle, _truncate(label), "end"))
         parts += _mark(cell, middle, scale, is_barred=is_barred)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" role="img" aria-label="{escape(title)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {CHART_WIDTH} {height}" '
+        f'width="{CHART_WIDTH}" height="{height}" role="img" aria-label="{escape(title)}" '
         'font-family="sans-serif" font-size="13" fill="currentColor">' + "".join(parts) + "</svg>"
     )
 
@@ -306,18 +307,18 @@ def draw_chart(
 def _mark(cell: Cell, middle: float, scale: _Scale, *, is_barred: bool) -> list[str]:
     ends = _ends(cell)
     if ends is None:
-        return [_text(WIDTH - RIGHT + 10, middle, "unknown", "start")]
+        return [_text(CHART_WIDTH - RIGHT_MARGIN + 10, middle, "unknown", "start")]
     value = scale.place(float(cell.value))
     zero = scale.place(0.0) if is_barred else value
     low, high = (scale.place(end) for end in ends)
-    parts = [_text(WIDTH - RIGHT + 10, middle, cell.text, "start")]
+    parts = [_text(CHART_WIDTH - RIGHT_MARGIN + 10, middle, cell.text, "start")]
     if is_barred:
         parts.append(
             f'<rect x="{min(zero, value):.1f}" y="{middle - 9:.1f}" rx="2" '
-            f'width="{abs(value - zero):.1f}" height="18" fill="{BAR}" fill-opacity="0.75"/>'
+            f'width="{abs(value - zero):.1f}" height="18" fill="{BAR_COLOR}" fill-opacity="0.75"/>'
         )
     else:
-        parts.append(f'<circle cx="{value:.1f}" cy="{middle:.1f}" r="5" fill="{BAR}"/>')
+        parts.append(f'<circle cx="{value:.1f}" cy="{middle:.1f}" r="5" fill="{BAR_COLOR}"/>')
     parts.append(
         f'<path d="M{low:.1f} {middle - 5:.1f}v10M{high:.1f} {middle - 5:.1f}v10'
         f'M{low:.1f} {middle:.1f}H{high:.1f}" stroke="currentColor" stroke-width="1.5"/>'
@@ -326,12 +327,12 @@ def _mark(cell: Cell, middle: float, scale: _Scale, *, is_barred: bool) -> list[
 
 
 def _axis(scale: _Scale, height: int) -> list[str]:
-    foot = height - BOTTOM
+    foot = height - BOTTOM_MARGIN
     parts: list[str] = []
     for tick in scale.ticks():
         at = scale.place(tick)
         parts.append(
-            f'<path d="M{at:.1f} {TOP}V{foot}" stroke="currentColor" stroke-opacity="0.15"/>'
+            f'<path d="M{at:.1f} {TOP_MARGIN}V{foot}" stroke="currentColor" stroke-opacity="0.15"/>'
         )
         parts.append(_text(at, foot + 14, f"{tick:,.6g}", "middle"))
     return parts
@@ -345,15 +346,15 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _ends(cell: Cell) -> tuple[float, float] | None:
-    """Return both ends of a cell's interval where everything is finite."""
+    """Return both ends of a cell's interval, if everything is finite."""
     if cell.value is None or cell.low is None or cell.high is None:
         return None
-    finite = all(map(math.isfinite, (float(cell.value), cell.low, cell.high)))
-    return (cell.low, cell.high) if finite else None
+    is_finite = all(map(math.isfinite, (float(cell.value), cell.low, cell.high)))
+    return (cell.low, cell.high) if is_finite else None
 
 
 def _is_near_zero(cells: Sequence[Cell]) -> bool:
-    """Tell whether bars from zero leave room for differences: the least is below half the most."""
+    """Return whether bars from zero show differences: the minimum is below half the maximum."""
     ends = [end for cell in cells if (end := _ends(cell)) is not None]
     if not ends:
         return True
@@ -373,7 +374,7 @@ def _scale(cells: Sequence[Cell], *, is_barred: bool) -> _Scale:
 
 
 def _round_step(rough: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, at least ``rough``.
+    """Return 1, 2, or 5 times a power of ten, at least ``rough``.
 
     >>> _round_step(0.3), _round_step(7), _round_step(120)
     (0.5, 10.0, 200.0)
@@ -382,5 +383,5 @@ def _round_step(rough: float) -> float:
     return next(power * times for times in (1, 2, 5, 10) if power * times >= rough)
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"
+def _truncate(label: str) -> str:
+    return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"

@@ -1,4 +1,4 @@
-"""Opens exact totals and adds the planned noise."""
+"""Addition of the planned noise to exact totals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from confide.release.unseal import unseal
 
 __all__ = ["NoisyMeasurement", "add_noise", "round_each", "round_to_steps"]
 
-SAFE: Final = 2**62
+OVERFLOW_LIMIT: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyMeasurement:
-    """What was released, group by group: safe to show and to store.
+    """Released values by group, which are safe to show and to store.
 
-    ``steps`` holds for each total a whole number of noise steps, ``cells`` for each quantile the
-    three cells that were chosen: its value, and both ends of its interval.
+    ``steps`` holds an integer number of noise steps for each total. ``cells`` holds three chosen
+    cells for each quantile: its value, and both ends of its interval.
     """
 
     groups: tuple[tuple[Value, ...], ...]
@@ -36,16 +36,16 @@ class NoisyMeasurement:
     cells: tuple[tuple[Chosen, ...], ...] = ()
 
     def values(self, plan: Plan) -> NDArray[np.float64]:
-        """Return the totals in their own whole units, then the quantiles, one row a group."""
+        """Return the totals in their own integer units, then the quantiles, one row per group."""
         sizes = np.array([float(step) for step in plan.noise.steps])
         table = np.array(self.steps, dtype=np.float64).reshape(len(self.groups), len(sizes))
         values: NDArray[np.float64] = table * sizes
         return np.hstack([values, read_cells(plan, self.cells)]) if plan.quantiles else values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as JSON can hold it; days are tagged, since JSON has none.
+        """Return the content for JSON; dates are tagged, since JSON has none.
 
-        Tuples stay: JSON writes them as lists, and of many groups to copy each takes long.
+        Tuples are not converted: JSON writes them as lists, and copying many groups is slow.
         """
         groups: tuple[tuple[Any, ...], ...] = self.groups
         if any(issubclass(kind, date) for kind in _kinds(groups)):
@@ -54,7 +54,7 @@ class NoisyMeasurement:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "NoisyMeasurement":
-        """Return what was stored."""
+        """Return the measurement that was stored."""
         groups = tuple(map(tuple, stored["groups"]))
         if dict in _kinds(groups):
             groups = tuple(tuple(map(_restore, group)) for group in groups)
@@ -82,17 +82,17 @@ def _read_cells(stored: Any) -> Chosen:
 
 
 def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
-    """Return the totals of every group that is answered, plus the plan's noise.
+    """Return the noisy totals of every group in the answer.
 
-    # Privacy: noise is drawn for every declared group, found or not, in the order of the plan;
-    # groups that are neither declared nor named are dropped unseen. Both the total and its sum
-    # with the noise are saturated, so that the result is a function of total + noise alone, with
-    # the noise as it is drawn, unbounded.
+    # Privacy: noise is drawn for every declared group, whether or not it has rows, in the order of
+    # the plan. Groups that are neither declared nor selected are dropped unseen. Both the total and
+    # its sum with the noise are saturated, so the result is a function of total + noise alone,
+    # where the noise is drawn without bounds.
     """
     exact = unseal(sealed).groups
-    groups = _answered(exact, plan.keys, entropy)
-    nothing = (0,) * len(plan.totals)
-    rows = [exact.get(group, nothing) for group in groups]
+    groups = _released_groups(exact, plan.keys, entropy)
+    empty = (0,) * len(plan.totals)
+    rows = [exact.get(group, empty) for group in groups]
     noise = plan.noise.law.draw(len(groups), entropy)
     columns = []
     for place, size in enumerate(plan.noise.steps):
@@ -106,16 +106,16 @@ def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
 def _choose(
     sealed: Sealed, plan: Plan, groups: tuple[tuple[Value, ...], ...], entropy: Entropy
 ) -> tuple[tuple[Chosen, ...], ...]:
-    """Return the cells chosen for each quantile of every group that is answered.
+    """Return the cells chosen for each quantile of every group in the answer.
 
-    # Privacy: a group without rows takes part in the choice as any other.
+    # Privacy: a group without rows takes part in the choice like any other.
     """
     if not plan.quantiles:
         return ()
-    counts, nothing = unseal(sealed).counts, (np.empty(0, np.int64), np.empty(0, np.int64))
+    counts, empty = unseal(sealed).counts, (np.empty(0, np.int64), np.empty(0, np.int64))
     chosen = [
         choose_each(
-            [counts[quantile.histogram].get(group, nothing) for group in groups],
+            [counts[quantile.histogram].get(group, empty) for group in groups],
             quantile,
             plan.histograms[quantile.histogram].cells,
             entropy,
@@ -125,17 +125,19 @@ def _choose(
     return tuple(zip(*chosen, strict=True))
 
 
-def _answered(
+def _released_groups(
     exact: Groups, keys: DeclaredKeys | SelectedKeys, entropy: Entropy
 ) -> tuple[tuple[Value, ...], ...]:
-    """Return the groups that are answered: all declared ones, or those that earn their name."""
+    """Return the groups in the answer: all declared keys, or those that are selected."""
     match keys:
         case DeclaredKeys(groups=groups):
             return groups
         case SelectedKeys(selection=selection):
             found = sorted(exact, key=_sortable)
-            named, _ = selection.release([exact[group][-1] for group in found], entropy=entropy)
-            return tuple(group for group, is_named in zip(found, named, strict=True) if is_named)
+            is_selected, _ = selection.release(
+                [exact[group][-1] for group in found], entropy=entropy
+            )
+            return tuple(group for group, keep in zip(found, is_selected, strict=True) if keep)
         case _:
             assert_never(keys)
 
@@ -145,10 +147,10 @@ def _sortable(group: tuple[Value, ...]) -> tuple[tuple[bool, str], ...]:
 
 
 def round_to_steps(total: int | Fraction, size: Fraction) -> int:
-    """Return the whole number of steps nearest to a total, ties upwards.
+    """Return the number of steps nearest to a total, ties upwards.
 
-    Why: floor(total / size + 1/2) is increasing and adding a whole number of steps adds exactly
-         that number, so a change within c rows stays within c rows' worth of steps.
+    Why: floor(total / size + 1/2) is increasing, and adding an integer number of steps adds exactly
+         that number, so a change by at most c rows stays within the steps of c rows.
     """
     top, bottom = size.numerator * total.denominator, size.denominator * total.numerator
     return (2 * bottom + top) // (2 * top)
@@ -157,13 +159,13 @@ def round_to_steps(total: int | Fraction, size: Fraction) -> int:
 def round_each(totals: Sequence[int], size: Fraction) -> Integers:
     """Return `round_to_steps` of each total, saturated.
 
-    Why: with a / b the size and m the largest total without its sign, no intermediate result in 64
-         bits is larger than 2 b m + a or 2 a; where both are less than 2^62, nothing overflows, and
-         division rounds down there as for whole numbers of any length, which do the rest.
+    Why: with a / b the size and m the largest absolute total, no intermediate 64-bit result exceeds
+         2 b m + a or 2 a. If both are less than 2^62, nothing overflows, and division rounds down
+         as for Python's integers, which handle all other cases.
     """
     top, bottom = size.numerator, size.denominator
     largest = max(1, max(totals, default=0), -min(totals, default=0))
-    if max(2 * bottom * largest + top, 2 * top) >= SAFE:
+    if max(2 * bottom * largest + top, 2 * top) >= OVERFLOW_LIMIT:
         return np.array([saturate(round_to_steps(total, size)) for total in totals], dtype=np.int64)
     steps: Integers = (2 * bottom * np.array(totals, dtype=np.int64) + top) // (2 * top)
     return np.clip(steps, -MAX_VALUE, MAX_VALUE)

@@ -1,8 +1,8 @@
-"""A fixed sample of the noise of a plan, from which error bars are read.
+"""A fixed sample of the noise of a plan, from which error bars are computed.
 
-It shows how the noise law behaves; it is not the noise of any answer, so it may be the same for
-all of them. Evenly spread points (multiples of irrational numbers, modulo 1) give quantiles far
-more exactly than as many random ones.
+It represents the noise distribution, not the noise of any answer, so all answers can share it.
+Evenly spread points (multiples of irrational numbers, modulo 1) give quantiles far more accurately
+than the same number of random points.
 """
 
 from functools import lru_cache
@@ -20,36 +20,36 @@ from confide.plan.calibration import TotalNoise
 __all__ = ["noise_sample", "read_confidence", "sample_levels", "sample_noise"]
 
 Floats = NDArray[np.float64]
-MOST_LIKELY: Final = 0.999
-"""Beyond it so few points are left that their quantiles fall short of those of the law."""
+MAX_CONFIDENCE: Final = 0.999
+"""Beyond this level, too few points are left to estimate the quantiles of the noise."""
 
 
 @refusing
 def read_confidence(confidence: Number) -> float:
-    """Return how often an interval shall hold, if the points can tell.
+    """Return the confidence level of an interval as a float.
 
     Raises:
-        UnsupportedQuery: it is closer to 1 than they reach.
+        UnsupportedQuery: the level is too close to 1 for the number of points.
     """
     level = float(probability("confidence", confidence, zero=False))
-    if level > MOST_LIKELY:
+    if level > MAX_CONFIDENCE:
         raise UnsupportedQuery(
-            f"intervals are computed up to a confidence of {MOST_LIKELY}, not {confidence}; ask "
-            f"for {MOST_LIKELY} or less"
+            f"intervals are computed up to a confidence of {MAX_CONFIDENCE}, not {confidence}; ask "
+            f"for {MAX_CONFIDENCE} or less"
         )
     return level
 
 
 def noise_sample(plan: Plan) -> Floats:
-    """Return noise of one group in the totals' own units: a row a point, a column a total."""
+    """Return noise of one group in the totals' units: one row per point, one column per total."""
     return sample_noise(plan.noise)
 
 
 @lru_cache(maxsize=4)
 def sample_noise(noise: TotalNoise) -> Floats:
-    """Return evenly spread noise: a row a point, a column a total.
+    """Return evenly spread noise: one row per point, one column per total.
 
-    The array is cached, because each statistic of an answer asks for it, and so it is read-only.
+    The array is cached, because each statistic of an answer needs it, and therefore read-only.
     """
     sizes = np.array([float(step) for step in noise.steps])
     drawn = noise.law.sample(spread_points(noise.law.uniforms))
@@ -59,6 +59,6 @@ def sample_noise(noise: TotalNoise) -> Floats:
 
 
 def sample_levels(plan: Plan) -> Floats:
-    """Return levels in (0, 1) for each quantile, beside the points of `noise_sample`."""
+    """Return levels in (0, 1) for each quantile, to go with the points of `noise_sample`."""
     used = plan.noise.law.uniforms
     return spread_points(used + len(plan.quantiles))[:, used:]

@@ -1,4 +1,4 @@
-"""Notes of answers and previews: contribution limits that applied, quantile errors."""
+"""Notes of answers and previews: contribution limits that applied, and quantile errors."""
 
 import math
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def _limit_notes(plan: Plan) -> Iterator[str]:
 
 
 def _quantile_notes(plan: Plan) -> Iterator[str]:
-    """Yield how many rows the quantile needs that noise affects most."""
+    """Yield how many rows are needed by the quantile that noise affects most."""
     asked = [
         (plan.quantiles[place], one.aggregate) for one in plan.statistics for place in one.quantiles
     ]
@@ -58,7 +58,7 @@ def _round(rows: float) -> str:
 
 
 def _per_unit_steps(source: Source) -> Iterator[PerUnit]:
-    """Yield the subqueries that make one row of each unit."""
+    """Yield the subqueries that produce one row per unit."""
     match source:
         case PerUnit():
             yield source

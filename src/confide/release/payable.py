@@ -1,4 +1,4 @@
-"""`Payable` protocol: what one charge can buy; the noise grid kept with an answer."""
+"""`Payable` protocol: what one charge can buy; and the noise grid stored with an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,41 +38,41 @@ GRID_STEPS_CHANGED: Final = (
 
 
 class PricedPlan(Protocol[N]):
-    """How to make what was paid for: worked out, and refused, before the charge."""
+    """A plan whose price is fixed; refusals come before the charge."""
 
     @property
     def failure(self) -> Fraction:
-        """The probability that naming keys tells of a single unit."""
+        """The probability that key selection fails to hide a single unit."""
         ...
 
     @property
     def readings(self) -> int | None:
-        """How often rows are read on the charge; None where that is open."""
+        """The number of times one charge reads the rows; None if unlimited."""
         ...
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> N:
-        """Read the rows, and return what noise has made safe to show."""
+        """Read the rows, and return noisy values that are safe to show."""
         ...
 
     def encode(self, noisy: N) -> Payload:
-        """Return what the ledger keeps."""
+        """Return the payload that the ledger stores."""
         ...
 
     def decode(self, payload: Payload) -> N:
-        """Return what the ledger kept.
+        """Return the values in a stored payload.
 
         Raises:
-            UnsupportedQuery: it was written on another noise grid.
+            UnsupportedQuery: it was stored with a different noise grid.
         """
         ...
 
 
 class Payable(Protocol[P_co]):
-    """What one charge can buy; it has no price yet."""
+    """A purchase that one charge can pay for, before its price is set."""
 
     @property
     def identity(self) -> str:
-        """The canonical text, or terms as JSON, by which the ledger finds it."""
+        """The canonical text, or terms as JSON, by which the ledger identifies it."""
         ...
 
     def at(self, share: Share) -> P_co:
@@ -81,16 +81,16 @@ class Payable(Protocol[P_co]):
 
 
 class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
-    """A priced query: it can be previewed and explained."""
+    """A priced query, which can be previewed and explained."""
 
     @property
     def shown(self) -> Plan:
-        """The plan by which an answer is read."""
+        """The plan that describes the answer."""
         ...
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """The names of what makes the answer private."""
+        """The names of the mechanisms that make the answer private."""
         ...
 
     @property
@@ -99,33 +99,33 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
         ...
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return the half-width of each column; None where the data decide it."""
+        """Return the half-width of each column, or None if it depends on the data."""
         ...
 
     def regret(self, confidence: float) -> float | None:
-        """Return by how much a chosen key may fall short; None where none is chosen."""
+        """Return the most by which a chosen key may fall short, or None if no key is chosen."""
         ...
 
     def explain(self, cost: Cost, *, reused: bool, level: float) -> Explanation:
-        """Return what the query will do, in sentences."""
+        """Return an explanation of the query in sentences."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PricedQuery:
-    """Totals and quantiles with noise."""
+    """Noisy totals and quantiles."""
 
     shown: Plan
     readings: int | None = 1
 
     @property
     def failure(self) -> Fraction:
-        """The probability that naming keys tells of a single unit."""
+        """The probability that key selection fails to hide a single unit."""
         return self.shown.failure
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """The names of what makes the answer private."""
+        """The names of the mechanisms that make the answer private."""
         return self.shown.mechanisms
 
     @property
@@ -134,35 +134,35 @@ class PricedQuery:
         return notes_of(self.shown)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return the half-width of each column; None where the data decide it."""
+        """Return the half-width of each column, or None if it depends on the data."""
         return predict_errors(self.shown, confidence)
 
     def regret(self, confidence: float) -> float | None:
-        """Return nothing: no key is chosen."""
+        """Return None, because no key is chosen."""
         del confidence
         return None
 
     def explain(self, cost: Cost, *, reused: bool, level: float) -> Explanation:
-        """Return what the query will do, in sentences."""
+        """Return an explanation of the query in sentences."""
         return explain_plan(self.shown, cost, reused=reused, level=level)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> NoisyMeasurement:
-        """Return the totals of every answered group with noise."""
+        """Return the noisy totals of every group in the answer."""
         return add_noise(engine.run(self.shown.measurement, hold), self.shown, entropy)
 
     def encode(self, noisy: NoisyMeasurement) -> Payload:
-        """Return what the ledger keeps."""
+        """Return the payload that the ledger stores."""
         return {**noisy.to_json(), "sizes": grid_steps(self.shown)}
 
     def decode(self, payload: Payload) -> NoisyMeasurement:
-        """Return what the ledger kept, if its grid is that of the plan."""
+        """Return the values in a stored payload, if its grid is that of the plan."""
         check_grid_steps(payload, grid_steps(self.shown))
         return NoisyMeasurement.from_json(payload)
 
 
 @dataclass(frozen=True, slots=True)
 class PricedTopKeys:
-    """The most frequent keys, by private selection, without any number."""
+    """The most frequent keys, by private selection, without any numbers."""
 
     selection: TopKeysPlan
     failure: Fraction = Fraction(0)
@@ -170,7 +170,7 @@ class PricedTopKeys:
 
     @property
     def shown(self) -> Plan:
-        """The plan by which an answer is read: keys alone."""
+        """The plan that describes the answer, which contains keys only."""
         return self.selection.shown
 
     @property
@@ -184,29 +184,29 @@ class PricedTopKeys:
         return notes_of(self.selection.plan)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return nothing: an answer has no numbers."""
+        """Return an empty dictionary, because the answer has no numbers."""
         del confidence
         return {}
 
     def regret(self, confidence: float) -> float | None:
-        """Return by how much the count of a chosen key may fall short of the best."""
+        """Return the most by which the count of a chosen key may fall short of the best."""
         return self.selection.regret(confidence)
 
     def explain(self, cost: Cost, *, reused: bool, level: float) -> Explanation:
-        """Return what the query will do, in sentences."""
+        """Return an explanation of the query in sentences."""
         return explain_selection(self.selection, cost, reused=reused, level=level)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> NoisyMeasurement:
-        """Return the chosen keys, in the order of their choice."""
+        """Return the chosen keys, in the order in which they were chosen."""
         sealed = engine.run(self.selection.plan.measurement, hold)
         return select_keys(sealed, self.selection, entropy)
 
     def encode(self, noisy: NoisyMeasurement) -> Payload:
-        """Return what the ledger keeps."""
+        """Return the payload that the ledger stores."""
         return {**noisy.to_json(), "sizes": grid_steps(self.shown)}
 
     def decode(self, payload: Payload) -> NoisyMeasurement:
-        """Return what the ledger kept."""
+        """Return the values in a stored payload."""
         check_grid_steps(payload, grid_steps(self.shown))
         return NoisyMeasurement.from_json(payload)
 
@@ -214,20 +214,20 @@ class PricedTopKeys:
 def grid_steps(plan: Plan) -> list[str]:
     """Return the steps of a plan's noise and the rates of its quantiles, as text.
 
-    Why: a later planner may divide the same cost otherwise, and steps can be the same nevertheless.
+    Why: a later planner may split the same cost in a different way, even if the steps are the same.
     """
     rates = [f"{float(one.choice.rate):.9g} {float(one.ends.rate):.9g}" for one in plan.quantiles]
     return [*map(str, plan.noise.steps), *rates]
 
 
 def check_grid_steps(payload: Payload, steps: Sequence[Any]) -> None:
-    """Refuse stored numbers that were written in other steps than today's.
+    """Raise an error if stored numbers have other grid steps than the plan.
 
-    A later planner may choose other steps for the same query at the same cost; the numbers that
-    an earlier one stored must then not be read with them.
+    A later planner may choose other steps for the same query at the same cost. It must then not
+    interpret earlier stored numbers in its own steps.
 
     Raises:
-        UnsupportedQuery: the steps are not the same.
+        UnsupportedQuery: the steps differ.
     """
     if payload.get("sizes") != steps:
         raise UnsupportedQuery(GRID_STEPS_CHANGED)

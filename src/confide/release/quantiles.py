@@ -1,4 +1,4 @@
-"""Chooses quantile cells, one by one or by tree, with values and intervals."""
+"""Choices of quantile cells, one by one or by tree, with values and intervals."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,13 +30,13 @@ __all__ = [
     "spread_ends",
 ]
 
-AT_ONCE: Final = 2**18
+MAX_BATCH_SIZE: Final = 2**18
 EDGE_WEIGHT: Final = 39
-SAFE: Final = 2**61
+OVERFLOW_LIMIT: Final = 2**61
 CONFIDENCE: Final = 0.95
 
 Chosen = tuple[int, int, int]
-"""The cell of a quantile's value and those of the ends of its interval.
+"""The cells of a quantile's value and of both interval ends.
 
 An end outside all cells, -1 or their number, is an end of the declared range.
 """
@@ -44,12 +44,12 @@ An end outside all cells, -1 or their number, is an end of the declared range.
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The stretches of cells with the same rank, of several groups, one row a group.
+    """Runs of cells with the same rank, for several groups, one row per group.
 
-    ``breaks`` are the cells where a stretch begins, and the number of all cells; a stretch is one
-    cell with rows or a gap between two such. ``first`` and ``last`` are its ranks, of which one
-    row is ``row`` steps; ``rows`` are all rows of each group. Groups of fewer stretches than
-    others have empty ones at their end.
+    ``breaks`` are the cells where a run begins, followed by the number of all cells. A run is one
+    cell with rows, or a gap between two such cells. ``first`` and ``last`` are its ranks, in steps
+    of which one row is ``row``. ``rows`` is the number of rows of each group. Groups with fewer
+    runs are padded with empty runs at the end.
     """
 
     breaks: Integers
@@ -67,8 +67,8 @@ class Ranks:
         filled, counts = np.full(held.shape, cells.count), np.zeros(held.shape, np.int64)
         filled[held], counts[held] = (np.concatenate(side) for side in zip(*groups, strict=True))
         before = np.cumsum(np.column_stack([np.zeros(len(groups), np.int64), counts]), axis=1)
-        if row * int(before.max()) >= SAFE:
-            before = before.astype(object)  # more rows than any engine holds: exact, if slow
+        if row * int(before.max()) >= OVERFLOW_LIMIT:
+            before = before.astype(object)  # more rows than any engine holds: exact but slow
         breaks = np.full((len(groups), 2 * widest + 2), cells.count)
         breaks[:, 0] = 0
         breaks[:, 1:-1:2], breaks[:, 2:-1:2] = filled, np.minimum(filled + 1, cells.count)
@@ -76,20 +76,20 @@ class Ranks:
         return cls(breaks, ranks[:, :-1], ranks[:, 1:], before[:, -1], row)
 
     def scores(self, ranks: Integers) -> Integers:
-        """Return how far each stretch is from its group's rank, below zero."""
-        wanted = ranks[:, None]
-        return _negate(np.maximum(self.first - wanted, wanted - self.last))
+        """Return the negated distance of each run from its group's target rank."""
+        target = ranks[:, None]
+        return _negate(np.maximum(self.first - target, target - self.last))
 
     def scores_below(self, ranks: Integers) -> Integers:
-        """Return how far each stretch is below its group's rank, below zero."""
+        """Return the negated distance of each run below its group's target rank."""
         return _negate(ranks[:, None] - self.last)
 
     def scores_above(self, ranks: Integers) -> Integers:
-        """Return how far each stretch is above its group's rank, below zero."""
+        """Return the negated distance of each run above its group's target rank."""
         return _negate(self.first - ranks[:, None])
 
     def rank_of(self, quantile: Quantile) -> Integers:
-        """Return the rank of a quantile in each group, as QUANTILE_CONT places it."""
+        """Return the rank of a quantile in each group, as QUANTILE_CONT defines it."""
         level = quantile.level
         ranks: Integers = 2 * level.numerator * (self.rows - 1) + level.denominator
         return ranks
@@ -98,27 +98,27 @@ class Ranks:
 def choose_each(
     counts: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> list[Chosen]:
-    """Return for each group the cells of a quantile's value and of both ends of its interval.
+    """Return the cells of a quantile's value and of both interval ends, for each group.
 
-    # Privacy: three choices, each paid for; the ends see the value only after it is chosen, and of
-    # the counts nothing but these cells leaves.
+    # Privacy: all three choices are charged. The ends see the value only after it is chosen, and
+    # nothing derived from the counts leaves this function except these cells.
     """
     chosen: list[Chosen] = []
-    some: list[Pair] = []
-    widest, least = 0, count_columns(quantile) if quantile.decay else 0
+    batch: list[Pair] = []
+    widest, min_columns = 0, count_columns(quantile) if quantile.decay else 0
     for one in counts:
         widest = max(widest, len(one[0]))
-        if some and (len(some) + 1) * (2 * widest + 1 + least) > AT_ONCE:
-            chosen += _choose_some(some, quantile, cells, entropy)
-            some, widest = [], len(one[0])
-        some.append(one)
-    return chosen + (_choose_some(some, quantile, cells, entropy) if some else [])
+        if batch and (len(batch) + 1) * (2 * widest + 1 + min_columns) > MAX_BATCH_SIZE:
+            chosen += _choose_batch(batch, quantile, cells, entropy)
+            batch, widest = [], len(one[0])
+        batch.append(one)
+    return chosen + (_choose_batch(batch, quantile, cells, entropy) if batch else [])
 
 
-def _choose_some(
+def _choose_batch(
     groups: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> list[Chosen]:
-    """Return the chosen cells of groups whose stretches are laid side by side, one row a group."""
+    """Return the chosen cells of groups that are processed as one array, one row per group."""
     ranks = Ranks.of(groups, cells, 2 * quantile.level.denominator)
     choose = partial(_choose, ranks.breaks, cells=cells, entropy=entropy)
     first, last = np.zeros(len(groups), np.int64), np.full(len(groups), cells.count)
@@ -136,30 +136,30 @@ def _choose_some(
 def _choose_averaged(
     groups: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> Integers:
-    """Return for each group the cell of a place that is chosen from averaged rows.
+    """Return the cell of a position chosen among averaged rows, for each group.
 
-    Places outside the range count as its first or last cell.
+    Positions outside the range count as its first or last cell.
     """
     averaged = average_rows(groups, cells, quantile)
     every = np.ones((len(groups), 1), np.int64)
-    widths = np.hstack([np.diff(averaged.places, axis=1), averaged.whole * every])
-    scores = np.hstack([averaged.scores, averaged.deepest * every])
+    widths = np.hstack([np.diff(averaged.places, axis=1), averaged.range_end * every])
+    scores = np.hstack([averaged.scores, averaged.range_score * every])
     starts = np.hstack([averaged.places[:, :-1], 0 * every])
     found = quantile.choice.choose_each(scores, widths, entropy=entropy)
-    places = _place_within(starts, widths, found, entropy)
-    return cells.find(np.clip(places, 0, averaged.whole - 1) >> averaged.bits)
+    places = _position_within(starts, widths, found, entropy)
+    return cells.find(np.clip(places, 0, averaged.range_end - 1) >> averaged.bits)
 
 
-def _place_within(
+def _position_within(
     starts: Integers, widths: Integers, found: Integers, entropy: Entropy
 ) -> Integers:
-    """Return a place of the stretch that was found in each row, all of it equally likely."""
+    """Return a uniformly random position in the chosen run of each row."""
     rows = np.arange(len(found))
     return starts[rows, found] + uniform_below_each(widths[rows, found], entropy)
 
 
 def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
-    """Return the scores of all stretches for the low and for the high end."""
+    """Return the scores of all runs for the low and for the high end."""
     rank, low, high = ranks.rank_of(quantile), quantile.low, quantile.high
     below, above = rank - low.shift, rank + high.shift
     if low.edge is not None:
@@ -173,7 +173,7 @@ def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
 
 
 def _negate(gaps: Integers) -> Integers:
-    """Return gaps below zero; those that are there already count as none."""
+    """Return the gaps negated, with negative gaps counted as zero."""
     return -np.minimum(np.maximum(gaps, 0), MAX_VALUE).astype(np.int64, copy=False)
 
 
@@ -187,26 +187,26 @@ def _choose(
     choice: Exponential,
     entropy: Entropy,
 ) -> Integers:
-    """Return for each group a cell of [first, last), the likelier the greater its score.
+    """Return a cell of [first, last) for each group, where greater scores are more probable.
 
-    ``edge`` has the scores of an end of the declared range, and the number that stands for it.
-    Stretches outside what can be chosen have no width.
+    ``edge`` contains the scores of an end of the declared range, and the number that denotes it.
+    Runs outside [first, last) have zero width.
     """
     first, last = within
     places = cells.start(np.clip(breaks, first[:, None], last[:, None]))
     widths, starts = np.diff(places, axis=1), places[:, :-1]
     if edge is not None:
-        whole = int(cells.start(np.array([cells.count]))[0])
-        widths = np.column_stack([widths, np.full(len(widths), EDGE_WEIGHT * whole)])
+        total = int(cells.start(np.array([cells.count]))[0])
+        widths = np.column_stack([widths, np.full(len(widths), EDGE_WEIGHT * total)])
         starts = np.column_stack([starts, np.zeros(len(starts), np.int64)])
         scores = np.column_stack([scores, edge[0]])
     found = choice.choose_each(scores, widths, entropy=entropy)
-    chosen = cells.find(_place_within(starts, widths, found, entropy))
+    chosen = cells.find(_position_within(starts, widths, found, entropy))
     return chosen if edge is None else np.where(found == widths.shape[1] - 1, edge[1], chosen)
 
 
 def read_cells(plan: Plan, chosen: tuple[tuple[Chosen, ...], ...]) -> Floats:
-    """Return the values of all quantiles, one row a group."""
+    """Return the values of all quantiles, one row per group."""
     table = np.empty((len(chosen), len(plan.quantiles)))
     for place, quantile in enumerate(plan.quantiles):
         cells = plan.histograms[quantile.histogram].cells
@@ -220,8 +220,8 @@ def read_ends(
 ) -> tuple[Floats, Floats]:
     """Return both ends of the intervals of one quantile, for each group.
 
-    Ends were chosen for 95 %, and serve less than that as well; for more there is only the whole
-    range, which is certain.
+    Ends are chosen for 95%, which also covers lower levels. For higher levels, the interval is the
+    entire range, which is certain.
     """
     cells = plan.histograms[plan.quantiles[place].histogram].cells
     bottom, top = (float(end) for end in cells.bounds)
@@ -237,10 +237,10 @@ def read_ends(
 def spread_ends(
     plan: Plan, chosen: tuple[tuple[Chosen, ...], ...], place: int, confidence: float
 ) -> Callable[[Floats, int], Floats]:
-    """Return a function from levels and a group to how far above the exact value it may lie.
+    """Return a function from levels and a group to the error of the value at these levels.
 
-    Why: on either side the distance is taken to be exponential, and to pass the end of the interval
-         as often as the interval says. The exact value stays within the range.
+    Why: on either side, the distance to the exact value is modeled as exponential, and exceeds the
+         end of the interval as often as the interval states. The exact value stays in the range.
     """
     values = read_cells(plan, chosen)[:, place]
     lows, highs = read_ends(plan, chosen, place, confidence)
@@ -257,17 +257,17 @@ def spread_ends(
     return spread
 
 
-NOTHING = np.empty(0, dtype=np.int64)
+NO_CELLS = np.empty(0, dtype=np.int64)
 MAX_DENOMINATOR = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Landing:
-    """A chosen cell, and how many rows lie before it and up to its end, as far as released."""
+class _ChosenCell:
+    """A chosen cell, and the released numbers of rows before it and up to its end."""
 
     cell: int
     before: int
-    upto: int
+    through: int
 
 
 def choose_quantiles(
@@ -279,45 +279,45 @@ def choose_quantiles(
     *,
     size: int,
 ) -> list[int]:
-    """Return the cell of each level; ``size`` is the number of rows as it was released.
+    """Return the cell of each level; ``size`` is the released number of rows.
 
-    # Privacy: of the counts nothing leaves but the chosen cells. What is wanted of a split follows
-    # from earlier choices and noisy counts alone.
+    # Privacy: nothing derived from the counts leaves except the chosen cells. The target of a split
+    # depends only on earlier choices and noisy counts.
     """
     (counts,) = unseal(sealed).counts
-    filled, rows = counts.get((), (NOTHING, NOTHING))
+    filled, rows = counts.get((), (NO_CELLS, NO_CELLS))
     order = np.argsort(filled)
     exact = filled[order], rows[order]
-    landings: dict[int | None, _Landing] = {}
+    choices: dict[int | None, _ChosenCell] = {}
     for splits in tree.rounds:
         for split in splits:
-            below = landings.get(split.below, _Landing(-1, 0, 0))
-            above = landings.get(split.above, _Landing(cells.count, size, size))
-            wanted = round(levels[split.place] * size)
-            landings[split.place] = _land(
-                exact, cells, tree, (below, above), entropy, wanted=wanted
+            below = choices.get(split.below, _ChosenCell(-1, 0, 0))
+            above = choices.get(split.above, _ChosenCell(cells.count, size, size))
+            target = round(levels[split.place] * size)
+            choices[split.place] = _choose_split(
+                exact, cells, tree, (below, above), entropy, target=target
             )
-    return [landings[place].cell for place in range(len(levels))]
+    return [choices[place].cell for place in range(len(levels))]
 
 
-def _land(
+def _choose_split(
     exact: Pair,
     cells: Cells,
     tree: QuantileTree,
-    sides: tuple[_Landing, _Landing],
+    sides: tuple[_ChosenCell, _ChosenCell],
     entropy: Entropy,
     *,
-    wanted: int,
-) -> _Landing:
+    target: int,
+) -> _ChosenCell:
     below, above = sides
     first, last = below.cell + 1, above.cell
-    if first >= last or (wanted <= below.upto and below.cell >= 0):
+    if first >= last or (target <= below.through and below.cell >= 0):
         return below if below.cell >= 0 else above
-    if wanted >= above.before and above.cell < cells.count:
+    if target >= above.before and above.cell < cells.count:
         return above
     inside = slice(*np.searchsorted(exact[0], [first, last]))
     filled, rows = exact[0][inside], exact[1][inside]
-    level = _read_level(wanted - below.upto, above.before - below.upto)
+    level = _read_level(target - below.through, above.before - below.through)
     cell = _choose_by_halving((filled, rows), cells, tree, (first, last), entropy, level=level)
     place = int(np.searchsorted(filled, cell))
     held = int(rows[place]) if place < len(filled) and filled[place] == cell else 0
@@ -328,15 +328,15 @@ def _land(
         )
     )
     if own <= tree.slack:
-        return _Landing(cell, wanted, wanted)
-    before = min(max(below.upto + left, below.upto), max(above.before, below.upto))
-    upto = min(max(before + own, before), max(above.before, before))
-    return _Landing(cell, before, upto)
+        return _ChosenCell(cell, target, target)
+    before = min(max(below.through + left, below.through), max(above.before, below.through))
+    through = min(max(before + own, before), max(above.before, before))
+    return _ChosenCell(cell, before, through)
 
 
-def _read_level(wanted: int, rows: int) -> Fraction:
-    """Return which part of a split's rows is wanted, from released numbers; never none or all."""
-    part = Fraction(wanted, max(rows, 1)).limit_denominator(MAX_DENOMINATOR)
+def _read_level(target: int, rows: int) -> Fraction:
+    """Return the target fraction of a split's rows, from released numbers; never 0 or 1."""
+    part = Fraction(target, max(rows, 1)).limit_denominator(MAX_DENOMINATOR)
     return min(
         max(part, Fraction(1, MAX_DENOMINATOR)), Fraction(MAX_DENOMINATOR - 1, MAX_DENOMINATOR)
     )
@@ -351,7 +351,7 @@ def _choose_by_halving(
     *,
     level: Fraction,
 ) -> int:
-    """Return a cell of [first, last), the likelier the nearer it is to the wanted part of rows."""
+    """Return a cell of [first, last), where cells closer to the target rank are more probable."""
     filled, rows = exact
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
     breaks[0], breaks[-1] = within

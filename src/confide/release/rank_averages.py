@@ -1,8 +1,8 @@
-"""Averages the ranks of neighboring rows, so that gaps change slowly.
+"""Averages over the ranks of neighboring rows, so that gaps change slowly.
 
-Each row counts as two halves, spread over its cell with the others of that cell. Halves are
-numbered in order. Below the first and above the last, outside the range, others go on that no row
-has, a small step apart.
+Each row counts as two halves, spread over its cell together with the others in that cell. Halves
+are numbered in order. Outside the range, below the first half and above the last, the sequence
+continues with virtual halves a small step apart.
 """
 
 import math
@@ -17,110 +17,114 @@ from confide.plan import Cells, Quantile
 
 __all__ = ["Averaged", "average_rows", "count_columns"]
 
-DEEPEST: Final = 60
-"""No place of the range weighs less than exp(-60) times the most that one can weigh."""
+MAX_LOG_PENALTY: Final = 60
+"""No position in the range weighs less than exp(-60) times the maximum weight."""
 
-SCORED: Final = 92.0
-"""Stretches of ranks that weigh less than exp(-92) are left out: nothing beside exp(-60)."""
+SCORED_LOG_WEIGHT: Final = 92.0
+"""Runs of ranks that weigh less than exp(-92) are omitted: negligible compared with exp(-60)."""
 
-FORGOTTEN: Final = 48.0
-"""Averages leave out halves of weights below exp(-48): of 2^62 steps a hundredth of a step."""
+AVERAGED_LOG_WEIGHT: Final = 48.0
+"""Averages omit halves of weights below exp(-48): 1/100 of a step, given 2^62 steps."""
 
 TOP_BITS: Final = 62
-APART: Final = 2**13 - 2
-"""Halves are so many steps apart or more."""
+MIN_HALF_DISTANCE: Final = 2**13 - 2
+"""The minimum distance of halves, in steps."""
 
 FINE_BITS: Final = 14
-MOST_BITS: Final = 40
+MAX_ROW_BITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Averaged:
-    """Stretches between averaged halves, one row a group.
+    """Runs between averaged halves, one row per group.
 
-    ``places`` are where they begin and end, in steps of which one weight of a cell has 2^bits;
-    ``scores`` are how far their ranks are from the quantile's, below zero. ``whole`` is where the
-    range ends, and ``deepest`` the score that all places of the range have besides.
+    ``places`` are their bounds, in steps; one unit of cell weight is 2^bits steps. ``scores`` are
+    the negated distances of their ranks from the quantile's. ``range_end`` is the end of the range,
+    and ``range_score`` the score that all positions in the range have in addition.
     """
 
     places: Integers
     scores: Integers
     bits: int
-    whole: int
-    deepest: int
+    range_end: int
+    range_score: int
 
 
-def _reach(quantile: Quantile) -> tuple[int, int]:
-    """Return how many halves are scored, and how many are seen, on either side of the rank."""
+def _half_counts(quantile: Quantile) -> tuple[int, int]:
+    """Return the numbers of halves scored and of halves averaged, on either side of the rank."""
     fall = float(quantile.choice.rate) * quantile.level.denominator
-    scored = math.ceil(SCORED / fall) + 1
-    return scored, scored + math.ceil(FORGOTTEN / float(quantile.decay)) + 1
+    scored = math.ceil(SCORED_LOG_WEIGHT / fall) + 1
+    return scored, scored + math.ceil(AVERAGED_LOG_WEIGHT / float(quantile.decay)) + 1
 
 
 def count_columns(quantile: Quantile) -> int:
-    """Return how many numbers a group takes."""
-    return 2 * _reach(quantile)[1] + 1
+    """Return the number of values in a group's row."""
+    return 2 * _half_counts(quantile)[1] + 1
 
 
 def average_rows(groups: Sequence[Pair], cells: Cells, quantile: Quantile) -> Averaged:
-    """Return the stretches between averaged halves of rows, with their scores.
+    """Return the runs between averaged halves of rows, with their scores.
 
-    Law:     let x_j be the place of half j, and A = exp(-rate b), B = exp(-decay). It moves to
+    Law:     let x_j be the position of half j, and A = exp(-rate b), B = exp(-decay). It moves to
              y_j, the sum over t of w_t x_(j+t), where w_t is 1 - p times B^|t| (1 - B) / (1 + B),
-             and p more for t = 0, with p = A/B ((1 - B) / (1 - A))^2. A place from y_j to y_(j+1)
-             weighs exp(-rate |b j - r|), and exp(-60) besides if it is in the range.
-    Claim:   one row more moves b j - r by at most d = max(2a, 2b - 2a) for each place, and the
-             sum Z of all weights by a factor within exp(+-(decay d / b + (rate b)^2 / 8)), of
-             which the last term is 0 for the median.
-    Why:     x_(j-2) <= x'_j <= x_j, hence the same of y. With gaps g_i = x_(i+1) - x_i a stretch
-             is the sum of w_t g_(j+t), so Z is the sum of g_i phi(i - r / b), where phi is the
-             sum of w_t exp(-rate b |s - t|). That is exp(-decay |s|) times a constant for whole
-             s, and between them less by at most a factor of cosh(rate b / 2).
-    Source:  docs/proofs/quantiles.md, also for what doubles may do to it.
+             plus p for t = 0, with p = A/B ((1 - B) / (1 - A))^2. A position from y_j to y_(j+1)
+             has weight exp(-rate |b j - r|), plus exp(-60) if it is in the range.
+    Claim:   one additional row changes b j - r by at most d = max(2a, 2b - 2a) for each position,
+             and the sum Z of all weights by a factor within exp(+-(decay d / b + (rate b)^2 / 8)),
+             where the last term is 0 for the median.
+    Why:     x_(j-2) <= x'_j <= x_j, so the same is true of y. With gaps g_i = x_(i+1) - x_i, a run
+             is the sum of w_t g_(j+t), so Z is the sum of g_i phi(i - r / b), where phi is the sum
+             of w_t exp(-rate b |s - t|). That is exp(-decay |s|) times a constant for integer s,
+             and in between smaller by at most a factor of cosh(rate b / 2).
+    Source:  docs/proofs/quantiles.md, which also covers rounding errors of doubles.
     Checked: tests/release/test_averages.py.
     """
     level, bottom = quantile.level, quantile.level.denominator
     total = int(cells.start(np.array([cells.count]))[0])
     bits = TOP_BITS - total.bit_length()
-    most = 2 ** min(bits - FINE_BITS, MOST_BITS)
-    clipped = [(filled, np.minimum(rows, most)) for filled, rows in groups]
+    max_rows = 2 ** min(bits - FINE_BITS, MAX_ROW_BITS)
+    clipped = [(filled, np.minimum(rows, max_rows)) for filled, rows in groups]
     ranks = [2 * level.numerator * (int(rows.sum()) - 1) + bottom for _, rows in clipped]
-    centre = np.array([rank // bottom for rank in ranks], dtype=np.int64)[:, None]
-    aside = np.array([rank % bottom for rank in ranks], dtype=np.int64)[:, None]
-    scored, seen = _reach(quantile)
-    x = _place(clipped, cells, centre + np.arange(-seen, seen + 1), bits)
+    center = np.array([rank // bottom for rank in ranks], dtype=np.int64)[:, None]
+    remainder = np.array([rank % bottom for rank in ranks], dtype=np.int64)[:, None]
+    scored, seen = _half_counts(quantile)
+    x = _place(clipped, cells, center + np.arange(-seen, seen + 1), bits)
     places = _average(x, quantile)[:, seen - scored : seen + scored + 1]
-    scores = -np.abs(np.arange(-scored, scored) * bottom - aside)
-    deepest = -math.ceil(DEEPEST / quantile.choice.rate)
-    return Averaged(places, scores, bits, total << bits, deepest)
+    scores = -np.abs(np.arange(-scored, scored) * bottom - remainder)
+    range_score = -math.ceil(MAX_LOG_PENALTY / quantile.choice.rate)
+    return Averaged(places, scores, bits, total << bits, range_score)
 
 
 def _place(groups: Sequence[Pair], cells: Cells, halves: Integers, bits: int) -> Integers:
-    """Return where halves of some numbers lie, for each group a row of them, without gaps."""
+    """Return the positions of consecutive halves, one row per group."""
     filled, rows = (np.concatenate([one[side] for one in groups]) for side in range(2))
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(2 * rows)])
+    through = np.concatenate([np.zeros(1, np.int64), np.cumsum(2 * rows)])
     sizes = np.array([len(one[0]) for one in groups])
     last = np.cumsum(sizes)
-    before, after = upto[last - sizes][:, None], upto[last][:, None]
-    number, whole = halves + before, int(cells.start(np.array([cells.count]))[0]) << bits
-    x = np.where(halves < 1, (halves - 1) * APART, whole + (number - after) * APART)
+    before, after = through[last - sizes][:, None], through[last][:, None]
+    number, range_end = halves + before, int(cells.start(np.array([cells.count]))[0]) << bits
+    x = np.where(
+        halves < 1,
+        (halves - 1) * MIN_HALF_DISTANCE,
+        range_end + (number - after) * MIN_HALF_DISTANCE,
+    )
     is_row = (halves >= 1) & (number <= after)
     first = np.repeat(np.maximum(number[:, 0], before[:, 0] + 1) - 1, sizes)
     end = np.repeat(np.minimum(number[:, -1], after[:, 0]), sizes)
-    listed = np.maximum(np.minimum(upto[1:], end) - np.maximum(upto[:-1], first), 0)
+    listed = np.maximum(np.minimum(through[1:], end) - np.maximum(through[:-1], first), 0)
     used = np.flatnonzero(listed)
     start = cells.start(filled[used])
     width = (cells.start(filled[used] + 1) - start) << bits
     entry = np.repeat(np.arange(len(used)), listed[used])
-    part = (number[is_row] - upto[used][entry]) / (2.0 * rows[used] + 1.0)[entry]
+    part = (number[is_row] - through[used][entry]) / (2.0 * rows[used] + 1.0)[entry]
     x[is_row] = (start << bits)[entry] + np.rint(width[entry] * part).astype(np.int64)
     return x
 
 
 def _average(x: Integers, quantile: Quantile) -> Integers:
-    """Return averages of places, each with those in its row of the table.
+    """Return the averages of positions, each with those in its row of the table.
 
-    Sums are over gaps, which are at least zero, so that no digits cancel.
+    Sums are over gaps, which are nonnegative, so no digits cancel.
     """
     decay = float(quantile.decay)
     fall = float(quantile.choice.rate) * quantile.level.denominator

@@ -1,4 +1,4 @@
-"""Chooses keys, candidates, bins and block ranks from exact totals."""
+"""Choices of keys, candidates, bins, and block ranks from exact totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidate that was chosen, with what the choice cost.
+    """The chosen candidate and the cost of the choice.
 
-    ``regret`` bounds by how much its score may fall short of the best one, at 95 % confidence.
+    ``regret`` bounds how much its score may fall short of the best one, at 95% confidence.
     """
 
     value: str
@@ -50,10 +50,10 @@ class Choice:
 
 
 def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> NoisyMeasurement:
-    """Return the chosen keys in the order of their choice, without any number.
+    """Return the chosen keys in the order in which they were chosen, without any numbers.
 
-    # Privacy: every declared key takes part, found or not; what was counted for other keys is
-    # dropped unseen. Cutting a count off at 2^61 never widens its move.
+    # Privacy: every declared key takes part, whether or not it has rows; counts of other keys are
+    # dropped unseen. Clipping a count at 2^61 never increases its change.
     """
     exact = unseal(sealed).groups
     groups = list(selection.groups)
@@ -66,32 +66,33 @@ def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> Noi
     return NoisyMeasurement(tuple(chosen), ((),) * len(chosen))
 
 
-def choose_candidate(sealed: Sequence[Sealed], contest: CandidatePlan, entropy: Entropy) -> int:
-    """Return the place of the chosen candidate."""
+def choose_candidate(sealed: Sequence[Sealed], candidates: CandidatePlan, entropy: Entropy) -> int:
+    """Return the index of the chosen candidate."""
     scores = [
-        _score(one, plan, contest.step) for one, plan in zip(sealed, contest.plans, strict=True)
+        _score(one, plan, candidates.step)
+        for one, plan in zip(sealed, candidates.plans, strict=True)
     ]
-    return contest.selector.choose(np.array(scores, dtype=np.int64), entropy=entropy)
+    return candidates.selector.choose(np.array(scores, dtype=np.int64), entropy=entropy)
 
 
 def compare_score(sealed: Sealed, plan: Plan, step: Fraction, vector: SparseVector) -> bool:
-    """Tell whether a score lies above the threshold of a session, up to its noise."""
+    """Return whether a score is above the threshold of a session, up to noise."""
     return vector.ask(_score(sealed, plan, step))
 
 
 def _score(sealed: Sealed, plan: Plan, step: Fraction) -> int:
     """Return an exact total in steps.
 
-    # Privacy: a total beyond 2^61 steps is cut off, not refused, so that no message tells of it.
+    # Privacy: a total beyond 2^61 steps is clipped, not refused, so no error message reveals it.
     """
     (total,) = unseal(sealed).groups.get((), (0,))
     return saturate(round_to_steps(total * score_unit(only_total(plan)), step))
 
 
 def _steps(results: Floats, grid: ValueGrid) -> list[int]:
-    """Return results in whole steps of a grid, within it; what failed is the lower bound.
+    """Return results in integer steps of a grid, clipped to it; failures become the lower bound.
 
-    # Privacy: a failed block is a result like any other, so nothing tells how many failed.
+    # Privacy: a failed block is a result like any other, so nothing reveals how many failed.
     """
     low, step = float(grid.center), float(grid.step)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -109,7 +110,7 @@ def choose_block_rank(
     *,
     level: Fraction,
 ) -> int:
-    """Return the step at about this level among one output's results."""
+    """Return the step at approximately this level among one output's results."""
     results = unseal(sealed)[:, output]
     filled, blocks = np.unique(np.array(_steps(results, grid), dtype=np.int64), return_counts=True)
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
@@ -131,13 +132,14 @@ def add_blocks(
     *,
     squared: bool = False,
 ) -> list[int]:
-    """Return for each output the noisy sum over blocks of its steps above the window's low end.
+    """Return for each output the noisy sum over blocks of its steps above the window's lower end.
 
-    With ``squared``, the sum of (2 s - w)^2 / w, rounded down, for s steps in a window of w: how
-    far results lie from the window's middle. It lies within [0, w] as s does.
+    With ``squared``, return the sum of (2 s - w)^2 / w, rounded down, for s steps in a window of
+    width w. It measures the distance of results from the window's middle, and lies within [0, w]
+    like s.
 
-    # Privacy: every result is cut to its window before it is added, so one block adds from 0 to
-    # the width of the window, for which the noise was made.
+    # Privacy: every result is clipped to its window before it is added, so one block adds from 0 to
+    # the width of the window, to which the noise is calibrated.
     """
     results = unseal(sealed)
     drawn = noise.law.draw(1, entropy)[0]
@@ -155,8 +157,8 @@ def add_blocks(
 def choose_width(sealed: Sealed, choice: WidthChoice, entropy: Entropy) -> int:
     """Return the chosen number of halvings.
 
-    # Privacy: counts of bins outside the range are dropped unseen; nothing but the place of the
-    # chosen candidate leaves.
+    # Privacy: counts of bins outside the range are dropped unseen; nothing leaves except the index
+    # of the chosen candidate.
     """
     exact = unseal(sealed).groups
     counts = [exact.get((place,), (0,))[0] for place in range(2**choice.levels)]

@@ -1,4 +1,4 @@
-"""Opens sealed values: one function, for the modules of release alone."""
+"""Access to sealed values: one function, which only modules of release may import."""
 
 from typing import TypeVar
 
@@ -10,5 +10,5 @@ T = TypeVar("T")
 
 
 def unseal(sealed: SealedBase[T]) -> T:
-    """Return the exact values, for noise to be added or a choice to be made among them."""
-    return sealed._content  # noqa: SLF001  # the one place
+    """Return the exact values, to which noise is then added, or among which one is chosen."""
+    return sealed._content  # noqa: SLF001  # the only place

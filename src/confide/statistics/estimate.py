@@ -31,7 +31,7 @@ from confide.noise.law import list_primes
 from confide.plan import DeclaredKeys, Plan
 from confide.query.tree import Query
 from confide.release import Cost, NoisyMeasurement, add_noise
-from confide.release.display import NUMBERS, Chart, draw_chart, import_frames, write_table
+from confide.release.display import ESTIMATE_ADVICE, Chart, draw_chart, import_frames, write_table
 from confide.release.noise_sample import noise_sample
 from confide.release.payable import check_grid_steps, grid_steps
 from confide.statistics.replicas import Floats
@@ -382,7 +382,7 @@ class Estimate:
 
     def to_pandas(self) -> Any:
         """Return one row a number: value, standard error, 95 % interval."""
-        pd = import_frames("pandas", NUMBERS)
+        pd = import_frames("pandas", ESTIMATE_ADVICE)
         return pd.DataFrame(self._rows()).set_index("parameter")
 
     def plot(self) -> Chart:
