@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from confide.aggregates import make_aggregate
@@ -87,7 +88,9 @@ def expressions(
         return make_literal(draw(VALUES[kind]))
     function, kinds = draw(st.sampled_from(SHAPES[kind]))
     parts = [draw(expressions(part, depth - 1, grouped=grouped)) for part in kinds]
-    return make_call(function, *parts)
+    found = make_call(function, *parts)
+    assume(found.kind is kind)  # the negated least integer is a float
+    return found
 
 
 @st.composite
