@@ -143,10 +143,11 @@ def noise_for(
 
     Claim:   releasing all groups costs ``loss``, whichever groups and rows a unit has.
     Why:     rounding to steps is monotone and commutes with adding whole steps, so the rounded
-             totals satisfy the bounds z_gi of `TotalSensitivity` too. Pure: K-norm noise, drawn
-             independently in each group for the box with half-width boxes_i sides in coordinate
-             i, changes probabilities by a factor of at most exp(epsilon * sum over groups of the
-             largest z_gi / boxes_i). For one total this is Laplace noise.
+             totals satisfy the bounds z_gi of `TotalSensitivity` too.
+             Pure: K-norm noise is drawn independently in each group, for the box with half-width
+             boxes_i sides in coordinate i. It changes probabilities by a factor of at most
+             exp(epsilon * sum over groups of the largest z_gi / boxes_i). For one total this is
+             Laplace noise.
              Gaussian: d totals, each with sigma^2 = side^2 * d * squares / mu^2, have a squared
              distance of at most d * (mu^2 / d).
     """

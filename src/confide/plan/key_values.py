@@ -46,13 +46,13 @@ def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
 
     None means that they are unknown or too many. Integers and dates are ints.
 
-    Claim:   no row's key is any other number, on any engine; NULL is not included. If the key is
-             computed by arithmetic, rounding, date parts, and CASE alone, and each column occurs
-             once, then each returned number is the key for some values of the columns.
+    Claim:   no row's key is any other number, on any engine; NULL is not included. Each returned
+             number is the key for some values of the columns, if the key uses only arithmetic,
+             rounding, date parts, and CASE, and each column once.
     Why:     the key is computed at each value of its columns and at NULL, or at points that
-             represent them (`Breakpoints`), by operations with the same result for doubles on every
-             engine. A condition that cannot be evaluated may be true or false, and a part that
-             cannot be evaluated may be any integer in its range.
+             represent them (`Breakpoints`). The operations have the same results for doubles on
+             every engine. A condition that cannot be evaluated may be true or false, and a part
+             that cannot be evaluated may be any integer in its range.
     Checked: tests/plan/test_values.py, tests/contracts/test_readings.py.
     """
     columns = dict.fromkeys(part for part in walk(key) if isinstance(part, Column))
@@ -64,8 +64,8 @@ def may_be_null(
 ) -> bool:
     """Return whether an expression can be NULL by its own form, even where no column is NULL.
 
-    It can if a CASE has no ELSE, if a column belongs to an ``optional`` table (the right side of a
-    LEFT JOIN), or if the owner listed NULL among the values of a column.
+    It can if a CASE has no ELSE, or if the owner listed NULL among the values of a column. It also
+    can if a column belongs to an ``optional`` table, the right side of a LEFT JOIN.
     """
 
     def is_null(part: Expression) -> bool:

@@ -106,13 +106,13 @@ class Quantile:
     """A quantile of level a/b of the rows of one histogram, with both ends of its interval.
 
     Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, drawn with
-             probability proportional to its weight times exp(-rate * gap), where gap is the
+             probability proportional to its weight times exp(-rate * gap). Here, gap is the
              distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]. With a decay, the value
-             is a position among averaged rows instead, with the distribution of `average_rows`.
-             The low end is drawn likewise from the unaveraged rows, with the rate of ``ends``,
-             among the cells up to the value's and the end of the range, which weighs 39 times
-             as much as all cells. Its target rank is r - shift, but at most 2bn - edge. If the
-             end is flat, cells above its target have gap 0. The high end mirrors the low end.
+             is a position among averaged rows instead, with the distribution of `average_rows`. The
+             low end is drawn likewise from the unaveraged rows, with the rate of ``ends``. The
+             candidates are the cells up to the value's, and the end of the range, which weighs 39
+             times as much as all cells. Its target rank is r - shift, but at most 2bn - edge. If
+             the end is flat, cells above its target have gap 0. The high end mirrors the low end.
     Claim:   over all groups together, the value costs ``loss``, whichever rows a unit has. Given
              the value, the log-ratios of the pair of ends lie in an interval whose length is the
              epsilon of ``ends``. So together they cost what was granted.
@@ -434,18 +434,18 @@ class QuantileTree:
     """The choices of several quantiles, round by round.
 
     Law:     a split draws a cell strictly between those of its neighbors, with probability
-             proportional to its weight times exp(-rate gap), where gap is the distance of a n from
+             proportional to its weight times exp(-rate gap). Here, gap is the distance of a n from
              [b L, b (L + m)]: of n rows between the neighbors, L lie below the cell and m in it.
              Then L and m are released with noise. The fraction a / b of its rows that a split
-             targets follows from what was released before. If it is 0 or 1, the neighbor's cell
-             is taken. A cell with more rows than noise can simulate shifts the targets next to it;
-             any other cell is assumed to lie at its level.
+             targets follows from what was released before. If it is 0 or 1, the neighbor's cell is
+             taken. A cell with more rows than noise can simulate shifts the targets next to it; any
+             other cell is assumed to lie at its level.
     Claim:   quantiles never cross, and all rounds together cost what was granted.
     Why:     the splits of one round have disjoint sets of cells, so a row counts in at most one of
-             them. One additional row changes a n by a, b L by b for the cells above it, and b m
-             for its own, so all gaps of its split change by at most max(a, b - a) in either
-             direction, and L or m by 1. The log-ratios of the splits of a round add up to what the
-             rows of a unit cause together. Replacing a unit removes its rows and adds others.
+             them. One additional row changes a n by a, b L by b for the cells above it, and b m for
+             its own. So all gaps of its split change by at most max(a, b - a) in either direction,
+             and L or m by 1. The log-ratios of the splits of a round add up to what the rows of a
+             unit cause together. Replacing a unit removes its rows and adds others.
     Source:  [KSS22] for halving, [MT07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """

@@ -287,11 +287,11 @@ class WidthChoice:
     """A choice among 2^0, 2^1, ..., 2^levels bins, by how well each suits the exact counts.
 
     With counts n_j in 2^l bins, and d_l the differences between their halves, halving all bins
-    reduces the estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2, where v is the
-    variance of the noise that stays in a bin. The score of k is the minimum of |d_(k-1)| - t_(k-1),
-    which shows that the last halving paid off, and t_l - |d_l| for l >= k, which shows that further
-    ones do not. Here t_l is the square root of 2 max(n, 50) + 3 2^l v. Scores are counted in
-    steps of 1 / 1000, rounded down. A handicap fixed in advance is subtracted; see `prefer`.
+    reduces the estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2. Here, v is the
+    variance of the noise that stays in a bin. The score of k is the minimum of |d_(k-1)| - t_(k-1)
+    and of t_l - |d_l| for l >= k: the first shows that the last halving paid off, the others that
+    further ones do not. Here, t_l is the square root of 2 max(n, 50) + 3 2^l v. Scores are counted
+    in steps of 1 / 1000, rounded down. A handicap fixed in advance is subtracted; see `prefer`.
 
     Claim:   one additional row, or one row less, changes every score by at most 1100 steps.
     Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1000 steps.

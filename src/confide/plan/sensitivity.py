@@ -30,8 +30,8 @@ class TotalSensitivity:
              If all totals are counts of units, boxes is the number of groups that change. Otherwise
              all have boxes r, and the a_g / r add up to 1. Replacing a unit removes a_g rows and
              adds b_g. Over several groups this is a removal and an addition, each with its own sum,
-             so boxes double (a count of units still changes by at most 1 in each group that
-             changes). Squares (a + b)^2 are at most 2 a^2 + 2 b^2, four times as much in all. If no
+             so boxes double. A count of units still changes by at most 1 in each group that
+             changes. Squares (a + b)^2 are at most 2 a^2 + 2 b^2, four times as much in all. If no
              row adds a negative value, or none a positive one, removal and addition partly cancel:
              z is the larger of a and b, and its square is at most a^2 + b^2. In a single group,
              what r rows remove or add lies between r low and r high, with 0 in between: a change is
@@ -85,8 +85,8 @@ def _range_of_row(total: Total) -> tuple[int, int]:
 class ScoreChange:
     """The interval, which contains 0, of the changes that one unit can make to a score.
 
-    Claim:   every total of a group changes by a value from ``low`` to ``high`` when a unit is
-             added (or replaced), and by a value from ``-high`` to ``-low`` when one is removed.
+    Claim:   adding (or replacing) a unit changes every total of a group by a value from ``low`` to
+             ``high``, and removing one by a value from ``-high`` to ``-low``.
     Why:     a total is a sum over units of what their own kept rows add. At most ``rows`` of them
              are kept, in any groups, and each adds an integer within its grid; a count of units
              grows by 0 or 1. Replacing a unit removes one such number and adds another.
