@@ -1,4 +1,4 @@
-"""Refusals that lead on: each says what to write instead and underlines what must change."""
+"""Refusals suggest what to write instead and underline what must change."""
 
 import re
 
@@ -73,8 +73,8 @@ ADVICE = [
 @pytest.mark.parametrize(
     ("text", "piece", "advice"), ADVICE, ids=[text[:60] for text, *_ in ADVICE]
 )
-def test_a_refusal_says_what_to_write(text: str, piece: str | None, advice: str) -> None:
-    """The message has the alternative, and the carets stand below what must change."""
+def test_a_refusal_suggests_an_alternative(text: str, piece: str | None, advice: str) -> None:
+    """The message contains the alternative, and carets mark the text that must change."""
     with pytest.raises(Refusal) as caught:
         read_sql(text, NAMES)
     found = caught.value
@@ -88,8 +88,8 @@ def test_a_refusal_says_what_to_write(text: str, piece: str | None, advice: str)
     assert piece in (None, line[place.start() : place.end()])
 
 
-def test_the_second_column_of_a_name_is_underlined() -> None:
-    """Of two columns that are called alike the later one is shown, not all of them."""
+def test_the_second_column_with_a_name_is_underlined() -> None:
+    """If two columns have the same name, only the second one is underlined."""
     with pytest.raises(UnsupportedQuery) as caught:
         read_sql("SELECT COUNT(*), SUM(age), COUNT(*) FROM visits", NAMES)
 
@@ -98,16 +98,16 @@ def test_the_second_column_of_a_name_is_underlined() -> None:
     )
 
 
-def test_a_name_that_is_near_another_is_not_taken_for_a_text() -> None:
-    """Left of a comparison, and inside a function, a missing name is only a missing name."""
+def test_an_unknown_name_is_not_always_taken_for_a_string() -> None:
+    """Left of a comparison or inside a function, an unknown name is not taken for a string."""
     with pytest.raises(UnknownName) as caught:
         read_sql("SELECT COUNT(*) FROM visits WHERE agee = 3", NAMES)
 
     assert "single quotes" not in caught.value.message
 
 
-def test_texts_of_other_case_make_other_columns() -> None:
-    """Columns without a name of their own differ where the texts in them do."""
+def test_strings_in_column_names_keep_their_case() -> None:
+    """Default column names differ if strings in their expressions differ only in case."""
     text = (
         "SELECT COUNT(*) FILTER (WHERE ward = 'A'), COUNT(*) FILTER (WHERE ward = 'a') FROM visits"
     )
@@ -116,8 +116,8 @@ def test_texts_of_other_case_make_other_columns() -> None:
     assert [f"count(*) filter (where ward = '{ward}')" for ward in "Aa"] == names
 
 
-def test_a_column_is_sorted_by_under_the_name_that_it_was_given_by_itself() -> None:
-    """A name with a text in it means the column of that text, and no other."""
+def test_order_by_accepts_default_column_names() -> None:
+    """ORDER BY a default name that contains a string refers to the column with that string."""
     name = "count(*) filter (where ward = 'a')"
     text = (
         "SELECT day, COUNT(*) FILTER (WHERE ward = 'A'), COUNT(*) FILTER (WHERE ward = 'a') "
@@ -131,8 +131,8 @@ def test_a_column_is_sorted_by_under_the_name_that_it_was_given_by_itself() -> N
 
 
 @pytest.mark.parametrize("kind", ["FLOAT", "REAL", "FLOAT8"])
-def test_all_real_numbers_are_doubles(kind: str) -> None:
-    """A cast to any type of real numbers asks the same as one to DOUBLE."""
+def test_all_floating_point_types_are_doubles(kind: str) -> None:
+    """A cast to any floating-point type gives the same query as a cast to DOUBLE."""
     wanted = read_sql("SELECT SUM(CAST(age AS DOUBLE)) AS x FROM visits", NAMES)
 
     assert wanted == read_sql(f"SELECT SUM(CAST(age AS {kind})) AS x FROM visits", NAMES)

@@ -1,4 +1,4 @@
-"""Questions in Python make the trees that SQL makes."""
+"""Queries built in Python equal those parsed from SQL."""
 
 import math
 from datetime import date
@@ -135,29 +135,29 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("term", "condition"), CONDITIONS)
-def test_a_term_is_the_condition(term: Term, condition: str) -> None:
-    """A term of Python's operators is the condition that SQL spells beside it."""
+def test_a_term_equals_the_condition_in_sql(term: Term, condition: str) -> None:
+    """A term built with Python operators equals the SQL condition."""
     query = VISITS.where(term).agg(n=count()).build(NAMES)
 
     assert read_sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", NAMES) == query
 
 
 @pytest.mark.parametrize(("term", "statistic"), STATISTICS)
-def test_a_term_is_the_statistic(term: Term, statistic: str) -> None:
-    """A statistic in Python is the one that SQL spells beside it."""
+def test_a_term_equals_the_statistic_in_sql(term: Term, statistic: str) -> None:
+    """A statistic in Python equals the one in SQL."""
     assert read_sql(f"SELECT {statistic} AS x FROM visits", NAMES) == VISITS.agg(x=term).build(
         NAMES
     )
 
 
 @pytest.mark.parametrize(("question", "text"), QUESTIONS)
-def test_a_question_is_the_text(question: TableQuery, text: str) -> None:
-    """A question made step by step is the tree of the text beside it."""
+def test_a_query_equals_the_sql_text(question: TableQuery, text: str) -> None:
+    """A query built step by step has the same tree as the SQL text."""
     assert read_sql(text, NAMES) == question.build(NAMES)
 
 
-def test_selection_is_recognised() -> None:
-    """The most frequent keys can be asked for in Python too."""
+def test_a_selection_is_recognized() -> None:
+    """A query built in Python for the most frequent keys is a selection."""
     query = VISITS.group_by("ward").order_by(count(), descending=True).limit(3).build(NAMES)
 
     assert is_selection(query)
@@ -189,7 +189,7 @@ def test_selection_is_recognised() -> None:
         lambda: VISITS.join("icd", on="code", how="cross"),
         lambda: VISITS.join(VISITS),
         lambda: VISITS.join(VISITS.per_unit(n=count()).where(col("n") > 1)),
-        lambda: age == None,  # noqa: E711  # what newcomers write
+        lambda: age == None,  # noqa: E711  # a typical mistake of beginners
         lambda: age != None,  # noqa: E711
         lambda: VISITS.agg(count()),
         lambda: VISITS.per_unit(count()),
@@ -198,13 +198,13 @@ def test_selection_is_recognised() -> None:
     ],
 )
 def test_mistakes_are_refused_at_once(mistake: Any) -> None:
-    """What Python would misread, and what makes no sense, is refused where it is written."""
+    """Terms that Python would misinterpret, or that make no sense, raise an error at once."""
     with pytest.raises(UnsupportedQuery):
         mistake()
 
 
-def test_a_list_of_keys_is_as_good_as_keys() -> None:
-    """group_by takes names and terms, and lists of them, in the order in which they stand."""
+def test_group_by_accepts_lists_of_keys() -> None:
+    """`group_by` accepts names, terms, and lists of them, and keeps their order."""
     wanted = VISITS.group_by("ward", "day", age % 10).agg(n=count()).build(NAMES)
 
     assert wanted == VISITS.group_by(["ward", "day"], age % 10).agg(n=count()).build(NAMES)
@@ -243,28 +243,28 @@ def test_a_list_of_keys_is_as_good_as_keys() -> None:
         (VISITS.group_by("ward").order_by(*["ward"] * 201), "at most 200 things"),
     ],
 )
-def test_a_question_that_cannot_be_asked_is_refused(question: TableQuery, reason: str) -> None:
-    """The reasons are those of SQL."""
+def test_an_unsupported_query_is_refused(question: TableQuery, reason: str) -> None:
+    """Unsupported queries are refused with the same reasons as in SQL."""
     with pytest.raises(UnsupportedQuery, match=reason):
         question.build(NAMES)
 
 
 def test_unknown_names_are_suggested() -> None:
-    """A misspelled name is refused with the declared one."""
+    """The error for a misspelled name suggests the declared name."""
     with pytest.raises(UnknownName, match="did you mean 'cost'"):
         VISITS.agg(x=mean("csot")).build(NAMES)
     with pytest.raises(UnknownName, match="did you mean 'visits'"):
         TableQuery("visit").agg(n=count()).build(NAMES)
 
 
-def test_a_level_is_a_number() -> None:
-    """A quantile's level that is no number is the caller's mistake."""
+def test_a_level_must_be_a_number() -> None:
+    """A quantile level that is not a number is refused."""
     with pytest.raises(BadArgument, match="q must be"):
         quantile("cost", "half")
 
 
 def test_depth_is_bounded() -> None:
-    """Terms past 50 levels are refused while they are made; long chains of & are flat."""
+    """Terms nested more than 50 levels deep are refused when built; long chains of & are flat."""
     deep, flat = age, age > 0
     for _ in range(49):
         deep = deep + 1
@@ -277,7 +277,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_size_is_bounded() -> None:
-    """A term that repeats itself at every level is refused before it fills the memory."""
+    """A term that repeats itself at every level is refused before it exhausts memory."""
     twice = cost
     for _ in range(40):
         twice = twice + twice
@@ -286,8 +286,8 @@ def test_size_is_bounded() -> None:
         VISITS.agg(x=total(twice)).build(NAMES)
 
 
-def test_the_asker_answers() -> None:
-    """Whoever began the question gets it back, with what was wanted."""
+def test_a_query_is_passed_to_its_runner() -> None:
+    """A query is passed to its runner together with the price arguments."""
 
     class Echo:
         def ask(self, query: TableQuery, **want: Any) -> Any:
@@ -303,6 +303,6 @@ def test_the_asker_answers() -> None:
 
 
 def test_terms_are_usable_as_values() -> None:
-    """Terms can be put into sets and printed, although == makes another term."""
+    """Terms are hashable and printable, although == builds another term."""
     assert 2 == len({age, cost})
     assert "age" in repr(age > 1)

@@ -1,4 +1,4 @@
-"""The canonical line: one for each tree, legal input, and the same for every spelling."""
+"""Canonical text is unique per tree, is valid input, and ignores spelling variants."""
 
 import pytest
 from hypothesis import given
@@ -59,20 +59,20 @@ APART = [
 
 
 @pytest.mark.parametrize("spellings", ALIKE)
-def test_spellings_share_one_line(spellings: list[str]) -> None:
-    """Case, aliases, places, BETWEEN, parentheses and comments leave no trace."""
+def test_spellings_share_one_text(spellings: list[str]) -> None:
+    """Case, aliases, positions, BETWEEN, parentheses, and comments do not affect the text."""
     assert 1 == len({canonical(read_sql(text, NAMES)) for text in spellings})
     assert 1 == len({read_sql(text, NAMES) for text in spellings})
 
 
-def test_different_questions_have_different_lines() -> None:
-    """No two of these questions share a line."""
+def test_different_queries_have_different_texts() -> None:
+    """No two of these queries have the same text."""
     assert len(APART) == len({canonical(read_sql(text, NAMES)) for text in APART})
 
 
 @given(expression=expressions(Kind.BOOL, 4))
-def test_expressions_read_back(expression: Expression) -> None:
-    """Any condition, written and read again, is the same tree; so no two share a line."""
+def test_expressions_survive_a_round_trip(expression: Expression) -> None:
+    """Parsing the text of any condition returns the same tree, so no two have the same text."""
     query = Query(Scan("visits", "t1"), expression, (), (COUNT,))
 
     assert query == read_sql(canonical(query), NAMES)
@@ -80,7 +80,7 @@ def test_expressions_read_back(expression: Expression) -> None:
 
 @given(expression=expressions(Kind.INT, 4, grouped=True))
 def test_a_size_is_the_number_of_parts(expression: Expression) -> None:
-    """The size that a tree keeps is what walking it counts."""
+    """The size stored in a tree equals the number of nodes in a walk."""
     assert len(list(walk(expression))) == size_of(expression)
 
 
@@ -88,7 +88,7 @@ def test_a_size_is_the_number_of_parts(expression: Expression) -> None:
     "deep", ["age" + "::BIGINT" * 12, "ABS(" * 12 + "age" + ")" * 12, "- " * 12 + "age"]
 )
 def test_every_part_is_written_once(deep: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line of a deep expression takes as many steps as it has parts."""
+    """Writing a deep expression takes as many steps as it has parts."""
     query = read_sql(f"SELECT SUM({deep}) AS s FROM visits", NAMES)
     written: list[Expression] = []
     write = Writer._write
@@ -104,8 +104,8 @@ def test_every_part_is_written_once(deep: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(query=queries())
-def test_questions_read_back(query: Query) -> None:
-    """Any question of one table, written and read again, is the same tree."""
+def test_queries_survive_a_round_trip(query: Query) -> None:
+    """Parsing the text of any one-table query returns the same tree."""
     line = canonical(query)
 
     assert "\n" not in line
@@ -113,21 +113,21 @@ def test_questions_read_back(query: Query) -> None:
 
 
 @pytest.mark.parametrize("word", sorted(DuckDB.Tokenizer.KEYWORDS))
-def test_keywords_are_names_like_any_other(word: str) -> None:
-    """An output may be called by any word of the language; the line still reads back."""
+def test_keywords_can_be_names(word: str) -> None:
+    """Any SQL keyword can be the name of an output, and the text still parses."""
     query = Query(Scan("visits", "t1"), None, (), (Output(word, COUNT.expression),))
 
     assert query == read_sql(canonical(query), NAMES)
 
 
-def test_plain_names_stay_plain() -> None:
-    """Quotes stand only where a name needs them."""
+def test_plain_names_are_not_quoted() -> None:
+    """Names are quoted only if necessary."""
     assert ["age", '"group"', '"a b"', '"a""b"', '"9"'] == [
         quote_name(name) for name in ("age", "group", "a b", 'a"b', "9")
     ]
 
 
-def test_a_column_called_unit_goes_before_the_unit() -> None:
-    """The word "unit" names a person only where no column has that name; it is never a value."""
+def test_a_column_named_unit_takes_precedence() -> None:
+    """The name "unit" refers to a column of that name if there is one, and else to the unit."""
     with pytest.raises(UnsupportedQuery, match="never shown"):
         read_sql("SELECT unit, COUNT(*) FROM visits GROUP BY unit", NAMES)

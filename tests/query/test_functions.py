@@ -1,4 +1,4 @@
-"""The closed vocabulary: every function has a type rule, a spelling in SQL, and arguments."""
+"""The closed set of functions: each has a type rule, a spelling in SQL, and arguments."""
 
 import pytest
 
@@ -104,7 +104,7 @@ def column(kind: Kind) -> Expression:
 
 @pytest.mark.parametrize("function", Function)
 def test_every_function_has_a_rule_and_an_example(function: Function) -> None:
-    """No member of the vocabulary lacks a type rule, or a case in the table above."""
+    """Every function has a type rule and an example in the table above."""
     assert function in RULES
     assert function in {fitting for fitting, _, _ in FITTING}
 
@@ -113,22 +113,20 @@ def test_every_function_has_a_rule_and_an_example(function: Function) -> None:
 def test_a_rule_gives_the_type(
     function: Function, kinds: list[Kind | None], expected: Kind
 ) -> None:
-    """Arguments that fit give the type beside them."""
+    """Arguments of valid types yield the listed type."""
     assert expected is result_kind(function, kinds)
 
 
 @pytest.mark.parametrize(("function", "kinds"), MISFITS)
 def test_a_rule_refuses_misfits(function: Function, kinds: list[Kind | None]) -> None:
-    """Arguments that do not fit give no type."""
+    """Arguments of invalid types yield no type."""
     assert result_kind(function, kinds) is None
 
 
 @pytest.mark.parametrize("function", AGGREGATES.values(), ids=list(AGGREGATES))
 @pytest.mark.parametrize("kind", [*Kind])
-def test_statistics_are_of_numbers_and_counts_of_anything(
-    function: AggregateFunction, kind: Kind
-) -> None:
-    """Counts take every type and are whole; the others take numbers, and only SUM keeps them."""
+def test_statistics_need_numbers_except_counts(function: AggregateFunction, kind: Kind) -> None:
+    """Counts take any type and yield integers; others need numbers, and only SUM keeps the type."""
     if function.is_count:
         assert INT is make_aggregate(function.name, column(kind)).kind
     elif kind in (INT, FLOAT):
@@ -139,8 +137,8 @@ def test_statistics_are_of_numbers_and_counts_of_anything(
             make_aggregate(function.name, column(kind))
 
 
-def test_texts_beside_dates_are_days() -> None:
-    """A text compared with a date is read as a day, once, when the tree is made."""
+def test_strings_compared_with_dates_are_dates() -> None:
+    """A string compared with a date is parsed as a date once, when the tree is built."""
     day = make_call(F.TO_DATE, make_literal("2021-05-06"))
 
     assert make_call(F.EQUAL, column(DATE), day) == make_call(
@@ -148,8 +146,8 @@ def test_texts_beside_dates_are_days() -> None:
     )
 
 
-def test_signs_and_chains_are_normalised() -> None:
-    """A negated number is a number, zero has no sign, and AND inside AND is one AND."""
+def test_signs_and_chains_are_normalized() -> None:
+    """A negated number becomes a literal, zero loses its sign, and nested ANDs are flattened."""
     a, b, c = (make_call(F.IS_NULL, column(kind)) for kind in (INT, FLOAT, TEXT))
 
     assert make_literal(-5) == make_call(F.NEGATE, make_literal(5))

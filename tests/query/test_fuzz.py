@@ -1,4 +1,4 @@
-"""Whatever is typed, the reader answers with a tree or a refusal."""
+"""Any input to the parser yields a tree or a refusal."""
 
 import pytest
 from hypothesis import example, given
@@ -30,7 +30,7 @@ WORDS = sorted(set(" ".join([*SEEDS, MORE]).split()))
 
 
 def read(text: str) -> Query | None:
-    """Return the tree of a text, or None if it is refused; anything else is an error."""
+    """Return the tree of a query, or None if it is refused; other exceptions propagate."""
     try:
         return read_sql(text, NAMES)
     except Refusal:
@@ -39,7 +39,7 @@ def read(text: str) -> Query | None:
 
 @st.composite
 def mutations(draw: st.DrawFn) -> str:
-    """Draw a valid question with a few words changed, moved, dropped or doubled."""
+    """Draw a valid query with a few words changed, moved, dropped, or repeated."""
     words = draw(st.sampled_from(SEEDS)).split()
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, len(words)))
@@ -61,15 +61,15 @@ def mutations(draw: st.DrawFn) -> str:
 @example(text="\ud800")
 @example(text="SELECT '")
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """No text whatever makes the reader fail in another way."""
+    """No text makes the parser fail with any other exception."""
     read(text)
     read(f"SELECT {text} FROM visits")
     read(f"SELECT COUNT(*) FROM visits WHERE {text}")
 
 
 @given(text=mutations())
-def test_damaged_questions_are_read_or_refused(text: str) -> None:
-    """A damaged question is refused, or its tree is written and read back the same."""
+def test_damaged_queries_are_read_or_refused(text: str) -> None:
+    """A damaged query is refused, or its text parses to the same tree."""
     query = read(text)
     if query is not None:
         assert query == read(canonical(query))
@@ -77,13 +77,13 @@ def test_damaged_questions_are_read_or_refused(text: str) -> None:
 
 @given(words=st.lists(st.sampled_from(WORDS), max_size=60))
 def test_word_salad_is_read_or_refused(words: list[str]) -> None:
-    """Neither words of the language in any order."""
+    """SQL words in random order are parsed or refused."""
     read("SELECT " + " ".join(words))
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_one_word_many_times(word: str) -> None:
-    """A word said thousands of times exhausts nothing."""
+def test_repeated_words_are_read_or_refused(word: str) -> None:
+    """A word repeated thousands of times exhausts neither the stack nor memory."""
     read("SELECT " + f"{word} " * 2000)
     read("SELECT COUNT(*) FROM " + f"{word} " * 2000)
     read("SELECT COUNT(*) FROM visits WHERE " + f"{word} " * 2000)

@@ -1,4 +1,4 @@
-"""The canonical line means what the analyst wrote: DuckDB gives both the same answer."""
+"""Canonical text keeps the meaning of a query: DuckDB returns the same answer to both."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ TEXTS = [
     *(f"SELECT {statistic} AS x FROM visits" for statistic, _ in STATISTICS),
     *(text for text, _ in WHOLE),
 ]
-# A column "unit" stands in for the word by which canonical lines call a person.
+# A column named "unit" replaces the word that canonical text uses for the unit.
 WORLD = """
 CREATE TABLE visits AS SELECT i % 40 AS patient_id, i % 40 AS unit,
     CASE WHEN i % 11 > 0 THEN i * 7 % 90 END AS age,
@@ -40,7 +40,7 @@ CREATE TABLE cities AS SELECT i::VARCHAR AS city, 'r' || i % 2 AS "Name of regio
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a database of made-up people with NULL in every column."""
+    """Open a database of invented people with NULL in every column."""
     connection = duckdb.connect()
     for statement in WORLD.split(";"):
         if statement.strip():
@@ -50,21 +50,19 @@ def world() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def answer(world: duckdb.DuckDBPyConnection, text: str) -> list[str]:
-    """Return the rows of an answer in any order; casts that fail give NULL."""
+    """Return the sorted rows of an answer; casts that fail give NULL."""
     total = re.sub(r"(?<!TRY_)\bCAST\(", "TRY_CAST(", text)
     return sorted(map(str, world.execute(total).fetchall()))
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_canonical_line_has_the_same_answer(
-    text: str, world: duckdb.DuckDBPyConnection
-) -> None:
-    """On data with NULL everywhere, the question and its line agree."""
+def test_canonical_text_has_the_same_answer(text: str, world: duckdb.DuckDBPyConnection) -> None:
+    """On data with NULL in every column, a query and its canonical text agree."""
     assert answer(world, text) == answer(world, canonical(read_sql(text, NAMES)))
 
 
-def test_the_answers_tell_questions_apart(world: duckdb.DuckDBPyConnection) -> None:
-    """The data above are not so plain that a wrong line would go unnoticed."""
+def test_different_queries_have_different_answers(world: duckdb.DuckDBPyConnection) -> None:
+    """The data distinguish the queries, so wrong canonical text would be noticed."""
     counts = {tuple(answer(world, text)) for text in TEXTS[: len(CONDITIONS)]}
 
     assert len(counts) > len(CONDITIONS) // 3

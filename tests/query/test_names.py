@@ -1,4 +1,4 @@
-"""What a question may name."""
+"""Names that a query can refer to."""
 
 import pytest
 
@@ -10,19 +10,19 @@ from support.questions import CATALOG, NAMES
 
 
 def test_tables_are_found_in_any_case() -> None:
-    """Upper and lower case are the same, and the declared spelling comes back."""
+    """Table names are case-insensitive, and lookups return the declared spelling."""
     assert "visits" == NAMES.table("VISITS").name
 
 
 def test_only_declared_tables_are_known() -> None:
-    """Exactly the declared tables can be named, private and public."""
+    """Exactly the declared tables, private and public, are known."""
     assert {*CATALOG.private, *CATALOG.public} == set(NAMES.tables)
     with pytest.raises(UnknownName, match="there is no table 'sqlite_master'"):
         NAMES.table("sqlite_master")
 
 
 def test_a_unit_is_not_a_column() -> None:
-    """The unit is found as what it is, under its own name and as "unit", never as a column."""
+    """The unit is found under its own name and as "unit", but never as a column."""
     scope = Scope((make_member(NAMES.table("visits"), "v", "t1"),))
 
     assert Unit(scope.members[0]) == scope.find("Patient_ID")
@@ -33,15 +33,15 @@ def test_a_unit_is_not_a_column() -> None:
 
 
 def test_public_tables_have_no_unit() -> None:
-    """A public table is about no one."""
+    """A public table has no unit."""
     scope = Scope((make_member(NAMES.table("icd"), "icd", "t1"),))
 
     with pytest.raises(UnknownName):
         scope.find("unit")
 
 
-def test_columns_that_differ_by_case_alone_need_their_spelling() -> None:
-    """Files may hold "a" and "A": the exact spelling finds each, any other finds neither."""
+def test_columns_that_differ_only_in_case_need_exact_spelling() -> None:
+    """If a file has "a" and "A", each is found by its exact spelling and neither by any other."""
     assert ["a", "A", None] == [
         match_name("a", ["a", "A"]),
         match_name("A", ["a", "A"]),
@@ -50,7 +50,7 @@ def test_columns_that_differ_by_case_alone_need_their_spelling() -> None:
 
 
 def test_suggestions_are_declared_names() -> None:
-    """A near miss gets its neighbour; anything else a short list."""
+    """A near miss suggests the closest declared name; any other name gets a short list."""
     many = [f"column{number}" for number in range(99)]
 
     assert "did you mean 'ward'?" == suggest_name("WRAD", ["ward", "age"])
@@ -58,6 +58,6 @@ def test_suggestions_are_declared_names() -> None:
     assert suggest_name("zzz", many).endswith("column11, ...")
 
 
-def test_columns_of_public_tables_come_with_the_names() -> None:
-    """A public table whose columns nobody looked up offers none."""
+def test_columns_of_public_tables_are_known_if_given() -> None:
+    """A public table without known columns suggests none."""
     assert {} == dict(Names(CATALOG).table("icd").columns)

@@ -1,4 +1,4 @@
-"""Questions that are refused, with the reason and the place; none reads any data."""
+"""Refused queries report the reason and the position; none reads any data."""
 
 import logging
 import re
@@ -383,7 +383,7 @@ UNKNOWN = [
 
 
 def refusal(text: str) -> UnsupportedQuery | UnknownName:
-    """Return the refusal that a text earns."""
+    """Return the error for a query that must be refused."""
     with pytest.raises(Refusal) as caught:
         read_sql(text, NAMES)
     assert isinstance(caught.value, UnsupportedQuery | UnknownName)
@@ -393,8 +393,8 @@ def refusal(text: str) -> UnsupportedQuery | UnknownName:
 @pytest.mark.parametrize(
     ("text", "reason"), STATEMENTS + ROWS + PEOPLE + SHAPES + TABLES, ids=lambda text: text[:60]
 )
-def test_a_question_is_refused_with_its_reason(text: str, reason: str) -> None:
-    """Each of these is unsupported, and the message says why or what to write."""
+def test_a_query_is_refused_with_its_reason(text: str, reason: str) -> None:
+    """Each of these queries is refused, and the message gives a reason or an alternative."""
     found = refusal(text)
 
     assert "unsupported-query" == found.code
@@ -403,7 +403,7 @@ def test_a_question_is_refused_with_its_reason(text: str, reason: str) -> None:
 
 @pytest.mark.parametrize(("condition", "reason"), EXPRESSIONS, ids=lambda text: text[:60])
 def test_an_expression_is_refused_with_its_reason(condition: str, reason: str) -> None:
-    """Each of these conditions is unsupported, and the message says why or what to write."""
+    """Each of these conditions is refused, and the message gives a reason or an alternative."""
     found = refusal(f"SELECT COUNT(*) FROM visits WHERE {condition}")
 
     assert "unsupported-query" == found.code
@@ -412,7 +412,7 @@ def test_an_expression_is_refused_with_its_reason(condition: str, reason: str) -
 
 @pytest.mark.parametrize(("text", "reason"), UNKNOWN)
 def test_an_unknown_name_is_refused_with_known_ones(text: str, reason: str) -> None:
-    """Names that nobody declared are unknown, and only declared ones are suggested."""
+    """Undeclared names are refused, and only declared names are suggested."""
     found = refusal(text)
 
     assert "unknown-name" == found.code
@@ -440,8 +440,8 @@ def test_an_unknown_name_is_refused_with_known_ones(text: str, reason: str) -> N
         ),
     ],
 )
-def test_the_refused_piece_is_underlined(text: str, lines: str) -> None:
-    """The refusal ends with the analyst's own line and carets under the piece."""
+def test_the_refused_part_is_underlined(text: str, lines: str) -> None:
+    """The message ends with the analyst's own line and carets under the refused part."""
     assert lines == refusal(text).excerpt
     assert str(refusal(text)).endswith(lines)
 
@@ -455,7 +455,7 @@ def test_the_refused_piece_is_underlined(text: str, lines: str) -> None:
     ],
 )
 def test_long_texts_are_refused_unread(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts past the limit never reach the tokenizer."""
+    """Queries over the length limit never reach the tokenizer."""
     monkeypatch.setattr(parse, "_tokenize", None)
 
     assert "at most 20,000 characters" in refusal(text).message
@@ -481,7 +481,7 @@ def test_long_texts_are_refused_unread(text: str, monkeypatch: pytest.MonkeyPatc
 def test_deep_nesting_never_reaches_the_parser(
     condition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nesting is bounded on the tokens, so the parser's recursion is too."""
+    """Nesting is limited before parsing, so the parser's recursion is bounded."""
     monkeypatch.setattr(parse, "_parse", None)
     text = f"SELECT COUNT(*) FROM visits WHERE {condition}"
 
@@ -496,8 +496,8 @@ def test_long_chains_never_reach_our_own_recursion(chain: str) -> None:
     assert "more than 60 levels" in refusal(text).message
 
 
-def test_the_name_of_a_function_is_looked_for_nearby(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long text before a refused function costs no more than a short one."""
+def test_the_search_for_a_function_name_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locating a refused function does not take longer after a long text."""
     looked: list[int] = []
 
     class Near:
@@ -514,14 +514,14 @@ def test_the_name_of_a_function_is_looked_for_nearby(monkeypatch: pytest.MonkeyP
     assert parse.MAX_NAME_LENGTH >= max(looked)
 
 
-def test_what_is_not_a_text_is_refused() -> None:
-    """A question that is no text is refused like any other."""
+def test_a_query_must_be_a_string() -> None:
+    """A query that is not a string is refused."""
     with pytest.raises(UnsupportedQuery, match="a question is a text"):
-        read_sql(7, NAMES)  # type: ignore[arg-type]  # on purpose
+        read_sql(7, NAMES)  # type: ignore[arg-type]  # deliberately wrong
 
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The parser's own warnings, which quote the question, stay silent while we read."""
+    """The parser's own warnings, which quote the query, are not logged."""
     text = "WITH p AS (CALL x) SELECT COUNT(*) FROM visits"
     with caplog.at_level(logging.DEBUG):
         refusal(text)

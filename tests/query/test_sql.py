@@ -1,4 +1,4 @@
-"""Questions that SQL may ask, each with the one line that it means."""
+"""Supported SQL, with the canonical text of each query."""
 
 import pytest
 
@@ -9,30 +9,30 @@ from support.spellings import CONDITIONS, STATISTICS, WHOLE
 
 
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS)
-def test_a_condition_means_one_thing(condition: str, expected: str) -> None:
-    """WHERE reads each spelling of a condition as the line beside it."""
+def test_a_condition_has_its_canonical_text(condition: str, expected: str) -> None:
+    """Each spelling of a condition in WHERE yields the listed canonical text."""
     query = read_sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", NAMES)
 
     assert f"SELECT COUNT(*) AS n FROM visits AS t1 WHERE {expected}" == canonical(query)
 
 
 @pytest.mark.parametrize(("statistic", "expected"), STATISTICS)
-def test_a_statistic_means_one_thing(statistic: str, expected: str) -> None:
-    """SELECT reads each spelling of a statistic as the line beside it."""
+def test_a_statistic_has_its_canonical_text(statistic: str, expected: str) -> None:
+    """Each spelling of a statistic in SELECT yields the listed canonical text."""
     query = read_sql(f"SELECT {statistic} AS x FROM visits", NAMES)
 
     assert f"SELECT {expected} AS x FROM visits AS t1" == canonical(query)
 
 
 @pytest.mark.parametrize(("text", "expected"), WHOLE)
-def test_a_question_means_one_thing(text: str, expected: str) -> None:
-    """Whole questions read as the line beside them."""
+def test_a_query_has_its_canonical_text(text: str, expected: str) -> None:
+    """Each complete query yields the listed canonical text."""
     assert expected == canonical(read_sql(text, NAMES))
 
 
 @pytest.mark.parametrize("text", [text for text, _ in WHOLE], ids=range(len(WHOLE)))
-def test_the_canonical_line_reads_back(text: str) -> None:
-    """Reading the line of a question gives its tree again."""
+def test_canonical_text_survives_a_round_trip(text: str) -> None:
+    """Parsing the canonical text of a query returns its tree."""
     query = read_sql(text, NAMES)
 
     assert query == read_sql(canonical(query), NAMES)
@@ -56,13 +56,13 @@ def test_the_canonical_line_reads_back(text: str) -> None:
         ),
     ],
 )
-def test_a_selection_is_recognised(text: str, expected: bool) -> None:
-    """Only keys, in falling order of one count, the first k: that and nothing else selects."""
+def test_a_selection_is_recognized(text: str, expected: bool) -> None:
+    """Only a query for the first k keys in descending order of one count is a selection."""
     assert expected is is_selection(read_sql(text, NAMES))
 
 
 def test_a_long_chain_of_conditions_is_read() -> None:
-    """A thousand conditions joined by OR are one flat condition."""
+    """A thousand conditions joined by OR become one flat condition."""
     chain = " OR ".join(f"age = {number}" for number in range(1000))
     query = read_sql(f"SELECT COUNT(*) AS n FROM visits WHERE {chain}", NAMES)
 

@@ -1,4 +1,4 @@
-"""Trees in which one object stands in several places are neither walked nor counted twice."""
+"""Trees that share objects are walked and counted without repetition."""
 
 import copy
 import pickle
@@ -18,16 +18,16 @@ def add(*parts: Expression) -> Call:
     return Call(Function.ADD, parts, Kind.INT)
 
 
-def test_walking_meets_each_object_once_and_the_outermost_first() -> None:
-    """A part comes where it is first met, and never again; an equal one of its own does."""
+def test_a_walk_yields_each_object_once_parents_first() -> None:
+    """A walk yields each object once, parents first, and equal but separate objects too."""
     shared = add(AGE, ONE)
     whole = add(shared, add(shared, Literal(1, Kind.INT)))
 
     assert [whole, shared, AGE, ONE, whole.arguments[1], ONE] == list(walk(whole))
 
 
-def test_walking_takes_no_longer_for_parts_that_come_often() -> None:
-    """A tree of 2^60 parts, made by sixty steps, is walked in as many."""
+def test_a_walk_visits_shared_parts_once() -> None:
+    """A tree of 2^60 parts, built in 60 steps, is walked in 60 steps."""
     whole: Expression = AGE
     for _ in range(60):
         whole = add(whole, whole)
@@ -35,8 +35,8 @@ def test_walking_takes_no_longer_for_parts_that_come_often() -> None:
     assert 61 == len(list(walk(whole)))
 
 
-def test_equal_calls_hash_alike_wherever_they_come_from() -> None:
-    """A call made again, copied or read back is the same key of a dictionary."""
+def test_equal_calls_have_equal_hashes() -> None:
+    """Calls that are built again, copied, or unpickled are equal as dictionary keys."""
     call = add(AGE, add(AGE, ONE))
     again = add(Column("t1", "age", Kind.INT), add(AGE, Literal(1, Kind.INT)))
 
@@ -45,8 +45,8 @@ def test_equal_calls_hash_alike_wherever_they_come_from() -> None:
     assert call not in {add(add(AGE, ONE), AGE), Call(Function.SUBTRACT, (AGE, ONE), Kind.INT)}
 
 
-def test_a_term_that_comes_twice_becomes_one_object() -> None:
-    """What Python shares between two statistics the tree shares too."""
+def test_a_shared_term_becomes_one_object() -> None:
+    """A term used by two statistics becomes one object in the tree."""
     shared = col("age") + 1
     query = TableQuery("visits").agg(a=total(shared), b=total(shared * 2)).build(NAMES)
     first, second = (output.expression for output in query.outputs)

@@ -1,4 +1,4 @@
-"""What help() shows of the arguments that say what an answer may cost."""
+"""`help()` shows the arguments that set the price of an answer."""
 
 import inspect
 import pydoc
@@ -34,8 +34,8 @@ HOW = ["fresh", "key"]
     ],
     ids=lambda method: getattr(method, "__qualname__", ""),
 )
-def test_help_names_what_an_answer_may_cost(method: Callable[..., Any], names: list[str]) -> None:
-    """Each argument is shown by its name, once, and nothing hides behind two stars."""
+def test_help_shows_price_arguments(method: Callable[..., Any], names: list[str]) -> None:
+    """Each price argument appears once by name, and no argument is hidden behind **."""
     shown = inspect.signature(method).parameters
 
     assert "want" not in shown
@@ -45,7 +45,7 @@ def test_help_names_what_an_answer_may_cost(method: Callable[..., Any], names: l
 
 @pytest.mark.parametrize("cls", [Curator, Connection, TableQuery])
 def test_no_public_method_hides_its_arguments(cls: type) -> None:
-    """Wherever a cost is said, its arguments are shown."""
+    """Every public method that takes a price shows its arguments."""
     methods = inspect.getmembers(cls, inspect.isfunction)
     hidden = [
         name
@@ -56,8 +56,8 @@ def test_no_public_method_hides_its_arguments(cls: type) -> None:
     assert [] == hidden
 
 
-def test_the_package_lists_what_it_offers() -> None:
-    """dir() shows what users type, before any of it is imported, and nothing of the machinery."""
+def test_dir_lists_the_public_names() -> None:
+    """`dir()` lists the public names before any of them is imported, and no private ones."""
     from support.tree import run_python
 
     program = (
