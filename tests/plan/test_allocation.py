@@ -1,4 +1,4 @@
-"""One cost divided among queries, and among the columns of one."""
+"""One cost is split among queries, and among the columns of one query."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -21,7 +21,7 @@ powers = st.sampled_from([1, 2])
 def weighted_error(
     errors: Sequence[float | None], equal: Share, shares: Sequence[Share], power: int
 ) -> float:
-    """Return what the known errors of equal shares add up to under other shares."""
+    """Return the sum of the known errors of equal shares, rescaled to other shares."""
     pairs = zip(errors, shares, strict=True)
     return sum(
         error * float(Fraction(equal.units, share.units)) ** power
@@ -34,7 +34,7 @@ def weighted_error(
 def test_shares_never_add_up_to_more_than_the_whole(
     errors: list[float | None], total: Share, power: int
 ) -> None:
-    """Every question gets a share, and together they take no more than was granted."""
+    """Every query gets a share, and together they take at most what was granted."""
     shares = allocate(errors, total, power)
 
     assert len(errors) == len(shares)
@@ -43,10 +43,10 @@ def test_shares_never_add_up_to_more_than_the_whole(
 
 
 @given(errors=errors, total=totals, power=powers)
-def test_the_division_is_at_least_as_good_as_equal_shares(
+def test_the_split_is_at_least_as_good_as_equal_shares(
     errors: list[float | None], total: Share, power: int
 ) -> None:
-    """The weighted squared errors add up to no more than under equal shares."""
+    """The sum of weighted squared errors is at most that under equal shares."""
     equal = Share(total.units // len(errors))
     shares = allocate(errors, total, power)
     even = [equal] * len(errors)
@@ -63,10 +63,10 @@ def test_the_division_is_at_least_as_good_as_equal_shares(
     pair=st.tuples(st.integers(0, 5), st.integers(0, 5)),
     moved=st.integers(1, 50),
 )
-def test_moving_a_part_from_one_question_to_another_makes_it_worse(
+def test_a_transfer_between_queries_raises_the_sum(
     errors: list[float], total: Share, power: int, pair: tuple[int, int], moved: int
 ) -> None:
-    """No small move between two questions lowers the sum: the division is the least."""
+    """No small transfer between two queries lowers the sum, so the split is a minimum."""
     shares = list(allocate(errors, total, power))
     one, other = pair[0] % len(errors), pair[1] % len(errors)
     part = shares[one].units * moved // 100
@@ -80,8 +80,8 @@ def test_moving_a_part_from_one_question_to_another_makes_it_worse(
     assert best <= weighted_error(errors, equal, changed, power) * (1 + 1e-6)
 
 
-def test_the_two_laws_divide_by_cube_and_by_square_root() -> None:
-    """Errors 1 : 64 are paid 1 : 4 where they fall as 1/s^2, and 1 : 8 where they fall as 1/s."""
+def test_shares_follow_the_cube_root_or_the_square_root_of_errors() -> None:
+    """Errors 1 : 64 get shares 1 : 4 if they fall as 1/s^2, and 1 : 8 if they fall as 1/s."""
     total = Share.floor(Fraction(9, 10))
 
     cube, square = (allocate([1.0, 64.0], total, power) for power in (2, 1))
@@ -95,10 +95,10 @@ def test_the_two_laws_divide_by_cube_and_by_square_root() -> None:
     levels=st.lists(st.fractions(Fraction(1, 1_000), Fraction(999, 1_000)), max_size=8),
     granted=st.sampled_from([PureLoss(1), GaussianLoss(Fraction(1, 9)), RenyiLoss(8, 1)]),
 )
-def test_the_parts_of_columns_add_up_to_the_whole(
+def test_fractions_of_columns_add_up_to_one(
     totals: int, levels: list[Fraction], granted: Loss
 ) -> None:
-    """Parts are above 0 and add up to exactly 1; without any column nothing is split."""
+    """Fractions are positive and add up to exactly 1; without columns, nothing is split."""
     part, parts = split_loss(totals, levels, granted)
 
     assert bool(totals) == bool(part)
@@ -110,7 +110,7 @@ def test_the_parts_of_columns_add_up_to_the_whole(
 def test_two_quantiles_are_equally_accurate_beyond_their_levels(
     granted: Loss, power: float
 ) -> None:
-    """Errors fall with a power of the part; relative to the rows beyond, they are then equal."""
+    """Two quantiles have equal errors relative to the rows beyond their levels."""
     levels = [Fraction(1, 2), Fraction(3, 5), Fraction(1, 4)]
     _, parts = split_loss(0, levels, granted)
     errors = [

@@ -1,4 +1,4 @@
-"""Keys that WHERE leaves no row of are not answered; every other one is."""
+"""Keys that WHERE excludes are omitted; all others are released."""
 
 from datetime import date
 from typing import Any, Final
@@ -97,14 +97,14 @@ def answered(key: str, where: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("key", "where"), ASKED)
-def test_keys_are_those_that_rows_may_have(key: str, where: str) -> None:
-    """What plain comparisons exclude is left out, and what they do not understand is not."""
+def test_keys_are_those_that_rows_can_have(key: str, where: str) -> None:
+    """Simple comparisons exclude keys, and other conditions exclude none."""
     assert ASKED[key, where] == answered(key, where)
 
 
 @pytest.mark.parametrize(("key", "where"), ASKED)
 def test_no_row_is_lost(key: str, where: str) -> None:
-    """Without noise, every group that plain SQL finds among listed values has all of its rows."""
+    """Without noise, every listed group that plain SQL finds has all of its rows."""
     connection = duckdb.connect()
     connection.register("raw", ROWS)
     listed = "CASE WHEN ward IN ('A', 'B', 'D') THEN ward END AS ward"
@@ -119,8 +119,8 @@ def test_no_row_is_lost(key: str, where: str) -> None:
     }
 
 
-def test_joined_columns_are_narrowed_too() -> None:
-    """A comparison of a public table's column leaves out its other keys."""
+def test_public_columns_are_narrowed_too() -> None:
+    """A comparison on a column of a public table excludes the other keys of that table."""
     text = (
         "SELECT name, COUNT(*) AS n FROM t JOIN p ON age = place WHERE name <= 'c' AND name <> 'a'"
     )
@@ -132,8 +132,8 @@ def test_joined_columns_are_narrowed_too() -> None:
     assert list("bcdef") == [group[0] for group in plan.keys.groups]
 
 
-def test_explain_says_that_where_decides() -> None:
-    """Whoever asks hears how many groups there are, and why no more."""
+def test_explain_states_that_where_reduces_the_keys() -> None:
+    """`explain` states the number of groups, and that WHERE reduces it."""
     told = str(
         CURATOR.explain(
             "SELECT ward, COUNT(*) AS n FROM t WHERE ward = 'A' GROUP BY ward", share="1/1000"
@@ -143,8 +143,8 @@ def test_explain_says_that_where_decides() -> None:
     assert "every ward that WHERE allows, 1 group," in " ".join(told.split())
 
 
-def test_numbers_that_doubles_do_not_tell_apart_are_not_narrowed() -> None:
-    """Engines compare long whole numbers with reals as doubles: 2^53 + 1 equals 2^53 there."""
+def test_integers_past_exact_doubles_are_not_narrowed() -> None:
+    """Comparisons exclude no integers past 2^53, which engines compare with floats as doubles."""
     big = 2**53
     public = pa.table({"k": [0, 1, 2, 3], "big": [big, big + 1, big + 2, big + 3]})
     rows = pa.table({"pid": range(40), "a": [place % 4 for place in range(40)]})

@@ -1,8 +1,8 @@
-"""The reach of questions about several tables, and about one row for each unit.
+"""Sensitivity of queries about several tables, and about one row per unit.
 
-Sources are random too (support/shapes.py): joins with public tables whose lines repeat and with
-other rows of the same people, statistics of each unit, and both at once. A question is asked of 200
-pairs of neighbours at a time, as in test_sensitivity.py; rows of nobody differ as they like.
+Sources are random too (support/shapes.py): joins with public tables that repeat keys, joins with
+other rows of the same people, per-unit statistics, and both at once. A query is tested on 200 pairs
+of neighboring databases at a time, as in test_sensitivity.py; rows without a unit differ freely.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ SOURCES: Final = OF_ROWS | OF_UNITS
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The two tables about people, before and after one unit of each world changed in both."""
+    """The two private tables, before and after one unit of each world changes in both."""
 
     before: tuple[list[Person], list[Person]]
     after: tuple[list[Person], list[Person]]
@@ -73,7 +73,7 @@ class Drawn:
     neighbours: Neighbours
 
     def open(self, accounting: str, rng: np.random.Generator) -> Pair:
-        """Return both databases, with rows of nobody that have nothing to do with each other."""
+        """Return both databases, with unrelated rows that belong to no unit."""
         one, other = (self._declare(people, rng) for people in (self.before, self.after))
         return Pair(
             Curator(one, budget=BUDGETS[accounting], neighbours=self.neighbours),
@@ -95,7 +95,7 @@ class Drawn:
 def draw_people(
     limits: tuple[Limits, Limits], neighbours: Neighbours, rng: np.random.Generator
 ) -> Drawn:
-    """Return neighbours who differ in all rows of one unit in each world, in both tables."""
+    """Return neighbors that differ in all rows of one unit per world, in both tables."""
     visits = draw_worlds(rng, WORLDS, limits[0])
     labs = {
         person.pid: draw_person(rng, person.pid, person.world, limits[1])
@@ -120,10 +120,10 @@ def plan_question(pair: Pair, text: str, share: str = "1/100") -> Plan:
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("limits", BOTH, ids=str)
-def test_no_unit_moves_joined_totals_further_than_planned(
+def test_no_unit_changes_joined_totals_beyond_the_bound(
     limits: tuple[Limits, Limits], neighbours: Neighbours, entropy: SeededEntropy
 ) -> None:
-    """In 3,600 pairs for each limit no change passes the reach, whatever is joined and filtered."""
+    """In 3,600 pairs per limit, no change exceeds the bound, for any join and filter."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     drawn = draw_people(limits, neighbours, rng)
     pairs = {accounting: drawn.open(accounting, rng) for accounting in BUDGETS}
@@ -136,13 +136,13 @@ def test_no_unit_moves_joined_totals_further_than_planned(
 
 @cache
 def open_fixed(neighbours: Neighbours) -> Pair:
-    """Return neighbours with limits that cut rows and groups."""
+    """Return neighboring databases whose limits require bounding of rows and groups."""
     rng = np.random.default_rng(7)
     return draw_people(BOTH[0], neighbours, rng).open("pure", rng)
 
 
 def count_some(family: str) -> str:
-    """Return a question about many rows of a source, of which most units have enough or none."""
+    """Return a query about many rows of a source, of which most units have enough or none."""
     world, some = (
         ("CAST(ROUND(o.w) AS INT)", "o.c > 1") if family in OF_UNITS else ("v.world", "v.smoker")
     )
@@ -150,15 +150,15 @@ def count_some(family: str) -> str:
 
 
 def most_used(plan: Plan, moved: Sequence[Moved]) -> list[Fraction]:
-    """Return how much of the planned sum, and of the planned squares, was used at most."""
+    """Return the largest fractions used of the planned sum and of the planned squares."""
     used = [measure(plan, one.exact) for one in moved]
     return list(map(max, zip(*used, strict=True)))
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("family", SHAPES)
-def test_nine_tenths_of_the_reach_are_passed(family: str, neighbours: Neighbours) -> None:
-    """The neighbours do bind in every family: a reach a tenth shorter would be found out."""
+def test_some_pair_exceeds_nine_tenths_of_the_bound(family: str, neighbours: Neighbours) -> None:
+    """In every family some pair exceeds nine tenths, so a sensitivity 10% too small is detected."""
     pair = open_fixed(neighbours)
     plan = plan_question(pair, count_some(family))
     moved = list(pair.compare(plan).values())
@@ -169,8 +169,8 @@ def test_nine_tenths_of_the_reach_are_passed(family: str, neighbours: Neighbours
 
 
 @pytest.mark.parametrize("family", [*OF_ROWS, "units and lines"])
-def test_joins_without_the_cut_are_caught(family: str) -> None:
-    """Were the rows that a unit has in a join not cut, its totals would move too far."""
+def test_joins_without_bounded_rows_are_detected(family: str) -> None:
+    """Without bounding of a unit's rows in a join, totals change by too much."""
     pair = open_fixed(Neighbours.ADD_REMOVE)
     plan = plan_question(pair, count_some(family))
     open_wide = bound_otherwise(plan, needs_bounding=False)
@@ -179,8 +179,8 @@ def test_joins_without_the_cut_are_caught(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", OF_ROWS)
-def test_joins_without_the_cut_of_groups_are_caught(family: str) -> None:
-    """Were the groups that a unit has in a join not cut, counts of units would move too far."""
+def test_joins_without_bounded_groups_are_detected(family: str) -> None:
+    """Without bounding of a unit's groups in a join, counts of units change by too much."""
     pair = open_fixed(Neighbours.ADD_REMOVE)
     keys = "v.world, v.ward, v.place"
     plan = plan_question(

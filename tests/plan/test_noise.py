@@ -1,4 +1,4 @@
-"""The reach of totals against every unit there can be: few rows, few groups, extreme values."""
+"""Sensitivity of totals, tested on every small unit: few rows, few groups, extreme values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ Changes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Every unit with so many rows in so many of the groups: what it adds to each total there."""
+    """All units with at most this many rows and groups, and what they add to each total."""
 
     totals: tuple[Total, ...]
     rows: int
@@ -47,7 +47,7 @@ class Units:
     answered: int
 
     def each(self) -> set[Changes]:
-        """Return the totals that one unit can make by itself, group by group."""
+        """Return the totals that one unit can produce on its own, group by group."""
         kinds = list(product(range(self.answered), product(*map(_extremes, self.totals))))
         return {
             self._add(chosen)
@@ -69,12 +69,12 @@ class Units:
 
 
 def _extremes(total: Total) -> tuple[int, ...]:
-    """Return what a row adds: nothing, where it is filtered out, or a value at either end."""
+    """Return the values that a row can add: zero if it is filtered out, or either extreme."""
     return (0, 1) if total.grid is None else (0, total.grid.low, total.grid.high)
 
 
 def changes_of(units: Units, neighbours: Neighbours) -> Iterator[Changes]:
-    """Yield how a unit moves the totals when it comes, or when another comes in its place."""
+    """Yield the changes of totals when a unit is added or replaced by another."""
     found = units.each()
     if neighbours is Neighbours.ADD_REMOVE:
         yield from found
@@ -89,19 +89,19 @@ def changes_of(units: Units, neighbours: Neighbours) -> Iterator[Changes]:
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("totals", ANSWERS, ids=lambda totals: str(ANSWERS.index(totals)))
-def test_the_reach_is_what_the_furthest_unit_does(
+def test_sensitivities_are_attained_by_some_unit(
     totals: tuple[Total, ...], limits: tuple[int, int], neighbours: Neighbours
 ) -> None:
-    """No unit passes the sum over groups or the squares of a total, and some unit attains each.
+    """No unit exceeds the bound for the sum over groups or for squares, and some unit attains each.
 
-    But for one: the squares of a sum with unlike ends on both sides of zero may fall short.
+    One exception: the squares of a sum with asymmetric bounds around zero may fall short.
     """
     rows, groups = limits
     for answered in (1, 2, 3):
         contribution = ContributionBounds(rows, groups, needs_bounding=True)
-        reaches = sensitivity_of(totals, contribution, neighbours, answered)
+        sensitivities = sensitivity_of(totals, contribution, neighbours, answered)
         units = Units(totals, rows, groups, answered)
-        used = [_used(change, reaches) for change in set(changes_of(units, neighbours))]
+        used = [_used(change, sensitivities) for change in set(changes_of(units, neighbours))]
         boxes, *squares = map(max, zip(*used, strict=True))
 
         assert boxes == 1
@@ -109,25 +109,29 @@ def test_the_reach_is_what_the_furthest_unit_does(
             assert most <= 1 if total is LEAN else most == 1
 
 
-def _used(change: Changes, reaches: tuple[TotalSensitivity, ...]) -> list[Fraction]:
-    """Return which part of the reach a change takes: of the sum, and of each total's squares."""
+def _used(change: Changes, sensitivities: tuple[TotalSensitivity, ...]) -> list[Fraction]:
+    """Return the fractions of the bounds that a change uses: of the sum, and of each square."""
     parts = [
-        [Fraction(abs(moved), reach.side) for moved, reach in zip(group, reaches, strict=True)]
+        [
+            Fraction(abs(moved), sensitivity.side)
+            for moved, sensitivity in zip(group, sensitivities, strict=True)
+        ]
         for group in change
     ]
     boxes = sum(
-        max(z / reach.boxes for z, reach in zip(group, reaches, strict=True)) for group in parts
+        max(z / sensitivity.boxes for z, sensitivity in zip(group, sensitivities, strict=True))
+        for group in parts
     )
     squares = [
-        sum(group[place] ** 2 for group in parts) / Fraction(reach.squares)
-        for place, reach in enumerate(reaches)
+        sum(group[place] ** 2 for group in parts) / Fraction(sensitivity.squares)
+        for place, sensitivity in enumerate(sensitivities)
     ]
     return [Fraction(boxes), *squares]
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_the_reach_of_unknown_keys_is_that_of_many(neighbours: Neighbours) -> None:
-    """Where keys are not known beforehand, a unit has the reach that it has among very many."""
+def test_undeclared_keys_count_as_many_groups(neighbours: Neighbours) -> None:
+    """If keys are undeclared, the sensitivity equals that for very many groups."""
     for totals, (rows, groups) in product(ANSWERS, LIMITS):
         contribution = ContributionBounds(rows, groups, needs_bounding=True)
         many = sensitivity_of(totals, contribution, neighbours, 1_000)
@@ -135,7 +139,7 @@ def test_the_reach_of_unknown_keys_is_that_of_many(neighbours: Neighbours) -> No
         assert many == sensitivity_of(totals, contribution, neighbours)
 
 
-REACHES: Final = (
+SENSITIVITIES: Final = (
     TotalSensitivity(1, 3, 9),
     TotalSensitivity(1, 1, 2),
     TotalSensitivity(10**9, 6, 18),
@@ -143,21 +147,27 @@ REACHES: Final = (
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1_000), Fraction(1), Fraction(5_000)])
-def test_noise_fits_the_reach_of_each_total(epsilon: Fraction) -> None:
+def test_noise_fits_the_sensitivity_of_each_total(epsilon: Fraction) -> None:
     """In sides, scales are boxes / epsilon and variances d squares / mu^2; steps divide sides."""
-    joint, alone = noise_for(REACHES, PureLoss(epsilon)), noise_for(REACHES[1:2], PureLoss(epsilon))
-    bells = noise_for(REACHES, GaussianLoss(epsilon))
+    joint, alone = (
+        noise_for(SENSITIVITIES, PureLoss(epsilon)),
+        noise_for(SENSITIVITIES[1:2], PureLoss(epsilon)),
+    )
+    bells = noise_for(SENSITIVITIES, GaussianLoss(epsilon))
     cuts, bell_cuts = (
-        [reach.side / step for reach, step in zip(REACHES, noise.steps, strict=True)]
+        [
+            sensitivity.side / step
+            for sensitivity, step in zip(SENSITIVITIES, noise.steps, strict=True)
+        ]
         for noise in (joint, bells)
     )
 
-    assert BoxNoise(tuple(c * r.boxes / epsilon for c, r in zip(cuts, REACHES, strict=True))) == (
-        joint.law
-    )
+    assert BoxNoise(
+        tuple(c * r.boxes / epsilon for c, r in zip(cuts, SENSITIVITIES, strict=True))
+    ) == (joint.law)
     assert IndependentNoise((DiscreteLaplace(1 / epsilon),)) == alone.law
     assert isinstance(bells.law, IndependentNoise)
-    assert [c**2 * 3 * r.squares / epsilon for c, r in zip(bell_cuts, REACHES, strict=True)] == [
-        one.sigma_squared for one in bells.law.laws if isinstance(one, RoundedGaussian)
-    ]
+    assert [
+        c**2 * 3 * r.squares / epsilon for c, r in zip(bell_cuts, SENSITIVITIES, strict=True)
+    ] == [one.sigma_squared for one in bells.law.laws if isinstance(one, RoundedGaussian)]
     assert all(cut.denominator == 1 for cut in (*cuts, *bell_cuts))

@@ -1,10 +1,10 @@
-"""How far one unit can move the law of a chosen quantile: computed on databases, not believed.
+"""Sensitivity of the distribution of a chosen quantile, measured on neighboring databases.
 
-Random questions are asked of 200 pairs of neighbouring databases at once (support/people.py), from
-plan to engine. On both sides the density of every place is computed for the value, from averaged
-rows, and the score of every cell for each of the two ends; where scores move by amounts between x
-and y, log-chances span rate * (y - x). What is spent in the groups of a world adds up. The two ends
-are chosen on either side of a value: whichever cell that is, what both span is added.
+Random queries run on 200 pairs of neighboring databases at once (support/people.py), from plan to
+engine. For both databases of a pair, the density of the value at every position is computed from
+averaged rows, and the score of every cell for each of the two ends. If scores change by amounts
+between x and y, log-probabilities span rate * (y - x). The losses in the groups of a world add up.
+The two ends are chosen on either side of a value; their spans are added for the worst such cell.
 """
 
 import math
@@ -59,25 +59,25 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two neighbouring databases."""
+    """One of two neighboring databases."""
 
     engine: DuckDB
 
     def read(self, plan: Plan) -> tuple[Counts, ...]:
-        """Return the exact counts of a question."""
+        """Return the exact counts of a query."""
         return unseal(self.engine.run(plan.measurement, Hold(0, Share.floor("1/100")))).counts
 
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """Neighbouring databases, and a curator who plans for both."""
+    """Two neighboring databases, and a curator that plans for both."""
 
     curator: Curator
     before: Side
     after: Side
 
     def plan(self, text: str) -> Plan:
-        """Return how the curator would answer."""
+        """Return the curator's plan for a query."""
         return self.curator._planner.plan(read_sql(text, self.curator.names), Share.floor("1/100"))
 
 
@@ -96,7 +96,7 @@ def draw_twins(
 
 
 def rank_cells(counts: Pair, where: Integers, row: int) -> tuple[Integers, Integers]:
-    """Return the ranks at which some cells begin and end."""
+    """Return the ranks at which the given cells begin and end."""
     filled, rows = counts
     summed = row * np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
     first, last = (np.searchsorted(filled, where, side=side) for side in ("left", "right"))
@@ -104,7 +104,7 @@ def rank_cells(counts: Pair, where: Integers, row: int) -> tuple[Integers, Integ
 
 
 def score_ends(counts: Pair, quantile: Quantile, where: Integers) -> list[Integers]:
-    """Return the scores for both ends of the cells that begin at each break."""
+    """Return the scores, for both ends, of the cells that begin at each break."""
     rows, row = int(counts[1].sum()), 2 * quantile.level.denominator
     first, last = rank_cells(counts, where, row)
     total = row * rows
@@ -121,7 +121,7 @@ def score_ends(counts: Pair, quantile: Quantile, where: Integers) -> list[Intege
 
 
 def spend_value(old: Pair, new: Pair, quantile: Quantile, cells: Cells) -> float:
-    """Return the greatest log-ratio of a value, or what they span if that is paid for."""
+    """Return the greatest log-ratio of a value, or the span of log-ratios if that is charged."""
     if not quantile.decay:
         return _span_scores(old, new, quantile, cells.count)
     ratios = log_ratios(old, new, quantile, cells)
@@ -130,7 +130,7 @@ def spend_value(old: Pair, new: Pair, quantile: Quantile, cells: Cells) -> float
 
 
 def _span_scores(old: Pair, new: Pair, quantile: Quantile, count: int) -> float:
-    """Return what log-chances span where rows are not averaged."""
+    """Return the span of log-probabilities if rows are not averaged."""
     filled = np.concatenate([old[0], new[0]])
     where = np.unique(np.clip([0, count - 1, *filled, *(filled + 1)], 0, count - 1))
     gaps = []
@@ -145,7 +145,7 @@ def _span_scores(old: Pair, new: Pair, quantile: Quantile, count: int) -> float:
 def spans(
     old: Pair, new: Pair, quantile: Quantile, cells: Cells, *, of_ends: bool = False
 ) -> list[float]:
-    """Return what a value spends, unless only ends count, and what both ends span."""
+    """Return the loss of a value, unless only ends count, and the span of both ends."""
     filled = np.concatenate([old[0], new[0]])
     where = np.unique([0, cells.count - 1, *filled, *(filled + 1)])
     where = where[where < cells.count]
@@ -159,7 +159,7 @@ def spans(
 
 
 def compare(twins: Twins, plan: Plan) -> dict[tuple[Value, int], list[float]]:
-    """Return for each world and quantile what its groups span, for the value and the ends."""
+    """Return the spans over the groups of each world and quantile, for the value and the ends."""
     before, after = twins.before.read(plan), twins.after.read(plan)
     found: dict[tuple[Value, int], list[float]] = {}
     for place, quantile in enumerate(plan.quantiles):
@@ -168,7 +168,7 @@ def compare(twins: Twins, plan: Plan) -> dict[tuple[Value, int], list[float]]:
         for group in old.keys() | new.keys():
             sides = old.get(group, NOTHING), new.get(group, NOTHING)
             if all(map(np.array_equal, *sides)):
-                continue  # the same rows have the same law
+                continue  # equal rows have equal distributions
             one = spans(*sides, quantile, cells)
             so_far = found.get((group[0], place), [0.0] * 2)
             found[group[0], place] = [a + b for a, b in zip(so_far, one, strict=True)]
@@ -176,7 +176,7 @@ def compare(twins: Twins, plan: Plan) -> dict[tuple[Value, int], list[float]]:
 
 
 def largest_parts(twins: Twins, plan: Plan) -> list[float]:
-    """Return for value and ends the most that a world spends, as a part of what was planned."""
+    """Return, for value and ends, the largest loss of a world as a fraction of the planned loss."""
     parts = [0.0] * 2
     for (_, place), spent in compare(twins, plan).items():
         parts = list(map(max, parts, parts_of(spent, plan.quantiles[place])))
@@ -184,23 +184,23 @@ def largest_parts(twins: Twins, plan: Plan) -> list[float]:
 
 
 def parts_of(spent: list[float], quantile: Quantile) -> list[float]:
-    """Return what is spent as parts of what was planned; doubles have the last digits."""
+    """Return losses as fractions of the planned losses, with a tolerance for rounding."""
     planned = [quantile.loss.epsilon, quantile.ends.epsilon]
     return [one / float(limit) * (1 - ROUNDING) for one, limit in zip(spent, planned, strict=True)]
 
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator that depends on the seed of the run."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_no_unit_moves_a_choice_further_than_planned(
+def test_no_unit_changes_a_choice_beyond_its_epsilon(
     limits: Limits, neighbours: Neighbours, rng: np.random.Generator
 ) -> None:
-    """In 1,000 pairs of neighbours for each limit no choice spans more than its epsilon."""
+    """In 1,000 neighboring pairs per limit, no choice spans more than its epsilon."""
     twins = draw_twins(limits, neighbours, rng)
     seen = [largest_parts(twins, twins.plan(draw_quantiles(rng))) for _ in range(QUESTIONS)]
 
@@ -214,7 +214,7 @@ def draw_counts(rng: np.random.Generator) -> Pair:
 
 
 def change_row(counts: Pair, cell: int, by: int) -> Pair:
-    """Return the counts with a row more, or one less, in a cell; a row that is not there stays."""
+    """Return the counts with one row more or less in a cell, but not less than zero."""
     table = np.bincount(counts[0], counts[1], minlength=CELLS).astype(np.int64)
     table[cell] = max(table[cell] + by, 0)
     filled = np.flatnonzero(table)
@@ -225,7 +225,7 @@ def change_row(counts: Pair, cell: int, by: int) -> Pair:
 @pytest.mark.parametrize("is_grouped", [False, True])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("granted", [PureLoss(1), PureLoss(40)], ids=["flat", "sharp"])
-def test_a_rate_a_fifth_larger_would_be_caught(
+def test_a_rate_one_fifth_larger_is_detected(
     granted: Loss,
     neighbours: Neighbours,
     level: str,
@@ -233,11 +233,11 @@ def test_a_rate_a_fifth_larger_would_be_caught(
     *,
     is_grouped: bool,
 ) -> None:
-    """Of 1,000 moves of one row none spans more than epsilon, and some more than 5/6 of it.
+    """Of 1,000 changes of one row, none spans more than epsilon, and some span more than 5/6 of it.
 
-    Of values only the first 300 are seen.
-    Under replacement the row moves to another cell, or to another group if there are any. Ends
-    aim nearer than they would, so that both sides of their aims are among so few rows.
+    Values are compared for the first 300 changes only. Under replacement, the row moves to another
+    cell, or to another group if there are several. Ends have targets closer than usual, so that
+    both sides of the targets occur with so few rows.
     """
     quantile = plan_quantile(0, Fraction(level), 1, neighbours, granted, is_grouped=is_grouped)
     row = 2 * quantile.level.denominator
@@ -264,8 +264,8 @@ def test_a_rate_a_fifth_larger_would_be_caught(
     assert min(parts) > 5 / 6
 
 
-def test_a_wrong_score_would_be_caught(rng: np.random.Generator) -> None:
-    """A choice calibrated to half of what a row can do spans more than its epsilon."""
+def test_a_wrong_score_is_detected(rng: np.random.Generator) -> None:
+    """A choice calibrated to half the sensitivity of a row spans more than its epsilon."""
     twins = draw_twins(LIMITS[1], Neighbours.ADD_REMOVE, rng)
     plan = twins.plan("SELECT world, MEDIAN(age) AS s FROM visits GROUP BY world")
     (quantile,) = plan.quantiles
@@ -276,7 +276,7 @@ def test_a_wrong_score_would_be_caught(rng: np.random.Generator) -> None:
 
 
 def price(loss: BoundedRangeLoss | PureLoss, granted: Loss) -> Fraction:
-    """Return the part of a grant that a loss takes, in the grant's own currency."""
+    """Return the fraction of a grant that a loss takes, in the grant's own measure."""
     match granted:
         case PureLoss(epsilon=epsilon):
             return loss.epsilon / epsilon
@@ -293,7 +293,7 @@ def price(loss: BoundedRangeLoss | PureLoss, granted: Loss) -> Fraction:
 def test_three_choices_cost_what_was_granted(
     granted: Loss, rows: int, parts: tuple[Fraction, ...]
 ) -> None:
-    """Value and ends together cost no more than the grant, and use nearly all of it."""
+    """Value and ends together cost at most the grant, and use nearly all of it."""
     quantile = plan_quantile(
         0, Fraction(9, 10), rows, Neighbours.ADD_REMOVE, granted, is_grouped=True
     )
@@ -306,13 +306,13 @@ def test_three_choices_cost_what_was_granted(
 @pytest.mark.parametrize(
     ("budget", "weight"), [(Budget(100), 3), (Budget(100, 1e-6), 9)], ids=["pure", "gaussian"]
 )
-def test_columns_share_the_cost_by_weight(
+def test_columns_split_the_cost_by_weight(
     budget: Budget, weight: int, rng: np.random.Generator
 ) -> None:
-    """A count and a median take equal parts, a 90% quantile more; one asked twice is paid once.
+    """A count and a median get equal fractions, a 90% quantile more; a repeated one is paid once.
 
-    The part of a quantile pays for its value and its interval. How it is split between the two
-    depends on its size, so only their sum is compared with what the same quantile costs alone.
+    The fraction of a quantile pays for its value and its interval. The split between these two
+    depends on its size, so their sum is compared with the cost of the same quantile alone.
     """
     twins = draw_twins(LIMITS[0], Neighbours.ADD_REMOVE, rng, budget)
     asked = "COUNT(*) AS n, MEDIAN(age) AS m, QUANTILE_CONT(age, 0.9) AS p"
@@ -333,20 +333,20 @@ def test_columns_share_the_cost_by_weight(
 
 
 @pytest.mark.parametrize("level", [None, Fraction(0), Fraction(1), Fraction(1, 10**8)])
-def test_the_ends_of_all_levels_are_refused(level: Fraction | None) -> None:
-    """Levels 0 and 1 are single rows: the message says which levels can be asked."""
+def test_extreme_levels_are_refused(level: Fraction | None) -> None:
+    """Levels 0 and 1, which are single rows, are refused with the range of supported levels."""
     with pytest.raises(UnsupportedQuery, match=r"QUANTILE_CONT\(x, 0\.99\)"):
         read_level(level)
 
 
-def test_levels_keep_their_meaning() -> None:
-    """Decimal levels are exact; a third stays a third."""
+def test_levels_are_exact() -> None:
+    """Decimal levels are exact, and one third is too."""
     assert Fraction(9, 10) == read_level(Fraction("0.9"))
     assert Fraction(1, 3) == read_level(Fraction(repr(1 / 3)))
 
 
 def test_few_values_get_a_cell_each(rng: np.random.Generator) -> None:
-    """Whole numbers and declared steps are counted by value, real numbers by finer cells."""
+    """Integers and declared steps get one cell per value; floats get finer cells."""
     twins = draw_twins(LIMITS[0], Neighbours.ADD_REMOVE, rng)
     plan = twins.plan("SELECT MEDIAN(age) AS a, MEDIAN(price) AS p, MEDIAN(cost) AS c FROM visits")
     counts = [one.cells.count for one in plan.histograms]

@@ -1,4 +1,4 @@
-"""Where expressions can lie: texts that a list makes known, and lengths of parts of others."""
+"""Ranges of expressions: known strings derived from lists, and lengths of substrings."""
 
 import re
 from typing import Final
@@ -42,17 +42,17 @@ def change(function: Function, name: str) -> Expression:
         (("rth", "uth", "st", None), part("ward", 3, 9)),
         (("rth", "uth", "st", None), part("ward", 3)),
         (("", None), part("ward", 1, 0)),
-        (None, change(Function.UPPER, "umlaut")),  # engines disagree on its capitals
+        (None, change(Function.UPPER, "umlaut")),  # engines disagree on its upper case
         (None, change(Function.UPPER, "note")),
         (None, part("ward", -1, 1)),
         (None, part("ward", 0, 1)),
         (None, part("ward", 1, -1)),
     ],
 )
-def test_texts_made_from_a_list_are_known(
+def test_strings_derived_from_a_list_are_known(
     values: tuple[str | None, ...] | None, expression: Expression
 ) -> None:
-    """Capitals and parts of listed texts are listed, and no others are claimed to be."""
+    """Case changes and substrings of listed strings are known, and no other values are."""
     assert values == range_of(expression, COLUMNS).values
 
 
@@ -66,17 +66,15 @@ def test_texts_made_from_a_list_are_known(
         (4, 5, Column("t", "ward", Kind.TEXT)),
     ],
 )
-def test_a_part_is_no_longer_than_was_asked_for(
-    low: int, high: int, expression: Expression
-) -> None:
-    """The length of a part of any text is bounded by the number of characters taken."""
+def test_a_substring_has_a_bounded_length(low: int, high: int, expression: Expression) -> None:
+    """The length of a substring is at most the requested number of characters."""
     length = Call(Function.LENGTH, (expression,), Kind.INT)
 
     assert Range(low, high) == range_of(length, COLUMNS)
 
 
-def test_what_is_always_null_is_refused_before_it_is_paid() -> None:
-    """Nothing divided by zero leaves a remainder: there is no sum and no key to answer."""
+def test_always_null_is_refused_before_the_charge() -> None:
+    """A remainder modulo zero is always NULL, and is refused as a summand or key for free."""
     table = cf.Table("t", pa.table({"n": [1, 2]}), unit=cf.ROW, columns={"n": cf.Int(0, 9)})
     curator = Curator([table], budget=cf.Budget(1))
 
@@ -100,8 +98,8 @@ def test_what_is_always_null_is_refused_before_it_is_paid() -> None:
         (f"SUM(CASE WHEN note = '{'a' * 90}' THEN n / m END)", "aaaa... has no bounds"),
     ],
 )
-def test_what_has_no_bounds_is_named_and_refused(statistic: str, named: str) -> None:
-    """A value that nothing but its type bounds is refused by name, with what to write, and free."""
+def test_unbounded_values_are_named_and_refused(statistic: str, named: str) -> None:
+    """A value bounded only by its type is refused for free, with its name and an alternative."""
     rows = pa.table({"n": [1, 2], "m": [0, 1], "note": ["7", "x"]})
     columns: dict[str, Declared] = {"n": cf.Int(0, 9), "m": cf.Int(0, 9), "note": cf.Text()}
     curator = Curator([cf.Table("t", rows, unit=cf.ROW, columns=columns)], budget=cf.Budget(1e10))
@@ -125,8 +123,8 @@ def test_what_has_no_bounds_is_named_and_refused(statistic: str, named: str) -> 
         "CAST(note AS BIGINT) % 7 + income",
     ],
 )
-def test_a_wide_range_that_is_declared_or_written_is_a_bound(bounded: str) -> None:
-    """Lengths and casts in conditions and between written ends leave wide sums as they are."""
+def test_a_wide_declared_or_literal_range_is_a_bound(bounded: str) -> None:
+    """Lengths and casts in conditions, or between literal bounds, leave wide sums bounded."""
     rows = pa.table({"income": [10**9, 2], "note": ["7", "long"]})
     columns: dict[str, Declared] = {"income": cf.Int(0, 3 * 10**9), "note": cf.Text()}
     curator = Curator([cf.Table("t", rows, unit=cf.ROW, columns=columns)], budget=cf.Budget(1))
@@ -146,8 +144,8 @@ def test_a_wide_range_that_is_declared_or_written_is_a_bound(bounded: str) -> No
     ],
 )
 @pytest.mark.parametrize("asked", ["AVG(t) AS x FROM ({})", "COUNT(*) AS x FROM ({}) WHERE t > 5"])
-def test_statistics_of_a_unit_have_bounds_too(asked: str, inner: str, named: str) -> None:
-    """What has no bounds below is refused, free, also where only a condition reads it."""
+def test_per_unit_statistics_need_bounds_too(asked: str, inner: str, named: str) -> None:
+    """An unbounded argument in a subquery is refused for free, even if only a condition uses it."""
     rows = pa.table({"pid": [1, 1], "n": [1, 2], "huge": [1.0, 2.0], "note": ["7", "x"]})
     columns: dict[str, Declared] = {
         "n": cf.Int(0, 9),
@@ -164,8 +162,8 @@ def test_statistics_of_a_unit_have_bounds_too(asked: str, inner: str, named: str
     assert 0 == curator.budget.spent.share
 
 
-def test_keys_made_from_a_list_are_all_answered() -> None:
-    """Groups by capitals of a category are those of the list, also without a part of delta."""
+def test_keys_derived_from_a_list_are_all_released() -> None:
+    """Groups by the upper case of a category are its listed values, without any delta."""
     rows = pa.table({"pid": [1, 2, 3, 4], "ward": ["north", "South", "?", "north"]})
     wards = cf.Category([ward for ward in WARDS if ward != "east"])
     table = cf.Table("t", rows, unit="pid", columns={"ward": wards}, unique=True)
@@ -178,8 +176,8 @@ def test_keys_made_from_a_list_are_all_answered() -> None:
     assert [("n", 2), ("s", 1), (None, 1)] == [(r["w"], r["n"]) for r in first.rows]
 
 
-def test_a_part_is_looked_at_once_however_often_it_comes() -> None:
-    """The range of a sum of 2^60 equal parts, made by sixty steps, takes sixty steps to find."""
+def test_a_shared_part_is_analyzed_once() -> None:
+    """The range of a sum of 2^60 equal parts, built in 60 steps, is found in 60 steps."""
     doubled: Expression = Literal(1, Kind.INT)
     for _ in range(60):
         doubled = Call(Function.ADD, (doubled, doubled), Kind.INT)

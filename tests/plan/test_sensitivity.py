@@ -1,9 +1,9 @@
-"""How far one unit can move the exact totals of a question: checked on databases, not believed.
+"""Sensitivity of the exact totals of a query, measured on neighboring databases.
 
-Random questions are asked of 200 pairs of neighbouring databases at once (support/people.py), from
-plan to engine. What changed is measured as `TotalSensitivity` says it, as a part of what is planned
-for one world alone: in each group the greatest change of a total, added up over groups; and for
-each total the squares of its changes, added up.
+Random queries run on 200 pairs of neighboring databases at once (support/people.py), from plan to
+engine. Changes are measured as `TotalSensitivity` defines them, as fractions of the bounds for one
+world: the greatest change of a total in each group, summed over groups; and for each total, the sum
+of squares of its changes.
 """
 
 import re
@@ -51,16 +51,16 @@ def draw_pair(
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator that depends on the seed of the run."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_no_unit_moves_the_totals_further_than_planned(
+def test_no_unit_changes_totals_beyond_the_bound(
     limits: Limits, neighbours: Neighbours, rng: np.random.Generator
 ) -> None:
-    """In 1,600 pairs of neighbours for each limit no change of exact or rounded totals passes."""
+    """In 1,600 neighboring pairs per limit, no exact or rounded totals change by too much."""
     pairs = [draw_pair(limits, neighbours, budget, rng) for budget in BUDGETS]
     answered = 0
     while answered < QUESTIONS:
@@ -79,7 +79,7 @@ def test_no_unit_moves_the_totals_further_than_planned(
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """A unit that moves the totals of a question as far as any, and the reach of each total."""
+    """A unit that changes the totals of a query the most, and the bounds of each total."""
 
     wanted: str
     before: tuple[dict[str, Any], ...]
@@ -128,8 +128,8 @@ CORNERS: Final = {
 
 
 @pytest.mark.parametrize("name", CORNERS)
-def test_some_unit_moves_the_totals_as_far_as_planned(name: str, rng: np.random.Generator) -> None:
-    """The reach is not too large: units with extreme rows attain it, in sum and in squares."""
+def test_some_unit_attains_the_bounds(name: str, rng: np.random.Generator) -> None:
+    """The bounds are tight: units with extreme rows attain them, in sum and in squares."""
     corner = CORNERS[name]
     before, after = (
         [Person(f"{world}:0", world, tuple(BLANK | row for row in rows)) for world in range(WORLDS)]
@@ -149,8 +149,8 @@ def test_some_unit_moves_the_totals_as_far_as_planned(name: str, rng: np.random.
     assert [Fraction(1)] * 2 == [boxes, max(squares)]
 
 
-def test_random_units_come_close_to_the_reach(rng: np.random.Generator) -> None:
-    """The random neighbours do bind: some attain the planned sum and the planned squares."""
+def test_random_pairs_attain_the_bounds(rng: np.random.Generator) -> None:
+    """Some random neighboring pairs attain the planned sum and the planned squares."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan("SELECT world, COUNT(*) AS n FROM visits GROUP BY world")
     used = [measure(plan, one.exact) for one in pair.compare(plan).values()]
@@ -163,8 +163,8 @@ QUESTION: Final = (
 )
 
 
-def test_a_statement_without_the_cut_is_caught(rng: np.random.Generator) -> None:
-    """Were a unit's rows not cut, the same comparison would fail."""
+def test_a_statement_without_bounded_rows_is_detected(rng: np.random.Generator) -> None:
+    """Without bounding of a unit's rows, the same comparison fails."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(QUESTION)
     open_wide = bound_otherwise(plan, needs_bounding=False)
@@ -173,8 +173,8 @@ def test_a_statement_without_the_cut_is_caught(rng: np.random.Generator) -> None
     assert not passes(plan, pair.compare(open_wide).values())
 
 
-def test_a_statement_without_the_cut_of_groups_is_caught(rng: np.random.Generator) -> None:
-    """Were a unit's groups not cut, counts of units would move too far."""
+def test_a_statement_without_bounded_groups_is_detected(rng: np.random.Generator) -> None:
+    """Without bounding of a unit's groups, counts of units change by too much."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(
         "SELECT world, ward, COUNT(DISTINCT pid) AS n FROM visits GROUP BY world, ward"
@@ -185,8 +185,8 @@ def test_a_statement_without_the_cut_of_groups_is_caught(rng: np.random.Generato
     assert not passes(plan, pair.compare(open_wide).values())
 
 
-class Careless:
-    """A connection that forgets by what rows are ordered before they are cut."""
+class UnorderedConnection:
+    """A connection that ignores the order of rows in contribution bounding."""
 
     ORDER = re.compile(
         r'(ROW_NUMBER\(\) OVER \(PARTITION BY "the unit") ORDER BY .*?\) AS "the place"'
@@ -196,19 +196,19 @@ class Careless:
         self._connection = connection
 
     def execute(self, statement: Any) -> Any:
-        if isinstance(statement, str):  # a setting
+        if isinstance(statement, str):  # a SET statement
             return self._connection.execute(statement)
         edited, times = self.ORDER.subn(r'\1) AS "the place"', statement.query)
         assert times == 1, "the statement no longer looks as this test knows it"
         return self._connection.execute(edited)
 
 
-def test_a_cut_by_position_is_caught(rng: np.random.Generator) -> None:
-    """Were rows cut in the order in which they stand, neighbours would move other units too."""
+def test_bounding_in_storage_order_is_detected(rng: np.random.Generator) -> None:
+    """If rows were bounded in storage order, a neighbor would change other units' rows too."""
     pair = draw_pair(Limits(3, 3), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(QUESTION)
     engines: tuple[Any, Any] = (pair.before, pair.after)
     for engine in engines:
-        engine._connection = Careless(engine._connection)
+        engine._connection = UnorderedConnection(engine._connection)
 
     assert not passes(plan, pair.compare(plan).values())

@@ -1,4 +1,4 @@
-"""Which expressions are refused as too deep, before anything is spent."""
+"""Expressions that are too deep are refused before anything is spent."""
 
 import pytest
 
@@ -19,13 +19,13 @@ DEEP = {
 
 @pytest.fixture
 def curator() -> Curator:
-    """Return a curator whose numbers lie above zero, so that dividing by them stays bounded."""
+    """Return a curator whose columns are positive, so that division by them is bounded."""
     return open_one([{"who": 1, "x": 1.5}], {"x": Float(1, 2)})
 
 
 @pytest.mark.parametrize("kind", DEEP)
 def test_deep_expressions_are_refused(kind: str, curator: Curator) -> None:
-    """An expression that doubles with each level never reaches the engine."""
+    """An expression that doubles at each level never reaches the engine."""
     with pytest.raises(UnsupportedQuery, match="too deep"):
         curator.sql(f"SELECT COUNT(*) AS n FROM p WHERE {DEEP[kind]} IS NOT NULL", epsilon=1)
     assert 0 == curator.budget.spent.share
@@ -35,6 +35,6 @@ def test_deep_expressions_are_refused(kind: str, curator: Curator) -> None:
     "text",
     ["x / (x / (x + 1))", "SQRT(LN(x + 1) / x)", "1 / (1 / (1 / (1 / x)))", "ROUND(x / 3, 2) / x"],
 )
-def test_what_people_write_is_answered(text: str, curator: Curator) -> None:
-    """A few divisions and roots inside one another are no burden."""
+def test_ordinary_expressions_are_answered(text: str, curator: Curator) -> None:
+    """An expression with a few nested divisions and roots is answered."""
     assert curator.sql(f"SELECT COUNT(*) AS n FROM p WHERE {text} > 0", epsilon=1).rows

@@ -1,4 +1,4 @@
-"""Group keys that are computed from a column: every one that a row can have, and no others."""
+"""Domains of computed group keys: every value that a row can have, and no others."""
 
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -51,7 +51,7 @@ NUMBERS: Final = st.integers(-12, 12).map(str)
 
 
 def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Return expressions of other expressions, whose values every double has exactly."""
+    """Return expressions of other expressions, whose values are exact in every double."""
     places = st.integers(1, 9)
     condition = st.one_of(
         st.builds(
@@ -81,7 +81,7 @@ SOURCE: Final = "people LEFT JOIN codes USING (code)"
 
 
 def plan_keys(key: str) -> set[object] | None:
-    """Return the keys that are answered, or None where they are not known beforehand."""
+    """Return the keys in the answer, or None if they are undeclared."""
     text = f"SELECT {key} AS k, COUNT(*) AS n FROM {SOURCE} GROUP BY k"
     (domain,) = CURATOR._planner.plan(read_sql(text, CURATOR.names), Share.floor("1/100")).domains
     return None if domain is None else set(domain)
@@ -89,7 +89,7 @@ def plan_keys(key: str) -> set[object] | None:
 
 @cache
 def open_raw() -> duckdb.DuckDBPyConnection:
-    """Return DuckDB with the same rows."""
+    """Return a DuckDB connection with the same rows."""
     connection = duckdb.connect()
     connection.register("people", ROWS)
     connection.register("codes", CODES.source)
@@ -97,15 +97,15 @@ def open_raw() -> duckdb.DuckDBPyConnection:
 
 
 def find_keys(key: str) -> set[object]:
-    """Return the keys that DuckDB finds where every value of the columns occurs, and NULL."""
+    """Return the keys that DuckDB finds if every value of the columns occurs, and NULL."""
     rows = open_raw().execute(f"SELECT DISTINCT {key} FROM {SOURCE}").fetchall()
     return {row[0].date() if isinstance(row[0], datetime) else row[0] for row in rows}
 
 
 @given(key=KEYS)
 @settings(max_examples=200, deadline=None)
-def test_keys_of_a_column_are_those_that_its_values_give(key: str) -> None:
-    """Of whatever is computed from one column, just the values that some row could have."""
+def test_keys_of_one_column_are_exact(key: str) -> None:
+    """An expression of one column has exactly the keys that some row could have."""
     planned = plan_keys(f"LEAST(GREATEST({key}, -999), 999)")
 
     assert planned is not None
@@ -127,7 +127,7 @@ def test_keys_of_a_column_are_those_that_its_values_give(key: str) -> None:
     ],
 )
 def test_keys_of_decades_and_months_are_few(count: int, key: str) -> None:
-    """Decades, months and the like are answered once each, not every number between them."""
+    """Decades, months, and similar keys occur once each, without the numbers in between."""
     planned = plan_keys(key)
 
     assert planned == find_keys(key) - {None}
@@ -148,8 +148,8 @@ def test_keys_of_decades_and_months_are_few(count: int, key: str) -> None:
         "number + age % 2",
     ],
 )
-def test_no_key_that_a_row_has_is_left_out(key: str) -> None:
-    """Where halves are rounded, conditions not understood or columns several, none is missed."""
+def test_no_key_of_a_row_is_omitted(key: str) -> None:
+    """No key is omitted for rounding of halves, unknown conditions, or several columns."""
     planned = plan_keys(key)
 
     assert planned is not None
@@ -175,16 +175,16 @@ def test_no_key_that_a_row_has_is_left_out(key: str) -> None:
         (False, "FLOOR(age / 10)"),
     ],
 )
-def test_null_is_a_key_where_a_question_makes_it_one(is_answered: bool, key: str) -> None:
-    """A CASE without ELSE and a column that may be missing have a NULL group, others have not."""
+def test_null_is_a_key_if_the_query_can_produce_it(is_answered: bool, key: str) -> None:
+    """A CASE without ELSE and an optional column have a NULL group; other keys do not."""
     planned = plan_keys(key)
 
     assert planned is not None
     assert is_answered == (None in planned)
 
 
-def test_rows_without_a_partner_are_a_group_of_their_own() -> None:
-    """With next to no noise a LEFT JOIN counts as DuckDB does, rows of no partner included."""
+def test_rows_without_a_match_are_a_group() -> None:
+    """With almost no noise, a LEFT JOIN counts as DuckDB does, including rows without a match."""
     curator = Curator([TABLE, CODES], budget=cf.Budget(1e9))
     text = f"SELECT number, COUNT(*) AS n FROM {SOURCE} GROUP BY number"
     third = len(ROWS) // 3
@@ -237,7 +237,7 @@ def compute_keys(plan: Plan, rows: pa.Table) -> set[object]:
 
 
 def near_borders(low: float, high: float, step: float) -> list[float]:
-    """Return a grid within bounds, with the doubles next to each of its points."""
+    """Return a grid within bounds, with the doubles next to each grid point."""
     places = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
     near = [low, high, *places]
     for _ in range(3):
@@ -252,7 +252,7 @@ FACTORS: Final = st.sampled_from([1, 2, 3, 4, 0.5, 2.5, 0.7, -2, -0.25])
 
 
 def follow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Return expressions that grow or fall with others."""
+    """Return expressions that are monotone in other expressions."""
     return st.one_of(
         st.builds("({} {} {})".format, inner, st.sampled_from("+-"), HALVES),
         st.builds("({} - {})".format, HALVES, inner),
@@ -274,7 +274,7 @@ WHOLE: Final = st.one_of(
 
 
 def combine_steps(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Return keys of other keys, and of the column where that decides between them."""
+    """Return keys built from other keys, and from conditions on the column."""
     signs = st.sampled_from(["<", "<=", "=", "<>", ">", ">="])
     condition = st.one_of(
         st.builds("{} {} {}".format, SLOPES, signs, HALVES),
@@ -295,7 +295,7 @@ STEPS: Final = st.recursive(WHOLE, combine_steps, max_leaves=3)
 
 
 def list_points(plan: Plan) -> list[float | None]:
-    """Return the values of a float column that stand for all others in a key."""
+    """Return the values of a float column that represent all others in a key."""
     (key,) = plan.query.keys
     column = next(part for part in walk(key) if isinstance(part, Column))
     steps = Breakpoints(column, RangeAnalysis(plan.ranges))
@@ -307,11 +307,11 @@ def list_points(plan: Plan) -> list[float | None]:
 @pytest.mark.slow
 @given(key=STEPS)
 @settings(max_examples=300, deadline=None)
-def test_keys_of_a_float_are_those_that_its_doubles_give(key: str) -> None:
-    """A key that rounds a float has the values that doubles within its bounds give, and no other.
+def test_keys_of_a_rounded_float_are_exact(key: str) -> None:
+    """A key that rounds a float has exactly the values of the doubles within its bounds.
 
-    DuckDB computes the key of a grid, which must be in the domain, and of the points at which it is
-    said to change, which must give the domain.
+    DuckDB computes the key on a grid, whose results must be in the domain, and at the breakpoints,
+    whose results must be the entire domain.
     """
     plan = plan_wide(f"LEAST(GREATEST({key}, -999), 999)")
     (domain,) = plan.domains
@@ -335,7 +335,7 @@ def test_keys_of_a_float_are_those_that_its_doubles_give(key: str) -> None:
 def test_keys_of_a_float_follow_its_bounds(
     key: str, low: float, width: float, rate: float, rows: list[float]
 ) -> None:
-    """Whatever the bounds and the factor, no key that DuckDB computes is left out."""
+    """For all bounds and factors, no key that DuckDB computes is omitted."""
     high = low + width / 100
     inside = [min(max(low + part * (high - low), low), high) for part in (0.0, 1.0, *rows)]
     scaled = key.replace("x", f"(x * {rate!r})")
@@ -366,7 +366,7 @@ def test_keys_of_a_float_follow_its_bounds(
         (16, "FLOOR(ABS(price - 750) / 50) * 5"),
     ],
 )
-def test_keys_of_prices_are_as_many_as_prices_give(count: int, key: str) -> None:
+def test_keys_of_rounded_prices_are_few(count: int, key: str) -> None:
     """Hundreds of a price up to 1,500 are 16 keys, not 1,501."""
     plan = plan_wide(key)
     (domain,) = plan.domains
@@ -377,8 +377,8 @@ def test_keys_of_prices_are_as_many_as_prices_give(count: int, key: str) -> None
     assert count == len(set(domain) - {None})
 
 
-def test_half_of_the_keys_of_a_sample_would_not_do() -> None:
-    """The comparison tells a domain from one without its last key, or with one more."""
+def test_a_wrong_domain_is_detected() -> None:
+    """The comparison detects a domain with one key missing or one too many."""
     plan = plan_wide("FLOOR(price / 100) * 100")
     (domain,) = plan.domains
     found = compute_keys(plan, pa.table({"price": near_borders(0.0, 1500.0, 0.5)}))
@@ -400,7 +400,7 @@ def test_half_of_the_keys_of_a_sample_would_not_do() -> None:
     ],
 )
 def test_keys_of_long_and_listed_integers_are_exact(count: int, key: str) -> None:
-    """Past 131,072 values a key is computed where it changes, and a list has its own values."""
+    """Beyond 131,072 values, breakpoints give the exact keys; listed integers keep their values."""
     plan = plan_wide(key)
     (domain,) = plan.domains
     numbers = [*range(-(10**7), 10**7, 9_999), -(10**7), 10**7]
@@ -427,7 +427,7 @@ def test_keys_of_long_and_listed_integers_are_exact(count: int, key: str) -> Non
     ],
 )
 def test_keys_of_long_calendars_are_exact(count: int, key: str) -> None:
-    """Five centuries of days have the years, months and weekdays that they have."""
+    """Five centuries of dates have exactly the right years, months, and weekdays."""
     plan = plan_wide(key)
     (domain,) = plan.domains
     first, last = date(1500, 3, 1), date(2020, 2, 29)
@@ -452,8 +452,8 @@ def test_keys_of_long_calendars_are_exact(count: int, key: str) -> None:
         "FLOOR(EXP(x / 4))",
     ],
 )
-def test_keys_of_several_columns_leave_none_out(key: str) -> None:
-    """Where columns are several, or a part is not understood, every key of a row is answered."""
+def test_keys_of_several_columns_omit_none(key: str) -> None:
+    """With several columns, or a part that cannot be evaluated, no key of a row is omitted."""
     plan = plan_wide(key)
     (domain,) = plan.domains
     count = len(GRID)
@@ -499,7 +499,7 @@ SHORT: Final = cf.Table(
     ids=["many cases", "one long column", "many digits"],
 )
 def test_keys_that_cannot_be_computed_are_those_of_their_range(key: str) -> None:
-    """If a key has too many cases or digits to compute it, no row of it loses its group."""
+    """If a key has too many cases or digits to compute, no row loses its group."""
     curator = Curator([SHORT], budget=cf.Budget(1e9))
     answer = curator.sql(f"SELECT {key} AS k, COUNT(*) AS c FROM short GROUP BY k", share="1/2")
 
@@ -507,7 +507,7 @@ def test_keys_that_cannot_be_computed_are_those_of_their_range(key: str) -> None
 
 
 def test_the_work_for_one_key_is_bounded() -> None:
-    """Cases within cases at 131,000 points end once MAX_WORK numbers are computed."""
+    """Nested cases at 131,000 points stop after MAX_WORK computed numbers."""
     curator = Curator([SHORT], budget=cf.Budget(1e9))
     cases = " ".join(f"WHEN NOT (m IN ({one}, 2)) THEN s + {one}" for one in range(7))
     one = f"(CASE {cases} ELSE s END)"
@@ -523,8 +523,8 @@ def test_the_work_for_one_key_is_bounded() -> None:
     assert -64 * 2**17 < work.left < 0
 
 
-def test_a_float_that_is_not_rounded_has_no_known_keys() -> None:
-    """A column of floats, or what only moves it, has too many keys to answer each."""
+def test_an_unrounded_float_has_no_known_keys() -> None:
+    """A float column, or a shifted one, has too many keys to list."""
     for key in ("x", "x * 2", "x - FLOOR(x)", "ROUND(price, 1)"):
         with pytest.raises(UnsupportedQuery, match="not known beforehand"):
             plan_wide(key)
