@@ -1,9 +1,8 @@
-"""95 % intervals of arithmetic on several statistics hold in 95 % of releases, or more often.
+"""95% intervals of arithmetic on several statistics have at least 95% coverage.
 
-Each case is 1,000 releases of one group's exact totals. Intervals that hold in 94 % are convicted
-in one run of 10^9 (``ALPHA``), those that hold in 85 % pass in less than one of 1,000. The same
-draws must convict the intervals that were there before: what the noise does to the estimate once
-more, mirrored at it.
+Each case is 1,000 releases of one group's exact totals. Intervals with 94% coverage fail in one run
+of 10^9 (``ALPHA``), and those with 85% coverage pass in less than one of 1,000. The same draws must
+reject the previous kind of interval, which mirrors the effect of the noise at the estimate.
 """
 
 from dataclasses import dataclass, replace
@@ -33,22 +32,22 @@ from support.entropy import SeededEntropy
 
 RELEASES: Final = 1_000
 ALPHA: Final = 1e-9
-FEWEST: Final = int(stats.binom.ppf(ALPHA, RELEASES, 0.94))
+MIN_COVERED: Final = int(stats.binom.ppf(ALPHA, RELEASES, 0.94))
 BUDGETS: Final = {"pure": Budget(100), "gaussian": Budget(100, 1e-6)}
 RANGES: Final = {"a": (0, 100), "same": (0, 100), "b": (0, 100), "c": (0, 1), "d": (-50, 50)}
 COLUMNS: Final = {name: Float(low, high) for name, (low, high) in RANGES.items()}
 
 
 class FreeHold:
-    """A hold that stands for nothing: what is released here is made up."""
+    """A hold without a ledger entry: the released data are invented."""
 
     def use(self) -> None:
-        """Let the engine read."""
+        """Allow the engine to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """An expression released many times: its exact value, what was released, the intervals."""
+    """An expression released many times: its exact value, the releases, and the intervals."""
 
     plan: Plan
     totals: NoisyMeasurement
@@ -59,7 +58,7 @@ class Drawn:
 
     @classmethod
     def of(cls, text: str, case: tuple[str, str, int], entropy: SeededEntropy) -> "Drawn":
-        """Release arithmetic on so many rows under an accounting, at a cost."""
+        """Release arithmetic on the given number of rows under an accounting, at a cost."""
         accounting, epsilon, rows = case
         table = Table("t", draw_rows(rows, entropy), unit="pid", columns=COLUMNS, unique=True)
         curator = Curator([table], budget=BUDGETS[accounting])
@@ -73,11 +72,11 @@ class Drawn:
         (truth,), own = compute(many, exact), compute(many, totals.values(many))
         return cls(many, totals, float(truth), own, low, high)
 
-    def holds(self) -> int:
+    def count_covered(self) -> int:
         return int(((self.low <= self.truth) & (self.truth <= self.high)).sum())
 
     def mirror(self) -> tuple[Floats, Floats]:
-        """Return the ends that there were before."""
+        """Return the interval ends of the previous method."""
         noise = noise_sample(self.plan)[::16]
         ends = []
         for row, own in zip(self.totals.values(self.plan), self.own, strict=True):
@@ -90,7 +89,7 @@ class Drawn:
 
 
 def draw_rows(rows: int, entropy: SeededEntropy) -> pa.Table:
-    """Return rows of people; three in ten have c, and d is 0.2 on average."""
+    """Return rows of people; 30% have c, and the mean of d is 0.2."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     a, d = 100.0 * rng.beta(2.0, 5.0, rows), 20.0 * rng.beta(2.0, 5.0, rows)
     return pa.table(
@@ -106,13 +105,13 @@ def draw_rows(rows: int, entropy: SeededEntropy) -> pa.Table:
 
 
 def declare(*, nonnegative: bool) -> Table:
-    """Return a table of one row, whose counts may be shown below zero or not."""
+    """Return a table of one row, whose released counts may or may not be negative."""
     rows = pa.table({"pid": [1], **{name: [float(low)] for name, (low, _) in RANGES.items()}})
     return Table("t", rows, unit="pid", columns=COLUMNS, unique=True, nonnegative=nonnegative)
 
 
 def compute(plan: Plan, totals: Floats) -> Floats:
-    """Return the value of the first output at each row of totals."""
+    """Return the value of the first output for each row of totals."""
     columns = Statistics(plan, ((),) * len(totals), totals)
     with np.errstate(all="ignore"):
         return evaluate(plan.query.outputs[0].expression, columns, len(totals)).astype(np.float64)
@@ -133,15 +132,15 @@ SMALL: Final = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("text", SMALL)
-def test_intervals_of_few_rows_hold(text: str, entropy: SeededEntropy) -> None:
-    """Where noise is as large as totals, 94 % hold or more, and each what was released."""
+def test_intervals_of_few_rows_cover(text: str, entropy: SeededEntropy) -> None:
+    """If noise is as large as totals, at least 94% of intervals cover, and contain the release."""
     drawn = Drawn.of(text, SMALL[text], entropy)
     low, high = drawn.mirror()
     is_known = ~np.isnan(drawn.own)
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
     assert ((drawn.low <= drawn.own) & (drawn.own <= drawn.high))[is_known].all()
-    assert int(((low <= drawn.truth) & (drawn.truth <= high)).sum()) < FEWEST
+    assert int(((low <= drawn.truth) & (drawn.truth <= high)).sum()) < MIN_COVERED
 
 
 LARGE: Final = (
@@ -153,29 +152,29 @@ LARGE: Final = (
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("text", LARGE)
-def test_intervals_of_many_rows_hold_and_are_no_wider(
+def test_intervals_of_many_rows_cover_and_are_no_wider(
     text: str, accounting: str, entropy: SeededEntropy
 ) -> None:
-    """Where noise is small beside totals, as many hold, and a tenth more width is the most."""
+    """If noise is small compared with totals, at least 94% cover, at most 10% wider than before."""
     drawn = Drawn.of(text, (accounting, "1", 3_000), entropy)
     low, high = drawn.mirror()
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
     assert np.median(drawn.high - drawn.low) <= 1.1 * np.median(high - low)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", BUDGETS)
-def test_intervals_of_ratios_hold_and_are_no_wider_even_of_few_rows(
+def test_intervals_of_ratios_of_few_rows_cover_and_are_no_wider(
     accounting: str, entropy: SeededEntropy
 ) -> None:
-    """With noise of a fifth of the count, 94 % hold, and the ends of both alone lie farther out."""
+    """With noise of 20% of the count, at least 94% cover, and separate ends are farther out."""
     drawn = Drawn.of("100 * SUM(a) / COUNT(*)", (accounting, "0.7", 20), entropy)
     low, high = drawn.mirror()
     intervals = Intervals(drawn.plan, drawn.totals, 0.95)
     first, last = intervals._join(find_core(drawn.plan.query.outputs[0].expression))
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
     assert np.median(drawn.high - drawn.low) <= 1.1 * np.median(high - low)
     assert np.median(drawn.high - drawn.low) <= 0.8 * np.median(last - first)
 
@@ -191,43 +190,44 @@ LEAPS: Final = (
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("text", LEAPS)
-def test_what_hardly_any_noise_leads_to_is_held(text: str, entropy: SeededEntropy) -> None:
-    """A choice that is true of the exact count alone is not taken for what most draws make of it.
+def test_a_branch_that_few_draws_take_is_covered(text: str, entropy: SeededEntropy) -> None:
+    """A branch that only the exact count takes is covered, even if most draws take another.
 
-    Simulated, 1 to 54 % of the first held: in most releases all but a few draws say 0.
+    Simulated intervals would cover the first case in 1% to 54% of releases, because nearly all
+    draws give 0.
     """
     drawn = Drawn.of(text, ("gaussian", "0.1", 11), entropy)
     is_known = ~np.isnan(drawn.own)
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
     assert ((drawn.low <= drawn.own) & (drawn.own <= drawn.high))[is_known].all()
 
 
 @pytest.mark.statistical
-def test_a_divisor_of_zero_that_is_left_out_changes_little(entropy: SeededEntropy) -> None:
-    """Where no divisor is near zero, NULLIF and COALESCE choose nothing: intervals stay narrow."""
+def test_handling_of_zero_divisors_does_not_widen_intervals(entropy: SeededEntropy) -> None:
+    """If no divisor is near zero, NULLIF and COALESCE do not widen intervals."""
     plain = Drawn.of("STDDEV(a) / COUNT(*)", ("gaussian", "1", 3_000), entropy)
     width = np.median(plain.high - plain.low)
     for text in ("STDDEV(a) / NULLIF(COUNT(*), 0)", "COALESCE(STDDEV(a) / COUNT(*), 0)"):
         safe = Drawn.of(text, ("gaussian", "1", 3_000), entropy)
 
-        assert safe.holds() >= FEWEST
+        assert safe.count_covered() >= MIN_COVERED
         assert np.median(safe.high - safe.low) <= 1.1 * width
 
 
 @pytest.mark.statistical
-def test_a_size_may_be_zero(entropy: SeededEntropy) -> None:
-    """Of a difference that is zero without noise, intervals of its ABS begin at zero.
+def test_an_absolute_value_may_be_zero(entropy: SeededEntropy) -> None:
+    """Intervals of the ABS of a difference start at zero if the noise-free difference is zero.
 
-    Its simulated values are all above zero: an interval of their quantiles never holds.
+    All simulated values are above zero, so an interval of their quantiles would never cover it.
     """
     drawn = Drawn.of("ABS(AVG(a) - AVG(same))", ("pure", "1", 1_000), entropy)
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
 
 
 def test_the_same_statistic_twice_has_no_interval(entropy: SeededEntropy) -> None:
-    """What is zero whatever the noise is has an interval of no width."""
+    """An expression that is zero for any noise has an interval of width zero."""
     drawn = Drawn.of("AVG(a) - AVG(a)", ("pure", "1", 20), entropy)
 
     assert not drawn.low.any()
@@ -245,7 +245,7 @@ FAR: Final = [(text, False) for text in dict.fromkeys([*SMALL, *LARGE, *LEAPS, *
 def test_intervals_far_out_contain_their_value(
     text: str, accounting: str, *, nonnegative: bool
 ) -> None:
-    """However far the noise leads, a value lies in its interval, which is never a single point.
+    """A value lies in its interval, which is never a single point, however large the noise.
 
     Totals are those of an empty group plus 1 to 32 times the noise, so that most means, variances,
     and counts are far outside their ranges.

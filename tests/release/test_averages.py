@@ -1,8 +1,8 @@
-"""Values from averaged rows: chosen as their law says, nearer, and private on all neighbours tried.
+"""Values from averaged rows follow their distribution, are more accurate, and stay private.
 
-Privacy rests on two facts: a row more moves the rank of no place by more than a row, and averages
-decay no faster than was paid for, so that the sum of all weights moves little. Laws that are
-sharper or average over fewer rows than was paid for are caught by six pairs of neighbours.
+Privacy rests on two facts: an additional row changes the rank at any position by at most one row,
+and averages decay no faster than was paid for, so the sum of all weights changes little. Six pairs
+of neighboring databases detect distributions that are sharper, or average over fewer rows.
 """
 
 from dataclasses import replace
@@ -45,12 +45,12 @@ def plan_one(level: str, granted: Loss) -> Quantile:
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator that depends on the seed of the run."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def draw_counts(rng: np.random.Generator, count: int) -> Pair:
-    """Return up to 25 rows in up to four cells, so that wide gaps and heaps are common."""
+    """Return up to 25 rows in up to four cells, so that wide gaps and ties are common."""
     few = rng.integers(0, count, int(rng.integers(1, 5)))
     cells, rows = np.unique(rng.choice(few, int(rng.integers(0, 26))), return_counts=True)
     return cells.astype(np.int64), rows
@@ -62,17 +62,17 @@ def add_row(counts: Pair, cell: int) -> Pair:
 
 
 def spend(old: Floats, new: Floats, granted: Loss) -> float:
-    """Return what one pair of laws spends: the greatest log-ratio, or what log-ratios span."""
+    """Return the loss of one pair: the greatest log-ratio, or the span of log-ratios."""
     ratios = np.log(new / old)
     return float(np.abs(ratios).max() if isinstance(granted, PureLoss) else np.ptp(ratios))
 
 
 @pytest.mark.parametrize("granted", GRANTS, ids=str)
 @pytest.mark.parametrize("level", ["0.5", "0.9", "0.25"])
-def test_cells_have_the_chances_that_the_law_states(
+def test_cells_have_the_stated_probabilities(
     level: str, granted: Loss, rng: np.random.Generator
 ) -> None:
-    """Whatever the rows, chances as run are those stated half by half, to a millionth."""
+    """Computed probabilities equal the stated ones, computed half by half, within 10^-6."""
     quantile = plan_one(level, granted)
     for count in (1, 2, 31, 1_500):
         counts = draw_counts(rng, count)
@@ -83,8 +83,8 @@ def test_cells_have_the_chances_that_the_law_states(
         )
 
 
-def test_groups_are_averaged_each_alone(rng: np.random.Generator) -> None:
-    """Groups of several sizes, one of them empty, have the same stretches together and alone."""
+def test_groups_are_averaged_independently(rng: np.random.Generator) -> None:
+    """Groups of several sizes, including an empty one, have the same runs together and alone."""
     quantile, cells = plan_one("0.9", PureLoss(1)), make_cells(40)
     nothing = (np.empty(0, np.int64), np.empty(0, np.int64))
     groups = [nothing, *(draw_counts(rng, 40) for _ in range(20)), nothing]
@@ -97,7 +97,7 @@ def test_groups_are_averaged_each_alone(rng: np.random.Generator) -> None:
 
 
 def greatest_part(quantile: Quantile, granted: Loss, rng: np.random.Generator) -> float:
-    """Return the most that one row more spends in some tables, as a part of what was paid."""
+    """Return the largest loss from one additional row, as a fraction of the cost."""
     paid, most = float(quantile.loss.epsilon), 0.0
     for _ in range(TABLES):
         count = int(rng.integers(2, 40))
@@ -114,15 +114,15 @@ def greatest_part(quantile: Quantile, granted: Loss, rng: np.random.Generator) -
 def test_no_row_spends_more_than_was_paid(
     level: str, granted: Loss, rng: np.random.Generator
 ) -> None:
-    """In 300 tables with wide gaps and heaps one row more spends at most epsilon."""
+    """In 300 tables with wide gaps and ties, an additional row has a loss of at most epsilon."""
     assert greatest_part(plan_one(level, granted), granted, rng) <= 1
 
 
 def part_of_worst(quantile: Quantile) -> float:
-    """Return the most that some pairs of neighbours spend, as a part of what was paid.
+    """Return the largest loss of some neighboring pairs, as a fraction of the cost.
 
-    All rows lie beside one end of a wide range, so the empty rest of it has nearly all weight. A
-    row more, beside that end, brings the quantile nearer to cells there, and further from the rest.
+    All rows lie near one end of a wide range, so the empty rest of it has nearly all weight. An
+    additional row near that end moves the quantile closer to cells there, and away from the rest.
     """
     near, end = (998, 999) if quantile.level >= Fraction(1, 2) else (1, 0)
     spent = []
@@ -137,14 +137,14 @@ def part_of_worst(quantile: Quantile) -> float:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(1), Fraction(4)], ids=str)
 @pytest.mark.parametrize("level", ["0.5", "0.9", "0.25"])
-def test_a_cost_a_tenth_lower_would_be_caught(level: str, epsilon: Fraction) -> None:
-    """Some neighbours spend over nine tenths of what was paid, and none more than all of it."""
+def test_a_cost_ten_percent_lower_is_detected(level: str, epsilon: Fraction) -> None:
+    """Some neighboring pairs have a loss over 90% of the cost, and none more than 100%."""
     assert 0.9 < part_of_worst(plan_one(level, PureLoss(epsilon))) <= 1
 
 
 @pytest.mark.parametrize("level", ["0.5", "0.9", "0.25"])
-def test_averages_over_fewer_rows_would_be_caught(level: str) -> None:
-    """With the same sharpness and averages that decay half as fast again a row spends too much."""
+def test_averages_over_fewer_rows_are_detected(level: str) -> None:
+    """With the same sharpness and a decay 1.5 times as fast, the loss exceeds epsilon."""
     quantile = plan_one(level, PureLoss(1))
     careless = replace(quantile, decay=quantile.decay * Fraction(3, 2))
 
@@ -152,8 +152,8 @@ def test_averages_over_fewer_rows_would_be_caught(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["0.5", "0.9", "0.25"])
-def test_a_sharper_choice_would_be_caught(level: str) -> None:
-    """A choice that is sharper by a tenth spends more than epsilon."""
+def test_a_sharper_choice_is_detected(level: str) -> None:
+    """A choice that is 10% sharper has a loss above epsilon."""
     quantile = plan_one(level, PureLoss(1))
     sharper = Exponential(quantile.choice.sensitivity, quantile.choice.epsilon * Fraction(11, 10))
 
@@ -161,8 +161,8 @@ def test_a_sharper_choice_would_be_caught(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["0.5", "0.9"])
-def test_averages_of_weights_fall_as_the_proof_says(level: str) -> None:
-    """Their logarithm falls by the decay from a whole rank to the next, and little more between."""
+def test_averages_of_weights_fall_as_proven(level: str) -> None:
+    """Averaged weights fall by the decay per integer rank, and little more in between."""
     quantile = plan_one(level, PureLoss(1))
     fall, decay = float(quantile.choice.rate * quantile.level.denominator), float(quantile.decay)
     a, b, t = np.exp(-fall), np.exp(-decay), np.arange(-500.0, 501.0)
@@ -179,7 +179,7 @@ def test_averages_of_weights_fall_as_the_proof_says(level: str) -> None:
 
 
 def average_exactly(x: list[int], place: int, quantile: Quantile) -> Decimal:
-    """Return the average at one place of a row of places, to forty digits."""
+    """Return the average at one position of a sequence, to forty digits."""
     fall, decay = (
         Decimal(one.numerator) / one.denominator
         for one in (quantile.choice.rate * quantile.level.denominator, quantile.decay)
@@ -193,8 +193,8 @@ def average_exactly(x: list[int], place: int, quantile: Quantile) -> Decimal:
 
 
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "4"])
-def test_doubles_err_by_less_than_is_set_aside(epsilon: str, rng: np.random.Generator) -> None:
-    """Averages are off by less than a 2^-13 part of the stretches beside them, however wide."""
+def test_rounding_errors_are_below_the_reserve(epsilon: str, rng: np.random.Generator) -> None:
+    """Rounding errors of averages are below 2^-13 of the adjacent runs, however wide these are."""
     quantile = plan_one("0.5", PureLoss(Fraction(epsilon)))
     columns = count_columns(quantile)
     gaps = (
@@ -211,39 +211,39 @@ def test_doubles_err_by_less_than_is_set_aside(epsilon: str, rng: np.random.Gene
             assert abs(int(y[place]) - exact) <= Decimal(int(stretch)) / 2**13
 
 
-def test_rows_past_what_places_tell_apart_are_left_out() -> None:
-    """A cell of more rows than it has steps for is read as if it had fewer; nothing overflows."""
+def test_rows_beyond_the_steps_of_a_cell_are_ignored() -> None:
+    """A cell with more rows than steps is treated as if it had fewer rows, without overflow."""
     quantile, cells = plan_one("0.5", PureLoss(1)), make_cells(1_000)
-    chances = chances_as_run((np.array([3, 9]), np.array([2**60, 5])), quantile, cells)
+    probabilities = chances_as_run((np.array([3, 9]), np.array([2**60, 5])), quantile, cells)
 
-    assert chances[3] > 1 - 1e-9
-
-
-def expect_square(chances: Floats, exact: float) -> float:
-    """Return the expected square of how many cells a value is off."""
-    return float((chances * (np.arange(len(chances)) - exact) ** 2).sum())
+    assert probabilities[3] > 1 - 1e-9
 
 
-def chances_plain(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
-    """Return the chance of each cell at the same cost from rows as they are."""
+def expect_square(probabilities: Floats, exact: float) -> float:
+    """Return the expected squared error of a value, in cells."""
+    return float((probabilities * (np.arange(len(probabilities)) - exact) ** 2).sum())
+
+
+def unaveraged_probabilities(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
+    """Return the probability of each cell at the same cost, from unaveraged rows."""
     plain = Exponential(quantile.choice.sensitivity, quantile.loss.epsilon)
     ranks = Ranks.of([counts], cells, 2 * quantile.level.denominator)
     (scores,) = ranks.scores(ranks.rank_of(quantile))
     weights = np.repeat(np.exp(float(plain.rate) * scores), np.diff(ranks.breaks[0]))
-    chances: Floats = weights / weights.sum()
-    return chances
+    probabilities: Floats = weights / weights.sum()
+    return probabilities
 
 
 @pytest.mark.parametrize("level", ["0.5", "0.9"])
-def test_averages_bring_values_nearer(level: str, rng: np.random.Generator) -> None:
-    """Over 40 tables of 400 rows squares of errors are less than 3/4 of those without."""
+def test_averages_reduce_squared_errors(level: str, rng: np.random.Generator) -> None:
+    """Over 40 tables of 400 rows, squared errors are below 3/4 of those without averaging."""
     quantile, cells = plan_one(level, PureLoss(1)), make_cells(1_000)
     squares = np.zeros(2)
     for _ in range(40):
         x = np.sort((900 * rng.beta(2.0, 3.0, 400) + 50).astype(np.int64))
         counts = np.unique(x, return_counts=True)
         exact = float(np.quantile(x, float(level)))
-        laws = (chances_plain, chances_as_run)
+        laws = (unaveraged_probabilities, chances_as_run)
         squares += [expect_square(law(counts, quantile, cells), exact) for law in laws]
 
     assert squares[1] < 3 / 4 * squares[0]

@@ -1,13 +1,13 @@
-"""95 % intervals hold the answer without noise in 95 % of releases.
+"""95% intervals cover the noise-free answer in 95% of releases.
 
-Each case is 10,000 releases of one group's exact totals through `add_noise` and `Answer`. Where the
-noise is fine, intervals that are right hold in 94 to 96 % of them but for one run in 200,000
-(4.58 standard deviations of a binomial law). Noise of a few whole steps jumps over 95 %, so
-there only too rare holding is an error.
+Each case is 10,000 releases of one group's exact totals through `add_noise` and `Answer`. If the
+noise is fine, correct intervals cover in 94% to 96% of releases, except for one run in 200,000
+(4.58 standard deviations of a binomial distribution). Noise of a few coarse steps skips over 95%,
+so there only undercoverage is an error.
 
-Where only the interval is looked at, 40,000 releases are drawn at once: intervals that hold in 94.7
-to 95.3 % leave 94 to 96 % in less than one run in 10^9. At the edge of what is possible intervals
-may hold more often, never less: ``ALPHA`` is how often intervals that hold in 94 % are convicted.
+If only the interval is tested, 40,000 releases are drawn at once: coverage from 94.7% to 95.3%
+falls outside 94% to 96% in less than one run in 10^9. At the edge of the possible values, coverage
+may be higher, but never lower: ``ALPHA`` is the probability that intervals with 94% coverage fail.
 """
 
 from collections.abc import Iterator
@@ -64,14 +64,14 @@ STATISTICS: Final = {
 }
 SAMPLES: Final = 1_000
 TOGETHER: Final = 50
-"""Samples of rows whose medians are released together."""
+"""The number of samples whose medians are released together."""
 
 Groups = tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is released: a statistic of so many rows, at which cost, with groups or without."""
+    """One released statistic: the number of rows, the cost, and whether there are groups."""
 
     statistic: str
     accounting: str
@@ -95,7 +95,7 @@ def add_up(total: Total, values: NDArray[np.float64]) -> int:
     """Return the exact total of a group with these values."""
     if total.grid is None:
         return len(values)
-    # The only other argument of these questions is the squared distance from the centre, 50.
+    # The only other argument in these queries is the squared distance from the center, 50.
     is_square = total.grid.step != Fraction(128, 2**40)
     wanted = (values - 50.0) ** 2 if is_square else values
     steps = (wanted - float(total.grid.center)) / float(total.grid.step)
@@ -103,23 +103,23 @@ def add_up(total: Total, values: NDArray[np.float64]) -> int:
 
 
 def make_names(plan: Plan, count: int) -> Groups:
-    """Return so many groups of the plan, each of them as often as any other."""
+    """Return ``count`` groups of the plan, each equally often."""
     groups = plan.keys.groups  # type: ignore[union-attr]  # declared
     return tuple(groups[place % len(groups)] for place in range(count))
 
 
 def widen(plan: Plan, count: int) -> tuple[Plan, Groups]:
-    """Return a plan that releases so many groups with the noise of the given one, and its groups.
+    """Return a plan that releases ``count`` groups with the noise of the given one, and its groups.
 
     Each group draws its noise independently, so one release of many groups has the distribution of
-    many releases of one group, and takes a small part of the time.
+    many releases of one group, and takes a small fraction of the time.
     """
     groups = tuple((place,) for place in range(count))
     return replace(plan, keys=DeclaredKeys(groups)), groups
 
 
 def release(plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> Iterator[Answer]:
-    """Yield 10,000 releases of the same totals, so many in one answer."""
+    """Yield answers with 10,000 releases of the same totals, several in each answer."""
     wide, groups = widen(plan, RELEASES)
     noisy = add_noise(Sealed(dict.fromkeys(groups, exact)), wide, entropy)
     names = make_names(plan, AT_ONCE)
@@ -129,7 +129,7 @@ def release(plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> Iterator[An
 
 
 def cover(case: Case, entropy: SeededEntropy, confidence: float = 0.95) -> float:
-    """Return how often the interval holds the statistic without noise."""
+    """Return the coverage of the noise-free statistic by the interval."""
     plan = case.plan()
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     values = 100.0 * rng.beta(2.0, 5.0, case.rows)
@@ -143,7 +143,7 @@ def cover(case: Case, entropy: SeededEntropy, confidence: float = 0.95) -> float
 
 
 def draw_cases() -> Iterator[Case]:
-    """Yield statistics, accountings and costs so that each meets each."""
+    """Yield statistics, accountings, and costs in all pairs."""
     for statistic in ("count", "sum", "avg"):
         for accounting in BUDGETS:
             yield Case(statistic, accounting, "0.05", 200, grouped=True)
@@ -156,11 +156,12 @@ def draw_cases() -> Iterator[Case]:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", list(draw_cases()), ids=str)
-def test_intervals_hold_as_often_as_they_say(case: Case, entropy: SeededEntropy) -> None:
-    """Of 10,000 releases, 94 to 96 % of 95 % intervals hold the answer without noise.
+def test_intervals_have_the_stated_coverage(case: Case, entropy: SeededEntropy) -> None:
+    """Of 10,000 releases, 94% to 96% of 95% intervals cover the noise-free answer.
 
-    More is right for counts of few noise steps, and for means and variances whose noise is as large
-    as the count: those intervals are cautious by design, lest one be a point at the range's end.
+    Higher coverage is correct for counts of few noise steps, and for means and variances with noise
+    as large as the count: those intervals are conservative, so that none is a point at the range's
+    end.
     """
     held = cover(case, entropy)
     is_fine = case.statistic != "count" or (case.accounting, case.epsilon) == ("pure", "0.05")
@@ -173,8 +174,8 @@ def test_intervals_hold_as_often_as_they_say(case: Case, entropy: SeededEntropy)
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", BUDGETS)
-def test_narrower_intervals_would_be_caught(accounting: str, entropy: SeededEntropy) -> None:
-    """The same releases convict intervals of 92 and of 98 % that pretend to be of 95 %."""
+def test_wrong_levels_are_detected(accounting: str, entropy: SeededEntropy) -> None:
+    """The same releases reject intervals of 92% and 98% that are presented as 95% intervals."""
     case = Case("sum", accounting, "1", 2_000, grouped=False)
 
     assert cover(case, entropy, 0.92) < LOW
@@ -182,7 +183,7 @@ def test_narrower_intervals_would_be_caught(accounting: str, entropy: SeededEntr
 
 
 def count_cells(cells: AsinhCells, values: NDArray[np.float64]) -> Pair:
-    """Return how many values fall into each cell."""
+    """Return the number of values in each cell."""
     curve = np.arcsinh(cells.rate * values) - cells.offset
     places = cells.line * (values - cells.low) + cells.bend * curve
     found, rows = np.unique(np.floor(places).astype(np.int64), return_counts=True)
@@ -190,9 +191,9 @@ def count_cells(cells: AsinhCells, values: NDArray[np.float64]) -> Pair:
 
 
 def cover_median(case: Case, entropy: SeededEntropy) -> float:
-    """Return how often the interval holds the exact median, over 1,000 samples of rows.
+    """Return the coverage of the exact median by the interval, over 1,000 samples of rows.
 
-    The gaps between rows are the luck of a sample: each is released ten times only.
+    The gaps between rows depend on the sample, so each sample is released only ten times.
     """
     plan = case.plan()
     rng = np.random.default_rng(int(entropy.words(1)[0]))
@@ -226,8 +227,8 @@ MEDIANS: Final = (
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", MEDIANS, ids=str)
-def test_intervals_of_medians_hold_as_often_as_they_say(case: Case, entropy: SeededEntropy) -> None:
-    """Of 10,000 releases, 94 to 96 % of 95 % intervals hold the median without noise."""
+def test_intervals_of_medians_have_the_stated_coverage(case: Case, entropy: SeededEntropy) -> None:
+    """Of 10,000 releases, 94% to 96% of 95% intervals cover the noise-free median."""
     held = cover_median(case, entropy)
 
     assert LOW <= held <= HIGH
@@ -235,7 +236,7 @@ def test_intervals_of_medians_hold_as_often_as_they_say(case: Case, entropy: See
 
 DRAWN: Final = 40_000
 ALPHA: Final = 1e-9
-FEWEST: Final = int(stats.binom.ppf(ALPHA, DRAWN, LOW))
+MIN_COVERED: Final = int(stats.binom.ppf(ALPHA, DRAWN, LOW))
 BITS: Final = Table(
     "bits", pa.table({"pid": [1], "i": [1]}), unit="pid", columns={"i": Int(0, 1)}, unique=True
 )
@@ -243,7 +244,7 @@ BITS: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One statistic released many times: its exact value, estimates and intervals."""
+    """One statistic released many times: its exact value, estimates, and intervals."""
 
     plan: Plan
     totals: Floats
@@ -254,7 +255,7 @@ class Drawn:
 
     @classmethod
     def of(cls, plan: Plan, exact: tuple[int, ...], entropy: Entropy) -> "Drawn":
-        """Draw the noise of all releases at once and read their 95 % intervals."""
+        """Draw the noise of all releases at once and compute their 95% intervals."""
         statistic = plan.statistics[0]
         sizes = np.array([float(size) for size in plan.noise.steps])
         steps = np.rint(np.array(exact) / sizes)
@@ -263,12 +264,12 @@ class Drawn:
         truth = float(estimate(statistic, plan, np.array(exact, dtype=np.float64)))
         return cls(plan, totals, truth, estimate(statistic, plan, totals), low, high)
 
-    def holds(self) -> int:
+    def count_covered(self) -> int:
         return int(((self.low <= self.truth) & (self.truth <= self.high)).sum())
 
 
 def draw_ordinary() -> Iterator[Case]:
-    """Yield each statistic in each accounting, with groups and without, on ordinary data."""
+    """Yield each statistic in each accounting, with and without groups, on ordinary data."""
     for statistic in ("count", "sum", "avg", "variance", "stddev"):
         for accounting in BUDGETS:
             for grouped in (False, True):
@@ -277,16 +278,16 @@ def draw_ordinary() -> Iterator[Case]:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", list(draw_ordinary()), ids=str)
-def test_intervals_of_ordinary_data_hold_as_often_as_they_say(
+def test_intervals_of_ordinary_data_have_the_stated_coverage(
     case: Case, entropy: SeededEntropy
 ) -> None:
-    """Of 40,000 releases of many rows, 94 to 96 % of intervals hold, and each its own estimate."""
+    """Of 40,000 releases of many rows, 94% to 96% of intervals cover; each contains its value."""
     plan = case.plan()
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     values = 100.0 * rng.beta(2.0, 5.0, case.rows)
     drawn = Drawn.of(plan, tuple(add_up(total, values) for total in plan.totals), entropy)
 
-    assert LOW * DRAWN <= drawn.holds() <= HIGH * DRAWN
+    assert LOW * DRAWN <= drawn.count_covered() <= HIGH * DRAWN
     assert ((drawn.low <= drawn.estimates) & (drawn.estimates <= drawn.high)).all()
 
 
@@ -298,14 +299,14 @@ def plan_bits(statistic: str, accounting: str, epsilon: str = "1") -> Plan:
 
 
 def place_of(plan: Plan, kind: type[Need]) -> int | None:
-    """Return the place of the total that answers a need of the only statistic, if it has one."""
+    """Return the index of the total for a need of the only statistic, if it has one."""
     (statistic,) = plan.statistics
     places = (place for need, place in statistic.parts if isinstance(need, kind))
     return next(places, None)
 
 
 def add_bits(plan: Plan, rows: int, ones: int) -> tuple[int, ...]:
-    """Return the exact totals of so many zeros and ones, which all lie 1/2 from their centre."""
+    """Return the exact totals of zeros and ones, all at a distance of 1/2 from their center."""
     exact = []
     for place, total in enumerate(plan.totals):
         if total.grid is None:
@@ -321,13 +322,13 @@ def add_bits(plan: Plan, rows: int, ones: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("rows", [2, 10, 100, 10_000])
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("statistic", ["VAR_SAMP(i)", "STDDEV(i)"])
-def test_intervals_hold_the_largest_variance_there_is(
+def test_intervals_cover_the_largest_variance(
     statistic: str, accounting: str, rows: int, entropy: SeededEntropy
 ) -> None:
-    """As many zeros as ones: 94 % hold or more, each its estimate, and none is a point.
+    """With as many zeros as ones, coverage is at least 94%, and no interval is a point.
 
-    Cut off at what the noisy count takes for the largest variance, as they once were, 57 to 61 %
-    hold; the same draws convict those.
+    Clipped at the largest variance for the noisy count, as in an earlier version, 57% to 61% cover;
+    the same draws reject those.
     """
     plan = plan_bits(statistic, accounting)
     drawn = Drawn.of(plan, add_bits(plan, rows, rows // 2), entropy)
@@ -335,27 +336,27 @@ def test_intervals_hold_the_largest_variance_there_is(
     largest = 0.25 * seen / (seen - 1.0)
     once = np.minimum(drawn.high, np.sqrt(largest) if "STDDEV" in statistic else largest)
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
     assert ((drawn.low <= drawn.estimates) & (drawn.estimates <= drawn.high)).all()
     assert (drawn.low < drawn.high).all()
-    assert int((drawn.truth <= once).sum()) < FEWEST
+    assert int((drawn.truth <= once).sum()) < MIN_COVERED
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rows", [1, 3, 30, 1_000])
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("statistic", ["AVG(i)", "VAR_SAMP(i)", "STDDEV(i)"])
-def test_intervals_at_the_edge_of_the_range_are_no_points(
+def test_intervals_at_the_edge_of_the_range_are_not_points(
     statistic: str, accounting: str, rows: int, entropy: SeededEntropy
 ) -> None:
-    """Only zeros: 94 % hold or more, and even if the noise leads out of the range, none is a point.
+    """With zeros only, coverage is at least 94%, and no interval is a point even out of range.
 
-    About 3 % were points at the edge before totals were moved to the nearest possible ones.
+    About 3% were points at the edge before totals were moved to the nearest possible ones.
     """
     plan = plan_bits(statistic, accounting)
     drawn = Drawn.of(plan, add_bits(plan, rows, 0), entropy)
 
-    assert drawn.holds() >= FEWEST
+    assert drawn.count_covered() >= MIN_COVERED
     assert ((drawn.low <= drawn.estimates) & (drawn.estimates <= drawn.high)).all()
     assert (drawn.low < drawn.high).all()
 
@@ -376,13 +377,13 @@ MAPPED: Final = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("text", MAPPED)
-def test_intervals_of_arithmetic_hold_as_often_as_their_statistic(
+def test_intervals_of_monotone_functions_have_the_coverage_of_their_argument(
     text: str, accounting: str, entropy: SeededEntropy
 ) -> None:
-    """What rises or falls with one statistic is held wherever the statistic is: 94 % or more.
+    """A monotone function of one statistic has the coverage of that statistic, at least 94%.
 
-    From what the noise does to the estimate once more, 61 to 85 % held of the first four, and 57 to
-    79 % of the last.
+    If the effect of the noise on the estimate is mirrored, coverage is 61% to 85% for the first
+    four, and 57% to 79% for the last.
     """
     epsilon, rows = MAPPED[text]
     plan = plan_bits(text, accounting, epsilon)
@@ -401,12 +402,12 @@ def test_intervals_of_arithmetic_hold_as_often_as_their_statistic(
     truth, own = compute(np.array([drawn.truth]))[0], compute(drawn.estimates)
     held = int(((low <= truth) & (truth <= high)).sum())
 
-    assert held >= max(drawn.holds(), FEWEST)
+    assert held >= max(drawn.count_covered(), MIN_COVERED)
     assert ((low <= own) & (own <= high)).all()
 
 
-def test_half_widths_are_those_of_the_law_up_to_the_last_level() -> None:
-    """A count's half-width at 0.999 is that of Laplace's law; what lies beyond is refused."""
+def test_half_widths_fit_the_law_up_to_the_highest_level() -> None:
+    """Half-widths of counts up to level 0.999 fit the Laplace law; higher levels are refused."""
     curator = Curator([BITS], budget=BUDGETS["pure"])
     asked = "SELECT COUNT(*) AS n FROM bits"
     for level in (0.5, 0.95, 0.999):

@@ -1,4 +1,4 @@
-"""How an answer looks in a terminal and as a chart."""
+"""Answers display as text in a terminal, as charts, and as pictures."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from support.neighbours import open_one
 
 
 def test_an_answer_prints_as_a_table() -> None:
-    """Names, keys, values with their intervals and the cost stand in lines of equal places."""
+    """Names, keys, values with intervals, and the cost are printed in aligned columns."""
     rows = [{"who": n, "k": "ab"[n % 2], "x": 4.0} for n in range(10)]
     columns: dict[str, Column] = {"k": Category(["a", "b"]), "x": Float(0, 8)}
     curator = open_one(rows, columns, unique=True)
@@ -26,8 +26,8 @@ def test_an_answer_prints_as_a_table() -> None:
     assert last.startswith("95 % intervals in brackets; cost ")
 
 
-def test_an_answer_without_rows_prints_its_head() -> None:
-    """An answer that has no group is a head, a sentence that says how that can be, and a foot."""
+def test_an_answer_without_rows_prints_its_header() -> None:
+    """An answer without groups prints its header, an explanation, and its footer."""
     curator = open_one([{"who": 1, "x": 4.0}], {"x": Float(0, 8)}, unique=True)
     answer = curator.sql("SELECT COUNT(*) AS n FROM p HAVING COUNT(*) > 1000000", epsilon=1)
     head, why, _ = str(answer).splitlines()
@@ -37,8 +37,8 @@ def test_an_answer_without_rows_prints_its_head() -> None:
     assert "No group is shown" in answer._repr_html_()
 
 
-def test_a_terminal_obeys_no_key() -> None:
-    """A key that holds the codes of a terminal is printed with their names, in one line."""
+def test_control_codes_in_keys_are_escaped() -> None:
+    """Terminal control codes in a key are printed escaped, on one line."""
     key = "a\x1b[2J\nb"
     curator = open_one([{"who": 1, "k": key}], {"k": Category([key])}, unique=True)
     printed = str(curator.sql("SELECT k, COUNT(*) AS n FROM p GROUP BY k", epsilon=1))
@@ -47,8 +47,8 @@ def test_a_terminal_obeys_no_key() -> None:
     assert all(line.isprintable() for line in printed.splitlines())
 
 
-def test_a_chart_finds_columns_whose_names_have_dots() -> None:
-    """Keys and numbers alike are named as Vega reads names, and shown as the analyst gave them."""
+def test_column_names_with_dots_are_escaped_in_charts() -> None:
+    """Column names with dots are escaped for Vega and shown as the analyst wrote them."""
     rows = [{"a.b": "x", "c[0]": "y", "n.1": 3.0}]
     ends = [{"n.1_low": 2.0, "n.1_high": 4.0}]
     (panel,) = draw_chart(["a.b", "c[0]"], ["n.1"], rows, ends).spec["hconcat"]
@@ -58,8 +58,8 @@ def test_a_chart_finds_columns_whose_names_have_dots() -> None:
     assert ["a.b", "c[0]", "n.1"] == [dots[at]["title"] for at in ("y", "color", "x")]
 
 
-def test_values_without_a_whole_interval_are_not_drawn() -> None:
-    """Where an end is infinitely far away or there is none, no dot stands alone on the chart."""
+def test_values_without_a_complete_interval_are_not_drawn() -> None:
+    """A value with an infinite or missing interval end is not drawn."""
     rows: list[dict[str, Any]] = [{"k": "a", "n": 1.0}, {"k": "b", "n": 2.0}, {"k": "c", "n": None}]
     ends = [
         {"n_low": 0.5, "n_high": 1.5},
@@ -72,8 +72,8 @@ def test_values_without_a_whole_interval_are_not_drawn() -> None:
     assert [{**rows[0], **ends[0]}, {"k": "b", **nothing}, {"k": "c", **nothing}] == values
 
 
-def test_days_are_an_axis_of_time(tmp_path: Path) -> None:
-    """An answer by years has a chart that JSON holds and a picture can be made of."""
+def test_dates_are_a_time_axis(tmp_path: Path) -> None:
+    """An answer by year has a chart that serializes to JSON and renders as a picture."""
     rows = [{"who": n, "day": date(2020 + n % 3, 5, 1)} for n in range(9)]
     curator = open_one(rows, {"day": Date("2020-01-01", "2022-12-31")})
     text = "SELECT DATE_TRUNC('year', day) AS y, COUNT(*) AS n FROM p GROUP BY y"
@@ -89,8 +89,8 @@ def test_days_are_an_axis_of_time(tmp_path: Path) -> None:
     assert (tmp_path / "chart.svg").read_text().startswith("<svg")
 
 
-def test_a_day_goes_before_other_keys_unless_one_is_missing() -> None:
-    """The first key that is a day everywhere is the axis; a group without a day is still drawn."""
+def test_a_date_key_is_the_axis_unless_a_date_is_missing() -> None:
+    """The first key with a date in every row is the axis; a group without a date is still drawn."""
     ends = [{"n_low": 2.0, "n_high": 4.0}] * 2
     rows: list[dict[str, Any]] = [{"k": "a", "d": date(2020, 1, 1), "n": 3.0}] * 2
     (panel,) = draw_chart(["k", "d"], ["n"], rows, ends).spec["hconcat"]
@@ -100,8 +100,8 @@ def test_a_day_goes_before_other_keys_unless_one_is_missing() -> None:
     assert "nominal" == beside["layer"][1]["encoding"]["y"]["type"]
 
 
-def test_groups_of_three_keys_are_told_apart() -> None:
-    """Keys beside the axis are one label together, which takes no other column's place."""
+def test_groups_of_three_keys_have_distinct_labels() -> None:
+    """Keys other than the axis share one label, which does not replace any other column."""
     rows = [{"a": "x", "b": b, "c": c, "b, c": 3.0} for b in (True, False) for c in "uv"]
     ends = [{"b, c_low": 2.0, "b, c_high": 4.0}] * 4
     chart = draw_chart(["a", "b", "c"], ["b, c"], rows, ends)

@@ -1,4 +1,4 @@
-"""Intervals of arithmetic on statistics are those of the statistics, taken along."""
+"""Intervals of arithmetic on statistics are derived from the intervals of the statistics."""
 
 import math
 from functools import cache
@@ -89,33 +89,33 @@ def read(text: str) -> Expression:
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_what_neither_rises_nor_falls_is_its_own_core(text: str) -> None:
-    """Two statistics, the same one twice, and what only a condition depends on are not mapped."""
+def test_expressions_that_are_not_monotone_are_their_own_core(text: str) -> None:
+    """Two statistics, repeated statistics, and conditions are not treated as monotone functions."""
     expression = read(text)
 
     assert expression is find_core(expression)
 
 
 @pytest.mark.parametrize("text", OUTER)
-def test_what_rises_or_falls_with_several_statistics_has_their_core(text: str) -> None:
-    """Outer functions of one noisy argument leave the part that several statistics are in."""
+def test_outer_functions_are_removed_from_the_core(text: str) -> None:
+    """Outer functions of one noisy argument reduce to the part with several statistics."""
     assert read("AVG(x) / COUNT(*)") == find_core(read(text))
 
 
 @pytest.mark.parametrize("text", RATIOS)
 def test_ratios_of_linear_expressions_are_known(text: str) -> None:
-    """Counts and sums, each times what carries no noise, over such with noise make a ratio."""
+    """A quotient of linear expressions in counts and sums, with a noisy divisor, is a ratio."""
     assert divisor_of(read(text)) is not None
 
 
 @pytest.mark.parametrize("text", [*MAPPED, *OTHERS, "AVG(x) / COUNT(*)", "SUM(x) / k", *BENDS])
 def test_nothing_else_is_a_ratio_of_linear_expressions(text: str) -> None:
-    """Means, products of sums and whatever bends are not linear, and no noise is no divisor."""
+    """Means, products of sums, nonlinear functions, and noise-free divisors do not make a ratio."""
     assert divisor_of(read(text)) is None
 
 
 def test_conditions_add_no_statistics() -> None:
-    """An expression has the statistics of its values, each once, whatever its conditions ask."""
+    """The statistics of an expression are those of its values, each once, without conditions."""
     expression = read("CASE WHEN COUNT(*) > 2 THEN AVG(x) * AVG(x) ELSE SUM(x) END")
 
     assert [read("AVG(x)"), read("SUM(x)")] == list_statistics(expression)
@@ -131,7 +131,7 @@ def test_conditions_add_no_statistics() -> None:
 def test_a_value_between_the_ends_stays_between_them(
     text: str, ends: list[float], part: float, key: int
 ) -> None:
-    """Whatever the statistic is within its interval, the expression is NULL or within its own."""
+    """For any statistic within its interval, the expression is NULL or within its own interval."""
     expression = read(text)
     low, high = ends
     inside = min(max(low + part * (high - low), low), high)
@@ -157,7 +157,7 @@ def test_a_value_between_the_ends_stays_between_them(
 def test_values_between_the_ends_of_several_stay_between_those_of_all(
     text: str, averages: list[float], sums: list[float], parts: tuple[float, float], key: int
 ) -> None:
-    """Wherever both statistics are in their intervals, the expression is NULL or within its own."""
+    """For both statistics within their intervals, the expression is NULL or within its own."""
     expression, average = read(text), read("AVG(x)")
     inside = [
         min(max(low + part * (high - low), low), high)
@@ -194,10 +194,10 @@ def _ends(both: list[float]) -> tuple[Floats, Floats]:
         ("COALESCE(LN(AVG(x) - 9), SUM(x))", (2.0, 3.0)),
     ],
 )
-def test_several_statistics_have_the_outermost_of_all_their_values(
+def test_intervals_of_several_statistics_are_exact(
     text: str, expected: tuple[float, float]
 ) -> None:
-    """With AVG(x) from -1 to 4 and SUM(x) from 2 to 3, expressions lie between these."""
+    """With AVG(x) in [-1, 4] and SUM(x) in [2, 3], expressions lie within the listed intervals."""
     ends = {read("AVG(x)"): _ends([-1.0, 4.0]), read("SUM(x)"): _ends([2.0, 3.0])}
     found = map_ends(read(text), lambda _: np.zeros(1), 1, ends)
 
@@ -211,7 +211,7 @@ def test_several_statistics_have_the_outermost_of_all_their_values(
 def test_no_interval_is_wider_than_its_statistic_makes_it(
     text: str, ends: list[float], key: int
 ) -> None:
-    """What rises or falls has its values at the two ends for its own, wherever there are such."""
+    """The interval of a monotone function ends at its values at the two ends, if they exist."""
     expression = read(text)
 
     def columns(one: Expression) -> Floats:
@@ -240,18 +240,18 @@ def test_no_interval_is_wider_than_its_statistic_makes_it(
         ("k * (1 / AVG(x))", (0.0, 0.0)),
     ],
 )
-def test_choices_have_the_ends_of_what_may_be_chosen(
+def test_choices_have_the_ends_of_all_possible_values(
     text: str, expected: tuple[float, float]
 ) -> None:
-    """A size, and a value among several, lie between these where AVG(x) is from -1 to 4, k is 0."""
+    """ABS and conditional values lie within these intervals if AVG(x) is in [-1, 4] and k is 0."""
     ends = {read("AVG(x)"): (np.array([-1.0]), np.array([4.0]))}
     found = map_ends(read(text), lambda _: np.zeros(1), 1, ends)
 
     assert expected == (found[0][0], found[1][0])
 
 
-def test_ends_without_a_value_lie_infinitely_far_on_their_side() -> None:
-    """A logarithm has no low end at zero, a power none above all doubles, a root has zero."""
+def test_undefined_ends_are_infinite() -> None:
+    """LN of zero has no lower end, a huge EXP no upper end, and SQRT of zero starts at zero."""
 
     def ends(text: str, low: float, high: float) -> tuple[float, float]:
         known = {read("AVG(x)"): (np.array([low]), np.array([high]))}

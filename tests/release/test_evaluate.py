@@ -1,4 +1,4 @@
-"""Arithmetic on keys and statistics, as DuckDB has it: NULL in, NULL out, and never an error."""
+"""Arithmetic on keys and statistics works as in DuckDB: NULL propagates, and nothing raises."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ ROWS = pd.DataFrame(
 
 @pytest.fixture(scope="module")
 def curator() -> Curator:
-    """Return a curator whose counts are exact but with probability below 1e-100."""
+    """Return a curator whose counts are exact except with probability below 1e-100."""
     columns: dict[str, Column] = {
         "word": cf.Text(),
         "size": cf.Int(0, 3),
@@ -37,14 +37,14 @@ def curator() -> Curator:
 
 
 def ask_both(curator: Curator, text: str) -> tuple[list[Any], list[Any]]:
-    """Return the rows that DuckDB gives, and ours; both in the order of their text."""
+    """Return the rows that DuckDB returns, and ours, both sorted as text."""
     with duckdb.connect() as plain:
         plain.register("people", ROWS)
         found = plain.execute(text)
         names = [column[0] for column in found.description or ()]
         expected = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
     answer = curator.sql(text, epsilon=1e9)
-    # Whatever is shown can be drawn, printed and given error bars.
+    # Every answer can be drawn, printed, and given error bars.
     answer.interval_rows()
     str(answer)
     return sorted(expected, key=repr), sorted(answer.rows, key=repr)
@@ -69,7 +69,7 @@ def ask_both(curator: Curator, text: str) -> tuple[list[Any], list[Any]]:
     ],
 )
 def test_null_keys_are_neither_equal_nor_unequal(curator: Curator, condition: str) -> None:
-    """HAVING leaves out a group whose condition is NULL, and an order of NULL is no error."""
+    """HAVING drops a group whose condition is NULL, and ORDER BY accepts NULL."""
     text = f"SELECT word, COUNT(*) AS n FROM people GROUP BY word HAVING {condition}"
     expected, found = ask_both(curator, text)
 
@@ -78,8 +78,8 @@ def test_null_keys_are_neither_equal_nor_unequal(curator: Curator, condition: st
 
 @pytest.mark.parametrize("first", TRUTHS)
 @pytest.mark.parametrize("second", TRUTHS)
-def test_truth_has_three_values(curator: Curator, first: str, second: str) -> None:
-    """AND, OR and NOT know true, false and NULL."""
+def test_logic_is_three_valued(curator: Curator, first: str, second: str) -> None:
+    """AND, OR, and NOT follow three-valued logic."""
     expected, found = ask_both(
         curator,
         f"SELECT {first} AND {second} AS both, {first} OR {second} AS one, NOT {first} AS other, "
@@ -90,7 +90,7 @@ def test_truth_has_three_values(curator: Curator, first: str, second: str) -> No
 
 
 def test_numeric_keys_are_numbers(curator: Curator) -> None:
-    """A key that is a number divides, rounds and compares as one; nothing divides by zero."""
+    """Numeric keys are divided, rounded, and compared as numbers; division by zero is NULL."""
     expected, found = ask_both(
         curator,
         "SELECT size, COUNT(*) / NULLIF(size, 0) AS a, ROUND(size / 2) AS b, "
@@ -118,7 +118,7 @@ def test_numeric_keys_are_numbers(curator: Curator) -> None:
     ],
 )
 def test_arithmetic_is_total(curator: Curator, expression: str, expected: float | None) -> None:
-    """What has no value, or is too large for one, is NULL, its interval NaN; nothing is raised."""
+    """An undefined or overflowing value is NULL with a NaN interval, and nothing is raised."""
     answer = curator.sql(f"SELECT {expression} AS x FROM people", epsilon=1e9)
     (row,), (ends,) = answer.rows, answer.interval_rows()
 
@@ -130,15 +130,15 @@ def test_arithmetic_is_total(curator: Curator, expression: str, expected: float 
 
 
 def test_bad_casts_are_null(curator: Curator) -> None:
-    """A text that is no number has no value as one."""
+    """A string that is not a number casts to NULL."""
     text = "SELECT word, CAST(word AS DOUBLE) AS x FROM people GROUP BY word"
     found = {row["word"]: row["x"] for row in curator.sql(text, epsilon=1e9).rows}
 
     assert {"7": 7.0, "x": None, None: None} == found
 
 
-def test_no_column_is_lost_without_rows(curator: Curator) -> None:
-    """Where HAVING leaves nothing, every form of the answer still has its columns."""
+def test_answers_without_rows_keep_their_columns(curator: Curator) -> None:
+    """If HAVING drops all rows, every form of the answer still has its columns."""
     text = "SELECT flag, COUNT(*) AS n FROM people GROUP BY flag HAVING COUNT(*) > 1000000"
     answer = curator.sql(text, epsilon=1e9)
 
@@ -149,7 +149,7 @@ def test_no_column_is_lost_without_rows(curator: Curator) -> None:
 
 @pytest.mark.parametrize("form", ["to_arrow", "to_pandas", "to_polars"])
 def test_sums_beyond_64_bits_have_every_form(form: str) -> None:
-    """A sum past 2^63 is the same number in Arrow, pandas and polars."""
+    """A sum past 2^63 is the same number in Arrow, pandas, and Polars."""
     rows = pd.DataFrame({"n": [2**53] * 3_000})
     table = cf.Table("t", rows, unit=cf.ROW, columns={"n": cf.Int(0, 2**53)})
     curator = cf.Curator([table], budget=cf.Budget(1e10))

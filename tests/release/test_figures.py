@@ -1,4 +1,4 @@
-"""Figures, files and charts made of an answer."""
+"""Formatted values, files, and charts of an answer."""
 
 import math
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ FLOAT = st.floats(-1e12, 1e12)
 
 @dataclass
 class Given:
-    """An answer with chosen values; it has what the command line reads."""
+    """An answer with given values and the attributes that the command line reads."""
 
     rows: list[dict[str, Any]]
     ends: list[dict[str, float]]
@@ -52,7 +52,7 @@ def given_answer(rows: list[dict[str, Any]], ends: list[dict[str, float]]) -> An
 
 
 def test_digits_follow_the_narrowest_interval() -> None:
-    """A column shows two digits of its narrowest half-width, in all of its rows alike."""
+    """All rows of a column show two digits of its narrowest half-width."""
     rows = [{"k": "A", "x": 12.34567, "n": 1234}, {"k": "B", "x": 9.87654, "n": -3}]
     ends = [
         {"x_low": 12.0, "x_high": 12.5, "n_low": 1200.0, "n_high": 1268.0},
@@ -66,8 +66,8 @@ def test_digits_follow_the_narrowest_interval() -> None:
     assert (["x", "n"], ["A", "B"]) == (figures.noisy_columns(), figures.labels())
 
 
-def test_what_is_unknown_says_so() -> None:
-    """NULL and an interval without ends are words, never nan."""
+def test_unknown_values_are_shown_as_words() -> None:
+    """NULL and unbounded intervals are shown as words, never as nan."""
     figures = figures_of(
         given_answer([{"k": None, "x": None}], [{"x_low": math.nan, "x_high": math.nan}])
     )
@@ -82,7 +82,7 @@ def test_what_is_unknown_says_so() -> None:
     ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "  =1", "＝1", '=HYPERLINK("x")'],  # noqa: RUF001
 )
 def test_csv_guards_keys_and_headers(text: str) -> None:
-    """No text cell of a CSV file, header included, begins like a formula."""
+    """No text cell of a CSV file, including headers, starts like a formula."""
     answer = given_answer([{text: text, "x": -1.5}], [{"x_low": -2.0, "x_high": -1.0}])
     head, row = to_csv(answer).replace('"', "").split("\n", maxsplit=1)
 
@@ -91,8 +91,8 @@ def test_csv_guards_keys_and_headers(text: str) -> None:
     assert row.rstrip().endswith(",-1.5,-2.0,-1.0")
 
 
-def test_files_hold_no_nan() -> None:
-    """NaN is an empty cell in CSV and null in JSON; days are written as days."""
+def test_files_contain_no_nan() -> None:
+    """NaN is an empty cell in CSV and null in JSON; dates are written as dates."""
     rows: list[dict[str, Any]] = [{"k": date(2020, 1, 31), "x": None}]
     answer = given_answer(rows, [{"x_low": math.nan, "x_high": math.inf}])
 
@@ -102,7 +102,7 @@ def test_files_hold_no_nan() -> None:
 
 
 def test_csv_keeps_a_column_named_like_an_interval() -> None:
-    """A value stays in its place although the end of another column's interval has its name."""
+    """A value keeps its column even if another column's interval end has the same name."""
     ends = [{"n_low": 1.0, "n_high": 9.0, "n_low_low": 7.5, "n_low_high": 8.5}]
     written = to_csv(given_answer([{"n": 5, "n_low": 8.0}], ends))
 
@@ -110,13 +110,13 @@ def test_csv_keeps_a_column_named_like_an_interval() -> None:
 
 
 def test_an_answer_without_rows_has_a_header() -> None:
-    """HAVING may leave nothing; the columns are still there."""
+    """An answer without rows still has its columns."""
     assert "k,x\n" == to_csv(given_answer([], []))
 
 
 @given(text=st.text())
 def test_plain_text_is_printable(text: str) -> None:
-    """Nothing that a terminal obeys survives."""
+    """Plain text contains no terminal control codes."""
     assert plain(text).isprintable()
 
 
@@ -124,7 +124,7 @@ def test_plain_text_is_printable(text: str) -> None:
 def test_charts_stay_inside_their_frame(
     values: list[tuple[float, float, float]], label: str
 ) -> None:
-    """Whatever the values and labels are, a chart is well-formed and every mark is within it."""
+    """For any values and labels, a chart is well-formed and every mark is inside its frame."""
     cells = [Cell(x, min(x, a, b), max(x, a, b), 2) for x, a, b in values]
     drawn = draw_chart(plain(label), [plain(label)] * len(cells), cells)
     chart = ET.fromstring(drawn)
@@ -136,8 +136,8 @@ def test_charts_stay_inside_their_frame(
         assert left + float(mark.get("width", "0")) <= width + 0.2
 
 
-def test_a_single_row_needs_no_chart() -> None:
-    """One figure is a number, not a picture; a missing one is a word in the chart."""
+def test_a_single_row_has_no_chart() -> None:
+    """An answer with a single row has no chart, and a missing value is a word in a chart."""
     one = Cell(5, 1.0, 9.0)
     gone = Cell(None, math.nan, math.nan)
 
@@ -146,8 +146,8 @@ def test_a_single_row_needs_no_chart() -> None:
     assert "unknown" in draw_chart("n", ["A"], [gone])
 
 
-def test_markup_in_labels_is_text() -> None:
-    """A key that looks like markup is shown, not run."""
+def test_markup_in_labels_is_escaped() -> None:
+    """A key that looks like markup is displayed as text."""
     drawn = draw_chart("<b>", ["<script>"], [Cell(5, 1.0, 9.0)])
 
     assert "<script>" not in drawn

@@ -1,4 +1,4 @@
-"""Questions whose answers might be no finite number are refused before they are paid for."""
+"""Queries whose answers might not be finite are refused before they are charged."""
 
 import math
 
@@ -26,9 +26,9 @@ TABLE = Table(
     ],
 )
 def test_numbers_too_large_to_add_up_are_refused(asked: str, budget: Budget) -> None:
-    """Sums of numbers near the end of doubles are refused, and nothing is spent.
+    """Sums of numbers near the limit of doubles are refused, and nothing is spent.
 
-    Without this, values, intervals and predicted errors were infinite or no numbers at all.
+    Otherwise values, intervals, and predicted errors would be infinite or NaN.
     """
     curator = Curator([TABLE], budget=budget)
     for ask in (curator.preview, curator.sql):
@@ -44,7 +44,7 @@ def test_numbers_too_large_to_add_up_are_refused(asked: str, budget: Budget) -> 
 def test_numbers_as_large_as_allowed_have_finite_intervals(
     asked: str, epsilon: float, budget: Budget
 ) -> None:
-    """Up to the limit, value, interval and predicted error are finite, whatever the noise."""
+    """Up to the limit, values, intervals, and predicted errors are finite for any noise."""
     curator = Curator([TABLE], budget=budget)
     predicted = curator.preview(f"SELECT {asked} AS s FROM t", epsilon=epsilon).errors["s"]
     answer = curator.sql(f"SELECT {asked} AS s FROM t", epsilon=epsilon)
@@ -55,7 +55,7 @@ def test_numbers_as_large_as_allowed_have_finite_intervals(
 
 @pytest.mark.parametrize("asked", ["AVG(x) * SUM(x)", "SUM(x) * 1e200 * AVG(x)"])
 def test_products_beyond_the_doubles_are_null_without_a_warning(asked: str) -> None:
-    """Arithmetic on answers that overflows is NULL, its interval endless, and nothing warns."""
+    """Arithmetic that overflows is NULL with an unbounded interval, without a warning."""
     answer = Curator([TABLE], budget=Budget(10)).sql(f"SELECT {asked} AS s FROM t", epsilon=1)
     ends = answer.interval_rows()[0]
 

@@ -1,4 +1,4 @@
-"""Likely counts: free, never below zero, and nearer to the truth where many counts are small."""
+"""Shrunken counts are free, never negative, and more accurate if many counts are small."""
 
 from fractions import Fraction
 from typing import Final
@@ -27,11 +27,11 @@ NOISES: Final = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", NOISES)
-def test_likely_counts_are_nearer_to_the_truth(name: str, entropy: SeededEntropy) -> None:
-    """Over 30 histograms of 1,000 bins, most of a few rows, the squared error is least of three.
+def test_shrunken_counts_are_more_accurate(name: str, entropy: SeededEntropy) -> None:
+    """Over 30 histograms of 1,000 bins, mostly of a few rows, their squared error is the lowest.
 
-    It is at most 0.95 times that of counts cut off at zero, which is itself below that of the
-    released ones. Of 30,000 squares the means are known to about 2 %, and their difference better.
+    It is at most 0.95 times that of counts clipped at zero, which is itself below that of the
+    released ones. Over 30,000 squares, means are known to about 2%, and their differences better.
     """
     noise = NOISES[name]
     rng = np.random.default_rng(int(entropy.words(1)[0]))
@@ -47,8 +47,8 @@ def test_likely_counts_are_nearer_to_the_truth(name: str, entropy: SeededEntropy
 
 
 @given(st.lists(st.integers(-200, 10**9), max_size=60), st.sampled_from(sorted(NOISES)))
-def test_likely_counts_are_counts(noisy: list[int], name: str) -> None:
-    """None is below zero, equal counts stay equal, and larger ones do not become smaller ones."""
+def test_shrunken_counts_are_nonnegative_and_ordered(noisy: list[int], name: str) -> None:
+    """Results are nonnegative, equal counts stay equal, and order is preserved."""
     counts = np.array(noisy, dtype=np.float64)
     found = shrink_counts(counts, NOISES[name], 0)
     order = np.argsort(counts, kind="stable")
@@ -58,8 +58,8 @@ def test_likely_counts_are_counts(noisy: list[int], name: str) -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["1/1000", "1000000"])
-def test_any_noise_will_do(epsilon: str) -> None:
-    """With hardly any noise counts stay as they are; with very much they are finite still."""
+def test_shrinkage_works_for_any_noise(epsilon: str) -> None:
+    """With almost no noise, counts are unchanged; with very much noise, they are finite."""
     noise: TotalNoise = noise_for([COUNT], PureLoss(epsilon))
     counts = np.array([0.0, 3.0, 7.0, 10_000.0])
     found = shrink_counts(counts, noise, 0)
@@ -69,7 +69,7 @@ def test_any_noise_will_do(epsilon: str) -> None:
         assert counts.tolist() == pytest.approx(found.tolist())
 
 
-def test_an_answer_gives_them_in_the_order_of_its_rows() -> None:
+def test_likely_rows_keep_the_order_of_rows() -> None:
     """Counts of the shown rows are replaced, keys and sums stay, and nothing is charged."""
     values = np.repeat(np.arange(10), np.arange(10) * 50)
     table = Table("t", pa.table({"k": values}), unit=ROW, columns={"k": Int(0, 9)})

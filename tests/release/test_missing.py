@@ -1,4 +1,4 @@
-"""A core install: what needs another package says what to type, and charges nothing before."""
+"""Without optional packages, methods that need one say how to install it and charge nothing."""
 
 import inspect
 import sys
@@ -64,8 +64,8 @@ def people() -> Table:
     return Table("people", rows, unit="person", columns={"sex": sex, "age": Int(0, 120)})
 
 
-def test_a_core_install_says_what_to_type(tmp_path: Path) -> None:
-    """Every method that needs a package names it, and the one answer is all that was charged."""
+def test_a_core_install_names_missing_packages(tmp_path: Path) -> None:
+    """Every method that needs a package names it, and only the one answer is charged."""
     rows = [f"{pid},{'A' if pid % 2 else 'B'},{pid % 90}" for pid in range(100)]
     (tmp_path / "visits.csv").write_text("\n".join(["pid,ward,age", *rows]), encoding="utf-8")
     *said, left = run_python("-c", CORE, str(tmp_path / "visits.csv")).strip().splitlines()
@@ -80,7 +80,7 @@ def test_a_core_install_says_what_to_type(tmp_path: Path) -> None:
 
 
 def test_every_estimator_asks_for_its_package_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without SciPy each statistic is refused before its arguments are looked at."""
+    """Without SciPy, each statistic is refused before its arguments are checked."""
     curator = Curator([people()], budget=Budget(1))
     monkeypatch.setitem(sys.modules, "scipy", None)
     methods = [
@@ -106,8 +106,10 @@ def test_every_estimator_asks_for_its_package_first(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
-def test_a_remote_answer_says_what_to_type(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came over the network names the missing package of its frames too."""
+def test_a_remote_answer_names_missing_packages(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A remote answer names the package that its DataFrames need."""
     body = {
         "columns": ["n"],
         "rows": [{"n": 1}],

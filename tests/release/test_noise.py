@@ -1,4 +1,4 @@
-"""Totals are rounded exactly however many there are, and releases are stored as they were."""
+"""Totals are rounded exactly, and releases survive a round trip through storage."""
 
 import json
 from datetime import date
@@ -21,14 +21,14 @@ SIZES = st.fractions(min_value=Fraction(1, 2**70), max_value=2**70).filter(bool)
 @example(totals=[2**61 - 1, 1 - 2**61], size=Fraction(1))
 @example(totals=[-3, -1, 1, 3], size=Fraction(2))
 def test_many_totals_are_rounded_as_each_alone(totals: list[int], size: Fraction) -> None:
-    """In 64 bits or beyond, each total is the nearest whole number of steps, ties upwards."""
+    """Within 64 bits or beyond, each total is the nearest integer number of steps, ties upwards."""
     expected = [saturate(round_to_steps(total, size)) for total in totals]
 
     assert expected == round_each(totals, size).tolist()
 
 
-def test_what_is_stored_comes_back() -> None:
-    """Keys of every type and numbers of every size are read as they were written."""
+def test_releases_survive_a_round_trip() -> None:
+    """Keys of every type and numbers of every size are read back as stored."""
     groups = (("a", 1, None), (None, -7, date(2026, 1, 31)), ("ä", 0, date(1, 1, 1)))
     noisy = NoisyMeasurement(groups, ((1, -(2**61)), (0, 0), (2**61, 5)), (((0, -1, 9),),) * 3)
 
@@ -36,8 +36,8 @@ def test_what_is_stored_comes_back() -> None:
     assert noisy == NoisyMeasurement.from_json(decode_payload(encode_payload(noisy.to_json())))
 
 
-def test_the_stored_text_is_that_of_lists() -> None:
-    """What is written today is what was written when each group was stored as a list of its own."""
+def test_the_stored_json_is_that_of_lists() -> None:
+    """The stored JSON is the same as if each group were a list."""
     noisy = NoisyMeasurement((("a", 1), ("b", 2)), ((3,), (4,)), (((0, -1, 9),), ((1, 0, 2),)))
     lists = {
         "groups": [["a", 1], ["b", 2]],

@@ -1,4 +1,4 @@
-"""Chosen cells follow the stated law, and 95 % intervals of quantiles hold in 95 % of releases."""
+"""Chosen cells follow the stated distribution, and 95% intervals of quantiles cover in 95%."""
 
 import json
 import math
@@ -40,7 +40,7 @@ COUNTS: Final = (np.array([2, 3, 7]), np.array([5, 1, 6]))
 
 
 def plan_one(level: str, granted: Loss, rows: int = 1) -> Quantile:
-    """Return how a quantile of one group is chosen, if a unit may have this many rows."""
+    """Return the plan for a quantile of one group, with at most ``rows`` rows per unit."""
     neighbours = Neighbours.ADD_REMOVE
     return plan_quantile(0, Fraction(level), rows, neighbours, granted, is_grouped=False)
 
@@ -60,10 +60,10 @@ def law_of(
     flat: str = "neither",
     edge: int = 468,
 ) -> dict[int, float]:
-    """Return the probability of each cell of a range by the stated law, cell by cell.
+    """Return the probability of each cell of a range by the stated distribution, cell by cell.
 
-    Ranks on a flat side of the wanted one, above or below, do not count against a cell. Cells
-    outside the twelve weigh ``edge``.
+    Ranks on a flat side of the target, above or below, are not penalized. Cells outside the
+    twelve have weight ``edge``.
     """
     cells, rows = counts
     weights = {}
@@ -73,20 +73,20 @@ def law_of(
         above, below = first - rank, rank - last
         gap = max(0, 0 if flat == "above" else above, 0 if flat == "below" else below)
         weights[cell] = math.exp(-float(rate) * gap)
-    # Cells -1 and 12 stand for the ends of the range, which weigh 39 times the 12 cells.
+    # Cells -1 and 12 represent the ends of the range, which weigh 39 times the 12 cells.
     weights = {cell: w * (1 if 0 <= cell < 12 else edge) for cell, w in weights.items()}
     return {cell: weight / sum(weights.values()) for cell, weight in weights.items()}
 
 
 def value_law(counts: Pair, quantile: Quantile, cells: Cells) -> dict[int, float]:
-    """Return the probability of each cell by the stated law of the value."""
+    """Return the probability of each cell by the stated distribution of the value."""
     return dict(enumerate(chances_as_stated(counts, quantile, cells).tolist()))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("level", ["0.5", "0.9", "0.2"])
-def test_values_follow_their_law(level: str, entropy: SeededEntropy) -> None:
-    """Chosen cells fit the stated law, and would expose a rate twice or half as large."""
+def test_values_follow_their_distribution(level: str, entropy: SeededEntropy) -> None:
+    """Chosen cells fit the stated distribution, and reject a rate twice or half as large."""
     quantile, cells = plan_one(level, PureLoss(1)), known(AGES)
     chosen = choose_each([COUNTS] * DRAWS, quantile, cells, entropy)
     draws = [value for value, _, _ in chosen]
@@ -100,27 +100,27 @@ def test_values_follow_their_law(level: str, entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_values_are_chosen_from_averaged_rows(entropy: SeededEntropy) -> None:
-    """Of 1,000 cells values fit the law of averages that decay as planned, no faster or slower."""
+    """Values among 1,000 cells fit the distribution of averages with the planned decay only."""
     quantile, cells = plan_one("0.5", PureLoss(1)), known(STAYS)
     filled = np.concatenate([start + np.arange(3) for start in range(300, 600, 30)])
     counts = (filled, np.ones(30, np.int64))
     chosen = choose_each([counts] * 2 * DRAWS, quantile, cells, entropy)
     draws = [value for value, _, _ in chosen]
 
-    def chance(factor: Fraction) -> float:
+    def p_value(factor: Fraction) -> float:
         planned = replace(quantile, decay=quantile.decay * factor)
         return chi_square_p(draws, value_law(counts, planned, cells))
 
-    assert chance(Fraction(1)) > ALPHA
-    assert max(chance(wrong) for wrong in (Fraction(4), Fraction(1, 4))) < ALPHA
+    assert p_value(Fraction(1)) > ALPHA
+    assert max(p_value(wrong) for wrong in (Fraction(4), Fraction(1, 4))) < ALPHA
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("at_once", [1, 2**18])
-def test_groups_chosen_together_follow_their_own_laws(
+def test_groups_chosen_together_follow_their_own_distributions(
     at_once: int, entropy: SeededEntropy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups of several sizes, laid side by side or not, each choose as if they were alone."""
+    """Groups of several sizes, processed together or not, are chosen as if each were alone."""
     monkeypatch.setattr(quantiles, "MAX_BATCH_SIZE", at_once)
     quantile = plan_one("0.5", PureLoss(1))
     single = (np.array([3]), np.array([4]))
@@ -134,9 +134,9 @@ def test_groups_chosen_together_follow_their_own_laws(
 
 
 def end_laws(quantile: Quantile, cells: int = 12) -> list[dict[int, float]]:
-    """Return the laws of value and low end, and of value and high end, as pairs of cells.
+    """Return the distributions of value and low end, and of value and high end, as pairs of cells.
 
-    A pair is one number: 100 times the value, and the end. The value is not averaged.
+    A pair is one number: 100 times the value, plus the end. The value is not averaged.
     """
     row, top = 2 * quantile.level.denominator, quantile.level.numerator
     rank = 2 * top * 11 + quantile.level.denominator
@@ -149,26 +149,26 @@ def end_laws(quantile: Quantile, cells: int = 12) -> list[dict[int, float]]:
     ]
     laws: list[dict[int, float]] = [{}, {}]
     values = law_of(COUNTS, rank, quantile.choice.rate, row, range(cells))
-    for value, chance in values.items():
+    for value, probability in values.items():
         sides = (low, range(-1, value + 1), flats[0]), (high, range(value, cells + 1), flats[1])
         for law, (target, within, flat) in zip(laws, sides, strict=True):
             given = law_of(COUNTS, target, quantile.ends.rate, row, within, flat=flat)
-            law.update({100 * value + end: chance * part for end, part in given.items()})
+            law.update({100 * value + end: probability * part for end, part in given.items()})
     return laws
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("level", ["0.5", "0.9"])
 @pytest.mark.parametrize("granted", [PureLoss(1), PureLoss(40)], ids=["flat", "sharp"])
-def test_ends_follow_their_law_given_the_value(
+def test_ends_follow_their_distribution_given_the_value(
     level: str, granted: Loss, entropy: SeededEntropy
 ) -> None:
     """Ends are chosen among the cells up to the value's, and the end of the range.
 
-    They are made as sharp as so few rows need, and aim near. Each end is compared together with its
-    value, whichever that is, so no cell is chosen after the draws. Right ends fail in two of 10^9
-    runs. The same draws expose ends that are twice or half as sharp; the high ends of level 0.9 aim
-    beyond all rows and show nothing of that.
+    They are as sharp as so few rows need, with close targets. Each end is compared together with
+    its value, so no cell is chosen after the draws. Correct ends fail in two of 10^9 runs. The same
+    draws reject ends that are twice or half as sharp, except for the high ends of level 0.9, which
+    have targets beyond all rows.
     """
     planned = plan_one(level, granted)
     row = 2 * planned.level.denominator
@@ -184,19 +184,19 @@ def test_ends_follow_their_law_given_the_value(
     chosen = choose_each([COUNTS] * DRAWS, quantile, known(AGES), entropy)
     pairs = [[100 * one[0] + one[side] for one in chosen] for side in (1, 2)]
 
-    def chances(factor: Fraction) -> list[float]:
+    def p_values(factor: Fraction) -> list[float]:
         wrong = replace(quantile, ends=Exponential(ends.sensitivity, ends.epsilon * factor))
         laws = end_laws(wrong)
         return [chi_square_p(draws, law) for draws, law in zip(pairs, laws, strict=True)]
 
-    assert min(chances(Fraction(1))) > ALPHA
+    assert min(p_values(Fraction(1))) > ALPHA
     for factor in (Fraction(2), Fraction(1, 2)):
-        wrong = chances(factor)
+        wrong = p_values(factor)
         assert max(wrong if level == "0.5" else wrong[:1]) < ALPHA
 
 
-def test_so_many_rows_that_ranks_pass_64_bits_are_ranked_exactly() -> None:
-    """With 2^60 rows in a cell ranks are exact whole numbers still, and scores are cut off."""
+def test_ranks_past_64_bits_are_exact() -> None:
+    """With 2^60 rows in a cell, ranks are exact integers, and scores are clipped."""
     counts = (np.array([1, 2]), np.array([2**60, 1]))
     ranks = Ranks.of([counts], known(AGES), 2_000_000)
     scores = ranks.scores(np.zeros(1, dtype=np.int64))
@@ -205,8 +205,8 @@ def test_so_many_rows_that_ranks_pass_64_bits_are_ranked_exactly() -> None:
     assert 2_000_000 * 2**60 == int(ranks.last[0, 1])
 
 
-def test_groups_ranked_together_have_the_ranks_of_each_alone() -> None:
-    """Stretches, ranks and scores of a group are the same beside others, and empty ones follow."""
+def test_groups_are_ranked_independently() -> None:
+    """A group has the same runs, ranks, and scores with other groups as alone, plus empty runs."""
     single, nothing = (np.array([3]), np.array([4])), (np.empty(0, np.int64),) * 2
     groups, quantile = [COUNTS, single, nothing], plan_one("0.9", PureLoss(1))
     together = Ranks.of(groups, known(AGES), 20)
@@ -229,7 +229,7 @@ def rank_all(counts: Pair, count: int, row: int) -> tuple[np.ndarray, np.ndarray
 
 
 def cover(counts: Pair, quantile: Quantile, count: int) -> float:
-    """Return how often the interval holds the exact quantile, summed over the law of all cells."""
+    """Return the coverage of the exact quantile, summed over the distribution of all cells."""
     cells, rows = counts
     row, total = 2 * quantile.level.denominator, int(rows.sum())
     exact_ranks = rank_all(counts, count, row)
@@ -277,12 +277,12 @@ SMALL: Final = (PureLoss(1), GaussianLoss(Fraction(1, 10)), PureLoss(40))
 
 @pytest.fixture
 def rng(entropy: SeededEntropy) -> np.random.Generator:
-    """Return random choices that depend on the run's seed."""
+    """Return a random generator that depends on the seed of the run."""
     return np.random.default_rng(int(entropy.words(1)[0]))
 
 
 def draw_rows(rng: np.random.Generator, size: int, count: int) -> Pair:
-    """Return skewed values in some of so many cells."""
+    """Return skewed values in some of ``count`` cells."""
     values = np.floor(count * rng.beta(2.0, 5.0, size)).astype(np.int64)
     found, rows = np.unique(values, return_counts=True)
     return found, rows
@@ -290,13 +290,13 @@ def draw_rows(rng: np.random.Generator, size: int, count: int) -> Pair:
 
 @pytest.mark.parametrize(("granted", "unit"), CALM, ids=str)
 @pytest.mark.parametrize("level", ["0.5", "0.4", "0.9"])
-def test_intervals_hold_as_often_as_they_say(
+def test_intervals_have_the_stated_coverage(
     level: str, granted: Loss, unit: int, rng: np.random.Generator
 ) -> None:
-    """Among many rows 95 % intervals hold the quantile in 94 to 96 % of releases, by their law.
+    """With many rows, 95% intervals cover the quantile with a probability of 94% to 96%.
 
-    Extreme levels keep their intervals away from the end of all rows, so theirs may hold more. How
-    often depends on the gaps of a table, so 48 are taken together.
+    Extreme levels keep their intervals away from the end of all rows, so their coverage may be
+    higher. Coverage depends on the gaps of a table, so 48 tables are averaged.
     """
     quantile = plan_one(level, granted, unit)
     tables = (draw_rows(rng, 20_000, 60_000) for _ in range(48))
@@ -311,10 +311,10 @@ def test_intervals_hold_as_often_as_they_say(
 def test_rank_errors_are_exceeded_in_one_release_of_twenty(
     level: str, granted: Loss, unit: int, rng: np.random.Generator
 ) -> None:
-    """By the distribution of the value, its rank is off by more than `rank_error` in 3% to 7%.
+    """The rank of a value is off by more than `rank_error` with a probability of 3% to 7%.
 
-    How often depends on the gaps of a table, with a standard deviation of 0.015 or less, so the
-    bounds are 5 standard errors or more from 5%. A number half as large is exceeded in 20%.
+    The probability depends on the gaps of a table, with a standard deviation of 0.015 or less, so
+    the bounds are 5 standard errors or more from 5%. Half the error is exceeded in 20%.
     """
     quantile, count, size = plan_one(level, granted, unit), 30_000, 10_000
     steps = float(quantile.choice.rate * 2 * quantile.level.denominator)
@@ -325,23 +325,23 @@ def test_rank_errors_are_exceeded_in_one_release_of_twenty(
         off = np.abs(below - float(quantile.level) * size)
         counts = places, np.ones(size, np.int64)
         cells = even_cells(count)
-        chances = (
+        probabilities = (
             chances_as_run(counts, quantile, cells) if quantile.decay else np.exp(-steps * off)
         )
-        parts.append(chances[off > quantile.rank_error].sum() / chances.sum())
+        parts.append(probabilities[off > quantile.rank_error].sum() / probabilities.sum())
 
     assert 0.03 < np.mean(parts) < 0.07
 
 
 @pytest.mark.parametrize(("granted", "unit"), CALM, ids=str)
 @pytest.mark.parametrize("level", ["0.1", "0.5", "0.9"])
-def test_ends_reach_the_bounds_in_groups_that_are_named_too_small(
+def test_ends_often_reach_the_bounds_below_the_stated_size(
     level: str, granted: Loss, unit: int, entropy: SeededEntropy
 ) -> None:
-    """With half of `rows_for_ends` most intervals end at a bound, with twice as many hardly any.
+    """With half of `rows_for_ends`, most intervals end at a bound; with twice as many, few do.
 
-    Of 400 intervals, at least 240 do and at most 160 do. The rates seen are above 0.9 and below
-    0.06, so a right number fails in less than one of 10^9 runs.
+    Of 400 intervals, at least 240 and at most 160 do. The observed rates are above 0.9 and below
+    0.06, so correct intervals fail in less than one of 10^9 runs.
     """
     quantile, count = plan_one(level, granted, unit), 2**16
     reached = []
@@ -357,13 +357,13 @@ def test_ends_reach_the_bounds_in_groups_that_are_named_too_small(
 
 
 def aim_at_quantile(quantile: Quantile) -> Quantile:
-    """Return the quantile with careless ends: as sharp as the value, aimed as near."""
+    """Return the quantile with naive ends: as sharp as the value, with targets as close."""
     low, high = (replace(end, shift=0) for end in (quantile.low, quantile.high))
     return replace(quantile, ends=quantile.choice, low=low, high=high)
 
 
-def test_narrower_intervals_would_be_caught(rng: np.random.Generator) -> None:
-    """Ends as sharp as the value, aimed as near, hold in less than 94 % of releases."""
+def test_narrower_intervals_are_detected(rng: np.random.Generator) -> None:
+    """Ends as sharp as the value, with targets as close, cover in less than 94% of releases."""
     careless = aim_at_quantile(plan_one("0.5", DENSE[0]))
 
     assert cover(draw_rows(rng, 50_000, 60_000), careless, 60_000) < LOW
@@ -372,10 +372,10 @@ def test_narrower_intervals_would_be_caught(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("granted", SMALL, ids=str)
 @pytest.mark.parametrize("level", ["0.5", "0.75", "0.95"])
 def test_few_rows_make_wide_intervals(level: str, granted: Loss, rng: np.random.Generator) -> None:
-    """However few rows there are, at least 94 % of intervals hold their quantile, by their law.
+    """With any small number of rows, intervals cover with a probability of at least 94%.
 
-    Up to 8 rows, all tables are nearly alike. From 20 to 200 rows, intervals hold in 98 % or more,
-    and the mean of 24 tables is 13 standard errors above 94 % or farther.
+    Up to 8 rows, all tables are nearly alike. From 20 to 200 rows, coverage is 98% or more, and the
+    mean of 24 tables is at least 13 standard errors above 94%.
     """
     tables = dict.fromkeys((1, 2, 3, 8), 4) | dict.fromkeys((20, 60, 200), 24)
     quantile = plan_one(level, granted)
@@ -389,12 +389,12 @@ def test_few_rows_make_wide_intervals(level: str, granted: Loss, rng: np.random.
 
 @pytest.mark.parametrize("granted", SMALL, ids=str)
 @pytest.mark.parametrize("level", ["0.5", "0.75", "0.95"])
-def test_intervals_of_1000_rows_hold(level: str, granted: Loss, rng: np.random.Generator) -> None:
-    """With 1,000 rows, at least 94 % of intervals hold their quantile on average over tables.
+def test_intervals_of_1000_rows_cover(level: str, granted: Loss, rng: np.random.Generator) -> None:
+    """With 1,000 rows, the mean coverage over tables is at least 94%.
 
-    How often depends on the gaps of a table, with a standard deviation of up to 0.02. Student's t
-    convicts intervals that hold in 94 % in one run of 10^9, and those that hold in 92 % in all but
-    one of 200: the bound lies 6.7 standard errors of 0.002 below 94 %.
+    Coverage depends on the gaps of a table, with a standard deviation of up to 0.02. Student's t
+    rejects intervals with 94% coverage in one run of 10^9, and those with 92% in all but one of
+    200: the bound is 6.7 standard errors of 0.002 below 94%.
     """
     quantile = plan_one(level, granted)
     held = [cover(draw_rows(rng, 1_000, 3_000), quantile, 30_000) for _ in range(96)]
@@ -402,7 +402,7 @@ def test_intervals_of_1000_rows_hold(level: str, granted: Loss, rng: np.random.G
     assert mean_p(held, LOW) > ALPHA
 
 
-def test_narrower_intervals_of_1000_rows_would_be_caught(rng: np.random.Generator) -> None:
+def test_narrower_intervals_of_1000_rows_are_detected(rng: np.random.Generator) -> None:
     """On as many tables of 1,000 rows, ends as sharp as the value fail the same test."""
     careless = aim_at_quantile(plan_one("0.5", SMALL[0]))
     held = [cover(draw_rows(rng, 1_000, 3_000), careless, 30_000) for _ in range(96)]
@@ -412,10 +412,10 @@ def test_narrower_intervals_of_1000_rows_would_be_caught(rng: np.random.Generato
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("keys", ["", "k, "])
-def test_released_intervals_hold_too(keys: str, entropy: SeededEntropy) -> None:
-    """A rate from 94 to 96 % explains how many of 1,000 intervals hold the median, at ALPHA.
+def test_released_intervals_cover_too(keys: str, entropy: SeededEntropy) -> None:
+    """A coverage of 94% to 96% is consistent with the intervals of 1,000 releases, at ALPHA.
 
-    Fewer than 890 are convicted; careless ends hold in about 600.
+    Fewer than 890 are rejected; naive ends cover in about 600.
     """
     grouped = " GROUP BY k" if keys else ""
     plan = plan_for(f"SELECT {keys}MEDIAN(x) AS s FROM visits{grouped}", Fraction(1, 2))
@@ -444,7 +444,7 @@ TABLE: Final = Table(
 
 
 def plan_for(text: str, epsilon: int | Fraction = 1) -> Plan:
-    """Return how a curator of a budget of 100 would answer."""
+    """Return the plan of a curator with a budget of 100."""
     curator = Curator([TABLE], budget=Budget(100))
     query = read_sql(text, curator.names)
     return curator._planner.plan(query, Share.floor(Fraction(epsilon) / 100))
@@ -456,8 +456,8 @@ def show(plan: Plan, noisy: NoisyMeasurement) -> Answer:
 
 
 @pytest.mark.statistical
-def test_arithmetic_on_quantiles_has_honest_intervals(entropy: SeededEntropy) -> None:
-    """A distance of two quantiles lies within its interval in at least 94 % of 1,000 releases."""
+def test_intervals_of_arithmetic_on_quantiles_cover(entropy: SeededEntropy) -> None:
+    """In at least 94% of 1,000 releases, a difference of two quantiles lies in its interval."""
     asked = "QUANTILE_CONT(n, 0.75) - QUANTILE_CONT(n, 0.25) AS s"
     plan = plan_for(f"SELECT k, {asked} FROM visits GROUP BY k")
     groups = plan.keys.groups  # type: ignore[union-attr]  # declared
@@ -471,8 +471,8 @@ def test_arithmetic_on_quantiles_has_honest_intervals(entropy: SeededEntropy) ->
     assert held / 1_000 > LOW
 
 
-def test_more_confidence_than_was_paid_for_gets_the_range(entropy: SeededEntropy) -> None:
-    """At 95 % and below the chosen ends hold; above only the declared range is sure."""
+def test_higher_confidence_gets_the_range(entropy: SeededEntropy) -> None:
+    """At 95% and below, intervals have the chosen ends; above, they are the declared range."""
     plan = plan_for("SELECT MEDIAN(x) AS m, MEDIAN(x) + 1 AS more FROM visits", epsilon=50)
     counts = (np.array([1_000]), np.array([10_000]))
     answer = show(plan, add_noise(Sealed({}, ({(): counts},)), plan, entropy))
@@ -485,19 +485,19 @@ def test_more_confidence_than_was_paid_for_gets_the_range(entropy: SeededEntropy
     assert (1.0, 101.0) == pytest.approx((sure["more_low"], sure["more_high"]), abs=0.5)
 
 
-def test_releases_come_back_from_json_as_they_were() -> None:
-    """What a ledger keeps as text is read back equal: days, truth values, NULL, steps and cells."""
+def test_releases_survive_a_round_trip_through_json() -> None:
+    """Dates, Booleans, NULL, steps, and cells survive a round trip through JSON."""
     groups = ((date(2020, 2, 29), None), ("é", True), (1.5, -3))
     noisy = NoisyMeasurement(groups, ((1,), (-(2**61),), (0,)), (((1, -1, 7),),) * 3)
 
     assert noisy == NoisyMeasurement.from_json(json.loads(json.dumps(noisy.to_json())))
 
 
-def test_an_empty_group_is_chosen_for_as_any_other(entropy: SeededEntropy) -> None:
-    """Groups without rows get a value of the range, and an interval that is mostly all of it.
+def test_an_empty_group_gets_a_choice(entropy: SeededEntropy) -> None:
+    """Groups without rows get a value in the range, and an interval that is usually all of it.
 
-    The ends of the range weigh 39 times the 100 cells, and each end of an interval is one of at
-    most 100 cells besides: both are those of the range with a probability of at least 0.974.
+    The ends of the range weigh 39 times the 100 cells, and each end of an interval is chosen with
+    at most 100 cells: both are those of the range with a probability of at least 0.974.
     """
     plan = plan_for("SELECT k, MEDIAN(n) AS m FROM visits GROUP BY k")
     answer = show(plan, add_noise(Sealed({}, ({},)), plan, entropy))
