@@ -60,13 +60,14 @@ ROUNDING_RESERVE: Final = Fraction(1, 256)
 """Fraction of the value's epsilon reserved for rounding errors of averages in doubles."""
 PURE_DECAY_RATIO: Final = Fraction(3, 10)
 DECAY_RATIO: Final = Fraction(1, 2)
-"""Decay of averages with rank, as a fraction of the decay of weights. The second applies if the
-decay costs nothing."""
+"""Decay of averages with rank, relative to that of weights; the second if it costs nothing."""
 MIN_FALL: Final = Fraction(1, 50)
 MIN_GROUPED_FALL: Final = Fraction(1, 5)
 MAX_FALL: Final = Fraction(3)
-"""Rows are averaged only if the logarithm of the weight falls by an amount in this interval over
-half a row. The second minimum is for groups: a slower fall takes longer, for each group."""
+"""Rows are averaged only if the log weight falls by an amount in this interval over half a row.
+
+The second minimum is for groups: a slower fall takes longer to compute, for each group.
+"""
 RANK_ERROR_RATE: Final = 0.05
 MIN_RATE: Final = Fraction(1, 2**200)
 RELATIVE_RANK_ERROR: Final = Fraction(1, 10)
@@ -119,17 +120,18 @@ class Quantile:
     Why:     one additional row changes r by 2a, and each of L and L + m by 0 or 1. The gap of a
              cell then changes by at most 2a if both stay, by at most 2b - 2a if both grow, and by
              at most the larger of the two otherwise: by at most d = max(2a, 2b - 2a). So the
-             value's log-ratios of a group span 2 rate d for each row, averaged or not. With
-             averaging, they are also bounded by rate d, from the weight, plus decay d / b + (rate
-             b)^2 / 8, from the sum of weights. Flat gaps of a low end change by 0 to 2a for cells
-             below the row, and by 0 to 2a - 2b for the others. So a row above the value changes
-             those of the low end by 0 to 2a, and those of the high end within an interval of length
-             2b. A row below the value mirrors this: 2b + d in all. At an extreme level, one end is
-             not flat, and its target changes by up to 2b where the edge applies: 4b + 2b. Without
-             flat ends the total is 4d, or 4b + 2d at an extreme level. The rows of a unit over all
-             groups add up to at most its limit. Replacing a row within a group leaves n unchanged.
-             It changes ranks by at most 2b, and all flat gaps of an end in the same direction. If
-             the new row is in another group, both groups change.
+             value's log-ratios of a group span 2 rate d for each row, averaged or not.
+             With averaging, they are also bounded by rate d, from the weight, plus
+             decay d / b + (rate b)^2 / 8, from the sum of weights.
+             Flat gaps of a low end change by 0 to 2a for cells below the row, and by 0 to 2a - 2b
+             for the others. So a row above the value changes those of the low end by 0 to 2a, and
+             those of the high end within an interval of length 2b. A row below the value mirrors
+             this: 2b + d in all. At an extreme level, one end is not flat, and its target changes
+             by up to 2b where the edge applies: 4b + 2b. Without flat ends the total is 4d, or
+             4b + 2d at an extreme level.
+             The rows of a unit over all groups add up to at most its limit. Replacing a row within
+             a group leaves n unchanged. It changes ranks by at most 2b, and all flat gaps of an end
+             in the same direction. If the new row is in another group, both groups change.
     Source:  [MT07], [DDR20] for the bounded range; [Smi11] for quantiles; docs/proofs/quantiles.md.
     Checked: tests/plan/test_quantiles.py and tests/release/test_averages.py (log-ratios on random
              neighboring databases).
