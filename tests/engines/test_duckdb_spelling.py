@@ -22,8 +22,8 @@ EDGES: Final = (
 
 
 def read(values: Sequence[sql.Expr]) -> tuple[object, ...]:
-    found = duckdb.execute(write_duckdb(sql.Select(expressions=list(values)))).fetchone()
-    assert found is not None
+    statement = write_duckdb(sql.Select(expressions=list(values)))
+    (found,) = duckdb.connect().execute(statement).fetchall()
     return tuple(found)
 
 

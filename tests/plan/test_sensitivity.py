@@ -204,7 +204,7 @@ class UnorderedConnection:
 
 
 PAIRS: Final = 10
-"""Enough pairs to miss storage order with a probability below 1e-9: of 52 single pairs, 2 missed."""
+"""Pairs that miss storage order with a probability below 1e-9; of 52 single pairs, 2 missed it."""
 
 
 def test_bounding_in_storage_order_is_detected(rng: np.random.Generator) -> None:
