@@ -1,4 +1,4 @@
-"""Settings of the server and its leaderboards."""
+"""Settings of the server and its leaderboards, with their durations and sizes."""
 
 import re
 from dataclasses import dataclass

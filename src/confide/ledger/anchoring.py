@@ -1,4 +1,4 @@
-"""Compares a ledger with the anchor that is named for it, and says why one does not do."""
+"""Comparison of a ledger with its anchor, and the reasons to refuse the ledger."""
 
 from dataclasses import dataclass
 from typing import Final

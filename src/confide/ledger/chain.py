@@ -1,4 +1,4 @@
-"""Hash chain of ledger records, with hashes and running totals.
+"""Hash chain of ledger records: hashes, times, and running totals.
 
 All of this is arithmetic on integers and strings; the ledgers decide where records are stored. The
 layout of a record never changes its meaning; a new layout gets a new name.

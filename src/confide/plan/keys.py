@@ -1,4 +1,4 @@
-"""Group keys: their declared domains, or the private selection of undeclared keys."""
+"""Group keys: their declared domains, or a private selection and its part of the cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
