@@ -23,8 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from confide.examples import run_experiment
-from confide.holdout import Holdout, plan
-from confide.holdout.choice import USED_OPTIONS
+from confide.holdout import USED_OPTIONS, Holdout, plan
 from support.analysts import boost_votes, poison_training, save_the_last, sign_votes
 
 MOST_COLUMN = 1.3

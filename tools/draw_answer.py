@@ -7,11 +7,10 @@ from html import escape
 
 from tools.draw_pictures import PICTURES
 
-from confide.cli.output import percent
 from confide.curator import Curator
 from confide.declare import Budget
 from confide.examples import sample_table
-from confide.release.formatting import CHART_WIDTH, draw_chart, figures_of
+from confide.release import CHART_WIDTH, draw_chart, figures_of, percent
 
 QUESTION = (
     "SELECT CASE WHEN age < 20 THEN 'below 20' WHEN age < 40 THEN '20 to 39'",

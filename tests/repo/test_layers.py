@@ -1,9 +1,20 @@
 """The layer list is the architecture, whole and drawn; names in it mean one thing."""
 
 import ast
+import re
 from collections import Counter
+from typing import Final
 
-from support.tree import ROOT, SOURCES, layers, run_python
+from support.tree import ROOT, SOURCES, documents, layers, run_python
+
+INSIDE: Final = {
+    "bench/coverage.py": "replays estimates from given sums, thousands of times",
+    "bench/ledger.py": "times the hash chain next to plain inserts",
+    "tools/write_statistics.py": "generates modules of the package",
+}
+"""Programs that import modules within packages, and the reason."""
+
+DEEP_IMPORT: Final = re.compile(r"(?:from|import) confide(?:\.\w+){2,}")
 
 
 def test_every_module_has_a_layer() -> None:
@@ -41,3 +52,16 @@ def test_a_class_name_means_one_thing() -> None:
 
     assert len(found) > 200
     assert [] == [name for name, times in found.items() if times > 1]
+
+
+def test_programs_and_pages_import_what_packages_offer() -> None:
+    """Pages, notebooks, benchmarks, and tools import from packages, not from modules in them."""
+    programs = [*(ROOT / "bench").glob("*.py"), *(ROOT / "tools").glob("*.py")]
+    pages = [*documents(), *(ROOT / "notebooks").glob("*.ipynb")]
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (*programs, *pages)
+        if DEEP_IMPORT.search(path.read_text(encoding="utf-8"))
+    }
+
+    assert set(INSIDE) == found

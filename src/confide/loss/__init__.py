@@ -19,6 +19,7 @@ from confide.loss.kinds import (
 )
 from confide.loss.protocol import Loss, Unpriceable
 from confide.loss.shares import UNITS, Share
+from confide.loss.textbook import textbook_advanced_composition, textbook_gaussian_sigma
 
 __all__ = [
     "UNITS",
@@ -41,4 +42,6 @@ __all__ = [
     "group",
     "mu_squared_for",
     "repeat",
+    "textbook_advanced_composition",
+    "textbook_gaussian_sigma",
 ]

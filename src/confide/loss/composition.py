@@ -42,7 +42,7 @@ def compose(losses: Iterable[Loss]) -> Loss:
     ``compose([x] * n)`` equals ``repeat(x, n)``. Losses inside a composed loss count one by one.
     Without any losses, the result is the zero loss.
 
-    >>> from confide.loss.kinds import PureLoss
+    >>> from confide.loss import PureLoss
     >>> compose([PureLoss(1), PureLoss(2)]).epsilon
     Fraction(3, 1)
     """

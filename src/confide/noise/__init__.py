@@ -5,7 +5,7 @@ from confide.noise.gaussian import RoundedGaussian
 from confide.noise.joint import BoxNoise, ConeNoise
 from confide.noise.laplace import DiscreteLaplace
 from confide.noise.law import IndependentNoise, NoiseLaw
-from confide.noise.sampler import MAX_NOISE, Integer, Integers, Law, half_width
+from confide.noise.sampler import MAX_NOISE, Integer, Integers, Law, draw_one, half_width
 from confide.noise.selection import EXPONENTIAL, GUMBEL, noisy_argmax, noisy_argmax_rows
 from confide.noise.uniform import bernoulli, categorical, uniform_below, uniform_below_each
 
@@ -27,6 +27,7 @@ __all__ = [
     "SystemEntropy",
     "bernoulli",
     "categorical",
+    "draw_one",
     "half_width",
     "noisy_argmax",
     "noisy_argmax_rows",

@@ -13,7 +13,7 @@ from confide.plan.contribution import (
 from confide.plan.keys import DeclaredKeys, SelectedKeys
 from confide.plan.measurement import Measurement, PlannedAggregate, make_measurement
 from confide.plan.plan import Plan, make_plan
-from confide.plan.quantiles import HistogramCount, Quantile
+from confide.plan.quantiles import HistogramCount, Quantile, plan_quantile
 from confide.plan.range_analysis import UNBOUNDED, Range
 from confide.plan.range_arithmetic import Ranges
 from confide.plan.totals import Measure, Total, ValueGrid, grid_for
@@ -43,6 +43,7 @@ __all__ = [
     "grid_for",
     "make_measurement",
     "make_plan",
+    "plan_quantile",
     "private_tables",
     "unit_columns",
 ]

@@ -79,7 +79,7 @@ class TableQuery:
     """A query about a table, built step by step; every step returns a new query.
 
     >>> from confide.aggregates import count
-    >>> from confide.expressions.terms import col
+    >>> from confide import col
     >>> old = TableQuery("visits").where(col("age") >= 65)
     >>> by_ward = old.group_by("ward").agg(n=count())
     """
