@@ -36,7 +36,7 @@ from confide.ledger.schema import TABLES
 from confide.loss import auto_filter
 from confide.query import canonical
 from confide.query.sql import read_sql
-from confide.server.tokens import LAYOUT as TOKEN_LAYOUT
+from confide.server.tokens import LAYOUT_TABLE as TOKEN_LAYOUT
 from confide.server.tokens import TOKENS
 
 RECORDS: Final = (Charge, AnswerRecord, ShownAnswer, AnchorRecord, Head, Mark, Progress)

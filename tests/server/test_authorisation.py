@@ -379,7 +379,7 @@ def test_a_token_pays_although_another_call_with_its_key_answered_first(
 
     assert not answer.reused
     assert Fraction(1, 100) == answer.cost.share
-    assert Fraction(1, 100) == house.tokens.reread(token).spent.fraction
+    assert Fraction(1, 100) == house.tokens.refresh(token).spent.fraction
     assert Fraction(1, 100) == house.curator.as_analyst("ana").budget.spent.share
 
 

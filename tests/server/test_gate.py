@@ -351,9 +351,9 @@ def test_slow_clients_are_sent_away(
         healthy = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         before = look(stack.enter_context(closing(healthy)))
         patched = stack.enter_context(monkeypatch.context())
-        patched.setattr(middleware, "BODY_SECONDS", 1)
+        patched.setattr(middleware, "BODY_TIMEOUT", 1)
         bodies = [stack.enter_context(say(port, half_body)) for _ in range(25)]
-        patched.setattr(middleware, "HEADER_SECONDS", 1.0)
+        patched.setattr(middleware, "HEADER_TIMEOUT", 1.0)
         heads = [stack.enter_context(say(port, b"GET /healthz HTTP/1.1\r\nHo")) for _ in range(25)]
         after = look(healthy)
         closed, told = ({hear(caller) for caller in some} for some in (heads, bodies))

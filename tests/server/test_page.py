@@ -12,7 +12,7 @@ from confide.engines import DuckDB
 from confide.errors import Fault
 from confide.ledger import LostAnchor, SqlLedger
 from confide.loss import Share
-from confide.server.rendering import HOME
+from confide.server.rendering import SERVER_FOLDER
 from support.service import COUNT, House, open_house
 
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
@@ -263,7 +263,7 @@ def test_signing_out_forgets_the_token(house: House) -> None:
 
 def test_vendored_files_are_what_they_were() -> None:
     """Every file from elsewhere has the sum that was written down, and its licence beside it."""
-    vendor = HOME / "static" / "vendor"
+    vendor = SERVER_FOLDER / "static" / "vendor"
     lines = (vendor / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     files = {
@@ -279,7 +279,7 @@ def test_vendored_files_are_what_they_were() -> None:
 
 def test_templates_have_no_inline_scripts_or_styles() -> None:
     """Nothing in the templates needs the content policy to be loosened."""
-    for path in (HOME / "templates").iterdir():
+    for path in (SERVER_FOLDER / "templates").iterdir():
         text = path.read_text(encoding="utf-8")
 
         assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|javascript:|hx-on", text)

@@ -103,8 +103,8 @@ def serving(app: FastAPI) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     with (
-        patch.object(middleware, "BODY_SECONDS", PATIENCE),
-        patch.object(middleware, "HEADER_SECONDS", float(PATIENCE)),
+        patch.object(middleware, "BODY_TIMEOUT", PATIENCE),
+        patch.object(middleware, "HEADER_TIMEOUT", float(PATIENCE)),
     ):
         thread.start()
         try:

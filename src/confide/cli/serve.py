@@ -41,8 +41,8 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
     uvicorn = require_extra("uvicorn", "server", "a server needs")
     server_app.check_declared(read_toml(config))
     _check_address(host, port)
-    os.environ[server_app.CONFIG] = str(config.resolve())
-    os.environ[server_app.WORKERS] = str(workers)
+    os.environ[server_app.CONFIG_VARIABLE] = str(config.resolve())
+    os.environ[server_app.WORKERS_VARIABLE] = str(workers)
     said = f"confide listens on http://{host}:{port} once the data is open; Ctrl-C ends it"
     say(console, said)
     console.file.flush()  # a log that is a file shows it at once
@@ -121,7 +121,7 @@ def make_token(
 def revoke_tokens(console: Console, config: Path, name: str) -> None:
     """Shut every live token of a name, and print how many."""
     _, tokens = _open(config)
-    live = [token for token in tokens.listed() if token.name == name and token.revoked is None]
+    live = [token for token in tokens.list_all() if token.name == name and token.revoked is None]
     if not live:
         raise BadDeclaration(f"{name!r} has no token; `confide token --list` shows who has")
     for token in live:
@@ -132,7 +132,7 @@ def revoke_tokens(console: Console, config: Path, name: str) -> None:
 def list_tokens(console: Console, config: Path) -> None:
     """Print every token, newest first, without its secret."""
     declaration, store = _open(config)
-    tokens = store.listed()
+    tokens = store.list_all()
     by_analyst = token_store.spent_by_analyst(tokens, open_declared_ledger(declaration))
     shares = ("may spend", "has spent")
     headings = ("id", "name", "role", "until", *shares, "state")

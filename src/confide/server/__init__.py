@@ -1,4 +1,4 @@
-"""HTTP and the page: how analysts ask who never hold the data."""
+"""The HTTP server and web UI: queries for analysts without access to the data."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final

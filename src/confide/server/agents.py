@@ -1,4 +1,4 @@
-"""MCP over HTTP, behind tokens."""
+"""The MCP endpoint over HTTP, authenticated by token."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,8 +14,8 @@ from confide.errors import Fault
 from confide.mcp import RequestBody, ToolBackend, make_tools
 from confide.server import requests
 from confide.server import service as operations
-from confide.server.auth import LONGEST, read_shape
-from confide.server.routes import answer_question, want_of
+from confide.server.auth import MAX_TOKEN_LENGTH, validate_request
+from confide.server.routes import answer_question, price_args_of
 from confide.server.serialization import (
     show_budget,
     show_entry,
@@ -24,86 +24,88 @@ from confide.server.serialization import (
 )
 from confide.server.service import Caller, Service, estimate
 
-__all__ = ["AgentDoor", "ServiceBackend"]
+__all__ = ["McpEndpoint", "ServiceBackend"]
 
-PREVIEW: Final = TypeAdapter(requests.QueryRequest)
-ASK: Final = TypeAdapter(requests.AnswerRequest)
-CONTEST: Final = TypeAdapter(requests.ChooseRequest)
-BATCH: Final = TypeAdapter(requests.ReleaseRequest)
-WATCH: Final = TypeAdapter(requests.WatchRequest)
-WATCHED: Final = TypeAdapter(requests.WatchQueryRequest)
+PREVIEW_ADAPTER: Final = TypeAdapter(requests.QueryRequest)
+QUERY_ADAPTER: Final = TypeAdapter(requests.AnswerRequest)
+CHOOSE_ADAPTER: Final = TypeAdapter(requests.ChooseRequest)
+RELEASE_ADAPTER: Final = TypeAdapter(requests.ReleaseRequest)
+WATCH_ADAPTER: Final = TypeAdapter(requests.WatchRequest)
+WATCH_QUERY_ADAPTER: Final = TypeAdapter(requests.WatchQueryRequest)
 
 
 class ServiceBackend:
-    """Asks on behalf of one caller, in the server's own process, through what the routes use."""
+    """Tools of one caller, run in the server's process by the code that serves the routes."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
         self._service, self._caller = service, caller
 
     def tables(self) -> dict[str, Any]:
-        """Return what may be asked about."""
+        """Return the declared tables."""
         return show_tables(self._service.curator).model_dump()
 
     def budget(self) -> dict[str, Any]:
-        """Return total, spent and left."""
+        """Return the total, spent, and remaining budget."""
         return show_budget(self._service.budget(self._caller)).model_dump()
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """Return what was asked, newest first."""
+        """Return the caller's charges, newest first."""
         found = self._service.entries(self._caller.analyst, limit, None)
         return [show_entry(entry).model_dump() for entry in found]
 
-    def preview(self, asked: RequestBody) -> dict[str, Any]:
-        """Return what an answer would cost."""
-        said = read_shape(PREVIEW, asked)
+    def preview(self, body: RequestBody) -> dict[str, Any]:
+        """Return the cost and expected error of a query."""
+        request = validate_request(PREVIEW_ADAPTER, body)
         service, caller = self._service, self._caller
-        return self._run(lambda: show_preview(service.preview(caller, said.sql, want_of(said))))
+        return self._run(
+            lambda: show_preview(service.preview(caller, request.sql, price_args_of(request)))
+        )
 
-    def ask(self, asked: RequestBody) -> dict[str, Any]:
-        """Return an answer, paid for."""
-        said = read_shape(ASK, asked)
-        return self._run(lambda: answer_question(self._service, self._caller, said))
+    def ask(self, body: RequestBody) -> dict[str, Any]:
+        """Return the answer to a query, and charge for it."""
+        request = validate_request(QUERY_ADAPTER, body)
+        return self._run(lambda: answer_question(self._service, self._caller, request))
 
-    def choose(self, asked: RequestBody) -> dict[str, Any]:
-        """Return one of several candidates."""
-        said = read_shape(CONTEST, asked)
-        return self._run(lambda: operations.choose(self._service, self._caller, said))
+    def choose(self, body: RequestBody) -> dict[str, Any]:
+        """Return the chosen candidate."""
+        request = validate_request(CHOOSE_ADAPTER, body)
+        return self._run(lambda: operations.choose(self._service, self._caller, request))
 
-    def release(self, asked: RequestBody) -> dict[str, Any]:
-        """Return the answers to several questions."""
-        said = read_shape(BATCH, asked)
-        return self._run(lambda: operations.release(self._service, self._caller, said))
+    def release(self, body: RequestBody) -> dict[str, Any]:
+        """Return the answers to a batch of queries."""
+        request = validate_request(RELEASE_ADAPTER, body)
+        return self._run(lambda: operations.release(self._service, self._caller, request))
 
-    def watch(self, asked: RequestBody) -> dict[str, Any]:
-        """Return a session over a threshold."""
-        said = read_shape(WATCH, asked)
-        return self._run(lambda: operations.open_watch(self._service, self._caller, said))
+    def watch(self, body: RequestBody) -> dict[str, Any]:
+        """Open a threshold session and return it."""
+        request = validate_request(WATCH_ADAPTER, body)
+        return self._run(lambda: operations.open_watch(self._service, self._caller, request))
 
-    def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
+    def watch_ask(self, watch: int, body: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
-        said = read_shape(WATCHED, asked)
-        return self._run(lambda: operations.ask_watch(self._service, self._caller, watch, said))
+        request = validate_request(WATCH_QUERY_ADAPTER, body)
+        return self._run(lambda: operations.ask_watch(self._service, self._caller, watch, request))
 
-    def estimate(self, asked: RequestBody) -> dict[str, Any]:
-        """Return an estimate."""
-        said = read_shape(requests.statistic_adapter(), asked)
-        return self._run(lambda: estimate(self._service, self._caller, said))
+    def estimate(self, body: RequestBody) -> dict[str, Any]:
+        """Return an estimate of a statistic."""
+        request = validate_request(requests.statistic_adapter(), body)
+        return self._run(lambda: estimate(self._service, self._caller, request))
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
-        """Return the score of predictions."""
-        with self._service.rate_limiter.asking(self._caller.account):
+        """Return the score of predictions on a holdout."""
+        with self._service.rate_limiter.query_slot(self._caller.account):
             return self._service.boards.submit(name, predictions)
 
     def _run(self, work: Callable[[], BaseModel]) -> dict[str, Any]:
-        """Return what some work gives, as one of the caller's questions at once."""
-        with self._service.rate_limiter.asking(self._caller.account):
+        """Return the result of ``work``, which takes one of the caller's query slots."""
+        with self._service.rate_limiter.query_slot(self._caller.account):
             return work().model_dump()
 
 
-class AgentDoor:
-    """Lets calls with a live token through to the tools, each on its caller's behalf.
+class McpEndpoint:
+    """An ASGI endpoint that authenticates each call and runs its tool for the caller.
 
-    Calls share nothing: no session is kept, so none can be taken over, and any worker can answer.
+    Calls share no state: there are no sessions to hijack, and any worker can answer.
     """
 
     def __init__(self, service: Service) -> None:
@@ -112,12 +114,12 @@ class AgentDoor:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Keep the door open for as long as the application runs."""
-        tools = make_tools(self._asker)
+        """Serve tool calls while the context is open."""
+        tools = make_tools(self._backend)
         tools.streamable_http_app(
             json_response=True,
             stateless_http=True,
-            host="0.0.0.0",  # noqa: S104  # binds nothing: whatever host is named, tokens guard
+            host="0.0.0.0",  # noqa: S104  # binds no socket; tokens protect every host
         )
         async with tools.session_manager.run():
             self._tools = tools
@@ -125,20 +127,20 @@ class AgentDoor:
         self._tools = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one call."""
+        """Serve one tool call."""
         headers = [value for name, value in scope["headers"] if name == b"authorization"]
-        given = headers[0].decode("latin-1") if len(headers) == 1 else ""
-        kind, _, text = given.partition(" ")
-        if kind.lower() != "bearer" or not 0 < len(text) <= LONGEST:
+        header = headers[0].decode("latin-1") if len(headers) == 1 else ""
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer" or not 0 < len(token) <= MAX_TOKEN_LENGTH:
             raise NotSignedIn("say who you are: send one header `Authorization: Bearer TOKEN`")
-        caller = await self._service.run(lambda: self._service.sign_in(text.strip()))
+        caller = await self._service.run(lambda: self._service.sign_in(token.strip()))
         scope["state"]["caller"] = caller.name
         scope["state"]["agent"] = caller
         if self._tools is None:
             raise Fault("the door for agents is used before the application runs")
         await self._tools.session_manager.handle_request(scope, receive, send)
 
-    def _asker(self, context: Any) -> ToolBackend:
+    def _backend(self, context: Any) -> ToolBackend:
         request = context.request_context.request
         if not isinstance(request, Request):
             raise NotSignedIn("this call came without a request; send it over HTTP")

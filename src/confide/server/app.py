@@ -1,4 +1,4 @@
-"""Application factory, and opening it from `confide.toml`."""
+"""The application factory, and its variant that reads `confide.toml`."""
 
 import logging
 import os
@@ -31,16 +31,16 @@ from confide.server import (
     session_routes,
     statistics_routes,
 )
-from confide.server.agents import AgentDoor
-from confide.server.auth import write_complaints
-from confide.server.middleware import RETRY_SECONDS, RequestMiddleware, note, refusal_body
-from confide.server.rendering import HOME, render
+from confide.server.agents import McpEndpoint
+from confide.server.auth import describe_errors
+from confide.server.middleware import RETRY_SECONDS, RequestMiddleware, record_error, refusal_body
+from confide.server.rendering import SERVER_FOLDER, render
 from confide.server.service import Service
 from confide.server.tokens import TokenStore, open_tables
 
 __all__ = [
-    "CONFIG",
-    "WORKERS",
+    "CONFIG_VARIABLE",
+    "WORKERS_VARIABLE",
     "check_declared",
     "make_app",
     "open_app",
@@ -48,7 +48,7 @@ __all__ = [
     "open_tokens",
 ]
 
-ABOUT: Final = (
+API_DESCRIPTION: Final = (
     "Ask about personal data and get differentially private answers. Every answer is paid from one "
     "budget; previews, refusals and repeats are free."
 )
@@ -60,9 +60,9 @@ def make_app(
     settings: ServerSettings | None = None,
     boards: Sequence[BoardSettings] = (),
 ) -> FastAPI:
-    """Return the application in front of a curator, with the leaderboards that were declared."""
+    """Return the application that serves a curator and the declared leaderboards."""
     service = Service(curator, tokens, settings or ServerSettings(), boards)
-    agents = AgentDoor(service)
+    agents = McpEndpoint(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,7 +73,7 @@ def make_app(
     app = FastAPI(
         title="confide",
         version="1",
-        description=ABOUT,
+        description=API_DESCRIPTION,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -88,9 +88,9 @@ def make_app(
     app.include_router(board_page.router)
     app.include_router(owner_page.router)
     app.router.routes.append(Route("/mcp", agents, name="agents", include_in_schema=False))
-    app.mount("/static", StaticFiles(directory=HOME / "static"))
+    app.mount("/static", StaticFiles(directory=SERVER_FOLDER / "static"))
     _add_health(app, service)
-    _add_refusals(app)
+    _add_error_handlers(app)
     if service.settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -100,8 +100,8 @@ def make_app(
         )
     app.add_middleware(
         RequestMiddleware,
-        counts=service.metrics,
-        largest=service.settings.largest_body,
+        metrics=service.metrics,
+        max_body_size=service.settings.largest_body,
         answer_after=service.settings.answer_after,
     )
     return app
@@ -110,20 +110,20 @@ def make_app(
 def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", tags=["operators"])
     async def healthz() -> dict[str, str]:
-        """Tell that the server is there; no token needed."""
+        """Report that the server is running. No token is needed."""
         return {"status": "ok"}
 
     @app.get("/metrics", tags=["operators"], response_class=PlainTextResponse)
     async def metrics() -> str:
-        """Count requests, refusals and answers, for Prometheus; no token needed."""
+        """Return counts of requests, refusals, and answers for Prometheus. No token is needed."""
         return service.metrics.text(service.rate_limiter.busy)
 
 
-def _add_refusals(app: FastAPI) -> None:
-    """Give every refusal its one shape."""
+def _add_error_handlers(app: FastAPI) -> None:
+    """Register handlers that give every error the same response format."""
 
     def refuse(request: Request, error: ConfideError, status: int | None = None) -> Response:
-        note(request.scope, error)
+        record_error(request.scope, error)
         if not request.url.path.startswith(("/v1/", "/mcp")) and _is_browser(request):
             return _refuse_on_page(request, error, status or status_of(error))
         headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, NotReady) else {}
@@ -136,14 +136,14 @@ def _add_refusals(app: FastAPI) -> None:
         return refuse(request, error)
 
     @app.exception_handler(RequestValidationError)
-    async def on_shape(request: Request, error: RequestValidationError) -> Response:
-        return refuse(request, MalformedRequest(write_complaints(error.errors())))
+    async def on_validation_error(request: Request, error: RequestValidationError) -> Response:
+        return refuse(request, MalformedRequest(describe_errors(error.errors())))
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:
         if error.status_code in (404, 405):
-            said = "there is no such route; GET /openapi.json lists them"
-            answer = refuse(request, NotFound(said), error.status_code)
+            message = "there is no such route; GET /openapi.json lists them"
+            answer = refuse(request, NotFound(message), error.status_code)
             answer.headers.update(error.headers or {})
             return answer
         return refuse(request, MalformedRequest("the request cannot be read; send JSON"))
@@ -156,40 +156,42 @@ def _is_browser(request: Request) -> bool:
 def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Response:
     if isinstance(error, NotSignedIn):
         return RedirectResponse("/sign-in", 303)
-    return render(request, "problem.html", status=status, refusal=note(request.scope, error))
+    return render(
+        request, "problem.html", status=status, refusal=record_error(request.scope, error)
+    )
 
 
-CONFIG: Final = "CONFIDE_CONFIG"
-WORKERS: Final = "CONFIDE_WORKERS"
+CONFIG_VARIABLE: Final = "CONFIDE_CONFIG"
+WORKERS_VARIABLE: Final = "CONFIDE_WORKERS"
 
 
 def open_app() -> FastAPI:
-    """Return the application of the declaration file that the environment names."""
-    declaration = read_toml(Path(os.environ.get(CONFIG, "confide.toml")))
-    _log_lines()
+    """Return the application for the declaration file named in the environment."""
+    declaration = read_toml(Path(os.environ.get(CONFIG_VARIABLE, "confide.toml")))
+    _configure_logging()
     curator, tokens = open_curator(declaration), open_tokens(declaration)
-    settings = replace(declaration.server, workers=int(os.environ.get(WORKERS, "1")))
+    settings = replace(declaration.server, workers=int(os.environ.get(WORKERS_VARIABLE, "1")))
     return make_app(curator, tokens, settings, declaration.boards)
 
 
 def check_declared(declaration: Declaration) -> None:
-    """Refuse a declaration that cannot be served, before any worker starts."""
+    """Raise an error if a declaration cannot be served, before any worker starts."""
     open_tokens(declaration)
     open_curator(declaration)
 
 
 def open_curator(declaration: Declaration) -> Curator:
-    """Return the curator of a declaration, whose ledger must outlive the process."""
-    _address(declaration)
+    """Return the curator of a declaration that has a persistent ledger."""
+    _ledger_address(declaration)
     return open_declared(declaration)
 
 
 def open_tokens(declaration: Declaration) -> TokenStore:
-    """Return the tokens that lie beside a declaration's ledger."""
-    return TokenStore(open_tables(_address(declaration)))
+    """Return the token store in the database of a declaration's ledger."""
+    return TokenStore(open_tables(_ledger_address(declaration)))
 
 
-def _address(declaration: Declaration) -> str:
+def _ledger_address(declaration: Declaration) -> str:
     if declaration.ledger is None:
         raise BadDeclaration(
             "a server needs a ledger that outlives it: add a section [ledger] with "
@@ -198,12 +200,12 @@ def _address(declaration: Declaration) -> str:
     return declaration.ledger
 
 
-def _log_lines() -> None:
-    """Write the server's log to the standard output, one JSON value a line."""
+def _configure_logging() -> None:
+    """Write the server's log to standard output, one JSON object per line."""
     log = logging.getLogger("confide.server")
     if not log.handlers:
-        writer = logging.StreamHandler(sys.stdout)
-        writer.setFormatter(logging.Formatter("%(message)s"))
-        log.addHandler(writer)
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False

@@ -1,4 +1,4 @@
-"""HTML page of leaderboards."""
+"""The HTML page of leaderboards."""
 
 from typing import Annotated, Any
 
@@ -7,10 +7,10 @@ from fastapi.responses import HTMLResponse
 
 from confide.client.http import MalformedRequest
 from confide.errors import ConfideError
-from confide.server.auth import Working, caller_of_cookie
+from confide.server.auth import CurrentService, caller_of_cookie
 from confide.server.board_routes import Name
 from confide.server.boards import read_predictions
-from confide.server.middleware import note
+from confide.server.middleware import record_error
 from confide.server.pages import check_origin
 from confide.server.rendering import render
 from confide.server.service import Caller, Service
@@ -22,8 +22,8 @@ SignedIn = Annotated[Caller, Depends(caller_of_cookie)]
 
 
 @router.get("/boards")
-async def boards(request: Request, caller: SignedIn, service: Working) -> HTMLResponse:
-    """Show every board."""
+async def boards(request: Request, caller: SignedIn, service: CurrentService) -> HTMLResponse:
+    """Show every leaderboard."""
     return await service.run(lambda: _page(request, caller, service))
 
 
@@ -31,7 +31,7 @@ async def boards(request: Request, caller: SignedIn, service: Working) -> HTMLRe
 async def submit(
     request: Request,
     caller: SignedIn,
-    service: Working,
+    service: CurrentService,
     name: Name,
     predictions: Annotated[bytes, File()] = b"",
 ) -> HTMLResponse:
@@ -41,10 +41,10 @@ async def submit(
         try:
             score = service.boards.submit(name, read_predictions(predictions.decode("utf-8")))
         except UnicodeDecodeError:
-            told = note(request.scope, MalformedRequest("send UTF-8 text"))
-            return _page(request, caller, service, refusal=told)
+            refusal = record_error(request.scope, MalformedRequest("send UTF-8 text"))
+            return _page(request, caller, service, refusal=refusal)
         except ConfideError as error:
-            return _page(request, caller, service, refusal=note(request.scope, error))
+            return _page(request, caller, service, refusal=record_error(request.scope, error))
         return _page(request, caller, service, score=score, scored=name)
 
     return await service.run_question(caller, work)

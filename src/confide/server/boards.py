@@ -1,4 +1,4 @@
-"""Leaderboards that the server holds."""
+"""Leaderboards hosted by the server."""
 
 import csv
 import io
@@ -17,8 +17,8 @@ __all__ = ["Boards", "read_predictions"]
 class Boards:
     """The leaderboards of a declaration.
 
-    A board keeps scores honest however often one adapts to them; it promises no privacy to the
-    rows behind its labels, and takes nothing of the budget.
+    A board keeps scores valid no matter how submissions adapt to them. It gives no privacy
+    guarantee to the rows behind its labels, and spends nothing from the budget.
     """
 
     def __init__(self, declared: Sequence[BoardSettings] = ()) -> None:
@@ -26,11 +26,11 @@ class Boards:
 
     @property
     def names(self) -> list[str]:
-        """What they are called."""
+        """The names of the leaderboards."""
         return list(self._boards)
 
     def submit(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
-        """Return the best score after a submission, and how many are left."""
+        """Submit predictions; return the best score and the number of submissions left."""
         score = self._find(name).submit(predictions)
         low, high = score.interval
         return {
@@ -41,7 +41,7 @@ class Boards:
         }
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return what a board scores, what it promises and how many submissions are left."""
+        """Return the metric and guarantee of a board, and the number of submissions left."""
         board = self._find(name)
         return {
             "name": name,
@@ -58,7 +58,7 @@ class Boards:
 
 
 def read_predictions(text: str) -> list[float]:
-    r"""Return the numbers of a CSV file: its last column, with or without a heading.
+    r"""Return the numbers in the last column of a CSV file, with or without a header.
 
     >>> read_predictions("id,prediction\n1,0\n2,1\n")
     [0.0, 1.0]
@@ -99,7 +99,7 @@ def _open(board: BoardSettings) -> Leaderboard:
 
 
 def _read_labels(board: BoardSettings) -> list[float]:
-    """Return the labels; what is wrong with them is for the owner, who starts the server."""
+    """Return the labels; errors are for the owner, who starts the server."""
     try:
         with Path(board.labels).open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))

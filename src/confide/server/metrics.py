@@ -1,4 +1,4 @@
-"""Counters for `/metrics`: requests and refusals, never data or time."""
+"""Counters for `/metrics`: requests and refusals, never data or durations."""
 
 import os
 import threading
@@ -15,32 +15,32 @@ HELP: Final = {
 
 
 class Metrics:
-    """Counters of one worker.
+    """The counters of one worker.
 
-    # Privacy: a label is a route, a status, a code or yes/no; how long answers take is not here,
-    # since that depends on rows.
+    # Privacy: a label is a route, a status, an error code, or yes/no. There are no durations,
+    # because they depend on rows.
     """
 
     def __init__(self) -> None:
-        self._counted: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._lock = threading.Lock()
 
     def add(self, name: str, **labels: str) -> None:
-        """Count one more."""
+        """Increment a counter."""
         with self._lock:
-            self._counted[name, tuple(sorted(labels.items()))] += 1
+            self._counts[name, tuple(sorted(labels.items()))] += 1
 
     def text(self, busy: int) -> str:
-        """Return everything in the text format of Prometheus."""
+        """Return all counters in the Prometheus text format."""
         worker = ("worker", str(os.getpid()))
         with self._lock:
-            counted = sorted(self._counted.items())
+            counts = sorted(self._counts.items())
         lines: list[str] = []
         for name, meaning in HELP.items():
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} counter"]
             lines += [
                 f"{name}{_labels((*labels, worker))} {count}"
-                for (counter, labels), count in counted
+                for (counter, labels), count in counts
                 if counter == name
             ]
         lines += [

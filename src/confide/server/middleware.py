@@ -1,4 +1,4 @@
-"""Size, time, headers, log line and slow clients of every request."""
+"""Middleware for body size, response time, headers, logging, and slow clients."""
 
 import asyncio
 import json
@@ -21,55 +21,58 @@ __all__ = [
     "RequestMiddleware",
     "TimeoutProtocol",
     "next_multiple",
-    "note",
+    "record_error",
     "refusal_body",
 ]
 
 LOG: Final = logging.getLogger("confide.server")
-BODY_SECONDS: Final = 10
+BODY_TIMEOUT: Final = 10
 RETRY_SECONDS: Final = 5
-BOARDS: Final = ("/v1/holdouts/", "/boards/")
-PREDICTIONS: Final = 64
-"""How much larger a file of predictions may be than a question."""
-POLICY: Final = (
+BOARD_PATHS: Final = ("/v1/holdouts/", "/boards/")
+PREDICTIONS_FACTOR: Final = 64
+"""Size limit for predictions, as a multiple of the limit for queries."""
+CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
-    "content-security-policy": POLICY,
+SECURITY_HEADERS: Final = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-OURS: Final = Fault("something on our side failed; the owner's log has it under the request's id")
+INTERNAL_FAULT: Final = Fault(
+    "something on our side failed; the owner's log has it under the request's id"
+)
 
 
-def note(scope: Scope, error: Exception) -> ConfideError:
-    """Keep for the log what a request ended with; return what its caller is told.
+def record_error(scope: Scope, error: Exception) -> ConfideError:
+    """Record an error for the log line of its request; return the error to show the caller.
 
-    # Privacy: of a fault, or of what nobody foresaw, the log has the place and the caller nothing.
+    # Privacy: for a fault or an unexpected exception, the log gets only its place in the code, and
+    # the caller gets a generic message.
     """
-    told = as_refusal(error) if isinstance(error, ConfideError) else OURS
-    scope["state"]["code"] = told.code
-    if not isinstance(told, Fault):
-        return told
+    shown = as_refusal(error) if isinstance(error, ConfideError) else INTERNAL_FAULT
+    scope["state"]["code"] = shown.code
+    if not isinstance(shown, Fault):
+        return shown
     scope["state"]["failure"] = error_location(error)
-    return OURS
+    return INTERNAL_FAULT
 
 
 def refusal_body(error: ConfideError) -> dict[str, Any]:
-    """Return the one shape of every refusal; what went wrong on our side stays with us."""
-    told = OURS if isinstance(error, Fault) else error
-    parts = {"code": error.code, "message": str(told)}
+    """Return the JSON body of an error; faults are replaced by a generic message."""
+    shown = INTERNAL_FAULT if isinstance(error, Fault) else error
+    parts = {"code": error.code, "message": str(shown)}
     if isinstance(error, BudgetExceeded):
         parts |= {"cost": str(error.cost), "left": str(error.left)}
     return {"error": parts}
 
 
 def next_multiple(passed: float, period: Fraction) -> float:
-    """Return how long to wait until the time that passed is a whole number of periods, at least 1.
+    """Return the wait until the elapsed time is a multiple of ``period``, at least one period.
 
     >>> next_multiple(0.5, Fraction(2)), next_multiple(2.5, Fraction(2))
     (1.5, 1.5)
@@ -81,71 +84,73 @@ def next_multiple(passed: float, period: Fraction) -> float:
 
 
 class RequestMiddleware:
-    """Takes the whole body in, lets one answer out.
+    """Middleware that reads the full body before it calls the application.
 
-    A body that is too large or too slow is refused before anything else runs, so a slow client
-    holds a socket and nothing more. With ``answer_after`` every answer to a POST, refusals too,
-    leaves at a multiple of that time after its body arrived.
+    A body that is too large or too slow is rejected before anything else runs, so a slow client
+    occupies only a socket. With ``answer_after``, every response to a POST, including errors, is
+    sent at a multiple of that time after its body arrived.
 
-    # Privacy: the log tells who called which route and how it ended. It has no address, query,
-    # body, token, value or duration; of an error on our side it has the place, not the words.
+    # Privacy: the log records the caller, the route, and the outcome. It contains no address,
+    # query, body, token, value, or duration. A fault is logged by its place, without its message.
     """
 
     def __init__(
-        self, app: ASGIApp, *, counts: Metrics, largest: int, answer_after: Fraction
+        self, app: ASGIApp, *, metrics: Metrics, max_body_size: int, answer_after: Fraction
     ) -> None:
-        self._app, self._counts = app, counts
-        self._largest, self._after = largest, answer_after
+        self._app, self._metrics = app, metrics
+        self._max_body_size, self._after = max_body_size, answer_after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = _Visit(scope, send, self._after)
+        exchange = _Exchange(scope, send, self._after)
         try:
             body = await self._read(scope, receive)
-            visit.begin()
-            await self._app(scope, _replay(body, receive), visit.send)
-        except Exception as error:  # noqa: BLE001  # whatever it is must not reach a caller
-            note(scope, error)
-            await visit.refuse(error if isinstance(error, ConfideError) else OURS)
+            exchange.begin()
+            await self._app(scope, _replay(body, receive), exchange.send)
+        except Exception as error:  # noqa: BLE001  # no exception may reach a caller
+            record_error(scope, error)
+            await exchange.refuse(error if isinstance(error, ConfideError) else INTERNAL_FAULT)
         finally:
-            visit.log(self._counts)
+            exchange.log(self._metrics)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the whole body, if it is small enough and comes soon enough."""
-        largest = self._largest * (PREDICTIONS if scope["path"].startswith(BOARDS) else 1)
-        refusal = TooLarge(f"a request may have {largest:,} bytes; send a smaller one")
+        """Return the body, or raise an error if it is too large or too slow."""
+        max_body_size = self._max_body_size * (
+            PREDICTIONS_FACTOR if scope["path"].startswith(BOARD_PATHS) else 1
+        )
+        refusal = TooLarge(f"a request may have {max_body_size:,} bytes; send a smaller one")
         named = dict(scope["headers"])
-        # Privacy: a proxy that believes the other header would let a second request pass unseen.
+        # Privacy: prevents request smuggling through a proxy that honors the other header.
         if b"content-length" in named and b"transfer-encoding" in named:
             raise MalformedRequest("send Content-Length or Transfer-Encoding, not both")
         declared = named.get(b"content-length", b"0")
-        if declared.isdigit() and (len(declared) > 18 or int(declared) > largest):
+        if declared.isdigit() and (len(declared) > 18 or int(declared) > max_body_size):
             raise refusal
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(BODY_TIMEOUT):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return b""
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > largest:
+                    if size > max_body_size:
                         raise refusal
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
             raise TooSlow(
-                f"the request did not arrive within {BODY_SECONDS} seconds; send it again"
+                f"the request did not arrive within {BODY_TIMEOUT} seconds; send it again"
             ) from None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return the channel of a request whose body has arrived."""
+    """Return a receive channel that starts with the body already read."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -154,30 +159,30 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-class _Visit:
-    """One request on its way out."""
+class _Exchange:
+    """One request and its response."""
 
     def __init__(self, scope: Scope, send: Send, after: Fraction) -> None:
         self._scope, self._send = scope, send
         self._after = after if scope["method"] == "POST" else Fraction(0)
         self._id, self._status = secrets.token_hex(8), 0
-        self._began = asyncio.get_running_loop().time()
+        self._started = asyncio.get_running_loop().time()
         self._is_static = scope["path"].startswith("/static/")
         scope.setdefault("state", {})["request"] = self._id
 
     def begin(self) -> None:
-        """Start the clock: the body is here."""
-        self._began = asyncio.get_running_loop().time()
+        """Restart the clock once the body has arrived."""
+        self._started = asyncio.get_running_loop().time()
 
     async def send(self, message: Message) -> None:
-        """Pass a message on; the first one waits for its time."""
+        """Send a message; the response start is delayed and gets extra headers."""
         if message["type"] == "http.response.start":
-            passed = asyncio.get_running_loop().time() - self._began
+            passed = asyncio.get_running_loop().time() - self._started
             await asyncio.sleep(next_multiple(passed, self._after))
             self._status = message["status"]
             named = {name.lower() for name, _ in message.get("headers", [])}
             keep = "no-cache" if self._is_static else "no-store"
-            added = {**HEADERS, "x-request-id": self._id, "cache-control": keep}
+            added = {**SECURITY_HEADERS, "x-request-id": self._id, "cache-control": keep}
             message = {**message, "headers": list(message.get("headers", []))}
             message["headers"] += [
                 (name.encode(), value.encode())
@@ -187,7 +192,7 @@ class _Visit:
         await self._send(message)
 
     async def refuse(self, error: ConfideError) -> None:
-        """Send a refusal, unless an answer is on its way already."""
+        """Send an error response, unless a response has started."""
         if self._status:
             return
         body = json.dumps(refusal_body(error)).encode()
@@ -200,8 +205,8 @@ class _Visit:
         await self.send(start)
         await self.send({"type": "http.response.body", "body": body})
 
-    def log(self, counts: Metrics) -> None:
-        """Write one line, and count."""
+    def log(self, metrics: Metrics) -> None:
+        """Write one log line and update the metrics."""
         state, route = self._scope["state"], self._scope.get("route")
         path = "/static" if self._is_static else getattr(route, "path", None) or "unknown"
         line = {
@@ -214,30 +219,30 @@ class _Visit:
             **{name: state[name] for name in ("code", "failure") if name in state},
         }
         LOG.info(json.dumps(line))
-        counts.add("confide_requests_total", route=path, status=str(self._status))
+        metrics.add("confide_requests_total", route=path, status=str(self._status))
         if "code" in state:
-            counts.add("confide_refusals_total", code=state["code"])
+            metrics.add("confide_refusals_total", code=state["code"])
 
 
-HEADER_SECONDS: Final = 10.0
+HEADER_TIMEOUT: Final = 10.0
 
 
 class TimeoutProtocol(H11Protocol):
-    """Waits so long for the head of a request and no longer; bodies are the gate's business.
+    """HTTP protocol with a timeout for request headers; `RequestMiddleware` limits bodies.
 
-    Claim: a client that opens a connection, or begins a request and does not finish its head, holds
-    a socket for at most ``HEADER_SECONDS``, and never a thread.
+    Claim: a client that opens a connection, or starts a request and does not finish its headers,
+    holds a socket for at most ``HEADER_TIMEOUT`` seconds, and never a thread.
     """
 
     _alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait."""
+        """Start the header timeout."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting once a request is whole enough to be served."""
+        """Stop the timeout once the headers are complete; restart it after the response."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
@@ -245,19 +250,19 @@ class TimeoutProtocol(H11Protocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting for good."""
+        """Stop the timeout."""
         self._stop()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        self._alarm = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        self._alarm = self.loop.call_later(HEADER_TIMEOUT, self._on_timeout)
 
     def _stop(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         self._alarm = None
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()

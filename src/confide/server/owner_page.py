@@ -1,4 +1,4 @@
-"""HTML page of the owner: ledger, analysts and tokens."""
+"""The owner's HTML page: ledger, analysts, and tokens."""
 
 from typing import Annotated, Any, Final
 
@@ -8,8 +8,8 @@ from fastapi.responses import HTMLResponse
 from confide.client.http import MalformedRequest, NotYours
 from confide.errors import ConfideError
 from confide.server import requests
-from confide.server.auth import Working, caller_of_cookie
-from confide.server.middleware import note
+from confide.server.auth import CurrentService, caller_of_cookie
+from confide.server.middleware import record_error
 from confide.server.owner_routes import TokenId, make_token
 from confide.server.pages import check_origin
 from confide.server.rendering import render
@@ -19,15 +19,15 @@ from confide.server.tokens import spent_by_analyst
 
 __all__ = ["router"]
 
-SHOWN: Final = 50
-WRONG: Final = (
+PAGE_SIZE: Final = 50
+MALFORMED_FORM: Final = (
     "a token needs a name of letters, digits and _ . @ -, whole days from 1 to 3660, and a share "
     "such as 5% or none"
 )
 
 
 async def owner_of_cookie(caller: Annotated[Caller, Depends(caller_of_cookie)]) -> Caller:
-    """Return the owner who signed in on the page."""
+    """Return the signed-in caller, or raise `NotYours` if they are not the owner."""
     if not caller.is_owner:
         raise NotYours("this page is for the owner; your token is an analyst's")
     return caller
@@ -41,12 +41,12 @@ Owner = Annotated[Caller, Depends(owner_of_cookie)]
 async def owner(
     request: Request,
     caller: Owner,
-    service: Working,
+    service: CurrentService,
     *,
     before: Before = None,
     verify: bool = False,
 ) -> HTMLResponse:
-    """Show tokens and ledger; with ``verify``, recompute balance and chain first."""
+    """Show the tokens and the ledger; with ``verify``, recompute balance and hash chain first."""
     return await service.run(
         lambda: _page(request, caller, service, before=before, is_verified=verify)
     )
@@ -56,32 +56,34 @@ async def owner(
 async def new_token(
     request: Request,
     caller: Owner,
-    service: Working,
+    service: CurrentService,
     *,
     name: Annotated[str, Form(max_length=63)] = "",
     role: Annotated[str, Form(max_length=10)] = "analyst",
     days: Annotated[str, Form(max_length=6)] = "90",
     share: Annotated[str, Form(max_length=60)] = "",
 ) -> HTMLResponse:
-    """Make a token and show it once."""
+    """Create a token and show it once."""
 
     def work() -> HTMLResponse:
         try:
             given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
             text, made = make_token(service, caller, requests.TokenRequest.model_validate(given))
         except ValueError:
-            told = note(request.scope, MalformedRequest(WRONG))
-            return _page(request, caller, service, refusal=told)
+            refusal = record_error(request.scope, MalformedRequest(MALFORMED_FORM))
+            return _page(request, caller, service, refusal=refusal)
         except ConfideError as error:
-            return _page(request, caller, service, refusal=note(request.scope, error))
+            return _page(request, caller, service, refusal=record_error(request.scope, error))
         return _page(request, caller, service, text=text, made=made)
 
     return await service.run(work)
 
 
 @router.post("/owner/tokens/{token}/revoke")
-async def revoke(request: Request, caller: Owner, service: Working, token: TokenId) -> HTMLResponse:
-    """Shut a token for good."""
+async def revoke(
+    request: Request, caller: Owner, service: CurrentService, token: TokenId
+) -> HTMLResponse:
+    """Revoke a token."""
 
     def work() -> HTMLResponse:
         service.tokens.revoke(token)
@@ -99,15 +101,15 @@ def _page(
     is_verified: bool = False,
     **values: Any,
 ) -> HTMLResponse:
-    entries, tokens = service.entries(None, SHOWN, before), service.tokens.listed()
+    entries, tokens = service.entries(None, PAGE_SIZE, before), service.tokens.list_all()
     given = {
         "made": None,
         "tokens": tokens,
         "spent": spent_by_analyst(tokens, service.curator.ledger),
         "entries": entries,
         "losses": service.curator.ledger.lost_anchors(),
-        "before": entries[-1].number if len(entries) == SHOWN else None,
-        "sound": service.is_sound() if is_verified else None,
+        "before": entries[-1].number if len(entries) == PAGE_SIZE else None,
+        "sound": service.is_ledger_consistent() if is_verified else None,
         **values,
     }
     return render(request, "owner.html", caller, **given)

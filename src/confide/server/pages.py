@@ -11,30 +11,29 @@ from confide.curator import Preview
 from confide.errors import ConfideError, Fault
 from confide.release import Answer
 from confide.release.formatting import percent, to_csv
-from confide.server.auth import COOKIE, Working, caller_of_cookie
-from confide.server.middleware import note
+from confide.server.auth import COOKIE, CurrentService, caller_of_cookie
+from confide.server.middleware import record_error
 from confide.server.rendering import draw_answer, draw_burn_down, draw_spending, render
-from confide.server.responses import LONGEST_SQL
+from confide.server.responses import MAX_SQL_LENGTH
 from confide.server.routes import Before, Entry
 from confide.server.serialization import show_tables
 from confide.server.service import Caller, Service
 
 __all__ = ["router"]
 
-WEEK: Final = 7 * 86_400
-SHOWN: Final = 50
-DRAWN: Final = 2_000
-WANTS: Final = ("share", "epsilon", "error")
-ANEW: Final = "anew"
-PAID: Final = ("ask", ANEW)
-FIRST: Final = {"sql": "", "by": "share", "amount": "1%"}
+COOKIE_SECONDS: Final = 7 * 86_400
+PAGE_SIZE: Final = 50
+MAX_CHART_ENTRIES: Final = 2_000
+PRICE_KINDS: Final = ("share", "epsilon", "error")
+FRESH_STEP: Final = "anew"
+PAID_STEPS: Final = ("ask", FRESH_STEP)
+INITIAL_FORM: Final = {"sql": "", "by": "share", "amount": "1%"}
 
 
 def check_origin(request: Request) -> None:
-    """Refuse a form that another site sent in the name of whoever is signed in here.
+    """Raise `NotYours` if a form was submitted from another site.
 
-    # Privacy: the cookie is not sent across sites in the first place; this holds where a browser
-    # does not know of that rule.
+    # Privacy: the cookie is SameSite=Strict; this check protects browsers that ignore that.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host", "")
@@ -53,15 +52,15 @@ SignedIn = Annotated[Caller, Depends(caller_of_cookie)]
 
 @router.get("/sign-in")
 async def show_sign_in(request: Request) -> HTMLResponse:
-    """Show the form for a token."""
+    """Show the sign-in form."""
     return render(request, "sign_in.html")
 
 
 @router.post("/sign-in")
 async def sign_in(
-    request: Request, service: Working, token: Annotated[str, Form(max_length=200)] = ""
+    request: Request, service: CurrentService, token: Annotated[str, Form(max_length=200)] = ""
 ) -> Response:
-    """Keep the token in a cookie that no script and no other site can use."""
+    """Store the token in a cookie that scripts and other sites cannot use."""
     try:
         await service.run(lambda: service.sign_in(token.strip()))
     except NotSignedIn as refusal:
@@ -69,51 +68,56 @@ async def sign_in(
     answer = RedirectResponse("/", 303)
     is_secure = request.url.scheme == "https"
     answer.set_cookie(
-        COOKIE, token.strip(), max_age=WEEK, httponly=True, samesite="strict", secure=is_secure
+        COOKIE,
+        token.strip(),
+        max_age=COOKIE_SECONDS,
+        httponly=True,
+        samesite="strict",
+        secure=is_secure,
     )
     return answer
 
 
 @router.post("/sign-out")
 async def sign_out() -> Response:
-    """Forget the token in this browser."""
+    """Delete the cookie with the token."""
     answer = RedirectResponse("/sign-in", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
 
 
 @router.get("/")
-async def ask_page(request: Request, caller: SignedIn, service: Working) -> HTMLResponse:
-    """Show the question box and what may be asked about."""
-    return await service.run(lambda: _page(request, caller, service, FIRST))
+async def ask_page(request: Request, caller: SignedIn, service: CurrentService) -> HTMLResponse:
+    """Show the query form and the available tables."""
+    return await service.run(lambda: _page(request, caller, service, INITIAL_FORM))
 
 
 @router.post("/ask")
 async def ask(
     request: Request,
     caller: SignedIn,
-    service: Working,
+    service: CurrentService,
     *,
-    sql: Annotated[str, Form(max_length=LONGEST_SQL)] = "",
+    sql: Annotated[str, Form(max_length=MAX_SQL_LENGTH)] = "",
     by: Annotated[str, Form(max_length=10)] = "share",
     amount: Annotated[str, Form(max_length=60)] = "",
     step: Annotated[str, Form(max_length=10)] = "preview",
     key: Annotated[str, Form(max_length=64)] = "",
 ) -> HTMLResponse:
-    """Preview a question, or, on the second click, pay for its answer."""
-    form = {"sql": sql, "by": by if by in WANTS else "share", "amount": amount.strip()}
+    """Preview a query or, on the second click, pay for its answer."""
+    form = {"sql": sql, "by": by if by in PRICE_KINDS else "share", "amount": amount.strip()}
 
     def work() -> dict[str, Any]:
-        if step in PAID and key:
+        if step in PAID_STEPS and key:
             return draw_answer(_ask(caller, service, form, key, step))
         return _preview(caller, service, form)
 
     try:
         outcome = await service.run_question(caller, work)
     except ConfideError as refusal:
-        outcome = {"refusal": note(request.scope, refusal)}
-        # What may have been charged is taken up again by its key, and charged once.
-        if step in PAID and isinstance(refusal, Fault | NotReady):
+        outcome = {"refusal": record_error(request.scope, refusal)}
+        # The charge may have been made; retrying with the same key resumes it at no extra cost.
+        if step in PAID_STEPS and isinstance(refusal, Fault | NotReady):
             outcome |= {"key": key, "step": step}
     if "hx-request" in request.headers:
         state = await service.run(lambda: service.budget(caller))
@@ -123,8 +127,8 @@ async def ask(
 
 
 def _ask(caller: Caller, service: Service, form: dict[str, str], key: str, step: str) -> Answer:
-    want = {form["by"]: form["amount"]}
-    return service.ask(caller, form["sql"], want, key=key, fresh=step == ANEW)
+    price_args = {form["by"]: form["amount"]}
+    return service.ask(caller, form["sql"], price_args, key=key, fresh=step == FRESH_STEP)
 
 
 def _preview(caller: Caller, service: Service, form: dict[str, str]) -> dict[str, Any]:
@@ -147,29 +151,31 @@ def _page(
 
 @router.get("/history")
 async def history(
-    request: Request, caller: SignedIn, service: Working, before: Before = None
+    request: Request, caller: SignedIn, service: CurrentService, before: Before = None
 ) -> HTMLResponse:
-    """Show what the caller asked, newest first."""
+    """Show the caller's queries, newest first."""
 
     def work() -> HTMLResponse:
-        found = service.entries(caller.analyst, SHOWN, before)
-        older = found[-1].number if len(found) == SHOWN else None
+        found = service.entries(caller.analyst, PAGE_SIZE, before)
+        older = found[-1].number if len(found) == PAGE_SIZE else None
         return render(request, "history.html", caller, entries=found, before=older)
 
     return await service.run(work)
 
 
 @router.get("/history/{entry}.csv")
-async def download(caller: SignedIn, service: Working, entry: Entry) -> Response:
-    """Give an answer as CSV, in which no spreadsheet finds a formula."""
+async def download(caller: SignedIn, service: CurrentService, entry: Entry) -> Response:
+    """Return an answer as CSV, escaped so that spreadsheets run no formulas."""
     text = await service.run(lambda: to_csv(service.recall(caller, entry)))
     headers = {"content-disposition": f'attachment; filename="answer-{entry}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @router.get("/history/{entry}")
-async def kept(request: Request, caller: SignedIn, service: Working, entry: Entry) -> HTMLResponse:
-    """Show one answer again, for free."""
+async def kept(
+    request: Request, caller: SignedIn, service: CurrentService, entry: Entry
+) -> HTMLResponse:
+    """Show a stored answer at no cost."""
 
     def work() -> HTMLResponse:
         answer, question = service.recall(caller, entry), service.question(caller, entry)
@@ -179,13 +185,13 @@ async def kept(request: Request, caller: SignedIn, service: Working, entry: Entr
 
 
 @router.get("/budget")
-async def budget(request: Request, caller: SignedIn, service: Working) -> HTMLResponse:
-    """Show what is left, how it went over time, and who spent it."""
+async def budget(request: Request, caller: SignedIn, service: CurrentService) -> HTMLResponse:
+    """Show the remaining budget, its history, and spending by analyst."""
 
     def work() -> HTMLResponse:
         state = service.budget(caller)
         whose = None if caller.is_owner else caller.analyst
-        newest = service.entries(whose, DRAWN, None)
+        newest = service.entries(whose, MAX_CHART_ENTRIES, None)
         drawn = newest[::-1]
         first = state.left.share + sum(entry.share.fraction for entry in drawn)
         accounts = [

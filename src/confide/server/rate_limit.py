@@ -1,4 +1,4 @@
-"""Requests per minute and at once, per caller."""
+"""Rate limits: requests per minute and concurrent queries, per caller."""
 
 import threading
 from collections import Counter
@@ -16,10 +16,10 @@ __all__ = ["RateLimiter"]
 
 
 class RateLimiter:
-    """Counts requests of each caller over the last minute, and questions that are being answered.
+    """A sliding-window limit on requests, and a limit on concurrent queries, per caller.
 
-    Several workers count apart, so each lets through its part of the rate, rounded up: together
-    they let through what was declared, and whoever stays on one connection, with one worker, less.
+    Workers count separately, so each admits its fraction of the rate, rounded up. Together they
+    admit the declared rate; a caller who stays connected to one worker gets less.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -30,7 +30,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def admit(self, name: str) -> None:
-        """Count one request, or refuse it."""
+        """Count one request, or raise `TooManyRequests`."""
         if not self._window.hit(self._rate, name):
             raise TooManyRequests(
                 f"{self._settings.requests_per_minute} requests a minute are allowed, by "
@@ -38,8 +38,8 @@ class RateLimiter:
             )
 
     @contextmanager
-    def asking(self, name: str) -> Iterator[None]:
-        """Hold one of the caller's places while a question is answered."""
+    def query_slot(self, name: str) -> Iterator[None]:
+        """Occupy one of the caller's query slots while the context is open."""
         with self._lock:
             if self._busy[name] >= self._settings.questions_at_once:
                 raise TooManyRequests(
@@ -57,6 +57,6 @@ class RateLimiter:
 
     @property
     def busy(self) -> int:
-        """How many questions are being answered."""
+        """The number of queries being answered."""
         with self._lock:
             return self._busy.total()

@@ -1,4 +1,4 @@
-"""Template data and drawings of the pages; HTML is in templates/, CSS and scripts in static/."""
+"""Template data and charts; HTML is in templates/, CSS and scripts are in static/."""
 
 import json
 import math
@@ -18,23 +18,23 @@ from confide.release import Answer
 from confide.release.formatting import draw_charts, figures_of, percent
 from confide.server.service import Caller
 
-__all__ = ["HOME", "draw_answer", "draw_burn_down", "draw_spending", "render"]
+__all__ = ["SERVER_FOLDER", "draw_answer", "draw_burn_down", "draw_spending", "render"]
 
-HOME: Final = Path(__file__).parent
-SHOWN: Final = 12
-DRAWN: Final = 60
-TIME: Final = {
+SERVER_FOLDER: Final = Path(__file__).parent
+MAX_LISTED_VALUES: Final = 12
+MAX_CHART_ROWS: Final = 60
+TIME_AXIS: Final = {
     "field": "time",
     "type": "temporal",
     "scale": {"type": "utc"},
     "title": None,
     "axis": {"format": "%d %b %H:%M:%S", "tickCount": 4},
 }
-PAGES: Final = (("/", "Ask"), ("/history", "History"), ("/budget", "Budget"))
+NAVIGATION: Final = (("/", "Ask"), ("/history", "History"), ("/budget", "Budget"))
 
 
-def _when(microseconds: int) -> str:
-    """Return a time for people, to the minute, in UTC."""
+def _format_time(microseconds: int) -> str:
+    """Return a UTC time to the minute, or nothing for 0."""
     if not microseconds:
         return ""
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
@@ -42,23 +42,23 @@ def _when(microseconds: int) -> str:
 
 def _shorten(values: Sequence[str | int | None]) -> str:
     words = ["NULL" if value is None else str(value) for value in values]
-    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
-    return ", ".join(words[:SHOWN]) + more
+    more = f" and {len(words) - MAX_LISTED_VALUES} more" if len(words) > MAX_LISTED_VALUES else ""
+    return ", ".join(words[:MAX_LISTED_VALUES]) + more
 
 
 def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(HOME / "templates"),
+    environment = Environment(
+        loader=FileSystemLoader(SERVER_FOLDER / "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
     )
-    made.globals.update(percent=percent, when=_when, shorten=_shorten)
-    return made
+    environment.globals.update(percent=percent, when=_format_time, shorten=_shorten)
+    return environment
 
 
 TEMPLATES: Final = _environment()
-EMPTY: Final[dict[str, Any]] = {
+DEFAULT_VALUES: Final[dict[str, Any]] = {
     "caller": None,
     "refusal": None,
     "preview": None,
@@ -72,19 +72,19 @@ EMPTY: Final[dict[str, Any]] = {
 def render(
     request: Request, template: str, caller: Caller | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
-    """Return a page; every value is escaped by the template."""
-    pages = list(PAGES)
+    """Return a page; the template escapes every value."""
+    pages = list(NAVIGATION)
     pages += [("/boards", "Boards")] if request.app.state.service.boards.names else []
     pages += [("/owner", "Owner")] if caller is not None and caller.is_owner else []
-    given = {**EMPTY, **values, "caller": caller, "pages": pages, "here": request.url.path}
+    given = {**DEFAULT_VALUES, **values, "caller": caller, "pages": pages, "here": request.url.path}
     return HTMLResponse(TEMPLATES.get_template(template).render(given), status)
 
 
 def draw_answer(answer: Answer) -> dict[str, Any]:
-    """Return an answer's table, its chart for Vega, and its charts for pages without scripts."""
+    """Return an answer's table, its Vega chart, and SVG charts for pages without scripts."""
     figures = figures_of(answer)
     noisy = figures.noisy_columns()
-    is_drawn = bool(noisy) and len(figures.rows) > 1 and len(figures.rows) <= DRAWN
+    is_drawn = bool(noisy) and len(figures.rows) > 1 and len(figures.rows) <= MAX_CHART_ROWS
     return {
         "answer": answer,
         "figures": figures,
@@ -95,7 +95,7 @@ def draw_answer(answer: Answer) -> dict[str, Any]:
 
 
 def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
-    """Return what was left after each charge, as a chart for Vega; nothing without charges."""
+    """Return a Vega chart of the budget left after each charge, empty without charges."""
     if not entries:
         return ""
     left, rows = total, [{"time": entries[0].time // 1_000 - 1, "left": float(total), "who": ""}]
@@ -103,7 +103,7 @@ def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
         left -= entry.share.fraction
         who = entry.question.analyst or "owner"
         rows.append({"time": entry.time // 1_000, "left": float(left), "who": who})
-    line = {"type": "line", "interpolate": "step-after", "point": len(rows) < DRAWN}
+    line = {"type": "line", "interpolate": "step-after", "point": len(rows) < MAX_CHART_ROWS}
     rest = {"field": "left", "type": "quantitative", "title": "left", "axis": {"format": "%"}}
     scale = {"domain": [0, float(total)]}
     return json.dumps(
@@ -112,13 +112,13 @@ def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
             "height": 220,
             "data": {"values": rows},
             "mark": line,
-            "encoding": {"x": TIME, "y": {**rest, "scale": scale}},
+            "encoding": {"x": TIME_AXIS, "y": {**rest, "scale": scale}},
         }
     )
 
 
 def draw_spending(entries: Sequence[Entry]) -> str:
-    """Return what each analyst has spent over time, as a chart for Vega."""
+    """Return a Vega chart of each analyst's spending over time."""
     spent: defaultdict[str, Fraction] = defaultdict(Fraction)
     rows: list[dict[str, Any]] = []
     for entry in entries:
@@ -133,13 +133,13 @@ def draw_spending(entries: Sequence[Entry]) -> str:
             "height": 220,
             "data": {"values": rows},
             "mark": {"type": "line", "interpolate": "step-after", "point": True},
-            "encoding": {"x": TIME, "y": height, "color": colour},
+            "encoding": {"x": TIME_AXIS, "y": height, "color": colour},
         }
     )
 
 
 def _finite(value: Any) -> Any:
-    """Return a chart without infinities, which JSON lacks; Vega leaves out what is null."""
+    """Return a chart with null for infinities, which JSON lacks; Vega skips nulls."""
     match value:
         case dict():
             return {name: _finite(part) for name, part in value.items()}

@@ -1,4 +1,4 @@
-"""Request schemas; those of statistics are made from the registry."""
+"""Request schemas; those for statistics are generated from the registry."""
 
 from functools import lru_cache, reduce
 from operator import or_
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, create_model
 
 from confide.server.responses import (
-    LONGEST_SQL,
+    MAX_SQL_LENGTH,
     Amount,
     Schema,
 )
@@ -30,7 +30,7 @@ __all__ = [
     "statistic_adapter",
 ]
 
-Sql = Annotated[str, Field(max_length=LONGEST_SQL)]
+Sql = Annotated[str, Field(max_length=MAX_SQL_LENGTH)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 Level = Annotated[float, Field(gt=0, lt=1)]
@@ -38,32 +38,32 @@ Finite = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
 
 
 class _PricedRequest(Schema):
-    """What may be spent, by epsilon or by share; the same key is charged once."""
+    """A cost, as an epsilon or a share, and a key that makes retries free."""
 
     epsilon: Amount | None = None
     share: Amount | None = None
     key: Key | None = None
 
     def cost(self) -> dict[str, float | str]:
-        """Return what a request says about its cost."""
+        """Return the cost arguments that the request gives."""
         given = {"epsilon": self.epsilon, "share": self.share}
         return {name: value for name, value in given.items() if value is not None}
 
 
 class _ChargedRequest(_PricedRequest):
-    """What may be spent, and how the call may be repeated."""
+    """A cost, a key, and whether to pay for a new answer."""
 
     fresh: bool = False
 
 
 class ChooseRequest(_ChargedRequest):
-    """Candidates with a question each, one COUNT or SUM; the one with the greatest is wanted."""
+    """Candidates, each with a query for its score: one COUNT or SUM. The highest score wins."""
 
     candidates: Annotated[dict[Name, Sql], Field(min_length=1, max_length=1_000)]
 
 
 class ReleaseRequest(_ChargedRequest):
-    """Questions to be planned together and charged once; a weight says how much one matters."""
+    """Queries to be planned together and charged once, with optional weights of importance."""
 
     queries: Annotated[list[Sql], Field(min_length=1, max_length=1_000)]
     weights: Annotated[list[Amount], Field(max_length=1_000)] | None = None
@@ -71,7 +71,7 @@ class ReleaseRequest(_ChargedRequest):
 
 
 class WatchRequest(_PricedRequest):
-    """A session to be opened: what to compare with, and how many answers "above" it may give."""
+    """A session to open: its threshold, and how many "above" answers it can give."""
 
     threshold: Finite
     above: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -80,16 +80,16 @@ class WatchRequest(_PricedRequest):
 
 
 class WatchQueryRequest(Schema):
-    """One question of a session; the same key is told the same, however often it is sent."""
+    """One query in a session; repeating a key returns the same result."""
 
     sql: Sql
     key: Key | None = None
 
 
 class StatisticRequest(_ChargedRequest):
-    """The fields of every estimate: statistic, table, cost, and the level of its intervals.
+    """The fields of every estimate: statistic, table, cost, and confidence level.
 
-    # Privacy: its fields hold strings and numbers; there is no kind of JSON for a function.
+    # Privacy: fields hold only strings and numbers, so a request cannot contain a function.
     """
 
     statistic: str
@@ -97,20 +97,20 @@ class StatisticRequest(_ChargedRequest):
     confidence: Level = 0.95
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of the statistic, but for the table."""
+        """Return the arguments of the statistic, except the table."""
         common = StatisticRequest.model_fields
         return {name: getattr(self, name) for name in type(self).model_fields if name not in common}
 
 
 @lru_cache
 def any_statistic(specs: tuple[StatisticSpec[Any], ...]) -> Any:
-    """Return the type of a request for one of these statistics."""
+    """Return the type of a request for any of these statistics."""
     requests = tuple(map(_request_type, specs))
     return Annotated[reduce(or_, requests), Field(discriminator="statistic")]
 
 
 def statistic_adapter() -> TypeAdapter[StatisticRequest]:
-    """Return the reader of requests for the statistics that are registered now."""
+    """Return the validator of requests for the statistics registered now."""
     return _adapter(tuple(STATISTICS.values()))
 
 
@@ -122,19 +122,19 @@ def _adapter(specs: tuple[StatisticSpec[Any], ...]) -> TypeAdapter[StatisticRequ
 def _request_type(spec: StatisticSpec[Any]) -> type[StatisticRequest]:
     """Return the schema of a request for one statistic."""
     fields = {one.name: _field(one) for one in spec.remote_fields if one.name != "table"}
-    said = (spec.remote_summary or spec.summary).replace("``", "`")
+    summary = (spec.remote_summary or spec.summary).replace("``", "`")
     title = spec.name.title().replace("_", "")
-    made: type[StatisticRequest] = create_model(
+    model: type[StatisticRequest] = create_model(
         f"{title}StatisticRequest",
         __base__=StatisticRequest,
-        __doc__=f"{said[0].upper()}{said[1:]}.",
+        __doc__=f"{summary[0].upper()}{summary[1:]}.",
         **{"statistic": (Literal[spec.name], ...), **fields},
     )
-    return made
+    return model
 
 
 def _field(argument: ArgumentField) -> Any:
-    """Return the type and default of a field; one that may be None in Python may be null."""
+    """Return the type and default of a field; a default of None allows null."""
     kind = checked_type(*argument.argument.kinds)
     described = Field(
         ... if argument.is_required else argument.default, description=argument.argument.help
@@ -143,10 +143,10 @@ def _field(argument: ArgumentField) -> Any:
 
 
 class QueryRequest(Schema):
-    """A question and what its answer may cost: exactly one of epsilon, share and error."""
+    """A query and its price: exactly one of epsilon, share, and error."""
 
     sql: str = Field(
-        max_length=LONGEST_SQL, examples=["SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"]
+        max_length=MAX_SQL_LENGTH, examples=["SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"]
     )
     epsilon: Amount | None = None
     share: Amount | None = None
@@ -155,7 +155,7 @@ class QueryRequest(Schema):
 
 
 class AnswerRequest(QueryRequest):
-    """A question to be answered and paid."""
+    """A query to answer and charge for."""
 
     key: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None, description="the same key is answered once, however often it is sent"
@@ -170,7 +170,7 @@ class PredictionsRequest(Schema):
 
 
 class TokenRequest(Schema):
-    """A token to be made: an owner's for anybody, an analyst's for an agent of their own."""
+    """A token to create: by the owner for anyone, or by an analyst for an agent."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$")]
     role: Literal["owner", "analyst"] = "analyst"

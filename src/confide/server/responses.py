@@ -33,8 +33,8 @@ __all__ = [
     "WatchResponse",
 ]
 
-LONGEST_SQL = 100_000
-WRITTEN = r"^[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?(/[0-9]{1,40})?%?$"
+MAX_SQL_LENGTH = 100_000
+AMOUNT_PATTERN = r"^[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?(/[0-9]{1,40})?%?$"
 
 
 class Schema(BaseModel):
@@ -43,29 +43,29 @@ class Schema(BaseModel):
 
 Amount = (
     Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
-    | Annotated[str, Field(pattern=WRITTEN, max_length=100, examples=["1/20", "5%"])]
+    | Annotated[str, Field(pattern=AMOUNT_PATTERN, max_length=100, examples=["1/20", "5%"])]
 )
-"""A number above zero, or one as text, such as "1/3" or "5%"."""
+"""A positive number, or a string such as "1/3" or "5%"."""
 
 Cell = str | int | float | bool | None
 
 
 class CostResponse(Schema):
-    """A part of the budget, exact, and its epsilon at the budget's delta."""
+    """An exact share of the budget, and its epsilon at the budget's delta."""
 
     share: str
     epsilon: float
 
 
 class ReceiptResponse(Schema):
-    """The ledger's entry, and its link in the chain."""
+    """A ledger entry and its hash in the chain."""
 
     entry: int
     digest: str
 
 
 class AnswerResponse(Schema):
-    """Noisy values, one row a group, with both ends of each number's interval."""
+    """Noisy values, one row per group, with both ends of each number's interval."""
 
     columns: list[str]
     rows: list[dict[str, Cell]]
@@ -78,10 +78,10 @@ class AnswerResponse(Schema):
 
 
 class PreviewResponse(Schema):
-    """What an answer would cost and how far off it would be; null where the data decide.
+    """The cost and margins of error of an answer; null where they depend on the data.
 
-    ``errors`` are half-widths, and ``regret`` holds, at ``confidence``. ``reused`` tells that there
-    is an answer already which asking gives the caller for free.
+    ``errors`` and ``regret`` are margins at the level ``confidence``. ``reused`` is true if there
+    is a stored answer, which the caller would get for free.
     """
 
     cost: CostResponse
@@ -94,7 +94,7 @@ class PreviewResponse(Schema):
 
 
 class ExplanationResponse(Schema):
-    """What a query would do, in sentences."""
+    """An explanation of a query, in sentences."""
 
     sentences: list[str]
 
@@ -110,9 +110,9 @@ class ColumnResponse(Schema):
 
 
 class TableResponse(Schema):
-    """One declared table; a public one tells its columns only.
+    """One declared table; a public one has columns only.
 
-    ``unit`` is the column that tells whom a row is about, null where every row is another person.
+    ``unit`` is the column that identifies the privacy unit, or null if each row is its own unit.
     """
 
     name: str
@@ -124,7 +124,7 @@ class TableResponse(Schema):
 
 
 class TablesResponse(Schema):
-    """Everything that may be asked about, and under which promise."""
+    """The declared tables and the privacy guarantee."""
 
     tables: list[TableResponse]
     neighbours: str
@@ -133,7 +133,7 @@ class TablesResponse(Schema):
 
 
 class BudgetResponse(Schema):
-    """The budget of the caller: total is theirs, and left is what can still be granted."""
+    """The caller's own total budget, their spending, and the amount they can still spend."""
 
     total: CostResponse
     spent: CostResponse
@@ -141,7 +141,7 @@ class BudgetResponse(Schema):
 
 
 class AnalystBudgetResponse(Schema):
-    """What one analyst may spend, and has spent."""
+    """The limit and spending of one analyst."""
 
     name: str
     limit: str | None
@@ -149,7 +149,7 @@ class AnalystBudgetResponse(Schema):
 
 
 class EntryResponse(Schema):
-    """One charge of the ledger."""
+    """One charge in the ledger."""
 
     entry: int
     analyst: str
@@ -161,14 +161,14 @@ class EntryResponse(Schema):
 
 
 class AnswersResponse(Schema):
-    """Charges of the caller, newest first; ``before`` continues the list."""
+    """The caller's charges, newest first; pass ``before`` to get the next page."""
 
     answers: list[EntryResponse]
     before: int | None
 
 
 class LedgerResponse(Schema):
-    """Charges of everybody, newest first, and whether the whole ledger adds up."""
+    """All charges, newest first, and whether the ledger was verified."""
 
     entries: list[EntryResponse]
     before: int | None
@@ -177,7 +177,7 @@ class LedgerResponse(Schema):
 
 
 class ScoreResponse(Schema):
-    """The best score so far, with its interval; whether this submission moved it; what is left."""
+    """The best score with its interval, whether it improved, and the submissions left."""
 
     value: float
     interval: list[float]
@@ -186,7 +186,7 @@ class ScoreResponse(Schema):
 
 
 class HoldoutResponse(Schema):
-    """A holdout: what it scores, what it promises, and how many submissions are left."""
+    """A holdout: its metric, its guarantee, and the number of submissions left."""
 
     name: str
     metric: str
@@ -195,13 +195,13 @@ class HoldoutResponse(Schema):
 
 
 class HoldoutsResponse(Schema):
-    """Every holdout of the server."""
+    """All holdouts on the server."""
 
     holdouts: list[HoldoutResponse]
 
 
 class TokenResponse(Schema):
-    """What is kept of a token; times are seconds since 1970."""
+    """A token without its secret; times are seconds since 1970."""
 
     id: str
     name: str
@@ -222,14 +222,14 @@ class TokensResponse(Schema):
 
 
 class NewTokenResponse(Schema):
-    """A new token; its text is shown this once."""
+    """A new token; ``text`` is shown only in this response."""
 
     text: str
     token: TokenResponse
 
 
 class ErrorDetail(Schema):
-    """Why a request was refused; with ``cost`` and ``left`` where the budget was too small."""
+    """An error; if the budget is exceeded, with the cost and the remaining budget."""
 
     code: str
     message: str
@@ -238,13 +238,13 @@ class ErrorDetail(Schema):
 
 
 class ErrorResponse(Schema):
-    """The one shape of every refusal."""
+    """The body of every error response."""
 
     error: ErrorDetail
 
 
 class ChooseResponse(Schema):
-    """The candidate that was chosen; its score falls short of the best by at most ``regret``."""
+    """The chosen candidate; its score is at most ``regret`` below the best."""
 
     value: str
     regret: float | None
@@ -254,13 +254,13 @@ class ChooseResponse(Schema):
 
 
 class ReleaseResponse(Schema):
-    """The answers to a batch, in the order of its questions."""
+    """The answers to a batch, in the order of its queries."""
 
     answers: list[AnswerResponse]
 
 
 class WatchResponse(Schema):
-    """A session, paid for as a whole; answers further than ``half_width`` off are told rightly."""
+    """A prepaid session, reliable for answers over ``half_width`` away from the threshold."""
 
     watch: int
     left: int
@@ -271,17 +271,17 @@ class WatchResponse(Schema):
 
 
 class WatchQueryResponse(Schema):
-    """Whether the answer is above the threshold, and how many times more that may be told."""
+    """Whether the answer is above the threshold, and the number of "above" answers left."""
 
     above: bool
     left: int
 
 
 class EstimateResponse(Schema):
-    """Numbers with names, standard errors and intervals; null where one is infinite.
+    """Named numbers with standard errors and intervals; infinities are null.
 
-    ``form`` says how they belong together: one number, a list, numbers by name, or the heights of
-    bins, whose ends are then in ``edges``. A test has a ``p_value``.
+    ``form`` is their structure: one number, a list, numbers by name, or the heights of bins with
+    ends in ``edges``. A hypothesis test has a ``p_value``.
     """
 
     statistic: str

@@ -1,11 +1,11 @@
-"""`/v1` routes of analysts: ask, preview, explain, tables, budget, answers."""
+"""The `/v1` routes for analysts: tables, budget, explain, preview, query, and answers."""
 
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query
 
 from confide.server import requests, responses
-from confide.server.auth import CurrentCaller, StrictRoute, Working, caller_of_header
+from confide.server.auth import CurrentCaller, CurrentService, StrictRoute, caller_of_header
 from confide.server.serialization import (
     show_answer,
     show_budget,
@@ -15,7 +15,7 @@ from confide.server.serialization import (
 )
 from confide.server.service import Caller, Service
 
-__all__ = ["REFUSALS", "Entry", "answer_question", "router", "want_of"]
+__all__ = ["REFUSALS", "Entry", "answer_question", "price_args_of", "router"]
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"model": responses.ErrorResponse, "description": "no live token"},
@@ -27,51 +27,51 @@ REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     429: {"model": responses.ErrorResponse, "description": "budget or rate"},
     503: {"model": responses.ErrorResponse, "description": "not ready yet; ask again"},
 }
-LARGEST: Final = 2**62
+MAX_ENTRY: Final = 2**62
 
-Entry = Annotated[int, Path(ge=0, lt=LARGEST)]
+Entry = Annotated[int, Path(ge=0, lt=MAX_ENTRY)]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
-Before = Annotated[int | None, Query(ge=0, lt=LARGEST)]
+Before = Annotated[int | None, Query(ge=0, lt=MAX_ENTRY)]
 Level = Annotated[float, Query(gt=0, lt=1)]
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 
-def want_of(asked: requests.QueryRequest) -> dict[str, Any]:
-    """Return what a question says about its cost, for the curator to read."""
-    given = {"epsilon": asked.epsilon, "share": asked.share, "error": asked.error}
+def price_args_of(body: requests.QueryRequest) -> dict[str, Any]:
+    """Return the price arguments of a query, as keywords for the curator."""
+    given = {"epsilon": body.epsilon, "share": body.share, "error": body.error}
     named = {name: value for name, value in given.items() if value is not None}
-    return {**named, "confidence": asked.confidence}
+    return {**named, "confidence": body.confidence}
 
 
 def answer_question(
-    service: Service, caller: Caller, asked: requests.AnswerRequest
+    service: Service, caller: Caller, body: requests.AnswerRequest
 ) -> responses.AnswerResponse:
-    """Return the answer to a question, paid for."""
-    found = service.ask(caller, asked.sql, want_of(asked), key=asked.key, fresh=asked.fresh)
-    return show_answer(found, asked.confidence)
+    """Return the answer to a query, and charge for it."""
+    found = service.ask(caller, body.sql, price_args_of(body), key=body.key, fresh=body.fresh)
+    return show_answer(found, body.confidence)
 
 
 @router.get("/tables", dependencies=[Depends(caller_of_header)])
-async def tables(service: Working) -> responses.TablesResponse:
-    """List the declared tables, their columns and bounds; costs nothing."""
+async def tables(service: CurrentService) -> responses.TablesResponse:
+    """List the declared tables with their columns and bounds. Costs nothing."""
     return await service.run(lambda: show_tables(service.curator))
 
 
 @router.get("/budget")
-async def budget(caller: CurrentCaller, service: Working) -> responses.BudgetResponse:
-    """Show the caller's budget: total, spent and left."""
+async def budget(caller: CurrentCaller, service: CurrentService) -> responses.BudgetResponse:
+    """Return the caller's total, spent, and remaining budget."""
     return await service.run(lambda: show_budget(service.budget(caller)))
 
 
 @router.post("/explain")
 async def explain(
-    caller: CurrentCaller, service: Working, asked: requests.QueryRequest
+    caller: CurrentCaller, service: CurrentService, body: requests.QueryRequest
 ) -> responses.ExplanationResponse:
-    """Explain in sentences what a query would do. Reads no row, spends nothing."""
+    """Explain a query in sentences. Reads no data and costs nothing."""
 
     def work() -> responses.ExplanationResponse:
-        found = service.explain(caller, asked.sql, want_of(asked))
+        found = service.explain(caller, body.sql, price_args_of(body))
         return responses.ExplanationResponse(sentences=list(found.sentences))
 
     return await service.run_question(caller, work)
@@ -79,27 +79,27 @@ async def explain(
 
 @router.post("/preview")
 async def preview(
-    caller: CurrentCaller, service: Working, asked: requests.QueryRequest
+    caller: CurrentCaller, service: CurrentService, body: requests.QueryRequest
 ) -> responses.PreviewResponse:
-    """Show what an answer would cost and how far off it would be; reads nothing, costs nothing."""
+    """Return the cost and margins of error of a query. Reads no data and costs nothing."""
 
     def work() -> responses.PreviewResponse:
-        return show_preview(service.preview(caller, asked.sql, want_of(asked)))
+        return show_preview(service.preview(caller, body.sql, price_args_of(body)))
 
     return await service.run_question(caller, work)
 
 
 @router.post("/query")
 async def query(
-    caller: CurrentCaller, service: Working, asked: requests.AnswerRequest
+    caller: CurrentCaller, service: CurrentService, body: requests.AnswerRequest
 ) -> responses.AnswerResponse:
-    """Answer a question with noise, and charge for it once."""
-    return await service.run_question(caller, lambda: answer_question(service, caller, asked))
+    """Answer a query with noise, and charge for it once."""
+    return await service.run_question(caller, lambda: answer_question(service, caller, body))
 
 
 @router.get("/answers")
 async def answers(
-    caller: CurrentCaller, service: Working, limit: Limit = 100, before: Before = None
+    caller: CurrentCaller, service: CurrentService, limit: Limit = 100, before: Before = None
 ) -> responses.AnswersResponse:
     """List the caller's own charges, newest first."""
 
@@ -115,7 +115,7 @@ async def answers(
 
 @router.get("/answers/{entry}")
 async def answer(
-    caller: CurrentCaller, service: Working, entry: Entry, confidence: Level = 0.95
+    caller: CurrentCaller, service: CurrentService, entry: Entry, confidence: Level = 0.95
 ) -> responses.AnswerResponse:
-    """Show one of the caller's own answers again, for free."""
+    """Return one of the caller's stored answers. Costs nothing."""
     return await service.run(lambda: show_answer(service.recall(caller, entry), confidence))

@@ -1,4 +1,4 @@
-"""Turns what the curator returns into response schemas."""
+"""Conversion of the curator's results to response schemas."""
 
 import math
 from datetime import UTC, datetime
@@ -39,12 +39,12 @@ __all__ = [
 
 
 def show_number(value: float) -> float | None:
-    """Return a number, or nothing for one that JSON cannot hold."""
+    """Return a number, or None if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
 def show_cost(cost: Cost) -> responses.CostResponse:
-    """Return a cost: the share as an exact fraction in text."""
+    """Return a cost with its share as an exact fraction in a string."""
     return responses.CostResponse(share=str(cost.share), epsilon=cost.epsilon)
 
 
@@ -56,7 +56,7 @@ def show_receipt(receipt: Receipt) -> responses.ReceiptResponse:
 def show_estimate(
     statistic: str, found: EstimateResult, confidence: float
 ) -> responses.EstimateResponse:
-    """Return an estimate as numbers in a row."""
+    """Return an estimate as flat lists of numbers."""
     ends = found.intervals(confidence)
     return responses.EstimateResponse(
         statistic=statistic,
@@ -76,7 +76,7 @@ def show_estimate(
 
 
 def show_answer(answer: Answer, confidence: float) -> responses.AnswerResponse:
-    """Return an answer with its intervals at one level."""
+    """Return an answer with its intervals at one confidence level."""
     ends = answer.interval_rows(confidence)
     return responses.AnswerResponse(
         columns=list(answer.columns),
@@ -107,14 +107,14 @@ def show_preview(found: Preview) -> responses.PreviewResponse:
 
 
 def show_budget(state: BudgetState) -> responses.BudgetResponse:
-    """Return total, spent and left."""
+    """Return the total, spent, and remaining budget."""
     return responses.BudgetResponse(
         total=show_cost(state.total), spent=show_cost(state.spent), left=show_cost(state.left)
     )
 
 
 def show_tables(curator: Curator) -> responses.TablesResponse:
-    """Return everything declared, but where it is kept."""
+    """Return the declared tables, without their data sources."""
     return responses.TablesResponse(
         tables=[_table(table, curator) for table in curator.catalog.tables],
         neighbours=str(curator.neighbours),
@@ -124,7 +124,7 @@ def show_tables(curator: Curator) -> responses.TablesResponse:
 
 
 def show_entry(entry: Entry) -> responses.EntryResponse:
-    """Return one charge."""
+    """Return one ledger entry."""
     return responses.EntryResponse(
         entry=entry.number,
         analyst=entry.question.analyst,
@@ -132,12 +132,12 @@ def show_entry(entry: Entry) -> responses.EntryResponse:
         share=str(entry.share.fraction),
         state=entry.state,
         digest=entry.digest,
-        at=_when(entry.time),
+        at=_format_time(entry.time),
     )
 
 
 def show_token(token: Token) -> responses.TokenResponse:
-    """Return what is kept of a token."""
+    """Return a token without its secret."""
     return responses.TokenResponse(
         id=token.id,
         name=token.name,
@@ -192,5 +192,5 @@ def _column(name: str, column: Column) -> responses.ColumnResponse:
             return responses.ColumnResponse(name=name, type=str(Kind(column.kind)))
 
 
-def _when(microseconds: int) -> str | None:
+def _format_time(microseconds: int) -> str | None:
     return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat() if microseconds else None

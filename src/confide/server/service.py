@@ -1,6 +1,6 @@
-"""`Service`: runs every operation for a caller, within the token's share.
+"""`Service`: all server operations, run for a caller within the limit of their token.
 
-# Privacy: no request holds a function, a path or an address; what runs on rows is the owner's.
+# Privacy: no request contains a function, a path, or an address. Only the owner's code sees rows.
 """
 
 import asyncio
@@ -44,55 +44,58 @@ __all__ = [
     "choose",
     "close_watch",
     "estimate",
-    "look_at_watch",
     "open_watch",
+    "read_watch",
     "release",
 ]
 
 T = TypeVar("T")
-THREADS: Final = 16
+THREAD_COUNT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever showed a live token."""
+    """A caller, authenticated by a valid token."""
 
     token: Token
 
     @property
     def name(self) -> str:
-        """The name that the token was made for."""
+        """The name that the token was issued to."""
         return self.token.name
 
     @property
     def analyst(self) -> str:
-        """Whose limits and answers they are in the ledger; the owner's are nobody's."""
+        """The analyst's name in the ledger; empty for the owner."""
         return "" if self.is_owner else self.name
 
     @property
     def account(self) -> str:
-        """Whose rate this caller uses up: all tokens of one analyst share it."""
+        """The rate limit key, which all tokens of one analyst share."""
         return f"{self.token.role}:{self.token.name}"
 
     @property
     def is_owner(self) -> bool:
-        """Whether everything may be seen."""
+        """Whether the caller is the owner, who can see everything."""
         return self.token.role is Role.OWNER
 
     @property
     def is_agent(self) -> bool:
-        """Whether somebody handed this caller a part of their own budget."""
+        """Whether the token was issued by an analyst, from their own budget."""
         return self.token.parent is not None
 
     def may_see(self, token: Token) -> bool:
-        """Tell whether a token is listed for the caller: all, those of a name, or one's own."""
+        """Return whether the caller can see a token.
+
+        The owner sees all tokens, an analyst those of their name, and an agent only its own.
+        """
         if self.is_agent:
             return token.id == self.token.id
         return self.is_owner or token.name == self.name
 
 
 class Service:
-    """Answers callers within their rights; everything that reads runs in threads of its own."""
+    """The server's operations, with access checks; blocking work runs in a thread pool."""
 
     def __init__(
         self,
@@ -107,31 +110,31 @@ class Service:
             Metrics(),
             Boards(boards),
         )
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="confide")
+        self._pool = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="confide")
 
     def close(self) -> None:
-        """Wait for the questions that are being answered; their answers are kept."""
+        """Wait for running queries to finish; their answers are stored."""
         self._pool.shutdown(wait=True)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return what some work gives, done in a thread."""
+        """Return the result of ``work``, run in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def run_question(self, caller: Caller, work: Callable[[], T]) -> T:
-        """Return the outcome of a question, or say that it takes longer than callers wait.
+        """Return the result of a query, or raise `NotReady` after the longest wait.
 
-        The question goes on after that: its place is held until it is done, and its answer kept.
+        After that, the query keeps running in its slot, and its answer is stored.
         """
-        place = ExitStack()
-        place.enter_context(self.rate_limiter.asking(caller.account))
+        slot = ExitStack()
+        slot.enter_context(self.rate_limiter.query_slot(caller.account))
 
-        def whole() -> T:
-            with place:
+        def guarded() -> T:
+            with slot:
                 return work()
 
-        task = asyncio.get_running_loop().run_in_executor(self._pool, whole)
-        # Privacy: asyncio logs the words of an error that nobody has heard, and they may quote a
-        # row; whoever waited for this one may be gone by then.
+        task = asyncio.get_running_loop().run_in_executor(self._pool, guarded)
+        # Privacy: asyncio logs the message of an exception that was never retrieved, and it may
+        # quote a row. The caller may have left by then, so retrieve it here.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.wait([task], timeout=float(self.settings.longest_wait))
         if task.done():
@@ -143,7 +146,7 @@ class Service:
         )
 
     def sign_in(self, text: str) -> Caller:
-        """Return whoever shows this token, once they are known and not too frequent."""
+        """Return the caller with this token, after counting the request for the rate limit."""
         token = self.tokens.find(text)
         if token is None:
             raise NotSignedIn(
@@ -160,83 +163,86 @@ class Service:
         try:
             return self.curator.as_analyst(caller.name)
         except BadDeclaration:
-            # Privacy: what the owner is told names other analysts.
+            # Privacy: the original message, for the owner, names other analysts.
             raise NotYours("the owner has declared no limit for you; ask the owner") from None
 
     def ask(
-        self, caller: Caller, sql: str, want: dict[str, Any], *, key: str | None, fresh: bool
+        self, caller: Caller, sql: str, price_args: dict[str, Any], *, key: str | None, fresh: bool
     ) -> Answer:
-        """Return an answer that is paid from the caller's part of the budget."""
-        return self.pay(
+        """Return an answer, charged to the caller's share of the budget."""
+        return self.charge_caller(
             caller,
-            want,
-            lambda curator, said: curator.sql(sql, fresh=fresh, key=key, **said),
-            price=lambda curator: Share.floor(curator.preview(sql, **want).cost.share),
+            price_args,
+            lambda curator, keywords: curator.sql(sql, fresh=fresh, key=key, **keywords),
+            price=lambda curator: Share.floor(curator.preview(sql, **price_args).cost.share),
         )
 
-    def pay(
+    def charge_caller(
         self,
         caller: Caller,
-        want: dict[str, Any],
+        price_args: dict[str, Any],
         work: Callable[[Curator, dict[str, Any]], T],
         *,
         price: Callable[[Curator], Share] | None = None,
     ) -> T:
-        """Return what some work gives, paid from the caller's part, and from their token's too.
+        """Return the result of ``work``, charged to the caller and to their token's own limit.
 
-        ``price`` tells the share that the work takes, where the want alone does not.
+        ``price`` returns the share that the work costs, if ``price_args`` do not determine it.
         """
-        curator, wanted = self.curator_of(caller), Price.of(want)
-        grant = price or (lambda asked: Pricing(asked.terms, asked.ledger).share_for_cost(wanted))
+        curator, parsed = self.curator_of(caller), Price.of(price_args)
+        grant = price or (
+            lambda curator: Pricing(curator.terms, curator.ledger).share_for_cost(parsed)
+        )
         if caller.token.limit is None:
-            found = work(curator, want)
+            found = work(curator, price_args)
         else:
-            found = self._pay_within(caller.token, curator, want, work, grant)
+            found = self._charge_token(caller.token, curator, price_args, work, grant)
         self.metrics.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
         return found
 
-    def _pay_within(
+    def _charge_token(
         self,
         token: Token,
         curator: Curator,
-        want: dict[str, Any],
+        price_args: dict[str, Any],
         work: Callable[[Curator, dict[str, Any]], T],
         price: Callable[[Curator], Share],
     ) -> T:
-        """Return what some work gives, paid from what a token was handed as well.
+        """Return the result of ``work``, charged to the limit of a token as well.
 
-        What is paid for already comes first, so that it is free for a token with nothing left.
+        Answers that are already paid for are tried first, so a spent token still gets them.
 
         # Privacy: the token is charged before the ledger, so a crash in between leaves less to
-        # spend, never more; the charge is undone only where the ledger charged nothing.
+        # spend, never more. The charge is undone only if the ledger charged nothing.
         """
         with suppress(NotPaid):
-            return work(paid_only(curator), want)
+            return work(paid_only(curator), price_args)
         share = price(curator)
-        # With error=, a stored answer with a larger error does not do; it takes the same share.
-        said = want if want.get("error") is not None else {"share": share.fraction}
+        # With `error=`, no stored answer with a larger error may be reused; the share is the same.
+        has_error = price_args.get("error") is not None
+        charged = price_args if has_error else {"share": share.fraction}
         self.tokens.spend(token, share)
         try:
-            found = work(curator, said)
+            found = work(curator, charged)
         except (Refusal, BadDeclaration):
-            self.tokens.give_back(token, share)
+            self.tokens.refund(token, share)
             raise
         if _is_reused(found):
-            self.tokens.give_back(token, share)
+            self.tokens.refund(token, share)
         return found
 
-    def preview(self, caller: Caller, sql: str, want: dict[str, Any]) -> Preview:
-        """Return what an answer would cost and how far off it would be."""
-        return self.curator_of(caller).preview(sql, **want)
+    def preview(self, caller: Caller, sql: str, price_args: dict[str, Any]) -> Preview:
+        """Return the cost and margins of error of a query."""
+        return self.curator_of(caller).preview(sql, **price_args)
 
-    def explain(self, caller: Caller, sql: str, want: dict[str, Any]) -> Explanation:
-        """Return what a query would do, in sentences."""
-        return self.curator_of(caller).explain(sql, **want)
+    def explain(self, caller: Caller, sql: str, price_args: dict[str, Any]) -> Explanation:
+        """Return an explanation of a query, in sentences."""
+        return self.curator_of(caller).explain(sql, **price_args)
 
     def budget(self, caller: Caller) -> BudgetState:
-        """Return the budget as it stands for the caller, within a token's own limit."""
+        """Return the caller's budget, within the limit of their token."""
         state = self.curator_of(caller).budget
-        token = caller.token if caller.token.limit is None else self.tokens.reread(caller.token)
+        token = caller.token if caller.token.limit is None else self.tokens.refresh(caller.token)
         if token.limit is None or token.left is None:
             return state
         rest = min(token.left, Share.floor(state.left.share) if state.left.share else Share(0))
@@ -244,11 +250,11 @@ class Service:
         return BudgetState(total=cost(token.limit), spent=cost(token.spent), left=cost(rest))
 
     def entries(self, name: str | None, limit: int, before: int | None) -> list[Entry]:
-        """Return charges, newest first: of one analyst, or of all."""
+        """Return the charges of one analyst, or of all, newest first."""
         return self.curator.ledger.history(limit, before=before, analyst=name)
 
     def recall(self, caller: Caller, entry: int) -> Answer:
-        """Return one of the caller's own answers, as it was given."""
+        """Return one of the caller's stored answers."""
         self._check_own(caller, entry)
         found = self.curator.recall(entry)
         if found is None:
@@ -259,19 +265,19 @@ class Service:
         return found
 
     def question(self, caller: Caller, entry: int) -> str:
-        """Return the text of one of the caller's own questions."""
+        """Return the SQL of one of the caller's queries."""
         return self._check_own(caller, entry).question.text
 
     def _check_own(self, caller: Caller, entry: int) -> Entry:
-        """Return an entry, or refuse it: not there and not yours sound alike."""
+        """Return an entry, or raise the same error if it is missing or belongs to someone else."""
         found = self.curator.ledger.history(1, before=entry + 1)
         is_there = bool(found) and found[0].number == entry
         if not is_there or not (caller.is_owner or found[0].question.analyst == caller.analyst):
             raise NotYours(f"entry {entry} is not one of your answers")
         return found[0]
 
-    def is_sound(self) -> bool:
-        """Tell whether balance and chain of the ledger agree."""
+    def is_ledger_consistent(self) -> bool:
+        """Return whether the balance and hash chain of the ledger are consistent."""
         try:
             self.curator.ledger.verify()
         except Fault:
@@ -279,7 +285,7 @@ class Service:
         return True
 
     def accounts(self, caller: Caller) -> list[tuple[str, Fraction | None, Fraction]]:
-        """Return who may spend how much, and has: everybody for the owner, oneself for others."""
+        """Return (name, limit, spent) of all analysts for the owner, of themselves for others."""
         ledger = self.curator.ledger
         names = sorted(ledger.limits.analysts) if caller.is_owner else [caller.name]
         found: list[tuple[str, Fraction | None, Fraction]] = []
@@ -291,37 +297,39 @@ class Service:
 
 
 def _is_reused(found: Any) -> bool:
-    """Tell whether an answer was there before; of a batch, all are or none is."""
+    """Return whether an answer was reused; a batch is reused as a unit."""
     one = found[0] if isinstance(found, tuple) else found
     return bool(getattr(one, "reused", False))
 
 
 def estimate(
-    service: Service, caller: Caller, asked: requests.StatisticRequest
+    service: Service, caller: Caller, request: requests.StatisticRequest
 ) -> responses.EstimateResponse:
-    """Return an estimate of the statistic of that name."""
+    """Return an estimate of the requested statistic."""
 
-    def ask(curator: Curator, want: dict[str, Any]) -> EstimateResult:
-        said = {**asked.arguments(), **want, "fresh": asked.fresh, "key": asked.key}
-        return curator.estimate(asked.statistic, asked.table, **said)
+    def ask(curator: Curator, price_args: dict[str, Any]) -> EstimateResult:
+        keywords = {**request.arguments(), **price_args, "fresh": request.fresh, "key": request.key}
+        return curator.estimate(request.statistic, request.table, **keywords)
 
-    found = service.pay(caller, asked.cost(), ask)
-    return show_estimate(asked.statistic, found, asked.confidence)
+    found = service.charge_caller(caller, request.cost(), ask)
+    return show_estimate(request.statistic, found, request.confidence)
 
 
 PriceFields = dict[str, Any]
 
 
 def choose(
-    service: Service, caller: Caller, asked: requests.ChooseRequest
+    service: Service, caller: Caller, request: requests.ChooseRequest
 ) -> responses.ChooseResponse:
-    """Return the candidate with about the greatest score, and no number."""
+    """Return a candidate with nearly the highest score, but no scores."""
 
-    def ask(curator: Curator, want: PriceFields) -> Choice:
-        scores = asked.candidates
-        return curator.choose(list(scores), scores, fresh=asked.fresh, key=asked.key, **want)
+    def ask(curator: Curator, price_args: PriceFields) -> Choice:
+        scores = request.candidates
+        return curator.choose(
+            list(scores), scores, fresh=request.fresh, key=request.key, **price_args
+        )
 
-    found = service.pay(caller, asked.cost(), ask)
+    found = service.charge_caller(caller, request.cost(), ask)
     return responses.ChooseResponse(
         value=found.value,
         regret=show_number(found.regret),
@@ -332,52 +340,58 @@ def choose(
 
 
 def release(
-    service: Service, caller: Caller, asked: requests.ReleaseRequest
+    service: Service, caller: Caller, request: requests.ReleaseRequest
 ) -> responses.ReleaseResponse:
-    """Return the answers to a whole set of questions, planned together and charged once."""
+    """Return the answers to a batch of queries, planned together and charged once."""
 
-    def ask(curator: Curator, want: PriceFields) -> tuple[Answer, ...]:
-        said: PriceFields = {**want, "fresh": asked.fresh, "key": asked.key}
-        return curator.release(asked.queries, weights=asked.weights, **said)
+    def ask(curator: Curator, price_args: PriceFields) -> tuple[Answer, ...]:
+        keywords: PriceFields = {**price_args, "fresh": request.fresh, "key": request.key}
+        return curator.release(request.queries, weights=request.weights, **keywords)
 
-    found = service.pay(caller, asked.cost(), ask)
-    return responses.ReleaseResponse(answers=[show_answer(one, asked.confidence) for one in found])
+    found = service.charge_caller(caller, request.cost(), ask)
+    return responses.ReleaseResponse(
+        answers=[show_answer(one, request.confidence) for one in found]
+    )
 
 
 def open_watch(
-    service: Service, caller: Caller, asked: requests.WatchRequest
+    service: Service, caller: Caller, request: requests.WatchRequest
 ) -> responses.WatchResponse:
-    """Open a session that any worker goes on with; the same key finds it again, for free."""
+    """Open a session that any worker can continue; the same key finds it again for free."""
 
-    def ask(curator: Curator, want: PriceFields) -> DurableWatch:
-        said: PriceFields = {
-            **want,
-            "signed": asked.signed,
-            "key": asked.key,
+    def ask(curator: Curator, price_args: PriceFields) -> DurableWatch:
+        keywords: PriceFields = {
+            **price_args,
+            "signed": request.signed,
+            "key": request.key,
             "label": _label(caller),
         }
-        most = asked.sensitivity
-        return curator.keep_watch(asked.threshold, asked.above, sensitivity=most, **said)
+        sensitivity = request.sensitivity
+        return curator.keep_watch(
+            request.threshold, request.above, sensitivity=sensitivity, **keywords
+        )
 
-    return _show_watch(service.pay(caller, asked.cost(), ask))
+    return _show_watch(service.charge_caller(caller, request.cost(), ask))
 
 
-def look_at_watch(service: Service, caller: Caller, entry: int) -> responses.WatchResponse:
-    """Tell where a session stands; costs nothing."""
-    return _show_watch(_find(service, caller, entry))
+def read_watch(service: Service, caller: Caller, entry: int) -> responses.WatchResponse:
+    """Return the state of a session. Costs nothing."""
+    return _show_watch(_find_watch(service, caller, entry))
 
 
 def ask_watch(
-    service: Service, caller: Caller, entry: int, asked: requests.WatchQueryRequest
+    service: Service, caller: Caller, entry: int, request: requests.WatchQueryRequest
 ) -> responses.WatchQueryResponse:
-    """Tell whether an answer is above, and how many times more that may be told."""
-    watch = _find(service, caller, entry)
-    return responses.WatchQueryResponse(above=watch.ask(asked.sql, key=asked.key), left=watch.left)
+    """Return whether an answer is above, and the number of "above" answers left."""
+    watch = _find_watch(service, caller, entry)
+    return responses.WatchQueryResponse(
+        above=watch.ask(request.sql, key=request.key), left=watch.left
+    )
 
 
 def close_watch(service: Service, caller: Caller, entry: int) -> None:
-    """End a session; what it cost stays."""
-    _find(service, caller, entry).close()
+    """Close a session; its cost is not refunded."""
+    _find_watch(service, caller, entry).close()
 
 
 def _show_watch(watch: DurableWatch) -> responses.WatchResponse:
@@ -391,10 +405,10 @@ def _show_watch(watch: DurableWatch) -> responses.WatchResponse:
     )
 
 
-def _find(service: Service, caller: Caller, entry: int) -> DurableWatch:
-    """Return a session of the caller's: not there and not yours sound alike.
+def _find_watch(service: Service, caller: Caller, entry: int) -> DurableWatch:
+    """Return a session, or raise the same error if it is missing or belongs to someone else.
 
-    # Privacy: answers "above" were paid for, so an agent uses up those of its own sessions alone.
+    # Privacy: "above" answers are prepaid, so an agent can use up only those of its own sessions.
     """
     try:
         watch = service.curator_of(caller).resume_watch(entry)
@@ -409,5 +423,5 @@ def _find(service: Service, caller: Caller, entry: int) -> DurableWatch:
 
 
 def _label(caller: Caller) -> str:
-    """Return what tells an agent's sessions from those of its analyst."""
+    """Return the label that separates an agent's sessions from its analyst's."""
     return caller.token.id if caller.is_agent else ""

@@ -1,10 +1,10 @@
-"""`/v1` routes of choices, batches and watches."""
+"""The `/v1` routes for choices, batches, and watches."""
 
 from fastapi import APIRouter
 
 from confide.server import requests, responses
 from confide.server import service as operations
-from confide.server.auth import CurrentCaller, StrictRoute, Working
+from confide.server.auth import CurrentCaller, CurrentService, StrictRoute
 from confide.server.routes import REFUSALS, Entry
 
 __all__ = ["router"]
@@ -14,48 +14,50 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=REFUSALS)
 
 @router.post("/choose")
 async def choose(
-    caller: CurrentCaller, service: Working, asked: requests.ChooseRequest
+    caller: CurrentCaller, service: CurrentService, body: requests.ChooseRequest
 ) -> responses.ChooseResponse:
-    """Choose the candidate with about the greatest score, and tell no number."""
-    return await service.run_question(caller, lambda: operations.choose(service, caller, asked))
+    """Choose a candidate with nearly the highest score, without revealing scores."""
+    return await service.run_question(caller, lambda: operations.choose(service, caller, body))
 
 
 @router.post("/release")
 async def release(
-    caller: CurrentCaller, service: Working, asked: requests.ReleaseRequest
+    caller: CurrentCaller, service: CurrentService, body: requests.ReleaseRequest
 ) -> responses.ReleaseResponse:
-    """Answer a whole set of questions, planned together and charged once."""
-    return await service.run_question(caller, lambda: operations.release(service, caller, asked))
+    """Answer a batch of queries, planned together and charged once."""
+    return await service.run_question(caller, lambda: operations.release(service, caller, body))
 
 
 @router.post("/watches")
 async def open_watch(
-    caller: CurrentCaller, service: Working, asked: requests.WatchRequest
+    caller: CurrentCaller, service: CurrentService, body: requests.WatchRequest
 ) -> responses.WatchResponse:
-    """Open a session that tells of each question whether its answer passes a threshold."""
-    return await service.run_question(caller, lambda: operations.open_watch(service, caller, asked))
+    """Open a session that compares answers with a threshold."""
+    return await service.run_question(caller, lambda: operations.open_watch(service, caller, body))
 
 
 @router.get("/watches/{watch}")
-async def look_at_watch(
-    caller: CurrentCaller, service: Working, watch: Entry
+async def read_watch(
+    caller: CurrentCaller, service: CurrentService, watch: Entry
 ) -> responses.WatchResponse:
-    """Show where a session stands; costs nothing."""
-    return await service.run(lambda: operations.look_at_watch(service, caller, watch))
+    """Return the state of a session. Costs nothing."""
+    return await service.run(lambda: operations.read_watch(service, caller, watch))
 
 
 @router.post("/watches/{watch}/ask")
 async def ask_watch(
-    caller: CurrentCaller, service: Working, watch: Entry, asked: requests.WatchQueryRequest
+    caller: CurrentCaller, service: CurrentService, watch: Entry, body: requests.WatchQueryRequest
 ) -> responses.WatchQueryResponse:
-    """Tell whether the answer to one COUNT or SUM is above the threshold; "below" is free."""
+    """Return whether one COUNT or SUM is above the threshold; "below" is free."""
     return await service.run_question(
-        caller, lambda: operations.ask_watch(service, caller, watch, asked)
+        caller, lambda: operations.ask_watch(service, caller, watch, body)
     )
 
 
 @router.delete("/watches/{watch}")
-async def close_watch(caller: CurrentCaller, service: Working, watch: Entry) -> dict[str, str]:
-    """Close a session; what it cost stays."""
+async def close_watch(
+    caller: CurrentCaller, service: CurrentService, watch: Entry
+) -> dict[str, str]:
+    """Close a session; its cost is not refunded."""
     await service.run(lambda: operations.close_watch(service, caller, watch))
     return {"status": "closed"}

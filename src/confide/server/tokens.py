@@ -1,7 +1,7 @@
-"""Token store and its tables: who may call, until when, for how much.
+"""The token store: who can call the server, until when, and how much they can spend.
 
-A token is 256 secret bits. It is shown once; what is kept is its SHA-256, which is enough because
-nobody can try 2^256 of them. The part before the dot names the row to compare with.
+A token has 256 secret bits and is shown once. Only its SHA-256 is stored, without a salt, because
+guessing 256 random bits is infeasible. The part before the dot identifies the row.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ from confide.loss import Share
 __all__ = ["TOKENS", "Role", "Token", "TokenStore", "open_tables", "spent_by_analyst"]
 
 VERSION: Final = 1
-GATE: Final = 4_027_431_615  # a number that no one else locks in PostgreSQL
+ADVISORY_LOCK_ID: Final = 4_027_431_615  # arbitrary; distinguishes our PostgreSQL lock
 TABLES: Final = MetaData()
 
 TOKENS: Final = Table(
@@ -60,24 +60,24 @@ TOKENS: Final = Table(
     Column("spent_units", BigInteger, nullable=False),
     Column("parent", String(16)),
 )
-"""One row for each token; of its secret there is a digest and nothing else."""
+"""One row per token, with a digest of its secret."""
 
-LAYOUT: Final = Table(
+LAYOUT_TABLE: Final = Table(
     "confide_server",
     TABLES,
     Column("only", Integer, primary_key=True),
     Column("version", Integer, nullable=False),
 )
-"""One row: which layout these tables have."""
+"""One row: the layout version of these tables."""
 
 
 def open_tables(address: str | Path | None) -> Database:
-    """Return the database of the server's tables, which are made where they are missing.
+    """Return the database of the server's tables, which are created if missing.
 
-    ``address`` is that of the ledger; None keeps them in a file that goes with the process.
+    ``address`` is the ledger's; None uses a temporary file.
 
     Raises:
-        BadDeclaration: it is a file of something else.
+        BadDeclaration: the file belongs to another program.
     """
     if address is None:
         folder = tempfile.TemporaryDirectory(prefix="confide-")
@@ -86,7 +86,7 @@ def open_tables(address: str | Path | None) -> Database:
     else:
         refuse_foreign(address)
         database = Database(address)
-    found = database.change(_make)
+    found = database.change(_create_tables)
     if found != VERSION:
         raise Fault(
             f"the server's tables have layout {found}, and this confide knows {VERSION}; use the "
@@ -95,28 +95,28 @@ def open_tables(address: str | Path | None) -> Database:
     return database
 
 
-def _make(connection: Connection) -> int:
-    """Make the tables where they are missing, one process at a time; return their layout."""
+def _create_tables(connection: Connection) -> int:
+    """Create missing tables, one process at a time; return their layout version."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": GATE})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": ADVISORY_LOCK_ID})
     refuse_tables(connection)
     TABLES.create_all(connection)
-    found = connection.execute(select(LAYOUT.c.version)).scalar()
+    found = connection.execute(select(LAYOUT_TABLE.c.version)).scalar()
     if found is not None:
         return int(found)
-    connection.execute(insert(LAYOUT).values(only=1, version=VERSION))
+    connection.execute(insert(LAYOUT_TABLE).values(only=1, version=VERSION))
     return VERSION
 
 
-SHAPE: Final = re.compile(r"confide-([0-9a-f]{16})\.([A-Za-z0-9_-]{43})\Z")
-NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
-NOBODY: Final = "0" * 64
-DAY: Final = 86_400
-MOST_DAYS: Final = 3_660
+TOKEN_PATTERN: Final = re.compile(r"confide-([0-9a-f]{16})\.([A-Za-z0-9_-]{43})\Z")
+NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
+DUMMY_DIGEST: Final = "0" * 64
+SECONDS_PER_DAY: Final = 86_400
+MAX_DAYS: Final = 3_660
 
 
 class Role(StrEnum):
-    """What a caller may do."""
+    """The role of a caller."""
 
     OWNER = "owner"
     ANALYST = "analyst"
@@ -124,11 +124,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token; times are seconds since 1970.
+    """A stored token, without its secret; times are seconds since 1970.
 
-    ``name`` is the analyst whose limits it has. ``limit`` is the most that it may spend itself, for
-    tokens handed to an agent called ``label``; ``parent`` is the token that handed it out, without
-    which it is worth nothing.
+    ``name`` is the analyst whose limits apply. An agent's token has the agent's name as its
+    ``label``, and a ``limit`` on its own spending. ``parent`` is the token that issued it; a token
+    is valid only as long as its parent.
     """
 
     id: str
@@ -143,17 +143,17 @@ class Token:
     parent: str | None
 
     def is_live(self, now: float) -> bool:
-        """Tell whether it still opens the door."""
+        """Return whether the token is neither revoked nor expired."""
         return self.revoked is None and now < self.expires
 
     @property
     def left(self) -> Share | None:
-        """What it may still spend; None without a limit of its own."""
+        """The share that the token can still spend, or None if it has no limit."""
         return None if self.limit is None else self.limit - self.spent
 
 
 class TokenStore:
-    """The tokens of one ledger's database."""
+    """The tokens in the database of one ledger."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock
@@ -168,24 +168,28 @@ class TokenStore:
         limit: Share | None = None,
         parent: Token | None = None,
     ) -> tuple[str, Token]:
-        """Return a new token: its text, which is kept nowhere, and what is kept."""
+        """Create a token; return its text, which is not stored, and the stored token."""
         for called in (name, label or name):
-            if not isinstance(called, str) or not NAME.match(called):
+            if not isinstance(called, str) or not NAME_PATTERN.match(called):
                 raise BadDeclaration(
                     f"a token's name has letters, digits and _ . @ -, at most 63, got {called!r}"
                 )
-        if type(days) is not int or not 1 <= days <= MOST_DAYS:
-            raise BadDeclaration(f"days must be a whole number from 1 to {MOST_DAYS}, got {days!r}")
+        if type(days) is not int or not 1 <= days <= MAX_DAYS:
+            raise BadDeclaration(f"days must be a whole number from 1 to {MAX_DAYS}, got {days!r}")
         if limit is not None and limit.fraction > 1:
             raise BadDeclaration(
                 f"a token spends at most the whole budget, got a share of {limit.fraction}; say a "
                 "part of it, such as 5%"
             )
-        place, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-        text, now = f"confide-{place}.{secret}", int(self._clock())
-        expires = now + days * DAY if parent is None else min(now + days * DAY, parent.expires)
+        token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+        text, now = f"confide-{token_id}.{secret}", int(self._clock())
+        expires = (
+            now + days * SECONDS_PER_DAY
+            if parent is None
+            else min(now + days * SECONDS_PER_DAY, parent.expires)
+        )
         row = {
-            "id": place,
+            "id": token_id,
             "name": name,
             "label": label,
             "role": role.value,
@@ -201,14 +205,14 @@ class TokenStore:
         return text, _token(row)
 
     def find(self, text: str) -> Token | None:
-        """Return the live token of this text, or None: unknown, expired and revoked look alike.
+        """Return the valid token with this text, or None if it is unknown, expired, or revoked.
 
-        Why: the row is found by the part that is no secret, and a digest is compared in constant
-        time whether there is a row or not, so time tells nothing about any secret.
+        Why: the row is found by the part that is not secret. A digest is compared in constant time
+        whether or not there is a row, so timing reveals nothing about any secret.
         """
-        shape = SHAPE.match(text)
+        shape = TOKEN_PATTERN.match(text)
         row = self._row(shape[1]) if shape else None
-        kept = row["digest"] if row else NOBODY
+        kept = row["digest"] if row else DUMMY_DIGEST
         is_same = hmac.compare_digest(_digest(text), kept)
         if not row or not is_same:
             return None
@@ -217,28 +221,28 @@ class TokenStore:
         is_orphan = found.parent is not None and (above is None or not _token(above).is_live(now))
         return found if found.is_live(now) and not is_orphan else None
 
-    def reread(self, token: Token) -> Token:
-        """Return a token as it stands now: it may have been charged since it was shown."""
+    def refresh(self, token: Token) -> Token:
+        """Return the current state of a token, which may have been charged since."""
         row = self._row(token.id)
         return token if row is None else _token(row)
 
-    def listed(self) -> list[Token]:
+    def list_all(self) -> list[Token]:
         """Return every token, newest first."""
         chosen = select(TOKENS).order_by(TOKENS.c.made.desc(), TOKENS.c.id)
         rows = self._database.look(lambda connection: connection.execute(chosen).mappings().all())
         return [_token(dict(row)) for row in rows]
 
-    def revoke(self, place: str) -> bool:
-        """Shut a token and those handed out by it, for good; tell whether it was there."""
-        shut = update(TOKENS).where(TOKENS.c.id == place, TOKENS.c.revoked.is_(None))
-        shut = shut.values(revoked=int(self._clock()))
-        self._database.change(lambda connection: connection.execute(shut))
-        return self._row(place) is not None
+    def revoke(self, token_id: str) -> bool:
+        """Revoke a token, which also invalidates those it issued; return whether it exists."""
+        revoked = update(TOKENS).where(TOKENS.c.id == token_id, TOKENS.c.revoked.is_(None))
+        revoked = revoked.values(revoked=int(self._clock()))
+        self._database.change(lambda connection: connection.execute(revoked))
+        return self._row(token_id) is not None
 
     def spend(self, token: Token, share: Share) -> None:
-        """Charge a token that has a limit of its own, before its question is asked.
+        """Charge a token against its own limit, before its query runs.
 
-        Why: one guarded statement compares and adds in whole units, so no race passes the limit.
+        Why: one guarded UPDATE compares and adds in integer units, so no race can exceed the limit.
         """
         fits = or_(
             TOKENS.c.limit_units.is_(None),
@@ -256,25 +260,25 @@ class TokenStore:
                 left=(left or Share(0)).fraction,
             )
 
-    def give_back(self, token: Token, share: Share) -> None:
-        """Undo a charge of `spend` whose question cost nothing: it was refused, or asked before.
+    def refund(self, token: Token, share: Share) -> None:
+        """Undo a charge of `spend` for a query that cost nothing: refused, or answered before.
 
-        # Privacy: both are known from the ledger alone; what was read is never given back.
+        # Privacy: both are known from the ledger alone; a query that read data is never refunded.
         """
         undo = update(TOKENS).where(TOKENS.c.id == token.id)
         undo = undo.values(spent_units=TOKENS.c.spent_units - share.units)
         self._database.change(lambda connection: connection.execute(undo))
 
-    def _row(self, place: str) -> dict[str, Any] | None:
-        one = select(TOKENS).where(TOKENS.c.id == place)
+    def _row(self, token_id: str) -> dict[str, Any] | None:
+        one = select(TOKENS).where(TOKENS.c.id == token_id)
         row = self._database.look(lambda connection: connection.execute(one).mappings().first())
         return dict(row) if row is not None else None
 
 
 def spent_by_analyst(tokens: Iterable[Token], ledger: Ledger) -> dict[str, Fraction]:
-    """Return the share that each analyst has spent, with any token, from the ledger.
+    """Return the share that each analyst has spent with all tokens, from the ledger.
 
-    A token without a limit of its own spends its analyst's share and is not counted by itself.
+    A token without its own limit spends its analyst's share and is not counted separately.
     """
     names = {token.name for token in tokens if token.role is Role.ANALYST}
     return {name: ledger.allowance(name).spent.fraction for name in sorted(names)}
