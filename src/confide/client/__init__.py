@@ -1,4 +1,4 @@
-"""The curator's methods over HTTP: for analysts, who never hold the data."""
+"""The HTTP client: the curator's methods for analysts without access to the data."""
 
 from confide.client.connection import Connection, connect
 from confide.client.estimates import RemoteEstimate

@@ -1,4 +1,4 @@
-"""`Connection`: sends, retries, pays once."""
+"""`Connection`: sends requests, and retries them without a second charge."""
 
 import secrets
 import time
@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import SplitResult, quote, urlsplit
 
-from confide.client.http import NotReady, TooManyRequests, Unreachable, write_want
+from confide.client.http import NotReady, TooManyRequests, Unreachable, encode_price
 from confide.client.methods import RemoteStatistics
 from confide.client.results import (
     RemoteAnswer,
@@ -54,25 +54,25 @@ __all__ = ["Connection", "connect", "read_names"]
 
 
 def read_names(body: dict[str, Any]) -> Names:
-    """Return the names that questions may use, from the list of tables."""
-    private = [_table(shown) for shown in body["tables"] if not shown["is_public"]]
-    public = [shown for shown in body["tables"] if shown["is_public"]]
+    """Return the names that queries can use, from the response of `/v1/tables`."""
+    private = [_table(table) for table in body["tables"] if not table["is_public"]]
+    public = [table for table in body["tables"] if table["is_public"]]
     kinds = {
-        shown["name"]: {column["name"]: Kind(column["type"]) for column in shown["columns"]}
-        for shown in public
+        table["name"]: {column["name"]: Kind(column["type"]) for column in table["columns"]}
+        for table in public
     }
     return Names(Catalog([*private, *(PublicTable(name, None) for name in kinds)]), kinds)
 
 
-def _table(shown: dict[str, Any]) -> Table:
-    unit = ROW if shown["unit"] is None else shown["unit"]
-    columns = {column["name"]: _column(column) for column in shown["columns"]}
-    return Table(shown["name"], None, unit=unit, columns=columns)
+def _table(table: dict[str, Any]) -> Table:
+    unit = ROW if table["unit"] is None else table["unit"]
+    columns = {column["name"]: _column(column) for column in table["columns"]}
+    return Table(table["name"], None, unit=unit, columns=columns)
 
 
-def _column(shown: dict[str, Any]) -> Column:
-    low, high = shown["low"], shown["high"]
-    match shown["type"]:
+def _column(column: dict[str, Any]) -> Column:
+    low, high = column["low"], column["high"]
+    match column["type"]:
         case "int":
             return Int(low, high)
         case "float":
@@ -80,7 +80,7 @@ def _column(shown: dict[str, Any]) -> Column:
         case "date":
             return Date(date.fromisoformat(low), date.fromisoformat(high))
         case "category":
-            return Category(shown["values"])
+            return Category(column["values"])
         case "bool":
             return Bool()
         case "text":
@@ -89,26 +89,26 @@ def _column(shown: dict[str, Any]) -> Column:
             raise Fault(f"the server has a column of type {other!r}; update confide")
 
 
-TRIES: Final = 6
-FIRST_WAIT: Final = 0.2
-LONGEST_WAIT: Final = 10.0
-NEAR: Final = ("localhost", "127.0.0.1", "::1")
-BUSY: Final = (502, 503, 504)
+MAX_ATTEMPTS: Final = 6
+INITIAL_DELAY: Final = 0.2
+MAX_DELAY: Final = 10.0
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+UNAVAILABLE_STATUSES: Final = (502, 503, 504)
 
 
 def connect(
     url: str, token: str, *, timeout: float = 90.0, allow_http: bool = False
 ) -> "Connection":
-    """Return a connection to a server of confide, for whoever holds this token.
+    """Return a connection to a confide server, authenticated by a token.
 
-    The token is sent with every request, so an address other than this machine's must begin with
-    https; ``allow_http=True`` says that the network in between is yours.
+    The token is sent with every request, so the URL must use HTTPS unless the server is on this
+    machine. Pass ``allow_http=True`` only if you control the network in between.
     """
     httpx2 = _import_http()
-    address = _split(url)
+    address = _parse_url(url)
     if address is None or address.scheme not in ("http", "https") or not address.hostname:
         raise BadDeclaration(f'url must be such as "https://confide.example.org", got {url!r}')
-    if address.scheme == "http" and address.hostname not in NEAR and not allow_http:
+    if address.scheme == "http" and address.hostname not in LOCAL_HOSTS and not allow_http:
         raise BadDeclaration(
             f"{url!r} would send your token in the clear; use https, or say allow_http=True if the "
             "network in between is yours"
@@ -123,8 +123,8 @@ def connect(
     return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
 
 
-def _split(url: str) -> SplitResult | None:
-    """Return the parts of an address, or nothing if it is none."""
+def _parse_url(url: str) -> SplitResult | None:
+    """Return the parts of a URL, or None if it is malformed."""
     try:
         return urlsplit(url) if isinstance(url, str) else None
     except ValueError:
@@ -133,30 +133,31 @@ def _split(url: str) -> SplitResult | None:
 
 @show_keywords
 class Connection(RemoteStatistics):
-    """Asks a curator that is somewhere else; every method means what the curator's own means."""
+    """A remote curator; each method does the same as the curator's method of that name."""
 
     def __init__(self, http: Any, *, wait: Callable[[float], None] = time.sleep) -> None:
         self._http, self._wait = http, wait
-        self._known: Names | None = None
+        self._cached_names: Names | None = None
 
     def sql(
         self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[PriceArgs]
     ) -> RemoteAnswer:
-        """Return the answer to a question in SQL; wants are those of `Curator.sql`.
+        """Return the answer to a SQL query; the keywords are those of `Curator.sql`.
 
-        Without a ``key`` one is made up, so that a retry after a broken connection pays once.
+        Without a ``key``, a random one is used, so that a retry after a broken connection is not
+        charged twice.
         """
-        asked = {
+        body = {
             "sql": text,
             "fresh": fresh,
             "key": key or secrets.token_hex(16),
-            **write_want(want),
+            **encode_price(want),
         }
-        return RemoteAnswer.of(self.send("POST", "/v1/query", asked), self._intervals)
+        return RemoteAnswer.of(self.send("POST", "/v1/query", body), self._intervals)
 
     def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
-        """Return what an answer would cost and how far off it would be; spends nothing."""
-        found = self.send("POST", "/v1/preview", {"sql": self._text(query), **write_want(want)})
+        """Return the cost and margins of error of a query; spends nothing."""
+        found = self.send("POST", "/v1/preview", {"sql": self._to_sql(query), **encode_price(want)})
         return Preview(
             read_cost(found["cost"]),
             found["errors"],
@@ -168,12 +169,12 @@ class Connection(RemoteStatistics):
         )
 
     def explain(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Explanation:
-        """Return what a query would do, in sentences; reads no row and spends nothing."""
-        found = self.send("POST", "/v1/explain", {"sql": self._text(query), **write_want(want)})
+        """Return an explanation of a query, in sentences; reads no data and spends nothing."""
+        found = self.send("POST", "/v1/explain", {"sql": self._to_sql(query), **encode_price(want)})
         return Explanation(tuple(found["sentences"]))
 
     def table(self, name: str) -> TableQuery:
-        """Return a question about a table, to be made step by step and then asked."""
+        """Return a query on a table, to be built step by step and then run."""
         return TableQuery(self._names().table(name).name, self)
 
     def ask(
@@ -184,8 +185,8 @@ class Connection(RemoteStatistics):
         key: str | None = None,
         **want: Unpack[PriceArgs],
     ) -> RemoteAnswer:
-        """Return the answer to a question made in Python."""
-        return self.sql(self._text(query), fresh=fresh, key=key, **want)
+        """Return the answer to a query built in Python."""
+        return self.sql(self._to_sql(query), fresh=fresh, key=key, **want)
 
     def choose(
         self,
@@ -196,11 +197,11 @@ class Connection(RemoteStatistics):
         key: str | None = None,
         **want: Unpack[CostArgs],
     ) -> RemoteChoice:
-        """Return the candidate with about the greatest score, and no number."""
+        """Return a candidate with nearly the highest score, but no scores."""
         pairs = pair_candidates(candidates, score)
-        named = {name: self._text(query) for name, query in pairs.items()}
+        named = {name: self._to_sql(query) for name, query in pairs.items()}
         call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
-        body = {"candidates": named, **call, **write_want(want)}
+        body = {"candidates": named, **call, **encode_price(want)}
         return RemoteChoice.of(self.send("POST", "/v1/choose", body))
 
     def release(
@@ -212,22 +213,24 @@ class Connection(RemoteStatistics):
         key: str | None = None,
         **want: Unpack[CostArgs],
     ) -> tuple[RemoteAnswer, ...]:
-        """Return the answers to a set of questions, planned together and charged once."""
-        texts = [self._text(query) for query in queries]
-        heavy = None if weights is None else [_amount(weight) for weight in weights]
+        """Return the answers to a batch of queries, planned together and charged once."""
+        texts = [self._to_sql(query) for query in queries]
+        amounts = None if weights is None else [_amount(weight) for weight in weights]
         call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
-        body = {"queries": texts, "weights": heavy, **call, **write_want(want)}
+        body = {"queries": texts, "weights": amounts, **call, **encode_price(want)}
         found = self.send("POST", "/v1/release", body)["answers"]
 
-        def again(place: int) -> Callable[[int, float], list[dict[str, Any]]]:
+        def interval_fetcher(place: int) -> Callable[[int, float], list[dict[str, Any]]]:
             def fetch(_: int, level: float) -> list[dict[str, Any]]:
-                whole = self.send("POST", "/v1/release", {**body, "confidence": level})
-                ends: list[dict[str, Any]] = whole["answers"][place]["intervals"]
+                response = self.send("POST", "/v1/release", {**body, "confidence": level})
+                ends: list[dict[str, Any]] = response["answers"][place]["intervals"]
                 return ends
 
             return fetch
 
-        return tuple(RemoteAnswer.of(one, again(place)) for place, one in enumerate(found))
+        return tuple(
+            RemoteAnswer.of(one, interval_fetcher(place)) for place, one in enumerate(found)
+        )
 
     def watch(
         self,
@@ -239,24 +242,24 @@ class Connection(RemoteStatistics):
         key: str | None = None,
         **want: Unpack[CostArgs],
     ) -> RemoteWatch:
-        """Return a session that tells of each question whether its answer passes a threshold.
+        """Return a session that reports whether answers exceed a threshold.
 
-        It lies in the server's ledger, so that it outlives this connection (`resume_watch`). A
-        retry after a broken connection finds the session that was opened, and does not pay twice.
+        It is stored in the server's ledger, so it outlives this connection (`resume_watch`). A
+        retry after a broken connection finds the same session and is not charged twice.
         """
-        most = None if sensitivity is None else _amount(sensitivity)
-        body = {"threshold": float(threshold), "above": above, "sensitivity": most}
-        body |= {"signed": signed, "key": key or secrets.token_hex(16), **write_want(want)}
-        return RemoteWatch(self.send("POST", "/v1/watches", body), self.send, self._text)
+        bound = None if sensitivity is None else _amount(sensitivity)
+        body = {"threshold": float(threshold), "above": above, "sensitivity": bound}
+        body |= {"signed": signed, "key": key or secrets.token_hex(16), **encode_price(want)}
+        return RemoteWatch(self.send("POST", "/v1/watches", body), self.send, self._to_sql)
 
     def resume_watch(self, entry: int) -> RemoteWatch:
-        """Return a session of `watch` again, by the entry of its receipt; costs nothing."""
+        """Return an open session of `watch` by the entry in its receipt; costs nothing."""
         found = self.send("GET", f"/v1/watches/{int(entry)}")
-        return RemoteWatch(found, self.send, self._text)
+        return RemoteWatch(found, self.send, self._to_sql)
 
     @property
     def budget(self) -> BudgetState:
-        """The budget of the token's holder: total, spent and left."""
+        """The total, spent, and remaining budget of the token's holder."""
         found = self.send("GET", "/v1/budget")
         return BudgetState(*(read_cost(found[name]) for name in ("total", "spent", "left")))
 
@@ -266,7 +269,7 @@ class Connection(RemoteStatistics):
         return found
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield one's own charges, newest first."""
+        """Yield the caller's charges, newest first."""
         before: int | None = None
         while True:
             page = f"?before={before}" if before is not None else ""
@@ -277,33 +280,33 @@ class Connection(RemoteStatistics):
                 return
 
     def answer(self, entry: int) -> RemoteAnswer:
-        """Return one of one's own answers again, for free."""
+        """Return one of the caller's stored answers; costs nothing."""
         return RemoteAnswer.of(self.send("GET", f"/v1/answers/{int(entry)}"), self._intervals)
 
     def holdout_ask(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
         """Return the score of predictions on a reusable holdout, one for each of its rows."""
         body = {"predictions": [float(value) for value in predictions]}
-        # Sent once: a submission has no key, so that a second try could use up another one.
+        # No retry: submissions have no idempotency key, so a second try could use up another one.
         return self._send_once("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what a route answers; try again where that can help and cannot cost.
+        """Return the response of a route, with retries after transient errors.
 
-        A body that is to be paid for needs a key of its own, or a second try might pay again.
+        A body that incurs a charge must contain a key, or a retry could be charged again.
         """
-        wait = FIRST_WAIT
-        for left in reversed(range(TRIES)):
+        wait = INITIAL_DELAY
+        for left in reversed(range(MAX_ATTEMPTS)):
             try:
                 return self._send_once(method, path, body)
             except (NotReady, TooManyRequests, Unreachable) as trouble:
                 if not left:
                     raise
-                self._wait(wait if not isinstance(trouble, NotReady) else LONGEST_WAIT / 2)
-                wait = min(wait * 2, LONGEST_WAIT)
+                self._wait(wait if not isinstance(trouble, NotReady) else MAX_DELAY / 2)
+                wait = min(wait * 2, MAX_DELAY)
         raise AssertionError("a loop of at least one turn returns or raises")
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._http.close()
 
     def __enter__(self) -> "Connection":
@@ -313,11 +316,11 @@ class Connection(RemoteStatistics):
         self.close()
 
     def _names(self) -> Names:
-        if self._known is None:
-            self._known = read_names(self.send("GET", "/v1/tables"))
-        return self._known
+        if self._cached_names is None:
+            self._cached_names = read_names(self.send("GET", "/v1/tables"))
+        return self._cached_names
 
-    def _text(self, query: str | TableQuery) -> str:
+    def _to_sql(self, query: str | TableQuery) -> str:
         return query if isinstance(query, str) else canonical(query.build(self._names()))
 
     def _intervals(self, entry: int, level: float) -> list[dict[str, Any]]:
@@ -331,7 +334,7 @@ class Connection(RemoteStatistics):
         except httpx2.HTTPError as error:
             raise Unreachable(
                 f"the server cannot be reached ({type(error).__name__}); look at its address and "
-                f"at your network, {_advise(body)}"
+                f"at your network, {_retry_advice(body)}"
             ) from None
         try:
             found = response.json()
@@ -339,11 +342,11 @@ class Connection(RemoteStatistics):
             found = None
         if response.is_success and isinstance(found, dict):
             return found
-        raise _read_refusal(response.status_code, found)
+        raise _parse_error(response.status_code, found)
 
 
-def _advise(body: dict[str, Any] | None) -> str:
-    """Return how to ask again without paying twice; a key that was made up is not known outside."""
+def _retry_advice(body: dict[str, Any] | None) -> str:
+    """Return advice on a retry without a second charge; callers do not know a random key."""
     match body:
         case {"fresh": _}:
             return (
@@ -375,23 +378,23 @@ def _amount(given: Number) -> float | str:
     return given if isinstance(given, float | str) else str(given)
 
 
-def _read_refusal(status: int, body: Any) -> ConfideError:
-    """Return the error that a response tells of, as the curator itself would raise it."""
+def _parse_error(status: int, body: Any) -> ConfideError:
+    """Return the error in a response as the exception that the curator would raise."""
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
-        said = (
+        message = (
             f"the server answered with status {status} and nothing that confide would say; look at "
             "the address, and at what stands between you and the server"
         )
-        return Unreachable(said) if status in BUSY else Fault(said)
-    kind = _kinds().get(str(error.get("code")), Refusal if status < 500 else Fault)
+        return Unreachable(message) if status in UNAVAILABLE_STATUSES else Fault(message)
+    kind = _errors_by_code().get(str(error.get("code")), Refusal if status < 500 else Fault)
     if issubclass(kind, BudgetExceeded):
         cost, left = (Fraction(error.get(name) or 0) for name in ("cost", "left"))
         return kind(error["message"], cost=cost, left=left)
     return kind(error["message"])
 
 
-def _kinds() -> dict[str, type[ConfideError]]:
+def _errors_by_code() -> dict[str, type[ConfideError]]:
     found: dict[str, type[ConfideError]] = {}
     waiting: list[type[ConfideError]] = [ConfideError]
     while waiting:

@@ -1,4 +1,4 @@
-"""`RemoteEstimate`, and how any statistic is asked of a server."""
+"""`RemoteEstimate`, and the base class that requests statistics from a server."""
 
 import math
 import secrets
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from confide.client.http import EstimateArgs, write_want
+from confide.client.http import EstimateArgs, encode_price
 from confide.client.results import RemoteReceipt, read_cost
 from confide.errors import BadDeclaration, refusing
 from confide.exact import Number, fraction, probability
@@ -20,18 +20,18 @@ from confide.release.display import ESTIMATE_ADVICE, import_frames
 
 __all__ = ["RemoteEstimate", "RemoteEstimateMethods", "write_numbers"]
 
-FAR: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
-"""JSON has no infinity: what is missing lies infinitely far away, on its own side."""
+INFINITE_VALUES: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
+"""The infinity that each null stands for, because JSON has none."""
 
-ASKED: Final = ("epsilon", "share", "confidence", "fresh", "key")
+OPTION_NAMES: Final = ("epsilon", "share", "confidence", "fresh", "key")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoteEstimate:
-    """Numbers with standard errors and intervals that count sampling and noise.
+    """Numbers with standard errors and intervals that cover sampling error and noise.
 
     ``value``, ``standard_error`` and each end of ``interval`` have the same form: one number, a
-    list, or a dictionary by name. A density has ``edges``, a test a ``p_value``.
+    list, or a dictionary by name. A density has ``edges``; a hypothesis test has a ``p_value``.
     """
 
     statistic: str
@@ -50,7 +50,7 @@ class RemoteEstimate:
     def of(
         cls, body: dict[str, Any], fetch: Callable[[float], "RemoteEstimate"]
     ) -> "RemoteEstimate":
-        """Return the estimate that a response holds; ``fetch`` gets it at another level."""
+        """Return the estimate in a response; ``fetch`` gets it at another confidence level."""
         return cls(
             statistic=body["statistic"],
             names=tuple(body["names"]),
@@ -63,26 +63,26 @@ class RemoteEstimate:
             _form=body["form"],
             _numbers={
                 "values": body["values"],
-                **{name: _restore(body[name], far) for name, far in FAR.items()},
+                **{name: _restore(body[name], far) for name, far in INFINITE_VALUES.items()},
             },
             _fetch=fetch,
         )
 
     @property
     def value(self) -> Any:
-        """What was estimated."""
+        """The estimate."""
         return self._shape(self._numbers["values"])
 
     @property
     def standard_error(self) -> Any:
-        """The standard deviation of each number, over sampling and noise together."""
+        """The standard error of each number, from sampling and noise combined."""
         return self._shape(self._numbers["standard_errors"])
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> Any:
-        """Return (low, high) for each number, from the population's point of view.
+        """Return a confidence interval (low, high) for each population value.
 
-        Another level than the one asked for is fetched from the server, for free.
+        A confidence level other than the requested one is fetched from the server, for free.
         """
         level = float(probability("confidence", confidence, zero=False))
         if level != self.confidence:
@@ -90,7 +90,7 @@ class RemoteEstimate:
         return self._shape(list(zip(self._numbers["lows"], self._numbers["highs"], strict=True)))
 
     def to_pandas(self) -> Any:
-        """Return one row a number: value, standard error, interval."""
+        """Return a DataFrame with one row per number: value, standard error, interval."""
         pd = import_frames("pandas", ESTIMATE_ADVICE)
         headings = ("value", "standard_error", "low", "high")
         columns = dict(zip(headings, self._numbers.values(), strict=True))
@@ -120,30 +120,30 @@ class RemoteEstimate:
 
 
 class RemoteEstimateMethods(ABC):
-    """Any statistic by its name, from a curator that is somewhere else."""
+    """The base class of a connection's statistics: any statistic by its name."""
 
     @abstractmethod
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the server's answer to a request."""
+        """Return the server's response to a request."""
 
     def estimate(self, statistic: str, table: str, **given: Any) -> RemoteEstimate:
-        """Return an estimate of any statistic that the server knows, by its name.
+        """Return an estimate of any of the server's statistics, by its name.
 
-        ``given`` are its arguments by name, ``epsilon=`` or ``share=``, and what `mean` takes
-        besides: ``confidence=``, ``fresh=`` and ``key=``.
+        ``given`` holds its arguments by name, ``epsilon=`` or ``share=``, and optionally
+        ``confidence=``, ``fresh=``, and ``key=``.
         """
-        want = {name: given.pop(name) for name in ASKED if name in given}
+        want = {name: given.pop(name) for name in OPTION_NAMES if name in given}
         return self._send_estimate(statistic, {"table": table, **given}, cast("EstimateArgs", want))
 
     def _send_estimate(
         self, statistic: str, arguments: Mapping[str, object], want: EstimateArgs
     ) -> RemoteEstimate:
-        """Return the estimate of a statistic; a key keeps a second try from paying again."""
-        said = cast("dict[str, Any]", want)
-        call = {"fresh": said.pop("fresh", False), "key": said.pop("key", None)}
+        """Return the estimate of a statistic; a key makes retries free."""
+        prices = cast("dict[str, Any]", want)
+        call = {"fresh": prices.pop("fresh", False), "key": prices.pop("key", None)}
         call["key"] = call["key"] or secrets.token_hex(16)
         named = {name: _write_value(value) for name, value in arguments.items()}
-        body = {"statistic": statistic, **named, **call, **write_want(said)}
+        body = {"statistic": statistic, **named, **call, **encode_price(prices)}
 
         def fetch(level: float) -> RemoteEstimate:
             found = self.send("POST", "/v1/statistics", {**body, "confidence": level})
@@ -157,7 +157,7 @@ def _restore(numbers: list[float | None], far: float) -> list[float]:
 
 
 def write_numbers(given: object) -> Any:
-    """Return numbers, alone or in a list, as JSON has them; keep anything else as it is.
+    """Return numbers, alone or in a list, as JSON numbers; keep anything else unchanged.
 
     >>> write_numbers(["1/4", 1]), write_numbers("private")
     ([0.25, 1.0], 'private')
@@ -171,7 +171,7 @@ def write_numbers(given: object) -> Any:
 
 
 def _write_value(given: object) -> Any:
-    """Return an argument as JSON has it."""
+    """Return an argument as a JSON value."""
     if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
         return [_write_value(one) for one in given]
     if isinstance(given, np.integer):

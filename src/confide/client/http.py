@@ -1,4 +1,4 @@
-"""Prices as JSON, status codes and errors, for client and server."""
+"""Prices in JSON, HTTP status codes, and errors, shared by client and server."""
 
 import math
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ __all__ = [
     "TooManyRequests",
     "TooSlow",
     "Unreachable",
+    "encode_price",
     "status_of",
-    "write_want",
 ]
 
 
 class EstimateArgs(CostArgs, total=False):
-    """What an estimate may cost, at which level its intervals come back, and how it is asked."""
+    """The keyword arguments of an estimate: cost, confidence level, and idempotency."""
 
     confidence: Number
     fresh: bool
@@ -43,11 +43,11 @@ class EstimateArgs(CostArgs, total=False):
 
 
 @refusing
-def write_want(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the wants as JSON can hold them; a fraction stays exact as text.
+def encode_price(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return price arguments as JSON values; fractions become strings to stay exact.
 
     >>> from fractions import Fraction
-    >>> write_want({"share": Fraction(1, 3), "confidence": 0.9})
+    >>> encode_price({"share": Fraction(1, 3), "confidence": 0.9})
     {'share': '1/3', 'confidence': 0.9}
     """
     for name, value in given.items():
@@ -70,19 +70,19 @@ class NotSignedIn(Refusal):
 
 
 class NotYours(Refusal):
-    """The caller may not do this, or may not see whether it is there."""
+    """The caller lacks permission, or the resource does not exist; the response is the same."""
 
     code = "not-yours"
 
 
 class NotFound(Refusal):
-    """The server has no such route."""
+    """The server has no such route or resource."""
 
     code = "not-found"
 
 
 class MalformedRequest(Refusal):
-    """The request is not of the documented shape; nothing was read or spent."""
+    """The request does not match the schema; nothing was read or spent."""
 
     code = "malformed-request"
 
@@ -100,25 +100,25 @@ class TooSlow(Refusal):
 
 
 class TooManyRequests(Refusal):
-    """The caller asks too often or too much at once; nothing was read or spent."""
+    """The caller exceeded a rate limit; nothing was read or spent."""
 
     code = "too-many-requests"
 
 
 class NotReady(Refusal):
-    """The answer takes longer than the server lets callers wait; asking again fetches it.
+    """The query is still running after the server's longest wait; a retry fetches the answer.
 
-    Alone among refusals it may come after the charge: the question goes on, its answer is kept,
-    and the same key, or the same question once it is answered, gets it at no further cost.
+    Unlike other refusals, it can come after the charge. The query keeps running and its answer is
+    stored. The same key, or the same query once it is answered, gets it at no further cost.
     """
 
     code = "not-ready"
 
 
 class Unreachable(Fault):
-    """The connection broke, or something between us and the server answered in its place.
+    """The connection broke, or a proxy answered instead of the server.
 
-    A charge may have been made: the same key fetches its answer.
+    A charge may have been made; the same key fetches its answer.
     """
 
     code = "unreachable"
@@ -142,7 +142,7 @@ STATUS: Final[dict[type[ConfideError], int]] = {
 
 
 def status_of(error: ConfideError) -> int:
-    """Return the status that tells of an error: that of its class, or of the nearest above it.
+    """Return the HTTP status of an error: that of its class, or of its nearest base class.
 
     >>> status_of(NotYours("this is the owner's"))
     403

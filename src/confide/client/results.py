@@ -1,4 +1,4 @@
-"""Answers, choices and watches from a server."""
+"""Answers, choices, and watches from a server."""
 
 import secrets
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Ends = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RemoteReceipt:
-    """Proof of a charge: the entry's number, and its link in the chain."""
+    """Proof of a charge: the ledger entry and its hash in the chain."""
 
     entry: int
     digest: str
@@ -42,7 +42,7 @@ class RemoteReceipt:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoteAnswer:
-    """Noisy values, one row a group, with their intervals, cost and receipt."""
+    """Noisy values, one row per group, with their intervals, cost, and receipt."""
 
     columns: tuple[str, ...]
     rows: list[dict[str, Any]]
@@ -56,7 +56,7 @@ class RemoteAnswer:
 
     @classmethod
     def of(cls, body: dict[str, Any], fetch: Callable[[int, float], Ends]) -> "RemoteAnswer":
-        """Return the answer that a response holds; ``fetch`` gets intervals of other levels."""
+        """Return the answer in a response; ``fetch`` gets intervals at other levels."""
         return cls(
             columns=tuple(body["columns"]),
             rows=body["rows"],
@@ -70,12 +70,12 @@ class RemoteAnswer:
         )
 
     def to_pandas(self) -> Any:
-        """Return the values as a pandas frame."""
+        """Return the values as a pandas DataFrame."""
         pd = import_frames("pandas")
         return pd.DataFrame(self.rows, columns=list(self.columns))
 
     def to_polars(self) -> Any:
-        """Return the values as a polars frame."""
+        """Return the values as a polars DataFrame."""
         pl = import_frames("polars")
         return pl.DataFrame(self.rows, schema=list(self.columns), orient="row")
 
@@ -85,33 +85,33 @@ class RemoteAnswer:
 
     @refusing
     def interval_rows(self, confidence: Number = 0.95) -> Ends:
-        """Return for each row the ends ``x_low`` and ``x_high`` of every numeric column x.
+        """Return, for each row, the ends ``x_low`` and ``x_high`` of every numeric column x.
 
-        Another level than the one asked for is fetched from the server, for free.
+        A confidence level other than the requested one is fetched from the server, for free.
         """
         level = float(probability("confidence", confidence, zero=False))
         ends = self._ends if level == self._level else self._fetch(self.receipt.entry, level)
         if len(ends) != len(self.rows):
             raise Fault("the server sent intervals of another answer; ask it again")
-        # JSON has no infinity: an end that is missing lies infinitely far away, on its own side.
-        far = {"_low": -float("inf"), "_high": float("inf")}
+        # A null end stands for the infinity on its side, because JSON has none.
+        infinities = {"_low": -float("inf"), "_high": float("inf")}
         return [
             {
-                name: far[name[name.rindex("_") :]] if end is None else end
+                name: infinities[name[name.rindex("_") :]] if end is None else end
                 for name, end in row.items()
             }
             for row in ends
         ]
 
     def intervals(self, confidence: Number = 0.95) -> Any:
-        """Return the intervals as a pandas frame, with the keys in front."""
+        """Return the intervals as a pandas DataFrame, with the group keys first."""
         pd = import_frames("pandas")
         keys = self._keys()
         both = zip(self.rows, self.interval_rows(confidence), strict=True)
         return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
 
     def plot(self) -> Chart:
-        """Return a chart of every numeric column, with its 95 % intervals as error bars."""
+        """Return a chart of every numeric column, with 95% intervals as error bars."""
         keys = self._keys()
         numbers = [name for name in self.columns if name not in keys]
         return draw_chart(keys, numbers, self.rows, self.interval_rows())
@@ -123,7 +123,7 @@ class RemoteAnswer:
         return write_table(self.columns, self.rows, self._own_ends(), self._footer(), self.notes)
 
     def _own_ends(self) -> Ends:
-        """Return the intervals that came with the answer: to show it asks nobody."""
+        """Return the intervals that came with the answer, so that display needs no request."""
         return self.interval_rows(self._level)
 
     def _footer(self) -> str:
@@ -136,19 +136,19 @@ class RemoteAnswer:
 
 
 def read_cost(body: dict[str, Any]) -> Cost:
-    """Return a cost as the server wrote it: an exact share, and its epsilon."""
+    """Return the cost in a response: an exact share and its epsilon."""
     return Cost(Fraction(body["share"]), float(body["epsilon"]))
 
 
 Send = Callable[..., dict[str, Any]]
-"""How a request is sent: method, path, body."""
+"""A function that sends a request: method, path, body."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteChoice:
-    """The candidate that was chosen, with what the choice cost.
+    """The chosen candidate and the cost of the choice.
 
-    ``regret`` bounds by how much its score may fall short of the best one, at 95 % confidence.
+    ``regret`` bounds the gap between its score and the best, at 95% confidence.
     """
 
     value: str
@@ -159,7 +159,7 @@ class RemoteChoice:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> "RemoteChoice":
-        """Return the choice that a response holds."""
+        """Return the choice in a response."""
         regret = float("inf") if body["regret"] is None else float(body["regret"])
         receipt = RemoteReceipt(**body["receipt"])
         return cls(body["value"], read_cost(body["cost"]), receipt, body["reused"], regret)
@@ -169,31 +169,31 @@ class RemoteChoice:
 
 
 class RemoteWatch:
-    """A session at the server that tells whether answers are above a threshold.
+    """A session on the server that reports whether answers are above a threshold.
 
-    ``receipt.entry`` is its number, by which `Connection.resume_watch` finds it again.
+    ``receipt.entry`` is its number, for `Connection.resume_watch`.
     """
 
     def __init__(
         self, body: dict[str, Any], send: Send, text: Callable[[str | TableQuery], str]
     ) -> None:
-        self._path, self._send, self._text = f"/v1/watches/{body['watch']}", send, text
+        self._path, self._send, self._to_sql = f"/v1/watches/{body['watch']}", send, text
         self._width: float | None = body["half_width"]
         self.left: int = body["left"]
         self.reused: bool = body["reused"]
         self.cost, self.receipt = read_cost(body["cost"]), RemoteReceipt(**body["receipt"])
 
     def ask(self, query: str | TableQuery, *, key: str | None = None) -> bool:
-        """Tell whether the answer to one COUNT or SUM is above the threshold, up to noise."""
-        asked = {"sql": self._text(query), "key": key or secrets.token_hex(16)}
-        told = self._send("POST", f"{self._path}/ask", asked)
-        self.left = told["left"]
-        return bool(told["above"])
+        """Return whether one COUNT or SUM is above the threshold, up to noise."""
+        body = {"sql": self._to_sql(query), "key": key or secrets.token_hex(16)}
+        response = self._send("POST", f"{self._path}/ask", body)
+        self.left = response["left"]
+        return bool(response["above"])
 
     def half_width(self) -> float:
-        """Return how far from the threshold an answer must lie to be told rightly, at 95 %."""
+        """Return the distance from the threshold beyond which results are 95% reliable."""
         return float("inf") if self._width is None else self._width
 
     def close(self) -> None:
-        """End the session; what it cost stays."""
+        """Close the session; its cost is not refunded."""
         self._send("DELETE", self._path)
