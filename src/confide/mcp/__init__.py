@@ -1,4 +1,4 @@
-"""Tools for language models: ask within a budget, with texts that teach the rules."""
+"""MCP tools for language models: queries within a budget, with instructions."""
 
 from confide.mcp.tools import HttpBackend, RequestBody, ToolBackend, make_tools
 

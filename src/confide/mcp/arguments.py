@@ -1,4 +1,4 @@
-"""Argument schemas of the tools, with help for the model; those of statistics are registered."""
+"""Argument types of the tools, with descriptions for the model."""
 
 import math
 from collections.abc import Sequence
@@ -33,15 +33,15 @@ __all__ = [
     "Threshold",
     "Watch",
     "Weights",
-    "say",
+    "omit_none",
     "show_percents",
     "statistic_parameters",
 ]
 
-LONGEST_SQL: Final = 100_000
+MAX_SQL_LENGTH: Final = 100_000
 
-Sql = Annotated[str, Field(max_length=LONGEST_SQL, description="one SELECT with aggregates")]
-# Strict: true and "0.1" are no numbers, and true must not be taken for all of the budget.
+Sql = Annotated[str, Field(max_length=MAX_SQL_LENGTH, description="one SELECT with aggregates")]
+# Strict: reject `true` and "0.1". Coerced to 1, `true` would mean the whole budget.
 _Number = Annotated[float, Field(strict=True)]
 Share = Annotated[
     _Number | Annotated[str, Field(max_length=60)] | None,
@@ -84,7 +84,7 @@ Watch = Annotated[int, Field(description="the number that the tool watch gave")]
 
 
 def show_percents(found: Any, *, down: bool = False) -> Any:
-    """Return a result with its shares in percent, which is how agents are asked to give them.
+    """Return a result with its shares in percent, the format in which agents pass them.
 
     Costs are rounded up and the remaining budget is rounded down, to a millionth of a percent.
 
@@ -106,24 +106,24 @@ def show_percents(found: Any, *, down: bool = False) -> Any:
 
 def _percent(share: Fraction, *, down: bool) -> str:
     millionths = share * 10**8
-    whole = math.floor(millionths) if down else math.ceil(millionths)
-    return f"{Decimal(whole).scaleb(-6).normalize():f}%"
+    rounded = math.floor(millionths) if down else math.ceil(millionths)
+    return f"{Decimal(rounded).scaleb(-6).normalize():f}%"
 
 
-def say(**given: Any) -> dict[str, Any]:
-    """Return what was said, without what was left out.
+def omit_none(**given: Any) -> dict[str, Any]:
+    """Return the given arguments, without those that are None.
 
-    >>> say(share="1%", epsilon=None)
+    >>> omit_none(share="1%", epsilon=None)
     {'share': '1%'}
     """
     return {name: value for name, value in given.items() if value is not None}
 
 
 def statistic_parameters() -> list[Parameter]:
-    """Return the parameters of the tool for estimates: all that a registered statistic takes.
+    """Return the parameters of the estimate tool: the arguments of all registered statistics.
 
-    An argument of several statistics takes whatever one of them does; the request that is made of
-    a call is checked against the statistic that was named.
+    An argument shared by several statistics accepts every type that one of them accepts. The
+    request is then validated against the statistic that the call names.
     """
     shared: dict[str, list[Argument]] = {}
     for spec in STATISTICS.values():
@@ -144,9 +144,9 @@ def _optional(name: str, annotation: Any) -> Parameter:
 
 
 def _shared_type(listed: Sequence[Argument], *more: Any) -> Any:
-    """Return the type of an argument that several statistics declare, with all they say of it."""
+    """Return the union of an argument's types in several statistics, with all descriptions."""
     kinds = dict.fromkeys(kind for one in listed for kind in one.kinds)
     texts = dict.fromkeys(one.help for one in listed)
-    longest = [one for one in texts if not any(o != one and o.startswith(one) for o in texts)]
+    distinct = [one for one in texts if not any(o != one and o.startswith(one) for o in texts)]
     kind = reduce(or_, more, checked_type(*kinds))
-    return Annotated[kind, Field(description="; or ".join(longest))]
+    return Annotated[kind, Field(description="; or ".join(distinct))]

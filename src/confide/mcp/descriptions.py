@@ -108,7 +108,7 @@ that there are."""
 
 
 def describe_estimates() -> str:
-    """Return the description of the tool for estimates, with a line for each statistic."""
+    """Return the description of the estimate tool, with a line for each statistic."""
     return "\n".join([ESTIMATE, *map(_describe, STATISTICS.values())])
 
 
@@ -116,5 +116,5 @@ def _describe(spec: StatisticSpec[Any]) -> str:
     """Return a line with the arguments and the summary of a statistic."""
     fields = [field for field in spec.remote_fields if field.name != "table"]
     names = [field.name if field.is_required else f"[{field.name}]" for field in fields]
-    said = (spec.remote_summary or spec.summary).replace("``", "")
-    return f"{spec.name} ({', '.join(names)}): {said}."
+    summary = (spec.remote_summary or spec.summary).replace("``", "")
+    return f"{spec.name} ({', '.join(names)}): {summary}."

@@ -1,4 +1,4 @@
-"""The tools that a language model sees, and the backends that run them."""
+"""The tools for language models, and the backends that run them."""
 
 import inspect
 import logging
@@ -16,188 +16,190 @@ from pydantic import ValidationError
 
 from confide.client import Connection
 from confide.errors import BadDeclaration, Refusal, as_refusal, error_location
-from confide.mcp import arguments as given
+from confide.mcp import arguments as args
 from confide.mcp import descriptions
-from confide.mcp.arguments import say, show_percents
+from confide.mcp.arguments import omit_none, show_percents
 
 __all__ = ["HttpBackend", "RequestBody", "ToolBackend", "Tools", "make_tools"]
 
 RequestBody = dict[str, Any]
-"""A request in the words of the server's routes; so is every answer."""
+"""The JSON body of a request to a server route; responses have the routes' format too."""
 
 
 class ToolBackend(Protocol):
-    """One caller's way to a curator; everything it returns can be written as JSON."""
+    """Runs the tools' operations for one caller; all results are JSON values."""
 
     def tables(self) -> dict[str, Any]:
-        """Return what may be asked about."""
+        """Return the declared tables."""
         ...
 
     def budget(self) -> dict[str, Any]:
-        """Return total, spent and left."""
+        """Return the total, spent, and remaining budget."""
         ...
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """Return what was asked, newest first."""
+        """Return the caller's charges, newest first."""
         ...
 
-    def preview(self, asked: RequestBody) -> dict[str, Any]:
-        """Return what an answer would cost; spends nothing."""
+    def preview(self, body: RequestBody) -> dict[str, Any]:
+        """Return the cost and margins of error of a query; spends nothing."""
         ...
 
-    def ask(self, asked: RequestBody) -> dict[str, Any]:
-        """Return an answer, paid for."""
+    def ask(self, body: RequestBody) -> dict[str, Any]:
+        """Return the answer to a query, and charge for it."""
         ...
 
-    def choose(self, asked: RequestBody) -> dict[str, Any]:
-        """Return one of several candidates, paid for."""
+    def choose(self, body: RequestBody) -> dict[str, Any]:
+        """Return the chosen candidate, and charge for it."""
         ...
 
-    def release(self, asked: RequestBody) -> dict[str, Any]:
-        """Return the answers to several questions, paid for together."""
+    def release(self, body: RequestBody) -> dict[str, Any]:
+        """Return the answers to a batch of queries, and charge for them once."""
         ...
 
-    def watch(self, asked: RequestBody) -> dict[str, Any]:
-        """Return a session over a threshold, paid for as a whole."""
+    def watch(self, body: RequestBody) -> dict[str, Any]:
+        """Open a threshold session, and charge for it once."""
         ...
 
-    def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
+    def watch_ask(self, watch: int, body: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
         ...
 
-    def estimate(self, asked: RequestBody) -> dict[str, Any]:
-        """Return an estimate, paid for."""
+    def estimate(self, body: RequestBody) -> dict[str, Any]:
+        """Return an estimate, and charge for it."""
         ...
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
-        """Return the score of predictions."""
+        """Return the score of predictions on a holdout."""
         ...
 
 
 class HttpBackend:
-    """Asks a server over HTTP, with the token that the agent was given."""
+    """Sends the tools' operations to a server over HTTP, with the agent's token."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def tables(self) -> dict[str, Any]:
-        """Return what may be asked about."""
+        """Return the declared tables."""
         return self._connection.send("GET", "/v1/tables")
 
     def budget(self) -> dict[str, Any]:
-        """Return total, spent and left."""
+        """Return the total, spent, and remaining budget."""
         return self._connection.send("GET", "/v1/budget")
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """Return what was asked, newest first."""
+        """Return the caller's charges, newest first."""
         return [entry for entry, _ in zip(self._connection.answers(), range(limit), strict=False)]
 
-    def preview(self, asked: RequestBody) -> dict[str, Any]:
-        """Return what an answer would cost."""
-        return self._connection.send("POST", "/v1/preview", asked)
+    def preview(self, body: RequestBody) -> dict[str, Any]:
+        """Return the cost and margins of error of a query."""
+        return self._connection.send("POST", "/v1/preview", body)
 
-    def ask(self, asked: RequestBody) -> dict[str, Any]:
-        """Return an answer, paid for."""
-        return self._pay("/v1/query", asked)
+    def ask(self, body: RequestBody) -> dict[str, Any]:
+        """Return the answer to a query, and charge for it."""
+        return self._post_with_key("/v1/query", body)
 
-    def choose(self, asked: RequestBody) -> dict[str, Any]:
-        """Return one of several candidates."""
-        return self._pay("/v1/choose", asked)
+    def choose(self, body: RequestBody) -> dict[str, Any]:
+        """Return the chosen candidate, and charge for it."""
+        return self._post_with_key("/v1/choose", body)
 
-    def release(self, asked: RequestBody) -> dict[str, Any]:
-        """Return the answers to several questions."""
-        return self._pay("/v1/release", asked)
+    def release(self, body: RequestBody) -> dict[str, Any]:
+        """Return the answers to a batch of queries, and charge for them once."""
+        return self._post_with_key("/v1/release", body)
 
-    def watch(self, asked: RequestBody) -> dict[str, Any]:
-        """Return a session over a threshold."""
-        return self._pay("/v1/watches", asked)
+    def watch(self, body: RequestBody) -> dict[str, Any]:
+        """Open a threshold session, and charge for it once."""
+        return self._post_with_key("/v1/watches", body)
 
-    def watch_ask(self, watch: int, asked: RequestBody) -> dict[str, Any]:
+    def watch_ask(self, watch: int, body: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
-        return self._pay(f"/v1/watches/{watch}/ask", asked)
+        return self._post_with_key(f"/v1/watches/{watch}/ask", body)
 
-    def estimate(self, asked: RequestBody) -> dict[str, Any]:
-        """Return an estimate."""
-        return self._pay("/v1/statistics", asked)
+    def estimate(self, body: RequestBody) -> dict[str, Any]:
+        """Return an estimate, and charge for it."""
+        return self._post_with_key("/v1/statistics", body)
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
-        """Return the score of predictions."""
+        """Return the score of predictions on a holdout."""
         return self._connection.holdout_ask(name, predictions)
 
-    def _pay(self, path: str, asked: RequestBody) -> dict[str, Any]:
-        """Return what a route answers; a key keeps a second try from paying again."""
-        return self._connection.send("POST", path, {"key": secrets.token_hex(16), **asked})
+    def _post_with_key(self, path: str, body: RequestBody) -> dict[str, Any]:
+        """Return the response of a route; a random key makes retries free."""
+        return self._connection.send("POST", path, {"key": secrets.token_hex(16), **body})
 
 
-MOST: Final = 5
-Shape = dict[str, Any]
+MAX_PROBLEMS: Final = 5
+ArgumentSchemas = dict[str, Any]
 """The arguments of a tool by name, each as its JSON schema."""
 
 
 class Tools(MCPServer[Any]):
-    """A server of tools that takes no argument it does not know.
+    """An MCP server that rejects unknown arguments.
 
-    The package leaves such arguments out without a word: a model that misspells ``bounds`` would
-    pay for an answer to another question.
+    The MCP package silently drops them: a model that misspells ``bounds`` would pay for an answer
+    to a different query.
     """
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Return what a tool gives, or refuse arguments that it does not take."""
-        shapes = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
-        shape: Shape = shapes.get(name, {})
-        if name in shapes and (unknown := [given for given in arguments if given not in shape]):
-            raise _malformed(name, [_unknown(given, shape) for given in unknown[:MOST]])
+        """Return the result of a tool, or raise `ToolError` for unknown or malformed arguments."""
+        schemas = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
+        schema: ArgumentSchemas = schemas.get(name, {})
+        if name in schemas and (unknown := [given for given in arguments if given not in schema]):
+            raise _malformed(name, [_unknown(given, schema) for given in unknown[:MAX_PROBLEMS]])
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            raise _malformed(name, _complain(error.__cause__.errors(), shape)) from None
+            raise _malformed(name, _describe_problems(error.__cause__.errors(), schema)) from None
 
 
 def _malformed(name: str, found: Sequence[str]) -> ToolError:
     return ToolError(f"Error executing tool {name}: malformed-request: {'; '.join(found)}")
 
 
-def _unknown(given: str, shape: Shape) -> str:
-    close = get_close_matches(given, shape, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(shape) or 'none'}"
+def _unknown(given: str, schema: ArgumentSchemas) -> str:
+    close = get_close_matches(given, schema, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(schema) or 'none'}"
     return f"there is no argument {given[:80]!r}; {hint}"
 
 
-def _complain(problems: Sequence[Any], shape: Shape) -> list[str]:
-    """Return what is wrong with each argument, and what it is; its value is not repeated."""
+def _describe_problems(problems: Sequence[Any], schema: ArgumentSchemas) -> list[str]:
+    """Return the problem and the description of each argument, without its value."""
     found: dict[str, str] = {}
     for problem in problems:
-        place = str(problem["loc"][0])
-        said = "is needed" if problem["type"] == "missing" else problem["msg"].lower()
-        meant = shape.get(place, {}).get("description")
-        found.setdefault(place, f"{place}: {said}" + (f" ({meant})" if meant else ""))
-    return list(found.values())[:MOST]
+        argument = str(problem["loc"][0])
+        problem_text = "is needed" if problem["type"] == "missing" else problem["msg"].lower()
+        description = schema.get(argument, {}).get("description")
+        found.setdefault(
+            argument, f"{argument}: {problem_text}" + (f" ({description})" if description else "")
+        )
+    return list(found.values())[:MAX_PROBLEMS]
 
 
 T = TypeVar("T")
-Calling = Context[Any, Any]
-Told = dict[str, Any]
+ToolContext = Context[Any, Any]
+ToolResult = dict[str, Any]
 LOG: Final = logging.getLogger("confide.mcp")
-OURS: Final = "fault: something on our side failed; the owner's log has where"
+FAULT_MESSAGE: Final = "fault: something on our side failed; the owner's log has where"
 
 
-def make_tools(asker_of: Callable[[Calling], ToolBackend]) -> MCPServer[Any]:
-    """Return a server of tools; ``asker_of`` tells for each call on whose behalf it is."""
-    server, guard = _make_quietly(), _Guard(asker_of)
-    _add_free(server, guard)
-    _add_questions(server, guard)
-    _add_watches(server, guard)
-    _add_estimates(server, guard)
+def make_tools(backend_of: Callable[[ToolContext], ToolBackend]) -> MCPServer[Any]:
+    """Return an MCP server with all tools; ``backend_of`` returns the backend of each call."""
+    server, runner = _make_server(), _ToolRunner(backend_of)
+    _add_free_tools(server, runner)
+    _add_query_tools(server, runner)
+    _add_watch_tools(server, runner)
+    _add_estimate_tool(server, runner)
     return server
 
 
-def _make_quietly() -> MCPServer[Any]:
-    """Return a server without tools, and leave the program's logging as it was.
+def _make_server() -> MCPServer[Any]:
+    """Return a server without tools, and restore the program's logging.
 
-    The package sets up logging for the whole program when a server is made, at a level at which
-    requests are written down.
+    The MCP package configures the root logger when it creates a server, at a level that logs
+    requests.
     """
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -209,133 +211,133 @@ def _make_quietly() -> MCPServer[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Guard:
-    """Runs the work of a tool in a thread; errors become texts that a model may read."""
+class _ToolRunner:
+    """Runs a tool in a thread, and turns exceptions into messages that are safe to show."""
 
-    asker_of: Callable[[Calling], ToolBackend]
+    backend_of: Callable[[ToolContext], ToolBackend]
 
-    async def run(self, context: Calling, work: Callable[[ToolBackend], T]) -> T:
-        return await anyio.to_thread.run_sync(self._try, context, work)
+    async def run(self, context: ToolContext, work: Callable[[ToolBackend], T]) -> T:
+        return await anyio.to_thread.run_sync(self._run_in_thread, context, work)
 
-    def _try(self, context: Calling, work: Callable[[ToolBackend], T]) -> T:
-        """Return what some work gives."""
+    def _run_in_thread(self, context: ToolContext, work: Callable[[ToolBackend], T]) -> T:
+        """Return the result of ``work``, with shares in percent."""
         try:
-            found: T = show_percents(work(self.asker_of(context)))
+            found: T = show_percents(work(self.backend_of(context)))
         except (Refusal, BadDeclaration) as refusal:
             raise ToolError(f"{as_refusal(refusal).code}: {refusal}") from None
-        except Exception as error:  # noqa: BLE001  # whatever it is must not reach a model
+        except Exception as error:  # noqa: BLE001  # no exception may reach a model
             LOG.warning("a tool failed with %s", error_location(error))
-            raise ToolError(OURS) from None
+            raise ToolError(FAULT_MESSAGE) from None
         return found
 
 
-def _add_free(server: MCPServer[Any], guard: _Guard) -> None:
-    """Add what costs nothing of the budget."""
+def _add_free_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
+    """Add the tools that spend no budget."""
 
     @server.tool(description=descriptions.TABLES)
-    async def list_tables(context: Calling) -> Told:
-        return await guard.run(context, lambda asker: asker.tables())
+    async def list_tables(context: ToolContext) -> ToolResult:
+        return await runner.run(context, lambda backend: backend.tables())
 
     @server.tool(description=descriptions.PREVIEW)
     async def preview(
-        context: Calling,
-        sql: given.Sql,
-        share: given.Share = None,
-        epsilon: given.Epsilon = None,
-        error: given.Error = None,
-    ) -> Told:
-        asked = say(sql=sql, share=share, epsilon=epsilon, error=error)
-        return await guard.run(context, lambda asker: asker.preview(asked))
+        context: ToolContext,
+        sql: args.Sql,
+        share: args.Share = None,
+        epsilon: args.Epsilon = None,
+        error: args.Error = None,
+    ) -> ToolResult:
+        body = omit_none(sql=sql, share=share, epsilon=epsilon, error=error)
+        return await runner.run(context, lambda backend: backend.preview(body))
 
     @server.tool(description=descriptions.BUDGET)
-    async def budget(context: Calling) -> Told:
-        return await guard.run(context, lambda asker: asker.budget())
+    async def budget(context: ToolContext) -> ToolResult:
+        return await runner.run(context, lambda backend: backend.budget())
 
     @server.tool(description=descriptions.HISTORY)
-    async def history(context: Calling, limit: given.Limit = 20) -> Told:
-        return {"answers": await guard.run(context, lambda asker: asker.history(limit))}
+    async def history(context: ToolContext, limit: args.Limit = 20) -> ToolResult:
+        return {"answers": await runner.run(context, lambda backend: backend.history(limit))}
 
     @server.tool(description=descriptions.HOLDOUT)
     async def holdout_ask(
-        context: Calling, name: given.Board, predictions: given.Predictions
-    ) -> Told:
-        return await guard.run(context, lambda asker: asker.holdout_ask(name, predictions))
+        context: ToolContext, name: args.Board, predictions: args.Predictions
+    ) -> ToolResult:
+        return await runner.run(context, lambda backend: backend.holdout_ask(name, predictions))
 
 
-def _add_questions(server: MCPServer[Any], guard: _Guard) -> None:
-    """Add questions in SQL: one, several together, a choice among several."""
+def _add_query_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
+    """Add the tools for SQL queries: single queries, choices, and batches."""
 
     @server.tool(description=descriptions.ASK)
     async def ask(
-        context: Calling,
-        sql: given.Sql,
+        context: ToolContext,
+        sql: args.Sql,
         *,
-        share: given.Share = None,
-        epsilon: given.Epsilon = None,
-        error: given.Error = None,
-        fresh: given.Fresh = False,
-    ) -> Told:
-        asked = say(sql=sql, share=share, epsilon=epsilon, error=error, fresh=fresh or None)
-        return await guard.run(context, lambda asker: asker.ask(asked))
+        share: args.Share = None,
+        epsilon: args.Epsilon = None,
+        error: args.Error = None,
+        fresh: args.Fresh = False,
+    ) -> ToolResult:
+        body = omit_none(sql=sql, share=share, epsilon=epsilon, error=error, fresh=fresh or None)
+        return await runner.run(context, lambda backend: backend.ask(body))
 
     @server.tool(description=descriptions.CHOOSE)
     async def choose(
-        context: Calling,
-        candidates: given.Candidates,
-        share: given.Share = None,
-        epsilon: given.Epsilon = None,
-    ) -> Told:
-        asked = say(candidates=candidates, share=share, epsilon=epsilon)
-        return await guard.run(context, lambda asker: asker.choose(asked))
+        context: ToolContext,
+        candidates: args.Candidates,
+        share: args.Share = None,
+        epsilon: args.Epsilon = None,
+    ) -> ToolResult:
+        body = omit_none(candidates=candidates, share=share, epsilon=epsilon)
+        return await runner.run(context, lambda backend: backend.choose(body))
 
     @server.tool(description=descriptions.RELEASE)
     async def release(
-        context: Calling,
-        queries: given.Queries,
-        weights: given.Weights = None,
-        share: given.Share = None,
-        epsilon: given.Epsilon = None,
-    ) -> Told:
-        asked = say(queries=queries, weights=weights, share=share, epsilon=epsilon)
-        return await guard.run(context, lambda asker: asker.release(asked))
+        context: ToolContext,
+        queries: args.Queries,
+        weights: args.Weights = None,
+        share: args.Share = None,
+        epsilon: args.Epsilon = None,
+    ) -> ToolResult:
+        body = omit_none(queries=queries, weights=weights, share=share, epsilon=epsilon)
+        return await runner.run(context, lambda backend: backend.release(body))
 
 
-def _add_watches(server: MCPServer[Any], guard: _Guard) -> None:
-    """Add sessions over a threshold."""
+def _add_watch_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
+    """Add the tools for threshold sessions."""
 
     @server.tool(description=descriptions.WATCH)
     async def watch(
-        context: Calling,
-        threshold: given.Threshold,
+        context: ToolContext,
+        threshold: args.Threshold,
         *,
-        above: given.Above = 1,
-        sensitivity: given.Sensitivity = None,
-        signed: given.Signed = False,
-        key: given.Key = None,
-        share: given.Share = None,
-        epsilon: given.Epsilon = None,
-    ) -> Told:
-        asked = say(threshold=threshold, above=above, sensitivity=sensitivity, signed=signed)
-        asked |= say(key=key, share=share, epsilon=epsilon)
-        return await guard.run(context, lambda asker: asker.watch(asked))
+        above: args.Above = 1,
+        sensitivity: args.Sensitivity = None,
+        signed: args.Signed = False,
+        key: args.Key = None,
+        share: args.Share = None,
+        epsilon: args.Epsilon = None,
+    ) -> ToolResult:
+        body = omit_none(threshold=threshold, above=above, sensitivity=sensitivity, signed=signed)
+        body |= omit_none(key=key, share=share, epsilon=epsilon)
+        return await runner.run(context, lambda backend: backend.watch(body))
 
     @server.tool(description=descriptions.WATCH_ASK)
     async def watch_ask(
-        context: Calling, watch: given.Watch, sql: given.Sql, key: given.Key = None
-    ) -> Told:
-        asked = say(sql=sql, key=key)
-        return await guard.run(context, lambda asker: asker.watch_ask(watch, asked))
+        context: ToolContext, watch: args.Watch, sql: args.Sql, key: args.Key = None
+    ) -> ToolResult:
+        body = omit_none(sql=sql, key=key)
+        return await runner.run(context, lambda backend: backend.watch_ask(watch, body))
 
 
-def _add_estimates(server: MCPServer[Any], guard: _Guard) -> None:
-    """Add the statistics that are registered now."""
+def _add_estimate_tool(server: MCPServer[Any], runner: _ToolRunner) -> None:
+    """Add the tool for the statistics registered now."""
 
-    async def estimate(context: Calling, **asked: Any) -> Told:
-        return await guard.run(context, lambda asker: asker.estimate(say(**asked)))
+    async def estimate(context: ToolContext, **body: Any) -> ToolResult:
+        return await runner.run(context, lambda backend: backend.estimate(omit_none(**body)))
 
-    # The package reads a tool's arguments from the signature of its function.
+    # The MCP package derives a tool's arguments from the signature of its function.
     plain = inspect.signature(estimate)
     first = plain.parameters["context"]
-    listed = [first, *given.statistic_parameters()]
+    listed = [first, *args.statistic_parameters()]
     estimate.__signature__ = plain.replace(parameters=listed)  # type: ignore[attr-defined]
     server.tool(description=descriptions.describe_estimates())(estimate)
