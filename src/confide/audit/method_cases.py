@@ -1,6 +1,6 @@
-"""Every asking method of a curator on trial.
+"""Audit cases for every query method of a curator.
 
-`METHODS` names them all; a test compares it with the class, so that no new method is forgotten.
+`METHODS` lists them all; a test compares it with the class, so that no new method is forgotten.
 """
 
 import math
@@ -35,48 +35,48 @@ from confide.statistics.spec import StatisticSpec
 
 __all__ = ["METHODS", "WITHOUT_DATA", "method_cases"]
 
-WHOLE: Final = "the whole way"
-OVER: Final = 9.0
+WHOLE_OUTPUT: Final = "the whole way"
+NOT_ANSWERED: Final = 9.0
 
-Ask = Callable[[Curator], Sequence[float]]
-Trial = tuple[str, Ask]
-"""What is asked, in words, and the numbers that come back."""
+RunQuery = Callable[[Curator], Sequence[float]]
+Trial = tuple[str, RunQuery]
+"""A description of a query, and a function that runs it and returns its numbers."""
 
 WITHOUT_DATA: Final = frozenset({"as_analyst", "register_estimator", "table"})
-"""Methods that return nothing, or nothing but a way to ask."""
+"""Methods that read no data: they return nothing, or only build a query."""
 
 
 def method_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
-    """Yield a case for each asking method, with so many outputs of each side."""
+    """Yield a case for each query method, with ``samples`` outputs per side."""
     table = next(iter(sides.curators[0].catalog.private.values()))
-    for name, make in {**METHODS, **_statistics()}.items():
+    for name, make in {**METHODS, **_statistic_trials()}.items():
         made = make(table, epsilon)
         if made is None:
             continue
-        subject, ask = f"{name}: {made[0]}", made[1]
-        yield Case(subject, sides.pair, _trying(sides, subject, ask, samples, epsilon))
+        subject, run_query = f"{name}: {made[0]}", made[1]
+        yield Case(subject, sides.pair, _trial_runner(sides, subject, run_query, samples, epsilon))
     for name, show in TEXTS.items():
-        yield Case(name, sides.pair, _comparing(sides, name, show, table, epsilon))
+        yield Case(name, sides.pair, _comparison_runner(sides, name, show, table, epsilon))
 
 
-def _trying(
-    sides: NeighboringCurators, subject: str, ask: Ask, samples: int, epsilon: float
+def _trial_runner(
+    sides: NeighboringCurators, subject: str, run_query: RunQuery, samples: int, epsilon: float
 ) -> Callable[[float], Finding]:
     def run(false_alarms: float) -> Finding:
-        first, second = (_attempt(curator, ask) for curator in sides.curators)
+        first, second = (_run_once(curator, run_query) for curator in sides.curators)
         if isinstance(first, str) or isinstance(second, str):
             return compare_texts(subject, sides.pair, str(first), str(second))
         if len(first) != len(second):
             note = "returns more numbers on one side than on the other"
-            return Finding(subject, sides.pair, WHOLE, Verdict.CONVICTED, note=note)
+            return Finding(subject, sides.pair, WHOLE_OUTPUT, Verdict.CONVICTED, note=note)
         case = sample_case(
             subject,
             sides.pair,
-            WHOLE,
+            WHOLE_OUTPUT,
             claim=claim_for(sides.curators[0], _share(sides.curators[0], epsilon)),
             draw=lambda count: (
-                _draw(sides.curators[0], ask, count),
-                _draw(sides.curators[1], ask, count),
+                _draw(sides.curators[0], run_query, count),
+                _draw(sides.curators[1], run_query, count),
             ),
             samples=samples,
         )
@@ -85,7 +85,7 @@ def _trying(
     return run
 
 
-def _comparing(
+def _comparison_runner(
     sides: NeighboringCurators,
     name: str,
     show: Callable[[Curator, str, float], str],
@@ -99,109 +99,109 @@ def _comparing(
     return run
 
 
-def _attempt(curator: Curator, ask: Ask) -> Sequence[float] | str:
+def _run_once(curator: Curator, run_query: RunQuery) -> Sequence[float] | str:
     try:
-        return ask(curator)
+        return run_query(curator)
     except Refusal as refusal:
         return f"refused: {refusal}"
     except MissingPackage as missing:
         return f"not tried: {missing}"
 
 
-def _draw(curator: Curator, ask: Ask, number: int) -> Outputs:
-    return np.array([list(ask(curator)) for _ in range(number)], dtype=np.float64)
+def _draw(curator: Curator, run_query: RunQuery, number: int) -> Outputs:
+    return np.array([list(run_query(curator)) for _ in range(number)], dtype=np.float64)
 
 
 def _share(curator: Curator, epsilon: float) -> Any:
-    """Return the share that an answer of this epsilon takes, by asking for its price."""
+    """Return the share that an answer with this epsilon costs, from a preview."""
     table = next(iter(curator.catalog.private.values()))
     return curator.preview(count_all(table), epsilon=epsilon).cost.share
 
 
 def _numbers(answer: Answer) -> list[float]:
-    """Return every number of an answer, its intervals included."""
+    """Return every number of an answer, including its intervals."""
     shown = [*answer.rows, *answer.interval_rows()]
     values = [value for row in shown for value in row.values()]
     return [float(value) for value in values if isinstance(value, int | float)]
 
 
-def _try_sql(table: Table, epsilon: float) -> Trial:
+def _sql_trial(table: Table, epsilon: float) -> Trial:
     text = count_all(table)
     return text, lambda curator: _numbers(curator.sql(text, epsilon=epsilon, fresh=True))
 
 
-def _try_selection(table: Table, epsilon: float) -> Trial | None:
+def _selection_trial(table: Table, epsilon: float) -> Trial | None:
     key = key_column(table)
     if key is None:
         return None
     name, values = key
     text = f'SELECT "{name}" FROM "{table.name}" GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1'  # noqa: S608
 
-    def ask(curator: Curator) -> list[float]:
+    def run_query(curator: Curator) -> list[float]:
         (row,) = curator.sql(text, epsilon=epsilon, fresh=True).rows
         return [float(values.index(row[name]))]
 
-    return text, ask
+    return text, run_query
 
 
-def _try_ask(table: Table, epsilon: float) -> Trial:
-    def ask(curator: Curator) -> list[float]:
+def _ask_trial(table: Table, epsilon: float) -> Trial:
+    def run_query(curator: Curator) -> list[float]:
         question = curator.table(table.name).agg(n=count())
         return _numbers(curator.ask(question, epsilon=epsilon, fresh=True))
 
-    return "a count, made in Python", ask
+    return "a count, made in Python", run_query
 
 
-def _try_kept(table: Table, epsilon: float) -> Trial:
+def _kept_trial(table: Table, epsilon: float) -> Trial:
     text = count_all(table)
 
-    def ask(curator: Curator) -> list[float]:
+    def run_query(curator: Curator) -> list[float]:
         curator.sql(text, epsilon=epsilon, fresh=True)
         kept = curator.kept(text)
         return [] if kept is None else _numbers(kept)
 
-    return "a count that was asked before", ask
+    return "a count that was asked before", run_query
 
 
-def _try_recall(table: Table, epsilon: float) -> Trial:
+def _recall_trial(table: Table, epsilon: float) -> Trial:
     text = count_all(table)
 
-    def ask(curator: Curator) -> list[float]:
+    def run_query(curator: Curator) -> list[float]:
         entry = curator.sql(text, epsilon=epsilon, fresh=True).receipt.entry
-        told = curator.recall(entry)
-        return [] if told is None else _numbers(told)
+        results = curator.recall(entry)
+        return [] if results is None else _numbers(results)
 
-    return "a count, by its entry in the ledger", ask
+    return "a count, by its entry in the ledger", run_query
 
 
-def _try_choose(table: Table, epsilon: float) -> Trial:
+def _choose_trial(table: Table, epsilon: float) -> Trial:
     scores = make_scores(table)
     names = list(scores)
 
-    def ask(curator: Curator) -> list[float]:
+    def run_query(curator: Curator) -> list[float]:
         chosen = curator.choose(names, scores, epsilon=epsilon, fresh=True)
         return [float(names.index(chosen.value))]
 
-    return f"one of {len(names)} counts", ask
+    return f"one of {len(names)} counts", run_query
 
 
-def _try_watch(
+def _watch_trial(
     ask_all: Callable[[Curator, int, float, Sequence[str]], Iterator[bool]],
 ) -> Callable[[Table, float], Trial]:
-    """Return a trial of a watch: all that a session tells, until it is over."""
+    """Return a trial of a watch: all results of a session until it ends."""
 
     def make(table: Table, epsilon: float) -> Trial:
         scores = [count_all(table)] * 2
         threshold = count_usual(table) + table.max_rows_per_unit
 
-        def ask(curator: Curator) -> list[float]:
-            told = [OVER] * len(scores)
+        def run_query(curator: Curator) -> list[float]:
+            results = [NOT_ANSWERED] * len(scores)
             with suppress(BudgetExceeded):
                 for place, is_above in enumerate(ask_all(curator, threshold, epsilon, scores)):
-                    told[place] = float(is_above)
-            return told
+                    results[place] = float(is_above)
+            return results
 
-        return f"a session of {len(scores)} counts", ask
+        return f"a session of {len(scores)} counts", run_query
 
     return make
 
@@ -227,18 +227,18 @@ def _resume_watch(
     return (curator.resume_watch(entry).ask(text) for text in scores)
 
 
-def _try_release(table: Table, epsilon: float) -> Trial:
+def _release_trial(table: Table, epsilon: float) -> Trial:
     texts = list(make_scores(table).values())
 
-    def ask(curator: Curator) -> list[float]:
+    def run_query(curator: Curator) -> list[float]:
         answers = curator.release(texts, epsilon=epsilon, fresh=True)
         return [number for answer in answers for number in _numbers(answer)]
 
-    return f"{len(texts)} counts in one batch", ask
+    return f"{len(texts)} counts in one batch", run_query
 
 
-def _try_statistic(spec: StatisticSpec[Any]) -> Callable[[Table, float], Trial | None]:
-    """Return a trial of a statistic, where a table has what it needs: all its numbers."""
+def _statistic_trial(spec: StatisticSpec[Any]) -> Callable[[Table, float], Trial | None]:
+    """Return a trial of a statistic, or None for tables without suitable columns."""
 
     def make(table: Table, epsilon: float) -> Trial | None:
         arguments = spec.audit(table)
@@ -246,57 +246,57 @@ def _try_statistic(spec: StatisticSpec[Any]) -> Callable[[Table, float], Trial |
             return None
         given = {field.name: getattr(arguments, field.name) for field in spec.fields}
 
-        def ask(curator: Curator) -> list[float]:
-            # A statistic that is registered at run time has no method of its own.
+        def run_query(curator: Curator) -> list[float]:
+            # A statistic registered at run time has no method of its own.
             method = getattr(curator, spec.name, partial(curator.estimate, spec.name))
-            return _estimated(method(**given, epsilon=epsilon, fresh=True))
+            return _finite_numbers(method(**given, epsilon=epsilon, fresh=True))
 
-        return spec.trial, ask
+        return spec.trial, run_query
 
     return make
 
 
-def _try_by_name(table: Table, epsilon: float) -> Trial | None:
-    """Return a trial of the method that takes the name of a statistic."""
-    made = _try_statistic(MEAN)(table, epsilon)
+def _by_name_trial(table: Table, epsilon: float) -> Trial | None:
+    """Return a trial of `estimate`, which takes a statistic's name."""
+    made = _statistic_trial(MEAN)(table, epsilon)
     if made is None:
         return None
     given = {"column": table.names_of(Int, Float)[0], "epsilon": epsilon, "fresh": True}
-    return "a mean, by its name", lambda curator: _estimated(
+    return "a mean, by its name", lambda curator: _finite_numbers(
         curator.estimate(MEAN.name, table.name, **given)
     )
 
 
-def _estimated(found: EstimateResult) -> list[float]:
-    """Return all finite numbers of an estimate."""
-    told = [*found.numbers, *found.standard_errors, found.p_value]
-    return [float(number) for number in told if number is not None and math.isfinite(number)]
+def _finite_numbers(found: EstimateResult) -> list[float]:
+    """Return the finite numbers of an estimate."""
+    results = [*found.numbers, *found.standard_errors, found.p_value]
+    return [float(number) for number in results if number is not None and math.isfinite(number)]
 
 
-def _statistics() -> dict[str, Callable[[Table, float], Trial | None]]:
-    """Return how each statistic is tried that is registered now."""
-    return {name: _try_statistic(spec) for name, spec in STATISTICS.items()}
+def _statistic_trials() -> dict[str, Callable[[Table, float], Trial | None]]:
+    """Return the trials of the statistics registered now."""
+    return {name: _statistic_trial(spec) for name, spec in STATISTICS.items()}
 
 
 METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
-    "sql": _try_sql,
-    "sql, selection": _try_selection,
-    "ask": _try_ask,
-    "kept": _try_kept,
-    "recall": _try_recall,
-    "choose": _try_choose,
-    "watch": _try_watch(_watch),
-    "keep_watch": _try_watch(_keep_watch),
-    "resume_watch": _try_watch(_resume_watch),
-    "release": _try_release,
-    "estimate": _try_by_name,
-    **_statistics(),
+    "sql": _sql_trial,
+    "sql, selection": _selection_trial,
+    "ask": _ask_trial,
+    "kept": _kept_trial,
+    "recall": _recall_trial,
+    "choose": _choose_trial,
+    "watch": _watch_trial(_watch),
+    "keep_watch": _watch_trial(_keep_watch),
+    "resume_watch": _watch_trial(_resume_watch),
+    "release": _release_trial,
+    "estimate": _by_name_trial,
+    **_statistic_trials(),
 }
-"""How each method that reads rows is tried; what follows a comma tells two trials apart."""
+"""Trials of each method that reads rows; the part after a comma distinguishes variants."""
 
 TEXTS: Final[dict[str, Callable[[Curator, str, float], str]]] = {
     "preview": lambda curator, text, epsilon: str(curator.preview(text, epsilon=epsilon)),
     "explain": lambda curator, text, epsilon: str(curator.explain(text, epsilon=epsilon)),
     "cost": lambda curator, _, epsilon: str(curator.cost(Share.floor(epsilon / 100))),
 }
-"""Methods that read no row: what they say must be the same word for word."""
+"""Methods that read no rows; their output must be identical on both sides."""
