@@ -1,8 +1,8 @@
-"""Write what follows from the registry of statistics: methods in Python, and a table in the docs.
+"""Generate code and docs from the registry of statistics: Python methods and a table.
 
-`make generate` runs it. The methods of `Curator` and `Connection` are source that is checked in, so
-that signatures and docstrings are there for readers, editors, and type checkers. A test compares
-the files with what this script writes.
+`make generate` runs this script. The methods of `Curator` and `Connection` are checked in, so that
+readers, editors, and type checkers see their signatures and docstrings. A test compares the files
+with the script's output.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ PAGE: Final = Path("docs/statistics.md")
 BEGIN: Final = "<!-- begin: written by `make generate` -->\n"
 END: Final = "<!-- end: written by `make generate` -->\n"
 WIDTH: Final = 92
-"""Characters of a line of a docstring in a method."""
+"""The line width of method docstrings."""
 
 NAMED_TYPES: Final[dict[Any, str]] = {Estimator: "Estimator", NoneType: "None", Any: "Any"}
 NUMBERS: Final = frozenset(get_args(Number))
@@ -56,9 +56,9 @@ __all__ = ["StatisticMethods"]
 
 @show_keywords
 class StatisticMethods(EstimateMethods):
-    """Private statistics: each is charged once, and has intervals that count the noise.
+    """Differentially private statistics, charged once, with intervals that include the noise.
 
-    The modules behind them, and SciPy, are imported when a statistic is first asked for.
+    Their modules, and SciPy, are imported on first use.
     """
 '''
 REMOTE_HEAD: Final = '''"""The statistics as methods of a connection.
@@ -79,21 +79,21 @@ __all__ = ["RemoteStatistics"]
 
 @show_keywords
 class RemoteStatistics(RemoteEstimateMethods):
-    """The statistics of a curator that is somewhere else, paid by ``epsilon=`` or ``share=``.
+    """The statistics of a remote curator, priced by ``epsilon=`` or ``share=``.
 
-    ``confidence=`` is the level of the intervals that come back.
+    ``confidence=`` is the level of the returned intervals.
     """
 '''
 
 
 def main() -> None:
-    """Write all files."""
+    """Write all generated files."""
     for path, text in write_files().items():
         (ROOT / path).write_text(text, encoding="utf-8")
 
 
 def write_files() -> dict[Path, str]:
-    """Return the text of each file, formatted."""
+    """Return the formatted content of each file."""
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     return {
         METHODS: format_source(write_methods(BUILT_IN), METHODS),
@@ -103,7 +103,7 @@ def write_files() -> dict[Path, str]:
 
 
 def format_source(text: str, path: Path) -> str:
-    """Return Python as `make format` leaves it."""
+    """Return Python source, formatted like `make format`."""
     program = [sys.executable, "-m", "ruff"]
     for command in (["check", "--fix-only", "--quiet", "--select", "F401,I"], ["format"]):
         text = subprocess.run(
@@ -130,7 +130,7 @@ def write_methods(specs: Iterable[StatisticSpec[Any]]) -> str:
 
 
 def write_method(spec: StatisticSpec[Any]) -> str:
-    """Return the method of one statistic, which calls its estimator."""
+    """Return the source of a method that calls a statistic's estimator."""
     options = ["fresh: bool = False", "key: str | None = None", "**want: Unpack[CostArgs]"]
     listed = signature(spec.fields, options)
     given = [f"{one.name}={one.name}" if one.is_keyword else one.name for one in spec.fields]
@@ -153,7 +153,7 @@ def write_remote_methods(specs: Iterable[StatisticSpec[Any]]) -> str:
 
 
 def write_remote_method(spec: StatisticSpec[Any]) -> str:
-    """Return the method of one statistic, which sends its arguments."""
+    """Return the source of a method that sends a statistic's arguments."""
     listed = signature(spec.remote_fields, ["**want: Unpack[EstimateArgs]"], is_remote=True)
     sent = ", ".join(f'"{one.name}": {written(one)}' for one in spec.remote_fields)
     lines = [
@@ -168,7 +168,7 @@ def write_remote_method(spec: StatisticSpec[Any]) -> str:
 def signature(
     fields: Iterable[ArgumentField], options: Iterable[str], *, is_remote: bool = False
 ) -> str:
-    """Return the parameters of a method; options are by name alone."""
+    """Return the parameters of a method; options are keyword-only."""
     parts, has_star = ["self"], False
     for field in fields:
         if field.is_keyword and not has_star:
@@ -183,7 +183,7 @@ def signature(
 
 
 def write_type(kind: Any) -> str:
-    """Return a type as it is written in a signature.
+    """Return the source of a type in a signature.
 
     >>> write_type(int | None), write_type(Number)
     ('int | None', 'Number')
@@ -201,18 +201,18 @@ def write_type(kind: Any) -> str:
 
 
 def written(field: ArgumentField) -> str:
-    """Return the source of the value that is sent for an argument."""
+    """Return the source of the value sent for an argument."""
     is_numeric = any(map(holds_numbers, field.argument.kinds))
     return f"write_numbers({field.name})" if is_numeric else field.name
 
 
 def holds_numbers(kind: JsonKind) -> bool:
-    """Return whether JSON of a kind is a number, or a list of numbers."""
+    """Return whether a JSON type is a number or a list of numbers."""
     return isinstance(kind.item if isinstance(kind, JsonList) else kind, JsonNumber)
 
 
 def remote_help(spec: StatisticSpec[Any]) -> tuple[str, str]:
-    """Return summary and details of a statistic of a connection."""
+    """Return the summary and details of a statistic for remote callers."""
     return (spec.remote_summary, "") if spec.remote_summary else (spec.summary, spec.details)
 
 
@@ -238,13 +238,13 @@ def write_table(specs: Iterable[StatisticSpec[Any]]) -> str:
 
 
 def named(field: ArgumentField) -> str:
-    """Return an argument as the table names it: with its default, and marked where it is local."""
+    """Return an argument for the table, with its default, and a star if it is local only."""
     text = field.name if field.is_required else f"{field.name}={field.default!r}"
     return f"`{text}`" if field.is_remote else f"`{text}`*"
 
 
 def replace_table(page: str, table: str) -> str:
-    """Return a page with another table between the two marks."""
+    """Return a page with the table between its two markers replaced."""
     before, _, rest = page.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
@@ -259,7 +259,7 @@ def result_of(spec: StatisticSpec[Any]) -> type:
 
 
 def module_of(part: Any) -> str:
-    """Return the module in which a function or a class is."""
+    """Return the name of the module that defines a function or class."""
     return str(part.__module__)
 
 
@@ -269,7 +269,7 @@ def last(name: str) -> str:
 
 
 def indent(lines: Iterable[str], width: int) -> str:
-    """Return lines moved to the right."""
+    """Return lines indented by ``width`` spaces."""
     return textwrap.indent("\n".join(lines), " " * width)
 
 

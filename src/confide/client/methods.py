@@ -16,9 +16,9 @@ __all__ = ["RemoteStatistics"]
 
 @show_keywords
 class RemoteStatistics(RemoteEstimateMethods):
-    """The statistics of a curator that is somewhere else, paid by ``epsilon=`` or ``share=``.
+    """The statistics of a remote curator, priced by ``epsilon=`` or ``share=``.
 
-    ``confidence=`` is the level of the intervals that come back.
+    ``confidence=`` is the level of the returned intervals.
     """
 
     def density(
@@ -75,8 +75,8 @@ class RemoteStatistics(RemoteEstimateMethods):
     ) -> RemoteEstimate:
         """Return the mean of a column, with an interval for the population's.
 
-        ``bounds`` are narrower than the declared ones, or "private": found first, for a third of
-        the cost, which pays off where the declared bounds are loose.
+        ``bounds`` are narrower than the declared ones, or "private" to find them first, for a third
+        of the cost, which helps if the declared bounds are loose.
         """
         return self._send_estimate(
             "mean", {"table": table, "column": column, "bounds": write_numbers(bounds)}, want
@@ -146,7 +146,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
         ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
-        ``ridge`` shrinks the slopes of a linear one.
+        ``ridge`` shrinks the slopes of a linear regression.
         """
         return self._send_estimate(
             "fit",

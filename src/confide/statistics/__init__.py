@@ -1,7 +1,7 @@
-"""Estimates for the population: densities, quantiles, likelihood, regression, any estimator.
+"""Population estimates: densities, quantiles, likelihood, regression, and custom estimators.
 
-All of them are methods of a curator, by `StatisticMethods`, and `registry` lists them. Their
-modules, and SciPy, are imported when they are first used.
+All of them are methods of a curator, through `StatisticMethods`, and `registry` lists them. Their
+modules, and SciPy, are imported on first use.
 """
 
 from confide.statistics.methods import StatisticMethods

@@ -1,4 +1,4 @@
-"""Declarations of the arguments of statistics: types in Python, kinds of JSON, and help.
+"""Declarations of statistics' arguments: Python types, JSON types, and help.
 
 A field of an arguments dataclass has a plain type, annotated with an `Argument`::
 
@@ -33,14 +33,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A string of 1 to ``longest`` characters."""
+    """A string of 1 to ``max_length`` characters."""
 
-    longest: int
+    max_length: int
 
 
 @dataclass(frozen=True, slots=True)
 class JsonChoice:
-    """One of a few strings."""
+    """One of several strings."""
 
     words: tuple[str, ...]
 
@@ -55,7 +55,7 @@ class JsonInteger:
 
 @dataclass(frozen=True, slots=True)
 class JsonNumber:
-    """A finite number from ``low`` to ``high``; ``is_open`` leaves both ends out."""
+    """A finite number from ``low`` to ``high``; ``is_open`` excludes both ends."""
 
     low: float
     high: float
@@ -64,22 +64,22 @@ class JsonNumber:
 
 @dataclass(frozen=True, slots=True)
 class JsonList:
-    """A list of ``fewest`` to ``most`` items of one kind."""
+    """A list of ``min_items`` to ``max_items`` items of one kind."""
 
     item: "JsonKind"
-    fewest: int
-    most: int
+    min_items: int
+    max_items: int
 
 
-JsonKind = Union[JsonText, JsonChoice, JsonInteger, JsonNumber, JsonList]  # noqa: UP007  # of itself
+JsonKind = Union[JsonText, JsonChoice, JsonInteger, JsonNumber, JsonList]  # noqa: UP007  # recursive
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The meaning of an argument, in a few words, and the kinds of JSON that servers take for it.
+    """A short description of an argument, and the JSON types that servers accept for it.
 
-    An argument without kinds is for Python only: servers and agents do not take it. Where the
-    default is None, JSON may hold null.
+    An argument without ``kinds`` is available only in Python, not over HTTP or to agents. If the
+    default is None, JSON can contain null.
     """
 
     help: str
@@ -116,17 +116,17 @@ class ArgumentField:
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """Whether the argument has no default."""
         return self.default is MISSING
 
     @property
     def is_remote(self) -> bool:
-        """Whether servers and agents take it."""
+        """Whether the argument is available over HTTP and to agents."""
         return bool(self.argument.kinds)
 
 
 def argument_fields(arguments: type) -> tuple[ArgumentField, ...]:
-    """Return the arguments that a dataclass declares, in order.
+    """Return the arguments declared by a dataclass, in order.
 
     Raises:
         TypeError: a field is not annotated with an `Argument`.

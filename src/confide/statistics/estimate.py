@@ -1,7 +1,7 @@
-"""Charged sums and `Estimate`: the base of all statistics.
+"""Charged sums and `Estimate`, the basis of all statistics.
 
-Every estimate is computed from noisy totals alone. The totals are what the ledger keeps, so asking
-for the same estimate again computes it from the same totals and costs nothing.
+Every estimate is computed from noisy totals alone. The ledger stores the totals, so a repeated
+estimate is computed from the same totals and costs nothing.
 """
 
 import json
@@ -55,14 +55,14 @@ __all__ = [
 
 T = TypeVar("T")
 RegisteredEstimator = tuple[Estimator, tuple[str, ...], Any]
-"""An owner's function, the columns that it is run on, and the bounds of its results."""
+"""The owner's function, the columns that it receives, and the bounds of its results."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateContext:
-    """Who answers, what is declared, what an estimate may cost, and how it was called.
+    """The executor, price, and options of an estimate.
 
-    ``estimators`` are the owner's functions by name.
+    ``estimators`` maps names to the functions that the owner registered.
     """
 
     executor: Executor
@@ -72,18 +72,18 @@ class EstimateContext:
 
     @property
     def planner(self) -> Planner:
-        """What reads and plans the queries of an estimate."""
+        """The planner, which parses and plans the estimate's queries."""
         return self.executor.planner
 
     @property
     def catalog(self) -> Catalog:
-        """The declaration."""
+        """The declared tables."""
         return self.planner.catalog
 
     def plan(self, query: Query, share: Share) -> Plan:
-        """Return the plan of sums, or refuse groups that nobody declared: before any charge.
+        """Return the plan of sums, or raise `UnsupportedQuery` if the groups are not declared.
 
-        # Privacy: naming undeclared groups would take delta, for which estimates do not pay.
+        # Privacy: revealing undeclared groups would cost delta, which estimates do not pay.
         """
         plan = self.planner.plan(query, share)
         if not isinstance(plan.keys, DeclaredKeys):
@@ -96,7 +96,7 @@ class EstimateContext:
 
 @dataclass(frozen=True, slots=True)
 class ChargedEstimate(Generic[T]):
-    """Released numbers with the plan that they were made by, and what they cost."""
+    """Released numbers, with their plan, cost, and receipt."""
 
     prepared: T
     noisy: dict[str, Any]
@@ -107,7 +107,7 @@ class ChargedEstimate(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StatisticPayable(Generic[T]):
-    """Released numbers of a statistic, by its terms."""
+    """A statistic that can be charged: its identifying terms, planning, and release."""
 
     terms: Mapping[str, object]
     prepare: Callable[[Share], T]
@@ -116,17 +116,17 @@ class StatisticPayable(Generic[T]):
 
     @property
     def identity(self) -> str:
-        """The terms as JSON."""
+        """The terms as JSON, which identify the statistic in the ledger."""
         return json.dumps(self.terms)
 
     def at(self, share: Share) -> "PricedStatistic[T]":
-        """Plan what a share of the budget buys."""
+        """Return the statistic, planned for a share of the budget."""
         return PricedStatistic(self.prepare(share), self.release, self.readings)
 
 
 @dataclass(frozen=True, slots=True)
 class PricedStatistic(Generic[T]):
-    """The plans of a statistic, and how its numbers are released."""
+    """A statistic with its plans, ready to release."""
 
     prepared: T
     release: Callable[[T, Hold], Payload]
@@ -134,16 +134,16 @@ class PricedStatistic(Generic[T]):
     failure: Fraction = Fraction(0)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> Payload:
-        """Return the numbers that are released."""
-        del engine, entropy  # those of the context
+        """Return the released numbers."""
+        del engine, entropy  # the context has its own
         return self.release(self.prepared, hold)
 
     def encode(self, noisy: Payload) -> Payload:
-        """Return what the ledger keeps."""
+        """Return the payload to store in the ledger."""
         return {**noisy, "sizes": self._sizes()}
 
     def decode(self, payload: Payload) -> Payload:
-        """Return what the ledger kept, if its grids are those of the plans."""
+        """Return the stored payload, or raise an error if the plans' noise grids have changed."""
         check_grid_steps(payload, self._sizes())
         return payload
 
@@ -152,32 +152,32 @@ class PricedStatistic(Generic[T]):
 
 
 def charge_and_release(
-    asked: EstimateContext,
+    context: EstimateContext,
     terms: Mapping[str, object],
     prepare: Callable[[Share], T],
     release: Callable[[T, Hold], Payload],
     *,
     readings: int = 1,
 ) -> ChargedEstimate[T]:
-    """Return what ``release`` gives for one charge, or what it gave when asked the same before.
+    """Charge once and return the result of ``release``, or the stored result of the same terms.
 
     ``prepare`` plans, and refuses, from the declaration alone; it runs before the charge.
 
-    Claim:   all readings together cost the share granted, and none comes before the charge.
-    Why:     the plans that ``prepare`` makes share out the granted loss: epsilon, mu^2 and the
-             divergence of one order each add up, for readings chosen after earlier ones too.
+    Claim:   all readings together cost the granted share, and none runs before the charge.
+    Why:     the plans made by ``prepare`` split the granted loss. Epsilon, mu^2, and the divergence
+             of one order are each additive, even if readings are chosen adaptively.
     Source:  [DR14]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_reading.py.
     """
     payable = StatisticPayable(terms, prepare, release, readings)
-    priced, noisy, settlement = asked.executor.execute(payable, asked.price, asked.options)
+    priced, noisy, settlement = context.executor.execute(payable, context.price, context.options)
     return ChargedEstimate(
         priced.prepared, noisy, settlement.cost, settlement.receipt, settlement.reused
     )
 
 
 def _find_plans(prepared: object) -> list[Plan]:
-    """Return the plans among what was prepared: itself, the items of a tuple, or its fields."""
+    """Return the plans in a prepared object: itself, its items, or its fields."""
     if isinstance(prepared, Plan):
         return [prepared]
     if isinstance(prepared, tuple | list):
@@ -189,25 +189,25 @@ def _find_plans(prepared: object) -> list[Plan]:
 
 
 def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
-    """Return the share cut into parts that add up to at most the whole.
+    """Return a share, split into parts whose sum does not exceed it.
 
-    Why: each is rounded down, and ``parts`` add up to at most 1.
+    Why: each part is rounded down, and ``parts`` add up to at most 1.
     """
     return tuple(Share.floor(share.fraction * part) for part in parts)
 
 
 def release_totals(executor: Executor, plan: Plan, hold: Hold) -> list[list[int]]:
-    """Return the noisy totals of every declared group, in whole noise steps."""
+    """Return the noisy totals of every declared group, in integer noise steps."""
     noisy = add_noise(executor.engine.run(plan.measurement, hold), plan, executor.entropy)
     return [list(row) for row in noisy.steps]
 
 
 @dataclass(frozen=True, slots=True)
 class NoisySums:
-    """Noisy sums, one row a group and one column an output, with what their noise looks like.
+    """Noisy sums, one row per group and one column per output, with a sample of their noise.
 
-    ``noise`` is a fixed sample of the noise of one group, ``variance`` its exact variances; the
-    noise of different sums is uncorrelated, and that of different groups independent.
+    ``noise`` is a fixed sample of the noise of one group, and ``variance`` its exact variances. The
+    noise of different sums is uncorrelated; that of different groups is independent.
     """
 
     groups: tuple[tuple[Value, ...], ...]
@@ -216,30 +216,30 @@ class NoisySums:
     variance: Floats
 
     def group_noise(self) -> Floats:
-        """Return noise of all groups side by side: points, groups, sums."""
+        """Return the noise sample of all groups, with axes points, groups, and sums."""
         return np.stack([self.reorder(place) for place in range(len(self.groups))], axis=1)
 
     def reorder(self, place: int) -> Floats:
-        """Return the noise in another order for each place, as if drawn anew.
+        """Return the noise sample in a different order for each place, as if redrawn.
 
-        Why: multiples of independent irrational numbers, modulo 1, fill the unit cube evenly, and
-             so do their ranks. Logarithms of primes are independent of each other and of the roots
-             that points of noise and sampling are multiples of. Points numbered by multiples of
-             whole numbers would not do: some lines would hold the same few points in every place,
-             and sums over 1,000 places a deviation half as large again as theirs.
+        Why: multiples of linearly independent irrational numbers, modulo 1, fill the unit cube
+             evenly, and so do their ranks. Logarithms of primes are independent of each other, and
+             of the roots whose multiples are the points of noise and sampling. Multiples of
+             integers as an order would fail: some lines would hold the same few points in every
+             place, and sums over 1,000 places would have 1.5 times their standard deviation.
         """
         return self.noise[_order(place, len(self.noise))]
 
 
 @lru_cache(maxsize=16)
 def _order(place: int, count: int) -> NDArray[np.int64]:
-    """Return the order of ``count`` points at one place; sorting them takes milliseconds."""
-    steps = np.arange(1.0, count + 1.0) * _stride(place)
+    """Return the order of ``count`` points at one place; cached, because sorting is slow."""
+    steps = np.arange(1.0, count + 1.0) * _irrational_step(place)
     return np.argsort(np.argsort(steps % 1.0))
 
 
-def _stride(place: int) -> float:
-    """Return an irrational number for each place."""
+def _irrational_step(place: int) -> float:
+    """Return a different irrational number for each place."""
     return float(_log_primes(1 << place.bit_length())[place])
 
 
@@ -249,10 +249,10 @@ def _log_primes(number: int) -> Floats:
 
 
 def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
-    """Return the released sums of a planned question whose outputs are counts and plain sums.
+    """Return the released sums of a planned query whose outputs are counts and plain sums.
 
-    A declared NULL is a group of its own, and empty: estimates leave out rows without a value.
-    What is released of it is noise alone, and is dropped.
+    A declared NULL is a group of its own, and empty, because estimates exclude rows without a
+    value. Its totals are pure noise and are dropped.
     """
     if not isinstance(plan.keys, DeclaredKeys):
         raise TypeError("statistics are asked of declared groups")
@@ -261,15 +261,15 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
     groups = tuple(plan.keys.groups[place] for place in kept)
     wanted = [output.expression for output in plan.query.outputs]
     aggregates = [part for part in wanted if isinstance(part, AggregateCall)]
-    places, scales = zip(*(_place(plan, part) for part in aggregates), strict=True)
+    places, scales = zip(*(_locate_total(plan, part) for part in aggregates), strict=True)
     columns, factors = list(places), np.array(scales)
     noise = noise_sample(plan)[:, columns] * factors
     values = table[np.ix_(kept, columns)] * factors
     return NoisySums(groups, values, noise, total_variances(plan)[columns] * factors**2)
 
 
-def _place(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
-    """Return where the total of an output stands, and what one unit of it means."""
+def _locate_total(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
+    """Return the index of an output's total, and the value of one of its steps."""
     statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
     place = statistic.only_total
     if place is None or not function_of(aggregate).is_linear:
@@ -279,22 +279,22 @@ def _place(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
 
 
 def total_variances(plan: Plan) -> Floats:
-    """Return the variance of each total's noise, in the total's own units."""
+    """Return the variance of each total's noise, in the units of the total."""
     sizes = np.array([float(size) for size in plan.noise.steps])
     variances: Floats = plan.noise.law.variance() * sizes**2
     return variances
 
 
 Form = Literal["one", "named", "list", "bins"]
-"""How numbers are handed over; those of bins are heights between edges."""
+"""The structure of an estimate's numbers; for bins, they are heights between edges."""
 
 
 class EstimateResult(Protocol):
-    """What every estimate offers, whatever was estimated.
+    """The interface of every estimate.
 
-    ``value``, ``standard_error``, and each end of ``interval`` have the form that suits the
-    statistic. ``numbers``, ``standard_errors``, and ``intervals`` are the same in a row, by
-    ``names``; an end or an error that is not known is infinite.
+    ``value``, ``standard_error``, and each end of ``interval`` have the structure ``form``.
+    ``numbers``, ``standard_errors``, and ``intervals`` are the same as flat sequences, in the order
+    of ``names``. An unknown end or error is infinite.
     """
 
     @property
@@ -325,16 +325,16 @@ class EstimateResult(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """Numbers computed from one release, with what they cost.
+    """Numbers computed from one release, with their cost.
 
     ``value``, ``standard_error`` and each end of ``interval`` have the same form: one number, a
-    list, or a dictionary by name. Standard errors and intervals speak of the population that the
-    rows were drawn from: they count how much another sample would differ and what the noise adds.
+    list, or a dictionary by name. Standard errors and intervals refer to the population that the
+    rows were sampled from: they include both sampling error and noise.
 
-    Claim:   the interval holds the population's value with about the confidence asked for.
-    Why:     ``replicas`` are the same estimate from sums moved by sampling, as the fitted model has
-             it, and by the noise, whose law is known. Both moves are nearly symmetric, so what the
-             sums could have been lies around what was released as the replicas do.
+    Claim:   the interval covers the population value with about the requested confidence.
+    Why:     ``replicas`` are the same estimate from sums perturbed by sampling error, as in the
+             fitted model, and by the noise, whose distribution is known. Both are nearly symmetric,
+             so the possible sums are distributed around the released sums like the replicas.
     Source:  [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py.
     """
@@ -352,27 +352,27 @@ class Estimate:
 
     @property
     def value(self) -> Any:
-        """What was estimated."""
+        """The estimate."""
         return self._shape(list(self.numbers))
 
     @property
     def standard_error(self) -> Any:
-        """The standard deviation of each number, over sampling and noise together."""
+        """The standard error of each number, from sampling and noise combined."""
         return self._shape(self.standard_errors)
 
     @property
     def standard_errors(self) -> list[float]:
-        """The standard errors in a row."""
+        """The standard errors as a flat list."""
         return [float(error) for error in self.replicas.std(axis=0)]
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> Any:
-        """Return (low, high) for each number, from the population's point of view."""
+        """Return a confidence interval (low, high) for each population value."""
         return self._shape(self.intervals(confidence))
 
     @refusing
     def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
-        """Return the intervals in a row."""
+        """Return the intervals as a flat list."""
         miss = 1.0 - float(probability("confidence", confidence, zero=False))
         ends = np.quantile(self.replicas, [miss / 2.0, 1.0 - miss / 2.0], axis=0)
         lows = np.minimum(ends[0], self.numbers)
@@ -381,12 +381,12 @@ class Estimate:
         return [(float(low), float(high)) for low, high in pairs]
 
     def to_pandas(self) -> Any:
-        """Return one row a number: value, standard error, 95 % interval."""
+        """Return a DataFrame with one row per number: value, standard error, 95% interval."""
         pd = import_frames("pandas", ESTIMATE_ADVICE)
         return pd.DataFrame(self._rows()).set_index("parameter")
 
     def plot(self) -> Chart:
-        """Return a chart of the numbers with their 95 % intervals."""
+        """Return a chart of the numbers with their 95% intervals."""
         rows = self._rows()
         ends = [{"value_low": row["low"], "value_high": row["high"]} for row in rows]
         return draw_chart(["parameter"], ["value"], rows, ends)
@@ -431,11 +431,13 @@ def make_estimate(
     names: tuple[str, ...],
     numbers: Floats,
     replicas: Floats,
-    paid: ChargedEstimate[Any],
+    charged: ChargedEstimate[Any],
     *,
     form: Form | None = None,
 ) -> Estimate:
-    """Return the estimate that was computed from a release."""
+    """Return an estimate computed from a charged release."""
     shape = form or ("one" if len(names) == 1 else "named")
     values = tuple(float(number) for number in numbers)
-    return Estimate(title, names, values, replicas, shape, paid.cost, paid.receipt, paid.reused)
+    return Estimate(
+        title, names, values, replicas, shape, charged.cost, charged.receipt, charged.reused
+    )

@@ -1,4 +1,4 @@
-"""`EstimateMethods`: any statistic by its name, and the owner's estimators."""
+"""`EstimateMethods`: estimates of any statistic by name, and the owner's estimators."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -24,14 +24,14 @@ COSTS: Final = ("epsilon", "share", "error", "confidence")
 
 
 class EstimateMethods:
-    """The base of statistics as methods: their price, their options, and the owner's estimators."""
+    """The base class of the statistics methods: price, options, and the owner's estimators."""
 
     analyst: str
     _executor: "Executor"
 
     @cached_property
     def estimators(self) -> dict[str, RegisteredEstimator]:
-        """The owner's functions by name."""
+        """The functions that the owner registered, by name."""
         return {}
 
     @refusing
@@ -46,8 +46,8 @@ class EstimateMethods:
     ) -> EstimateResult:
         """Return an estimate of any registered statistic, by its name.
 
-        ``given`` are its arguments by name, and ``epsilon=`` or ``share=``. Each built-in statistic
-        has a method of its own as well.
+        ``given`` holds its arguments by name, and ``epsilon=`` or ``share=``. Each built-in
+        statistic also has a method of its own.
         """
         cost: dict[str, object] = {name: given.pop(name) for name in COSTS if name in given}
         context = self._context(cost, fresh=fresh, key=key)
@@ -57,8 +57,8 @@ class EstimateMethods:
     def _context(
         self, cost: Mapping[str, object], *, fresh: bool, key: str | None
     ) -> EstimateContext:
-        """Return the terms of an estimate, from what a caller typed."""
-        # At once, and not after a charge.
+        """Return the context of an estimate from a caller's keyword arguments."""
+        # Fail here, not after a charge.
         require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
         price = Price.of(cost)
         if price.error is not None:
@@ -76,13 +76,13 @@ class EstimateMethods:
         columns: Sequence[str],
         bounds: Sequence[Any] | str | None = None,
     ) -> None:
-        """Let analysts ask for an estimator of the owner's by name; its bounds are the owner's.
+        """Register an estimator of the owner's, which analysts can use by name.
 
-        ``bounds`` are needed, as for `sample_and_aggregate`. With "column" they are those of the
-        table that is asked about.
+        ``bounds`` are required, as for `sample_and_aggregate`, and analysts cannot change them.
+        With "column", they are the declared bounds of the queried table's columns.
 
-        Only functions registered here, or given by the owner, ever see rows. Answers are found
-        again by the name: give a function that changed a new one.
+        Only functions that are registered here, or passed by the owner, ever see rows. Answers are
+        reused by name: register a changed function under a new name.
         """
         if not isinstance(name, str) or not name.isidentifier():
             raise BadDeclaration(f"an estimator needs a plain name, got {name!r}")

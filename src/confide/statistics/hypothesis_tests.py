@@ -1,7 +1,7 @@
-"""Tests that account for the noise: means, proportions, independence.
+"""Hypothesis tests that account for the noise: means, proportions, independence.
 
-A test compares what was released with what could be released if there were no difference, where
-both the sample and the noise make differences of their own.
+A test compares the release with its null distribution, which includes both sampling error and
+noise.
 """
 
 import math
@@ -57,30 +57,31 @@ __all__ = [
     "compare_proportions",
 ]
 
-MOST_CELLS: Final = 400
-LEAST: Final = 1e-12
+MAX_CELLS: Final = 400
+MIN_DEVIATION: Final = 1e-12
 HALVINGS: Final = 40
-"""After these the end of an interval is known to a part in 10^10 of a standard error."""
+"""Bisection steps, which locate the end of an interval to within 1e-10 standard errors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How far off a difference may be: by sampling of this deviation, and by this noise."""
+    """The error of a difference: a standard deviation for sampling, and a sample of the noise."""
 
     deviation: float
     noise: Floats
 
     @property
-    def both(self) -> float:
-        """The deviation of sampling and noise together."""
+    def total_deviation(self) -> float:
+        """The standard deviation of sampling and noise combined."""
         return float(np.hypot(self.deviation, self.noise.std()))
 
-    def exceed(self, reach: float) -> float:
-        """Return the chance of an error beyond ``reach``, either way.
+    def tail_probability(self, reach: float) -> float:
+        """Return the probability of an error beyond ``reach`` in either direction.
 
-        Why: the normal part is integrated, the noise averaged over evenly spread points of its law.
+        Why: the normal part is integrated exactly, and the noise is averaged over evenly spread
+        points of its distribution.
         """
-        unit = max(self.deviation, LEAST)
+        unit = max(self.deviation, MIN_DEVIATION)
         above = special.ndtr((self.noise - reach) / unit)
         below = special.ndtr((-reach - self.noise) / unit)
         return float(min(1.0, (above + below).mean()))
@@ -88,18 +89,18 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """The difference of two groups, with its p-value under no difference.
+    """The difference between two groups, with its p-value under the null hypothesis.
 
-    ``spread`` is that of the difference in a population like the groups found, ``null_spread`` in
-    one where the groups do not differ.
+    ``spread`` is the error of the difference in a population like the observed groups, and
+    ``null_spread`` in one where the groups do not differ.
 
-    Claim:   without a difference in the population, the p-value is below 0.05 in about 5 % of
-             releases, whatever the noise; the interval holds the population's difference with
-             about the confidence asked for.
-    Why:     the difference is off by sampling, nearly normal with the variance of its two parts,
-             and by noise of known law. The p-value is the chance that both together reach as far
-             as the difference found. Parts of a whole vary with the part itself: two that are alike
-             by the part of both groups together, two that differ each by its own.
+    Claim:   without a difference in the population, the p-value is below 0.05 in about 5% of
+             releases, whatever the noise; the interval covers the population difference with
+             about the requested confidence.
+    Why:     the error of the difference is a sampling error, nearly normal with the sum of the two
+             groups' variances, plus noise of known distribution. The p-value is the probability
+             that both together reach the observed difference. The variance of a proportion depends
+             on the proportion: the null hypothesis uses the pooled one, the interval each group's.
     Source:  [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_hypotheses.py.
     """
@@ -117,47 +118,49 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str]:
-        """What the difference is of."""
+        """The name of the difference."""
         return (" - ".join(self.groups),)
 
     @property
     def numbers(self) -> tuple[float]:
-        """The difference alone."""
+        """The difference, as a tuple."""
         return (self.value,)
 
     @property
     def standard_errors(self) -> tuple[float]:
-        """The standard error alone."""
+        """The standard error, as a tuple."""
         return (self.standard_error,)
 
     @property
     def value(self) -> float:
-        """The first group's value less the second's."""
+        """The first group's value minus the second's."""
         return self.values[0] - self.values[1]
 
     @property
     def standard_error(self) -> float:
-        """The deviation of the difference, over sampling and noise together."""
-        return self.spread.both
+        """The standard error of the difference, from sampling and noise combined."""
+        return self.spread.total_deviation
 
     @property
     def p_value(self) -> float:
-        """The chance of such a difference, either way, if there is none in the population."""
-        return self.null_spread.exceed(abs(self.value))
+        """The probability of a difference at least this large if the population has none."""
+        return self.null_spread.tail_probability(abs(self.value))
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[float, float]:
-        """Return an interval for the population's difference."""
+        """Return a confidence interval for the population difference."""
         miss = 1.0 - float(probability("confidence", confidence, zero=False))
-        low, high = 0.0, 20.0 * max(self.standard_error, LEAST)
+        low, high = 0.0, 20.0 * max(self.standard_error, MIN_DEVIATION)
         for _ in range(HALVINGS):
             middle = (low + high) / 2.0
-            low, high = (middle, high) if self.spread.exceed(middle) > miss else (low, middle)
+            low, high = (
+                (middle, high) if self.spread.tail_probability(middle) > miss else (low, middle)
+            )
         return self.value - high, self.value + high
 
     @refusing
     def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
-        """Return the interval alone."""
+        """Return the interval, as a list."""
         return [self.interval(confidence)]
 
     def __str__(self) -> str:
@@ -174,11 +177,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Independence:
-    """Whether two columns have to do with each other: a chi-square test that counts the noise.
+    """A chi-square test of independence that accounts for the noise.
 
-    Claim:   for independent columns the p-value is below 0.05 in about 5 % of releases.
-    Why:     the statistic is compared with itself on tables that have the margins found, sampled
-             and noised anew, so noise makes both larger alike.
+    Claim:   for independent columns, the p-value is below 0.05 in about 5% of releases.
+    Why:     the statistic is compared with its values on resampled tables with the observed margins
+             and fresh noise, so the noise increases both equally.
     Source:  [GLRV16]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_hypotheses.py.
     """
@@ -197,28 +200,28 @@ class Independence:
 
     @property
     def value(self) -> float:
-        """The statistic; it has no standard error."""
+        """The chi-square statistic, which has no standard error."""
         return self.statistic
 
     @property
     def numbers(self) -> tuple[float]:
-        """The statistic alone."""
+        """The statistic, as a tuple."""
         return (self.statistic,)
 
     @property
     def standard_errors(self) -> tuple[float]:
-        """An infinite standard error, which stands for none."""
+        """An infinite standard error, because the statistic has none."""
         return (math.inf,)
 
     @refusing
     def interval(self, confidence: Number = 0.95) -> tuple[float, float]:
-        """Return an interval without ends: what the statistic is in the population is not known."""
+        """Return an unbounded interval, because the statistic has no population value."""
         probability("confidence", confidence, zero=False)
         return -math.inf, math.inf
 
     @refusing
     def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
-        """Return the interval alone."""
+        """Return the interval, as a list."""
         return [self.interval(confidence)]
 
     def __str__(self) -> str:
@@ -248,34 +251,38 @@ class IndependenceArguments:
     second: Annotated[str, Argument("another column of few values", (NAME,))]
 
 
-def compare_means(asked: EstimateContext, arguments: ComparisonArguments) -> Comparison:
-    """Return how the means of a column differ between two groups."""
+def compare_means(context: EstimateContext, arguments: ComparisonArguments) -> Comparison:
+    """Return the difference between the means of a column in two groups."""
     table, column, by = arguments.table, arguments.column, arguments.by
-    numbers, group = _read_sides(asked, table, column, by)
+    numbers, group = _read_columns(context, table, column, by)
     law = Normal(numbers.scaled)
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
     sums = {f"s{i}": total(term) for i, term in enumerate(law.terms(numbers.term))}
-    paid = release_sums(asked, "compare means", rows.group_by(group).agg(**{ROWS: count(), **sums}))
-    found = read_sums(paid.prepared, paid.noisy["steps"])
+    charged = release_sums(
+        context, "compare means", rows.group_by(group).agg(**{ROWS: count(), **sums})
+    )
+    found = read_sums(charged.prepared, charged.noisy["steps"])
     sizes = np.maximum(found.values[:, 0], 1.0)
     solved = law.solve(found.values)
     scaled = (solved[:, 0] - numbers.scaled.center) / numbers.scaled.half
     noise = found.group_noise()
     moved = (noise[:, :, 1] - scaled * noise[:, :, 0]) / sizes * numbers.scaled.half
     spread = _add_spreads(solved[:, 1] ** 2 / sizes, moved)
-    return _compare(f"mean of {numbers.name}", found, solved[:, 0], (spread, spread), paid)
+    return _make_comparison(
+        f"mean of {numbers.name}", found, solved[:, 0], (spread, spread), charged
+    )
 
 
-def compare_proportions(asked: EstimateContext, arguments: ComparisonArguments) -> Comparison:
-    """Return how the part of rows in which a column is true differs between two groups."""
+def compare_proportions(context: EstimateContext, arguments: ComparisonArguments) -> Comparison:
+    """Return the difference between the proportions of true values in two groups."""
     table, column, by = arguments.table, arguments.column, arguments.by
-    numbers, group = _read_sides(asked, table, column, by)
+    numbers, group = _read_columns(context, table, column, by)
     if not numbers.is_binary:
         raise UnsupportedQuery(f"a proportion is of a Bool or Int(0, 1) column, not {column!r}")
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
     query = rows.group_by(group, numbers.name).agg(**{ROWS: count()})
-    paid = release_sums(asked, "compare proportions", query)
-    found = read_sums(paid.prepared, paid.noisy["steps"])
+    charged = release_sums(context, "compare proportions", query)
+    found = read_sums(charged.prepared, charged.noisy["steps"])
     counts = found.values[:, 0].reshape(2, 2)
     sizes = np.maximum(counts.sum(axis=1), 1.0)
     parts = np.clip(counts[:, 1] / sizes, 0.0, 1.0)
@@ -283,25 +290,27 @@ def compare_proportions(asked: EstimateContext, arguments: ComparisonArguments) 
     noise = found.group_noise()[:, :, 0].reshape(-1, 2, 2)
 
     def spread_of(each: Floats, rows: Floats) -> Spread:
-        # A part that was found to be none, or all, may well be off by a row.
+        # A proportion of 0 or 1 is treated as off by up to one row.
         edge = np.minimum(1.0 / rows, 0.5)
         kept = np.clip(each, edge, 1.0 - edge)
         moved = ((1.0 - kept) * noise[:, :, 1] - kept * noise[:, :, 0]) / sizes
         return _add_spreads(kept * (1.0 - kept) / sizes, moved)
 
     spreads = spread_of(parts, sizes), spread_of(np.full(2, pooled), np.full(2, sizes.sum()))
-    return _compare(f"proportion of {numbers.name}", found, parts, spreads, paid)
+    return _make_comparison(f"proportion of {numbers.name}", found, parts, spreads, charged)
 
 
 def _add_spreads(variances: Floats, moved: Floats) -> Spread:
-    """Return the spread of a difference, from variances and moves by noise of both groups."""
+    """Return the spread of a difference, from each group's variance and noise."""
     return Spread(float(np.sqrt(variances.sum())), moved[:, 0] - moved[:, 1])
 
 
-def _read_sides(asked: EstimateContext, table: str, column: str, by: str) -> tuple[Numbers, str]:
-    """Return the column that is compared, and the name of the one that makes two groups."""
-    numbers = number_column(asked, table, column)
-    _, name, declared = declared_column(asked, table, by)
+def _read_columns(
+    context: EstimateContext, table: str, column: str, by: str
+) -> tuple[Numbers, str]:
+    """Return the compared column, and the name of the column that defines the groups."""
+    numbers = number_column(context, table, column)
+    _, name, declared = declared_column(context, table, by)
     if count_values(declared) != 2:
         raise UnsupportedQuery(
             "two groups are compared, so by= must be a Bool, or a Category or Int of two values, "
@@ -312,12 +321,12 @@ def _read_sides(asked: EstimateContext, table: str, column: str, by: str) -> tup
     return numbers, name
 
 
-def _compare(
+def _make_comparison(
     title: str,
     found: NoisySums,
     values: Floats,
     spreads: tuple[Spread, Spread],
-    paid: ChargedEstimate[Any],
+    charged: ChargedEstimate[Any],
 ) -> Comparison:
     names = list(dict.fromkeys(str(group[0]) for group in found.groups))
     return Comparison(
@@ -325,35 +334,37 @@ def _compare(
         (names[0], names[1]),
         (float(values[0]), float(values[1])),
         *spreads,
-        paid.cost,
-        paid.receipt,
-        paid.reused,
+        charged.cost,
+        charged.receipt,
+        charged.reused,
     )
 
 
-def check_independence(asked: EstimateContext, arguments: IndependenceArguments) -> Independence:
-    """Return whether two columns of few values are independent of each other."""
+def check_independence(context: EstimateContext, arguments: IndependenceArguments) -> Independence:
+    """Return a test of whether two columns with few values are independent."""
     table, columns = arguments.table, (arguments.first, arguments.second)
-    read = [_read_values(asked, table, column) for column in columns]
+    read = [_read_values(context, table, column) for column in columns]
     names, shape = [name for name, _ in read], (read[0][1], read[1][1])
     if names[0] == names[1]:
         raise UnsupportedQuery("independence is of two different columns")
-    if min(shape) < 2 or shape[0] * shape[1] > MOST_CELLS:
-        raise UnsupportedQuery(f"a table has at least 2 x 2 and at most {MOST_CELLS} cells")
+    if min(shape) < 2 or shape[0] * shape[1] > MAX_CELLS:
+        raise UnsupportedQuery(f"a table has at least 2 x 2 and at most {MAX_CELLS} cells")
     rows = TableQuery(table).where(*(col(name).not_null() for name in names))
-    paid = release_sums(asked, "independence", rows.group_by(*names).agg(**{ROWS: count()}))
-    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    charged = release_sums(context, "independence", rows.group_by(*names).agg(**{ROWS: count()}))
+    sums = read_sums(charged.prepared, charged.noisy["steps"])
     counts = sums.values[:, 0].reshape(shape)
     statistic = float(_chi_square(counts))
     replicas = _chi_square(_null_tables(counts, sums.group_noise()[:, :, 0]))
     beyond = float((1 + np.count_nonzero(replicas >= statistic)) / (len(replicas) + 1))
     title = f"independence of {names[0]} and {names[1]}"
-    return Independence(title, statistic, beyond, counts, paid.cost, paid.receipt, paid.reused)
+    return Independence(
+        title, statistic, beyond, counts, charged.cost, charged.receipt, charged.reused
+    )
 
 
-def _read_values(asked: EstimateContext, table: str, column: str) -> tuple[str, int]:
-    """Return a column of few values, and how many they are."""
-    _, name, declared = declared_column(asked, table, column)
+def _read_values(context: EstimateContext, table: str, column: str) -> tuple[str, int]:
+    """Return the name of a column with few values, and the number of values."""
+    _, name, declared = declared_column(context, table, column)
     values = count_values(declared)
     if values is None:
         raise UnsupportedQuery(
@@ -363,7 +374,7 @@ def _read_values(asked: EstimateContext, table: str, column: str) -> tuple[str, 
 
 
 def _margins(counts: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the size of tables, and the parts of their rows and columns."""
+    """Return the sizes of tables, and the proportions of their rows and columns."""
     down = np.maximum(counts.sum(axis=-1), 0.5)
     across = np.maximum(counts.sum(axis=-2), 0.5)
     size = np.maximum(counts.sum(axis=(-1, -2)), 1.0)
@@ -382,7 +393,7 @@ def _chi_square(counts: Floats) -> Floats:
 
 
 def _null_tables(counts: Floats, noise: Floats) -> Floats:
-    """Return tables of independent columns with these margins, sampled and noised."""
+    """Return noisy samples of tables with independent columns and these margins."""
     size, down, across = _margins(counts)
     parts = np.outer(down, across).ravel()
     sampled = sample_counts(parts, float(size))
@@ -391,7 +402,7 @@ def _null_tables(counts: Floats, noise: Floats) -> Floats:
 
 
 def _audit_means(table: Table) -> ComparisonArguments | None:
-    """Return the first column of numbers, by the first column of flags."""
+    """Return arguments that compare the first numeric column by the first Boolean column."""
     numbers, flags = table.names_of(Int, Float), table.names_of(Bool)
     if not numbers or not flags:
         return None
@@ -399,13 +410,13 @@ def _audit_means(table: Table) -> ComparisonArguments | None:
 
 
 def _audit_proportions(table: Table) -> ComparisonArguments | None:
-    """Return the last column of flags, by the first."""
+    """Return arguments that compare the last Boolean column by the first."""
     flags = table.names_of(Bool)
     return ComparisonArguments(table.name, flags[-1], by=flags[0]) if flags else None
 
 
 def _audit_independence(table: Table) -> IndependenceArguments | None:
-    """Return the first and the last column of flags."""
+    """Return arguments with the first and last Boolean columns."""
     flags = table.names_of(Bool)
     return IndependenceArguments(table.name, flags[0], flags[-1]) if flags else None
 

@@ -40,9 +40,9 @@ __all__ = ["StatisticMethods"]
 
 @show_keywords
 class StatisticMethods(EstimateMethods):
-    """Private statistics: each is charged once, and has intervals that count the noise.
+    """Differentially private statistics, charged once, with intervals that include the noise.
 
-    The modules behind them, and SciPy, are imported when a statistic is first asked for.
+    Their modules, and SciPy, are imported on first use.
     """
 
     @refusing
@@ -101,8 +101,8 @@ class StatisticMethods(EstimateMethods):
     ) -> "Estimate":
         """Return the mean of a column, with an interval for the population's.
 
-        ``bounds`` are narrower than the declared ones, or "private": found first, for a third of
-        the cost, which pays off where the declared bounds are loose.
+        ``bounds`` are narrower than the declared ones, or "private" to find them first, for a third
+        of the cost, which helps if the declared bounds are loose.
         """
         context = self._context(want, fresh=fresh, key=key)
         return moments.estimate_mean(context, moments.MomentArguments(table, column, bounds=bounds))
@@ -182,7 +182,7 @@ class StatisticMethods(EstimateMethods):
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
         ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
-        ``ridge`` shrinks the slopes of a linear one.
+        ``ridge`` shrinks the slopes of a linear regression.
         """
         context = self._context(want, fresh=fresh, key=key)
         return regression.estimate_fit(
@@ -257,14 +257,14 @@ class StatisticMethods(EstimateMethods):
     ) -> "Estimate":
         """Return an estimate by any function of rows, run on blocks of units.
 
-        ``estimator`` is the owner's function, from a block of rows to a number or several, or the
-        name of a registered one. ``bounds`` are pairs (low, high), one for each number: results are
-        clipped to them. ``bounds="column"`` takes the declared bounds of ``columns``, one column
-        for each number, which suits a mean, a median, a quantile or a trimmed mean. If the function
-        returns another count of numbers, every block fails and counts as the low bounds.
-        ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is window, mean or
-        median. ``corrected=True`` takes away bias that falls like 1 / rows; None does so where the
-        bounds are "column".
+        ``estimator`` is the owner's function, which maps a block of rows to one or more numbers, or
+        the name of a registered estimator. ``bounds`` are pairs (low, high), one for each number;
+        results are clipped to them. ``bounds="column"`` uses the declared bounds of ``columns``,
+        one column for each number, which suits a mean, a median, a quantile, or a trimmed mean. If
+        the function returns a different number of results, every block fails and counts as the
+        lower bounds. ``blocks=None`` makes blocks of a few times n^(1/4) units. ``method`` is
+        window, mean, or median. ``corrected=True`` removes bias of order 1 / rows; None does so if
+        the bounds are "column".
         """
         context = self._context(want, fresh=fresh, key=key)
         return sample_and_aggregate.estimate_blocks(

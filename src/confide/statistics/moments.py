@@ -1,4 +1,4 @@
-"""Mean, variance and covariance."""
+"""Mean, variance, and covariance."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -56,7 +56,7 @@ __all__ = [
 
 BOUNDS_PART: Final = Fraction(1, 3)
 COUNT_PART: Final = Fraction(1, 5)
-TAILS: Final = (Fraction(1, 10), Fraction(9, 10))
+WINDOW_LEVELS: Final = (Fraction(1, 10), Fraction(9, 10))
 
 Window = tuple[float, float]
 
@@ -83,41 +83,41 @@ class CovarianceArguments:
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimator:
-    """The mean of any law, from the sums of z and 2 z^2 - 1.
+    """The mean of any distribution, from the sums of z and 2 z^2 - 1.
 
-    A mean varies from sample to sample by the variance of the rows, whatever their law: that of a
-    normal one with the same variance does.
+    The sampling variance of a mean depends only on the variance of the rows, so a normal model
+    with that variance gives it for any distribution.
     """
 
     x: Scaled
 
     def terms(self, value: Term) -> list[Term]:
-        """Return the scaled value and its square; both from -1 to 1."""
+        """Return the scaled value and its scaled square, both from -1 to 1."""
         return Normal(self.x).terms(value)
 
     def estimate(self, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and the deviation, and what they could as well have been."""
+        """Return the mean and the standard deviation, and their replicas."""
         return solve_sums(Normal(self.x), sums, noise)
 
 
 @dataclass(frozen=True, slots=True)
 class VarianceEstimator:
-    """The variance of any law, from the sums of z, 2 z^2 - 1, z^3 and 2 z^4 - 1.
+    """The variance of any distribution, from the sums of z, 2 z^2 - 1, z^3, and 2 z^4 - 1.
 
-    Third and fourth powers say how much a variance varies from sample to sample.
+    The third and fourth powers determine the sampling variance of a variance.
     """
 
     x: Scaled
 
     def terms(self, value: Term) -> list[Term]:
-        """Return powers of the scaled value; even ones from -1 to 1 like the others."""
+        """Return powers of the scaled value, all within [-1, 1]."""
         z = self.x.term(value)
         square = (z * z).clip(0.0, 1.0)
         even = [(2.0 * square - 1.0).clip(-1.0, 1.0), (2.0 * square * square - 1.0).clip(-1.0, 1.0)]
         return [z, even[0], (z * square).clip(-1.0, 1.0), even[1]]
 
     def estimate(self, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return the variance, and what it could as well have been."""
+        """Return the variance and its replicas."""
         covariance = self._covariance(sums) * max(float(sums[0]), 1.0)
         return self._solve(sums), self._solve(move_sums(sums, noise, covariance))
 
@@ -130,7 +130,7 @@ class VarianceEstimator:
     def _covariance(self, sums: Floats) -> Floats:
         """Return the covariance of one row's (1, z, 2 z^2 - 1), from the noisy powers themselves.
 
-        The other powers say this only, and stay as they are: they vary by nothing here.
+        The third and fourth powers serve only to estimate it; their own variance is set to zero.
         """
         means = np.clip(divide(sums), -1.0, 1.0)
         z, square = means[0], (means[1] + 1.0) / 2.0
@@ -140,49 +140,51 @@ class VarianceEstimator:
         return pad(np.pad(spread, ((0, 2), (0, 2))))
 
 
-def estimate_mean(asked: EstimateContext, arguments: MomentArguments) -> Estimate:
+def estimate_mean(context: EstimateContext, arguments: MomentArguments) -> Estimate:
     """Return the mean of a column; see `_estimate_moment`."""
-    return _estimate_moment(asked, arguments, "mean", MeanEstimator)
+    return _estimate_moment(context, arguments, "mean", MeanEstimator)
 
 
-def estimate_variance(asked: EstimateContext, arguments: MomentArguments) -> Estimate:
+def estimate_variance(context: EstimateContext, arguments: MomentArguments) -> Estimate:
     """Return the variance of a column; see `_estimate_moment`."""
-    return _estimate_moment(asked, arguments, "variance", VarianceEstimator)
+    return _estimate_moment(context, arguments, "variance", VarianceEstimator)
 
 
 def _estimate_moment(
-    asked: EstimateContext,
+    context: EstimateContext,
     arguments: MomentArguments,
-    what: str,
-    law: type[MeanEstimator] | type[VarianceEstimator],
+    statistic: str,
+    estimator: type[MeanEstimator] | type[VarianceEstimator],
 ) -> Estimate:
     """Return the mean or the variance of a column, with its standard error.
 
-    Law:     a count and sums of powers within [-1, 1] plus the plan's noise; bounds that are found
-             privately take a third of the cost: two quantiles by `QuantileTree`, with as
-             much again on either side.
-    Claim:   costs what was granted.
-    Why:     sums are one release of totals; bounds are another, and the sums are made within what
-             it showed.
+    Law:     a count and sums of powers within [-1, 1] plus the plan's noise; private bounds take a
+             third of the cost: two quantiles by `QuantileTree`, extended by their distance on
+             either side.
+    Claim:   costs the granted share.
+    Why:     the sums are one release of totals; the bounds are another. The sums are clipped to
+             bounds that the earlier release made public.
     Source:  [Smi11], [KV18]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_moments.py.
     """
 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
-        return law(numbers[0].scaled).terms(numbers[0].term)
+        return estimator(numbers[0].scaled).terms(numbers[0].term)
 
     columns = (arguments.column,)
-    finder = _Finder(asked, arguments.table, columns, terms, arguments.bounds)
-    paid = finder.pay(what)
-    numbers = finder.numbers(paid.noisy["windows"])[0]
-    plan = finder.plan(paid.prepared.shares[-1], paid.noisy["windows"])
-    sums = read_sums(plan, paid.noisy["steps"])
-    solved, replicas = law(numbers.scaled).estimate(sums.values[0], sums.noise)
-    return make_estimate(f"{what} of {numbers.name}", (what,), solved[:1], replicas[:, :1], paid)
+    bounded = _BoundedSums(context, arguments.table, columns, terms, arguments.bounds)
+    charged = bounded.charge(statistic)
+    numbers = bounded.numbers(charged.noisy["windows"])[0]
+    plan = bounded.plan(charged.prepared.shares[-1], charged.noisy["windows"])
+    sums = read_sums(plan, charged.noisy["steps"])
+    solved, replicas = estimator(numbers.scaled).estimate(sums.values[0], sums.noise)
+    return make_estimate(
+        f"{statistic} of {numbers.name}", (statistic,), solved[:1], replicas[:, :1], charged
+    )
 
 
-def estimate_covariance(asked: EstimateContext, arguments: CovarianceArguments) -> Estimate:
-    """Return variances and covariances of columns, as of a normal law; see `_estimate_moment`."""
+def estimate_covariance(context: EstimateContext, arguments: CovarianceArguments) -> Estimate:
+    """Return (co)variances of columns under a normal model; see `_estimate_moment`."""
     columns = list(arguments.columns)
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery("a covariance is of two or more different columns")
@@ -190,17 +192,22 @@ def estimate_covariance(asked: EstimateContext, arguments: CovarianceArguments) 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
         return MultivariateNormal(numbers).terms()
 
-    finder = _Finder(asked, arguments.table, tuple(columns), terms, arguments.bounds)
-    paid = finder.pay("covariance")
-    numbers = finder.numbers(paid.noisy["windows"])
-    law = MultivariateNormal(numbers)
-    plan = finder.plan(paid.prepared.shares[-1], paid.noisy["windows"])
-    sums = read_sums(plan, paid.noisy["steps"])
-    solved, replicas = solve_sums(law, sums.values[0], sums.noise)
+    bounded = _BoundedSums(context, arguments.table, tuple(columns), terms, arguments.bounds)
+    charged = bounded.charge("covariance")
+    numbers = bounded.numbers(charged.noisy["windows"])
+    estimator = MultivariateNormal(numbers)
+    plan = bounded.plan(charged.prepared.shares[-1], charged.noisy["windows"])
+    sums = read_sums(plan, charged.noisy["steps"])
+    solved, replicas = solve_sums(estimator, sums.values[0], sums.noise)
     first = len(columns)
     title = f"covariances of {', '.join(one.name for one in numbers)}"
     return make_estimate(
-        title, law.parameters[first:], solved[first:], replicas[:, first:], paid, form="named"
+        title,
+        estimator.parameters[first:],
+        solved[first:],
+        replicas[:, first:],
+        charged,
+        form="named",
     )
 
 
@@ -214,91 +221,97 @@ def _read_bounds(bounds: Bounds) -> ClipRange:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedMoments:
-    """What each reading costs, that of the sums last, and their plan within the widest bounds."""
+    """The share of each reading, with that of the sums last, and their plan for declared bounds."""
 
     shares: tuple[Share, ...]
     plan: Plan
 
 
-class _Finder:
-    """Bounds as declared or given, or found first; then the sums within them."""
+class _BoundedSums:
+    """Sums of columns clipped to bounds: declared, given, or found privately first."""
 
     def __init__(
         self,
-        asked: EstimateContext,
+        context: EstimateContext,
         table: str,
         columns: tuple[str, ...],
         terms: Callable[[tuple[Numbers, ...]], list[Term]],
         bounds: Bounds,
     ) -> None:
-        self.asked, self.table, self.private = asked, table, bounds == PRIVATE
+        self.context, self.table, self.private = context, table, bounds == PRIVATE
         within = _read_bounds(bounds)
-        self.columns = [number_column(asked, table, name, within) for name in columns]
+        self.columns = [number_column(context, table, name, within) for name in columns]
         self.terms = terms
 
-    def pay(self, what: str) -> ChargedEstimate[_PreparedMoments]:
-        """Return the released sums, and the windows within which they were made."""
-        whole = [(one.low, one.high) for one in self.columns]
-        named = {"estimate": what, "query": canonical(self._query(whole)), "private": self.private}
+    def charge(self, statistic: str) -> ChargedEstimate[_PreparedMoments]:
+        """Charge, and return the released sums with the windows they were clipped to."""
+        declared = [(one.low, one.high) for one in self.columns]
+        named = {
+            "estimate": statistic,
+            "query": canonical(self._query(declared)),
+            "private": self.private,
+        }
         return charge_and_release(
-            self.asked, named, self._prepare, self._release, readings=1 + 2 * len(whole)
+            self.context, named, self._prepare, self._release, readings=1 + 2 * len(declared)
         )
 
     def numbers(self, windows: Sequence[Sequence[float]]) -> tuple[Numbers, ...]:
-        """Return the columns within their windows."""
+        """Return the columns, clipped to their windows."""
         return tuple(
             Numbers(one.name, one.term.clip(low, high), low, high)
             for one, (low, high) in zip(self.columns, windows, strict=True)
         )
 
     def plan(self, share: Share, windows: Sequence[Sequence[float]]) -> Plan:
-        """Return the plan of the sums within these windows."""
-        return self.asked.plan(self._query(windows), share)
+        """Return the plan of sums clipped to these windows."""
+        return self.context.plan(self._query(windows), share)
 
     def _query(self, windows: Sequence[Sequence[float]]) -> Query:
         names = [one.name for one in self.columns]
-        return self.asked.planner.read(
+        return self.context.planner.read(
             plan_sums(self.table, names, self.terms(self.numbers(windows)))
         )
 
     def _prepare(self, share: Share) -> _PreparedMoments:
-        whole = [(one.low, one.high) for one in self.columns]
+        declared = [(one.low, one.high) for one in self.columns]
         shares: tuple[Share, ...] = (share,)
         if self.private:
-            each = [BOUNDS_PART / len(whole)] * len(whole)
+            each = [BOUNDS_PART / len(declared)] * len(declared)
             shares = split_share(share, (*each, 1 - BOUNDS_PART))
             for one, part in zip(self.columns, shares, strict=False):
-                self._cells(one, part)  # refused before the charge
-        return _PreparedMoments(shares, self.plan(shares[-1], whole))
+                self._plan_window(one, part)  # refused before the charge
+        return _PreparedMoments(shares, self.plan(shares[-1], declared))
 
     def _release(self, prepared: _PreparedMoments, hold: Hold) -> dict[str, Any]:
         windows = [[one.low, one.high] for one in self.columns]
         if self.private:
             parts = zip(self.columns, prepared.shares, strict=False)
-            windows = [list(self._find(one, part, hold)) for one, part in parts]
+            windows = [list(self._find_window(one, part, hold)) for one, part in parts]
         plan = self.plan(prepared.shares[-1], windows)
-        return {"windows": windows, "steps": release_totals(self.asked.executor, plan, hold)}
+        return {"windows": windows, "steps": release_totals(self.context.executor, plan, hold)}
 
-    def _cells(self, one: Numbers, share: Share) -> tuple[Plan, Plan, Share]:
-        """Return how rows are counted in all and by cell, and what is left for choices."""
-        rows, planner = TableQuery(self.table).where(col(one.name).not_null()), self.asked.planner
+    def _plan_window(self, one: Numbers, share: Share) -> tuple[Plan, Plan, Share]:
+        """Return the plans of row count and histogram, and the share left for quantiles."""
+        rows, planner = TableQuery(self.table).where(col(one.name).not_null()), self.context.planner
         few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
         counted = planner.plan(planner.read(rows.agg(n=count())), few)
         median = rows.agg(q=quantile(one.term, Fraction(1, 2)))
         celled = planner.plan(planner.read(median), rest)
         return counted, celled, rest
 
-    def _find(self, one: Numbers, share: Share, hold: Hold) -> Window:
-        """Return where nearly all values lie, from two quantiles."""
-        executor = self.asked.executor
-        counted, celled, rest = self._cells(one, share)
+    def _find_window(self, one: Numbers, share: Share, hold: Hold) -> Window:
+        """Return a range that holds nearly all values, found from two quantiles."""
+        executor = self.context.executor
+        counted, celled, rest = self._plan_window(one, share)
         rows, part = celled.contribution.rows, executor.planner.loss(rest)
-        tree = plan_quantile_tree(len(TAILS), rows, executor.planner.neighbours, part)
+        tree = plan_quantile_tree(len(WINDOW_LEVELS), rows, executor.planner.neighbours, part)
         size = round(
             float(read_sums(counted, release_totals(executor, counted, hold)).values[0, 0])
         )
         cells, sealed = celled.histograms[0].cells, executor.engine.run(celled.measurement, hold)
-        chosen = choose_quantiles(sealed, cells, tree, TAILS, executor.entropy, size=max(1, size))
+        chosen = choose_quantiles(
+            sealed, cells, tree, WINDOW_LEVELS, executor.entropy, size=max(1, size)
+        )
         low, high = (float(end) for end in cells.middle(np.array(chosen, dtype=np.int64)))
         reach = high - low
         window = max(one.low, low - reach), min(one.high, high + reach)
@@ -306,13 +319,13 @@ class _Finder:
 
 
 def _audit_moment(table: Table) -> MomentArguments | None:
-    """Return the first column of numbers."""
+    """Return arguments with the first numeric column."""
     numbers = table.names_of(Int, Float)
     return MomentArguments(table.name, numbers[0]) if numbers else None
 
 
 def _audit_covariance(table: Table) -> CovarianceArguments | None:
-    """Return the first and the last column of numbers."""
+    """Return arguments with the first and last numeric columns."""
     numbers = table.names_of(Int, Float)
     return CovarianceArguments(table.name, [numbers[0], numbers[-1]]) if numbers else None
 
@@ -323,8 +336,8 @@ MEAN: Final = StatisticSpec(
     estimate=estimate_mean,
     summary="the mean of a column, with an interval for the population's",
     details=(
-        '``bounds`` are narrower than the declared ones, or "private": found first, for a third '
-        "of the cost, which pays off where the declared bounds are loose."
+        '``bounds`` are narrower than the declared ones, or "private" to find them first, for a '
+        "third of the cost, which helps if the declared bounds are loose."
     ),
     audit=_audit_moment,
     trial="a mean",

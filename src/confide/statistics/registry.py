@@ -1,8 +1,8 @@
-"""`STATISTICS`: every statistic by its name.
+"""`STATISTICS`: the registry of statistics by name.
 
 To add a statistic, write its arguments, estimator, and `StatisticSpec` in a file of its own, list
-the spec here, and run ``make generate``. Methods of `Curator` and `Connection`, HTTP, agents, the
-audit, and the page of statistics follow from the spec. SciPy is imported when an estimate needs it.
+the spec here, and run ``make generate``. The methods of `Curator` and `Connection`, the HTTP and
+MCP schemas, the audit, and the docs follow from the spec. SciPy is imported on first use.
 """
 
 from typing import Any, Final
@@ -34,18 +34,18 @@ BUILT_IN: Final[tuple[StatisticSpec[Any], ...]] = (
 )
 
 STATISTICS: Final[dict[str, StatisticSpec[Any]]] = {spec.name: spec for spec in BUILT_IN}
-"""Every statistic by its name, those that were registered last."""
+"""All statistics by name; those registered at run time come last."""
 
 
 def register(spec: StatisticSpec[Any]) -> None:
-    """Add a statistic; do so before an application or tools for agents are made."""
+    """Register a statistic; call this before you create an application or agent tools."""
     if spec.name in STATISTICS:
         raise ValueError(f"there is a statistic called {spec.name} already")
     STATISTICS[spec.name] = spec
 
 
 def find_statistic(name: str) -> StatisticSpec[Any]:
-    """Return the statistic of a name, or refuse it."""
+    """Return the statistic with this name, or raise `UnknownName`."""
     found = STATISTICS.get(name) if isinstance(name, str) else None
     if found is None:
         raise UnknownName(

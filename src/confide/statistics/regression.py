@@ -1,4 +1,4 @@
-"""`fit`: a regression by its family."""
+"""`fit`: linear, logistic, and Poisson regression."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Final
@@ -29,20 +29,20 @@ class FitArguments:
     ] = 0
 
 
-def estimate_fit(asked: EstimateContext, arguments: FitArguments) -> Estimate:
+def estimate_fit(context: EstimateContext, arguments: FitArguments) -> Estimate:
     """Return the coefficients of a regression; see `fit_linear` and `fit_generalised`."""
     table, family = arguments.table, arguments.family
-    design = read_formula(asked, table, arguments.formula)
+    design = read_formula(context, table, arguments.formula)
     shrinking = float(non_negative("ridge", arguments.ridge))
     match family:
         case "linear":
-            return fit_linear(asked, table, design, shrinking)
+            return fit_linear(context, table, design, shrinking)
         case "logistic" | "poisson" if shrinking:
             raise UnsupportedQuery(
                 f"ridge= shrinks linear regressions, and this one is {family}; leave it out"
             )
         case "logistic" | "poisson":
-            return fit_generalised(asked, table, design, family)
+            return fit_generalised(context, table, design, family)
         case _:
             raise UnsupportedQuery(
                 f"there is no regression {family!r}; families are linear, logistic and poisson"
@@ -50,7 +50,7 @@ def estimate_fit(asked: EstimateContext, arguments: FitArguments) -> Estimate:
 
 
 def _audit(table: Table) -> FitArguments | None:
-    """Return a regression of the first column of numbers on the first column of flags."""
+    """Return a regression of the first numeric column on the first Boolean column."""
     numbers, flags = table.names_of(Int, Float), table.names_of(Bool)
     return FitArguments(table.name, f"{numbers[0]} ~ {flags[0]}") if numbers and flags else None
 
@@ -62,7 +62,7 @@ FIT: Final = StatisticSpec(
     summary='the coefficients of a regression such as ``"cost ~ age + smoker"``',
     details=(
         "``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count). "
-        "``ridge`` shrinks the slopes of a linear one."
+        "``ridge`` shrinks the slopes of a linear regression."
     ),
     audit=_audit,
     trial="a regression with one slope",

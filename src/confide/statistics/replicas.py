@@ -1,7 +1,7 @@
-"""Evenly spread replicas of noisy sums: what they could as well have been.
+"""Replicas of noisy sums, perturbed by sampling error and noise.
 
-The moves are evenly spread points, not random numbers, so an interval is the same whenever it is
-computed from the same release.
+The perturbations are evenly spread points, not random numbers, so the same release always gives
+the same interval.
 """
 
 from functools import lru_cache
@@ -32,15 +32,15 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 POINTS: Final = 2**13
-"""So many that the reach of an interval is right to 1 %; a quarter of them leaves up to 5 %."""
+"""Enough points for interval widths accurate to 1%; a quarter of them would leave up to 5%."""
 
 
 @lru_cache(maxsize=16)
 def spread_normals(dimensions: int) -> Floats:
-    """Return POINTS evenly spread points of the standard normal law.
+    """Return POINTS evenly spread points of the standard normal distribution.
 
     Why: multiples of irrational numbers, modulo 1, fill the unit cube evenly. Cube roots of primes
-         are independent of the square roots that the points of the noise are multiples of.
+         are independent of the square roots whose multiples are the points of the noise.
     """
     roots = np.cbrt(np.array(list_primes(dimensions), dtype=np.float64))
     steps = np.arange(1, POINTS + 1, dtype=np.float64)[:, None] * roots
@@ -49,19 +49,19 @@ def spread_normals(dimensions: int) -> Floats:
 
 
 def move_sums(sums: Floats, noise: Floats, covariance: Floats) -> Floats:
-    """Return one vector of sums moved POINTS times, by sampling of this covariance and by noise.
+    """Return POINTS replicas of a vector of sums, with sampling of this covariance and noise.
 
-    ``noise`` holds at least POINTS evenly spread points of its law; every so many are taken.
+    ``noise`` holds at least POINTS evenly spread points of its distribution, which are thinned.
     """
     return sums + spread_normals(len(sums)) @ root_of(covariance).T + thin(noise)
 
 
 def sample_counts(parts: Floats, size: float) -> Floats:
-    """Return by how much counts differ from their means, POINTS times, in parts of a whole.
+    """Return POINTS deviations of multinomial counts from their means, for these proportions.
 
-    Why: with independent normal numbers e and roots r of the parts, whose squares add up to 1, the
-         numbers r_i (e_i - r_i sum r_j e_j) have the covariances p_i - p_i^2 and -p_i p_j, those of
-         one row of a multinomial law.
+    Why: let e be independent standard normal numbers, and r the square roots of the proportions p,
+         so that the squares of r add up to 1. Then the numbers r_i (e_i - r_i sum r_j e_j) have the
+         covariances p_i - p_i^2 and -p_i p_j, those of one row of a multinomial distribution.
     """
     roots = np.sqrt(parts)
     normals = spread_normals(len(parts))
@@ -70,16 +70,17 @@ def sample_counts(parts: Floats, size: float) -> Floats:
 
 
 def sample_parts(found: Floats, rows: Floats) -> Floats:
-    """Return for each part found in so many rows one that could have led to it, within [0, 1].
+    """Return, for each observed proportion of ``rows``, a true one that could have led to it.
 
-    ``found`` has POINTS lines, or fewer, and may lie beyond [0, 1] where noise took it there.
+    ``found`` has at most POINTS lines, and can lie outside [0, 1] because of noise. Results lie
+    within [0, 1].
 
-    Why: under a part p, ``found`` is p + g sqrt(p (1 - p) / rows) with a standard normal g. The p
-         that solves this for a given g is a root of (found - p)^2 = g^2 p (1 - p) / rows, below
-         what was found for g > 0 and above for g < 0; as g is symmetric, the root above is
-         given to g > 0. Quantiles of roots over g are then the ends of Wilson's interval, in which
-         the variance is that of p: a value of which no row was found may still have a few. Where
-         noise left no root, the middle between the two, cut to [0, 1], stands in.
+    Why: for a proportion p, ``found`` is p + g sqrt(p (1 - p) / rows) with a standard normal g. The
+         p that solves this for a given g is a root of (found - p)^2 = g^2 p (1 - p) / rows: below
+         ``found`` for g > 0, and above it for g < 0. As g is symmetric, we assign the upper root to
+         g > 0. The quantiles of the roots over g are then the ends of Wilson's interval, which uses
+         the variance of p: a value with no observed rows can still have a few. If noise leaves no
+         real root, we use the midpoint of the two roots, clipped to [0, 1].
     """
     normals = spread_normals(found.shape[-1])[: len(found)]
     spread = normals**2 / rows
@@ -89,12 +90,12 @@ def sample_parts(found: Floats, rows: Floats) -> Floats:
 
 
 def thin(noise: Floats) -> Floats:
-    """Return every so many points of the noise: POINTS of them, or all if there are fewer."""
+    """Return POINTS evenly spaced points of the noise, or all if there are fewer."""
     return noise[:: max(1, len(noise) // POINTS)][:POINTS]
 
 
 def root_of(covariance: Floats) -> Floats:
-    """Return a matrix whose square is the covariance, with what is below zero taken as zero."""
+    """Return a square root of the covariance, with negative eigenvalues set to zero."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2.0)
     root: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
     return root

@@ -1,7 +1,7 @@
-"""Any estimator of the owner's, run over blocks of units.
+"""Sample and aggregate: any estimator of the owner's, run on blocks of units.
 
-The estimator sees the rows of one block at a time. Its results, one a block, are put together such
-that a single block, and so a single unit, hardly matters.
+The estimator sees the rows of one block at a time. Its results, one per block, are aggregated so
+that a single block, and so a single unit, has little influence.
 """
 
 from collections.abc import Sequence
@@ -53,25 +53,25 @@ __all__ = [
 ]
 
 COLUMN: Final = "column"
-"""The bounds of results that lie within those of the columns."""
+"""The value of ``bounds`` for results that lie within the declared bounds of the columns."""
 
-FEWEST: Final = 10
-MOST: Final = 10**6
-LEAST_ROWS: Final = 20
-MOST_PAID: Final = 10.0
+MIN_BLOCKS: Final = 10
+MAX_BLOCKS: Final = 10**6
+MIN_BLOCK_ROWS: Final = 20
+MAX_LOSS_FACTOR: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
 COUNT_LEVEL: Final = 0.995
-NARROWEST: Final = Fraction(1, 2**40)
+MIN_RELATIVE_WIDTH: Final = Fraction(1, 2**40)
 MAX_BOUND: Final = Fraction(2**1000)
-SMALLEST: Final = Fraction(1, 2**800)
-"""Bounds below this, or this near each other, would leave steps that are no doubles."""
+MIN_MAGNITUDE: Final = Fraction(1, 2**800)
+"""Bounds that are smaller, or closer together, would need steps that doubles cannot represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """What is computed on blocks: an estimator under a name, its columns and its results' bounds.
+    """A computation on blocks: a named estimator, its columns, and the bounds of its results.
 
-    ``bounds`` holds a pair (low, high) for each number that the estimator returns.
+    ``bounds`` has a pair (low, high) for each number that the estimator returns.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Sampling:
     @classmethod
     def of(
         cls,
-        asked: EstimateContext,
+        context: EstimateContext,
         name: str,
         estimator: Estimator,
         table: str,
@@ -95,31 +95,31 @@ class Sampling:
         blocks: int | None,
         method: str,
     ) -> "Sampling":
-        """Return what a caller named, checked."""
+        """Return a sampling, with the caller's arguments validated."""
         if method not in METHODS:
             raise BadDeclaration(f"method must be one of {', '.join(METHODS)}, got {method!r}")
         if isinstance(columns, str) or not columns:
             raise BadDeclaration(f"columns must be a list of column names, got {columns!r}")
-        named = tuple(declared_column(asked, table, column)[1] for column in columns)
-        found = declared_column(asked, table, columns[0])[0]
+        named = tuple(declared_column(context, table, column)[1] for column in columns)
+        found = declared_column(context, table, columns[0])[0]
         if blocks is not None:
-            blocks = integer("blocks", blocks, low=FEWEST, high=MOST)
+            blocks = integer("blocks", blocks, low=MIN_BLOCKS, high=MAX_BLOCKS)
         pairs = read_bounds(bounds)
         if pairs is None:
-            pairs = tuple(_bounds_of(asked, found, column) for column in named)
+            pairs = tuple(_bounds_of(context, found, column) for column in named)
         return cls(name, estimator, found, named, pairs, blocks, method)
 
     @property
     def outputs(self) -> int:
-        """How many numbers the estimator returns."""
+        """The number of values that the estimator returns."""
         return len(self.bounds)
 
 
 def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
-    """Return the bounds of each number that an estimator gives; None for those of the columns.
+    """Return the bounds of each result of an estimator, or None for those of the columns.
 
     Raises:
-        BadDeclaration: there are none, or they are not bounds.
+        BadDeclaration: bounds are missing or malformed.
     """
     if bounds is None:
         raise BadDeclaration(
@@ -138,9 +138,9 @@ def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
     return tuple(_read_pair(pair) for pair in listed)
 
 
-def _bounds_of(asked: EstimateContext, table: str, column: str) -> tuple[Fraction, Fraction]:
-    """Return the declared bounds of a column of numbers."""
-    numbers = number_column(asked, table, column)
+def _bounds_of(context: EstimateContext, table: str, column: str) -> tuple[Fraction, Fraction]:
+    """Return the declared bounds of a numeric column."""
+    numbers = number_column(context, table, column)
     return _read_pair((numbers.low, numbers.high))
 
 
@@ -152,16 +152,17 @@ def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
         raise BadDeclaration(f"bounds need low < high, got {pair!r}")
     if max(abs(low), abs(high)) > MAX_BOUND:
         raise BadDeclaration(f"bounds must lie within 2^1000 of zero, got {pair!r}")
-    if high - low < max(abs(low), abs(high), SMALLEST) * NARROWEST:
+    if high - low < max(abs(low), abs(high), MIN_MAGNITUDE) * MIN_RELATIVE_WIDTH:
         raise BadDeclaration(f"bounds must be farther apart, to leave room for steps, got {pair!r}")
     return low, high
 
 
 def correct_bias(estimator: Estimator) -> Estimator:
-    """Return the estimator without the part of its bias that falls like 1 / rows.
+    """Return the estimator without the part of its bias that is of order 1 / rows.
 
-    Why: with bias b / m on m rows it has 2 b / m on half of them, so twice the whole less the mean
-         of both halves has none; what is left falls like 1 / m^2. A single row has no halves.
+    Why: a bias of b / m on m rows is 2 b / m on half of them. So twice the estimate on all rows,
+         minus the mean of both halves, has none; the rest is of order 1 / m^2. A single row has
+         no halves.
     """
 
     def corrected(block: Block) -> Floats:
@@ -188,30 +189,30 @@ class BlockArguments:
         Sequence[Any] | str | None, Argument('pairs (low, high), one for each result, or "column"')
     ] = None
     blocks: Annotated[
-        int | None, Argument("how many blocks; left out, chosen", (JsonInteger(1, MOST),))
+        int | None, Argument("how many blocks; left out, chosen", (JsonInteger(1, MAX_BLOCKS),))
     ] = None
     method: Annotated[str, Argument("window, mean or median")] = "window"
     corrected: Annotated[bool | None, Argument("whether the bias is reduced")] = None
 
 
-def estimate_blocks(asked: EstimateContext, arguments: BlockArguments) -> Estimate:
-    """Return an estimate by a registered estimator, or by a function of the owner's.
+def estimate_blocks(context: EstimateContext, arguments: BlockArguments) -> Estimate:
+    """Return an estimate by a registered estimator, or by a function that the owner passes.
 
-    A function given by hand is not known again, since another may have the same name. So it is run,
-    and paid for, anew.
+    The result of a passed function is never reused, because another function can have the same
+    name. So it is run, and charged, each time.
     """
     if isinstance(arguments.estimator, str):
         name = arguments.estimator
-        function, columns, bounds = _find_registered(asked, name, arguments)
+        function, columns, bounds = _find_registered(context, name, arguments)
     else:
-        # Privacy: a function of an analyst's could carry rows away by itself.
-        if asked.executor.analyst:
+        # Privacy: an analyst's function could exfiltrate rows.
+        if context.executor.analyst:
             raise UnsupportedQuery("only the owner's functions run on rows; name one of theirs")
-        asked = replace(asked, options=replace(asked.options, fresh=True))
+        context = replace(context, options=replace(context.options, fresh=True))
         function, name = arguments.estimator, _name_function(arguments.estimator)
         columns, bounds = arguments.columns or (), arguments.bounds
     sampling = Sampling.of(
-        asked,
+        context,
         name,
         function,
         arguments.table,
@@ -222,26 +223,26 @@ def estimate_blocks(asked: EstimateContext, arguments: BlockArguments) -> Estima
     )
     by_default = isinstance(bounds, str) and bounds == COLUMN
     is_corrected = by_default if arguments.corrected is None else arguments.corrected
-    return release_blocks(asked, sampling, corrected=is_corrected)
+    return release_blocks(context, sampling, corrected=is_corrected)
 
 
 def _find_registered(
-    asked: EstimateContext, name: str, arguments: BlockArguments
+    context: EstimateContext, name: str, arguments: BlockArguments
 ) -> tuple[Estimator, Sequence[str], Any]:
-    """Return an estimator of the owner's by its name, with the columns and bounds they gave it."""
-    if name not in asked.estimators:
-        known = ", ".join(sorted(asked.estimators)) or "none so far"
+    """Return a registered estimator by its name, with its columns and bounds."""
+    if name not in context.estimators:
+        known = ", ".join(sorted(context.estimators)) or "none so far"
         raise UnknownName(f"there is no estimator {name!r}; registered are: {known}")
     if arguments.columns is not None or arguments.bounds is not None:
         raise UnsupportedQuery(
             "a registered estimator has the columns and bounds that the owner gave it; "
             "leave columns= and bounds= out"
         )
-    return asked.estimators[name]
+    return context.estimators[name]
 
 
 def _name_function(function: object) -> str:
-    """Return the name of a function, which the ledger writes down beside what it cost."""
+    """Return the qualified name of a function, which the ledger records with its cost."""
     if not callable(function):
         raise BadDeclaration(f"estimator must be a function or a registered name, got {function!r}")
     kind = type(function)
@@ -250,25 +251,26 @@ def _name_function(function: object) -> str:
     return f"{inside}.{named or f'<{kind.__qualname__}>'}"
 
 
-def release_blocks(asked: EstimateContext, sampling: Sampling, *, corrected: bool) -> Estimate:
+def release_blocks(context: EstimateContext, sampling: Sampling, *, corrected: bool) -> Estimate:
     """Return an estimate by any function of rows, with standard errors.
 
-    Law:     "mean": the mean over blocks of results cut to their bounds, plus noise. "median": a
-             rank chosen among them. "window": the mean of results cut to a window of five times
-             the range between two quartiles that were chosen, plus noise in proportion to it;
-             where the loss is too small for so few blocks to choose quartiles, as for "mean".
-    Claim:   costs what was granted, whatever the estimator does. With blocks of a few times
-             n^(1/4) rows and the bias corrected, the error is that of the estimator on all rows
-             once epsilon n^(1/4) is large.
-    Why:     one unit changes one block. The noise of a window is 1 / (epsilon k) of the spread
-             sqrt(k / n) of results on k blocks, which is small beside 1 / sqrt(n) when epsilon
-             sqrt(k) is large; a bias of (k / n)^2 is so while k is below n^(3/4).
+    Law:     "mean": the mean over blocks of results clipped to their bounds, plus noise. "median":
+             a privately chosen median of them. "window": the mean of results clipped to a window
+             of five times the range between two privately chosen quartiles, plus noise in
+             proportion to it. "window" works like "mean" if the loss is too small to choose
+             quartiles of so few blocks.
+    Claim:   costs the granted share, whatever the estimator does. With blocks of a few times
+             n^(1/4) rows and corrected bias, the error is that of the estimator on all rows, once
+             epsilon n^(1/4) is large.
+    Why:     one unit changes one block. The noise of a window is 1 / (epsilon k) times the spread
+             sqrt(k / n) of results on k blocks. It is small compared with 1 / sqrt(n) when epsilon
+             sqrt(k) is large. A bias of (k / n)^2 is small while k is below n^(3/4).
     Source:  [NRS07], [Smi08], [Smi11]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_aggregate.py, tests/statistics/test_pooling.py (intervals),
              bench/estimates.py.
     """
     function = correct_bias(sampling.estimator) if corrected else sampling.estimator
-    release = BlockRelease(asked, sampling, function)
+    release = BlockRelease(context, sampling, function)
     terms = {
         "estimate": "blocks",
         "estimator": sampling.name,
@@ -279,32 +281,34 @@ def release_blocks(asked: EstimateContext, sampling: Sampling, *, corrected: boo
         "method": sampling.method,
         "corrected": corrected,
     }
-    paid = charge_and_release(asked, terms, release.prepare, release.run, readings=2)
-    numbers, replicas = release.read(paid.prepared, paid.noisy)
+    charged = charge_and_release(context, terms, release.prepare, release.run, readings=2)
+    numbers, replicas = release.read(charged.prepared, charged.noisy)
     names = tuple(f"{sampling.name}[{place}]" for place in range(sampling.outputs))
     form: Form = "one" if sampling.outputs == 1 else "list"
-    return make_estimate(f"{sampling.name} over blocks", names, numbers, replicas, paid, form=form)
+    return make_estimate(
+        f"{sampling.name} over blocks", names, numbers, replicas, charged, form=form
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRelease:
-    """The way of one estimate: how many blocks, and what is released of their results."""
+    """One estimate: the choice of the number of blocks, and the release of their results."""
 
-    asked: EstimateContext
+    context: EstimateContext
     sampling: Sampling
     function: Estimator
 
     def prepare(self, share: Share) -> tuple[Share, Share]:
-        """Return what the count of units costs, if it is needed, and what is left."""
+        """Return the share of the unit count, if one is needed, and the remaining share."""
         count, rest = Share(0), share
         if self.sampling.blocks is None:
             count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-            self.asked.plan(self._count(), count)
-        self._pooling(rest, FEWEST).check()
+            self.context.plan(self._count(), count)
+        self._pooling(rest, MIN_BLOCKS).check()
         return count, rest
 
     def _pooling(self, share: Share, blocks: int) -> Pooling:
-        executor, sampling = self.asked.executor, self.sampling
+        executor, sampling = self.context.executor, self.sampling
         granted = executor.planner.loss(share)
         pooling = Pooling(
             sampling.bounds,
@@ -317,15 +321,15 @@ class BlockRelease:
         return pooling.choose_part()
 
     def _count(self) -> Any:
-        """Return the query for the units of blocks: those with a row without NULL."""
+        """Return the query that counts the units that have a row without NULL."""
         known = (col(name).not_null() for name in dict.fromkeys(self.sampling.columns))
-        return self.asked.planner.read(
+        return self.context.planner.read(
             TableQuery(self.sampling.table).where(*known).agg(n=count_units())
         )
 
     def run(self, shares: tuple[Share, Share], hold: Hold) -> dict[str, Any]:
-        """Return everything that is released."""
-        executor, entropy = self.asked.executor, self.asked.executor.entropy
+        """Return all released numbers."""
+        executor, entropy = self.context.executor, self.context.executor.entropy
         blocks = self.sampling.blocks
         if blocks is None:
             plan = executor.planner.plan(self._count(), shares[0])
@@ -333,76 +337,76 @@ class BlockRelease:
             units = float(steps[0][0]) * float(plan.noise.steps[0])
             slack = float(np.quantile(sample_noise(plan.noise)[:, 0], COUNT_LEVEL))
             blocks = choose_blocks(units, slack, executor.planner.loss(shares[1]))
-        table = self.asked.catalog.private[self.sampling.table]
+        table = self.context.catalog.private[self.sampling.table]
         reading = BlockReading(table, self.sampling.columns, blocks)
         outputs = self.sampling.outputs
         sealed = executor.engine.run_blocks(reading, hold, self.function, outputs, entropy)
         return self.aggregate(sealed, shares[1], blocks)
 
     def aggregate(self, sealed: SealedBlocks, share: Share, blocks: int) -> dict[str, Any]:
-        """Return the releases made of the results of blocks."""
-        parts = self._pooling(share, blocks)
-        grids, entropy = parts.grids, self.asked.executor.entropy
-        quartiles = [parts.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
-        steps = parts.write_steps(grids, quartiles)
+        """Return the numbers released from the results of blocks."""
+        pooling = self._pooling(share, blocks)
+        grids, entropy = pooling.grids, self.context.executor.entropy
+        quartiles = [pooling.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
+        steps = pooling.write_steps(grids, quartiles)
         found: dict[str, Any] = {"blocks": blocks, "quartiles": quartiles, "steps": steps}
         if self.sampling.method == "median":
             middle = [
-                parts.median(sealed, place, grid, quartiles[place])
+                pooling.median(sealed, place, grid, quartiles[place])
                 for place, grid in enumerate(grids)
             ]
             return {**found, "sums": middle}
-        windows = parts.windows(grids, quartiles)
-        sums = add_blocks(sealed, grids, windows, parts.sum_noise(windows), entropy)
+        windows = pooling.windows(grids, quartiles)
+        sums = add_blocks(sealed, grids, windows, pooling.sum_noise(windows), entropy)
         squares: list[int] = []
-        if parts.has_squares:
-            noise = parts.square_noise(windows)
+        if pooling.has_squares:
+            noise = pooling.square_noise(windows)
             squares = add_blocks(sealed, grids, windows, noise, entropy, squared=True)
         return {**found, "sums": sums, "squares": squares}
 
     def read(self, shares: tuple[Share, Share], noisy: dict[str, Any]) -> tuple[Floats, Floats]:
-        """Return the estimates and their replicas from what was released.
+        """Return the estimates and their replicas from the released numbers.
 
         Raises:
-            UnsupportedQuery: it was written in other steps than those of today.
+            UnsupportedQuery: the numbers were stored with different noise steps.
         """
-        parts, outputs = self._pooling(shares[1], noisy["blocks"]), self.sampling.outputs
+        pooling, outputs = self._pooling(shares[1], noisy["blocks"]), self.sampling.outputs
         quartiles = noisy["quartiles"]
-        if any(bool(pair) != bool(parts.part) for pair in quartiles):
+        if any(bool(pair) != bool(pooling.part) for pair in quartiles):
             raise UnsupportedQuery(GRID_STEPS_CHANGED)
-        if noisy.get("steps") != parts.write_steps(parts.grids, quartiles):
+        if noisy.get("steps") != pooling.write_steps(pooling.grids, quartiles):
             raise UnsupportedQuery(GRID_STEPS_CHANGED)
         numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
         for place in range(outputs):
-            numbers[place], replicas[:, place] = parts.read(place, noisy)
+            numbers[place], replicas[:, place] = pooling.read(place, noisy)
         return numbers, replicas
 
 
 def choose_blocks(units: float, slack: float, granted: Loss) -> int:
-    """Return how many blocks to make of about so many units: 2 n^(1/4) or more in each.
+    """Return the number of blocks for about ``units`` units, with 2 n^(1/4) or more in each.
 
-    Larger blocks are nearer to all rows in what they give, smaller ones leave less noise: so their
-    size grows with what the noise is paid with.
+    Larger blocks give results closer to those on all rows; smaller blocks need less noise. So the
+    size of blocks grows with the privacy loss granted for the noise.
 
-    Why: the count is too high by more than ``slack`` once in 200 times. Twice the count less that
-         is then at most twice the true number, and blocks have half the rows planned or more; so
-         few of them are empty, and their lower bounds do not count.
+    Why: the count is too high by more than ``slack`` once in 200 times. Otherwise, twice the count
+         minus ``slack`` is at most twice the true number, and blocks have at least half the planned
+         rows. So few of them are empty, and the lower bounds used for those do not matter.
     """
     noise = loss_for_noise(granted)
-    paid = noise.epsilon if isinstance(noise, PureLoss) else noise.mu
-    wide = 2.0 * float(np.clip(float(paid), 1.0, MOST_PAID))
-    sure = max(min(units, 2.0 * (units - slack)), 1.0)
-    rows = max(LEAST_ROWS, wide * sure**0.25)
-    return int(np.clip(round(sure / rows), FEWEST, MOST))
+    charged = noise.epsilon if isinstance(noise, PureLoss) else noise.mu
+    factor = 2.0 * float(np.clip(float(charged), 1.0, MAX_LOSS_FACTOR))
+    likely_units = max(min(units, 2.0 * (units - slack)), 1.0)
+    rows = max(MIN_BLOCK_ROWS, factor * likely_units**0.25)
+    return int(np.clip(round(likely_units / rows), MIN_BLOCKS, MAX_BLOCKS))
 
 
 def _largest(block: Block) -> float:
-    """Return the largest number of a block, which one person can always be."""
+    """Return the largest number in a block, which one person can always determine."""
     return float(max(np.ravel(next(iter(block.columns.values()))), default=0.0))
 
 
 def _audit(table: Table) -> BlockArguments | None:
-    """Return the largest of each block, for the first column of numbers."""
+    """Return arguments for the largest value per block, of the first numeric column."""
     numbers = table.names_of(Int, Float)
     if not numbers:
         return None
@@ -415,14 +419,14 @@ SAMPLE_AND_AGGREGATE: Final = StatisticSpec(
     estimate=estimate_blocks,
     summary="an estimate by any function of rows, run on blocks of units",
     details=(
-        "``estimator`` is the owner's function, from a block of rows to a number or several, "
-        "or the name of a registered one. ``bounds`` are pairs (low, high), one for each "
-        'number: results are clipped to them. ``bounds="column"`` takes the declared bounds '
-        "of ``columns``, one column for each number, which suits a mean, a median, a quantile "
-        "or a trimmed mean. If the function returns another count of numbers, every block "
-        "fails and counts as the low bounds. ``blocks=None`` makes blocks of a few times "
-        "n^(1/4) units. ``method`` is window, mean or median. ``corrected=True`` takes away "
-        'bias that falls like 1 / rows; None does so where the bounds are "column".'
+        "``estimator`` is the owner's function, which maps a block of rows to one or more "
+        "numbers, or the name of a registered estimator. ``bounds`` are pairs (low, high), one "
+        'for each number; results are clipped to them. ``bounds="column"`` uses the declared '
+        "bounds of ``columns``, one column for each number, which suits a mean, a median, a "
+        "quantile, or a trimmed mean. If the function returns a different number of results, "
+        "every block fails and counts as the lower bounds. ``blocks=None`` makes blocks of a "
+        "few times n^(1/4) units. ``method`` is window, mean, or median. ``corrected=True`` "
+        'removes bias of order 1 / rows; None does so if the bounds are "column".'
     ),
     remote_summary="an estimate by an estimator that the owner registered, by its name",
     audit=_audit,

@@ -1,6 +1,6 @@
-"""Arguments of statistics as types that pydantic checks, for servers and agents.
+"""Pydantic types for the arguments of statistics, for servers and agents.
 
-Importing this module needs no pydantic, and neither do statistics.
+Neither importing this module nor computing statistics requires pydantic.
 """
 
 from functools import reduce
@@ -26,14 +26,14 @@ __all__ = ["checked_type"]
 
 
 def checked_type(*kinds: JsonKind) -> Any:
-    """Return a type that holds exactly the JSON of these kinds; nothing is converted."""
+    """Return a pydantic type that accepts exactly the JSON of these kinds, without coercion."""
     return reduce(or_, map(_checked, kinds))
 
 
 def _checked(kind: JsonKind) -> Any:
     match kind:
-        case JsonText(longest):
-            return Annotated[str, pydantic.Field(strict=True, min_length=1, max_length=longest)]
+        case JsonText(max_length):
+            return Annotated[str, pydantic.Field(strict=True, min_length=1, max_length=max_length)]
         case JsonChoice(words):
             return Literal[words]
         case JsonInteger(low, high):
@@ -41,8 +41,8 @@ def _checked(kind: JsonKind) -> Any:
         case JsonNumber(low, high, is_open):
             inside = pydantic.Field(gt=low, lt=high) if is_open else pydantic.Field(ge=low, le=high)
             return Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False), inside]
-        case JsonList(item, fewest, most):
+        case JsonList(item, min_items, max_items):
             several: Any = list.__class_getitem__(checked_type(item))
-            return Annotated[several, pydantic.Field(min_length=fewest, max_length=most)]
+            return Annotated[several, pydantic.Field(min_length=min_items, max_length=max_items)]
         case _:
             assert_never(kind)

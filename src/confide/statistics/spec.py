@@ -1,4 +1,4 @@
-"""`StatisticSpec`: everything that Python, HTTP, agents, audits, and pages need of a statistic."""
+"""`StatisticSpec`: the single definition of a statistic for Python, HTTP, agents, and audits."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,19 +16,19 @@ A = TypeVar("A")
 RESERVED: Final = frozenset(
     {"statistic", "epsilon", "share", "error", "confidence", "fresh", "key", "context"}
 )
-"""Names that every call has already, so that no statistic may use them."""
+"""Argument names that every call uses, so that statistics cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticSpec(Generic[A]):
-    """A statistic: its arguments, how it is estimated, and what people read about it.
+    """A statistic: its arguments, its estimator, and its documentation.
 
-    ``name`` is the name of its method and the ``statistic`` of a request. ``arguments`` is a frozen
+    ``name`` is the name of its method and the ``statistic`` in a request. ``arguments`` is a frozen
     dataclass whose first field is ``table``. ``estimate`` plans and refuses from the declaration
-    alone, and is charged through `charge_and_release`. ``summary`` continues "Return", on one line
-    without a period; ``details`` are further sentences. ``remote_summary`` stands for both where
-    the data are somewhere else, if that differs. ``audit`` returns arguments that suit a
-    declaration, or None, and ``trial`` says in words what they ask.
+    alone, and charges through `charge_and_release`. ``summary`` continues "Return", on one line
+    without a period; ``details`` adds sentences. ``remote_summary`` replaces both for remote
+    callers, if it is not empty. ``audit`` returns arguments that suit a table, or None; ``trial``
+    describes that query.
     """
 
     name: str
@@ -55,14 +55,14 @@ class StatisticSpec(Generic[A]):
 
     @property
     def remote_fields(self) -> tuple[ArgumentField, ...]:
-        """The arguments that servers and agents take."""
+        """The arguments that servers and agents accept."""
         return tuple(field for field in self.fields if field.is_remote)
 
     def read(self, given: Mapping[str, Any]) -> A:
-        """Return the arguments that a caller gave by name.
+        """Return the arguments object for keyword arguments.
 
         Raises:
-            BadDeclaration: one is missing or unknown.
+            BadDeclaration: an argument is missing or unknown.
         """
         try:
             inspect.signature(self.arguments).bind(**given)
