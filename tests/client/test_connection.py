@@ -23,7 +23,7 @@ from support.service import COUNT, House, build_house, serving
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, str]]:
-    """A house on a real socket."""
+    """A server on a real socket."""
     house = build_house(tmp_path_factory.mktemp("house"), requests_per_minute=100_000)
     with serving(house.app) as address:
         yield house, address
@@ -31,15 +31,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, st
 
 @pytest.fixture
 def ana(served: tuple[House, str]) -> Iterator[Connection]:
-    """A connection of the analyst ana."""
+    """A connection as the analyst ana."""
     house, address = served
     with connect(address, house.ana) as connection:
         yield connection
 
 
 @pytest.mark.parametrize("values", [[1, 2, None], ["1", "2", None], [-3]])
-def test_listed_values_keep_their_type_on_the_way(values: list[int | str | None]) -> None:
-    """A client knows a category by the integers or the strings that the server declares."""
+def test_listed_values_keep_their_type(values: list[int | str | None]) -> None:
+    """A client receives the values of a category with the declared type, integer or string."""
     rows = pa.table({"code": [1, 2, 3]})
     declared = cf.Table("t", rows, unit=cf.ROW, columns={"code": cf.Category(values)})
     shown = show_tables(cf.Curator([declared], budget=cf.Budget(1)))
@@ -49,7 +49,7 @@ def test_listed_values_keep_their_type_on_the_way(values: list[int | str | None]
 
 
 def test_an_answer_has_the_same_views(ana: Connection) -> None:
-    """Frames, rows, intervals, cost, receipt, chart and notebook table are as the curator's."""
+    """A remote answer's DataFrames, intervals, cost, chart, and HTML match the curator's."""
     answer = ana.sql(COUNT, share="1/100", fresh=True)
     frame, ends = answer.to_pandas(), answer.intervals(0.9)
 
@@ -68,7 +68,7 @@ def test_an_answer_has_the_same_views(ana: Connection) -> None:
 
 
 def test_other_levels_are_fetched_for_free(ana: Connection) -> None:
-    """Wider confidence gives wider intervals of the same answer, at no cost."""
+    """Higher confidence gives wider intervals of the same answer, at no cost."""
     answer = ana.sql(COUNT, share="1/100", fresh=True)
     before = ana.budget.spent.share
     narrow, wide = answer.interval_rows(0.5)[0], answer.interval_rows(0.999)[0]
@@ -77,8 +77,8 @@ def test_other_levels_are_fetched_for_free(ana: Connection) -> None:
     assert before == ana.budget.spent.share
 
 
-def test_questions_made_in_python_mean_the_same(ana: Connection) -> None:
-    """A question built step by step is the one written in SQL: its repeat is free."""
+def test_queries_built_in_python_are_equivalent(ana: Connection) -> None:
+    """A query built in Python equals the one written in SQL: its repeat is free."""
     built = ana.table("visits").where(cf.col("age") >= 65).group_by("ward").agg(n=cf.count())
     text = "SELECT ward, COUNT(*) AS n FROM visits WHERE age >= 65 GROUP BY ward"
 
@@ -89,15 +89,15 @@ def test_questions_made_in_python_mean_the_same(ana: Connection) -> None:
     assert ana.sql(text, share="1/50").reused
 
 
-def test_fractions_cross_exactly(ana: Connection) -> None:
-    """A Fraction is not rounded on its way: a third of a hundredth is one."""
+def test_fractions_are_sent_exactly(ana: Connection) -> None:
+    """A Fraction is sent exactly: a third of a hundredth costs exactly that."""
     answer = ana.sql(COUNT, share=Fraction(1, 300), fresh=True)
 
     assert Fraction(1, 300) == answer.cost.share
 
 
 def test_history_and_recall(ana: Connection) -> None:
-    """One's own charges are listed newest first, and each answer can be had again."""
+    """The caller's charges are listed newest first, and each answer can be fetched again."""
     answer = ana.sql("SELECT COUNT(*) AS everyone FROM visits", share="1/100")
     newest = next(iter(ana.answers()))
 
@@ -105,8 +105,8 @@ def test_history_and_recall(ana: Connection) -> None:
     assert answer.rows == ana.answer(newest["entry"]).rows
 
 
-def test_refusals_come_back_as_themselves(ana: Connection, served: tuple[House, str]) -> None:
-    """Each refusal is raised as the class that the curator would raise, with its figures."""
+def test_refusals_keep_their_class(ana: Connection, served: tuple[House, str]) -> None:
+    """Each refusal is raised as the curator's exception class, with its figures."""
     with pytest.raises(cf.UnsupportedQuery, match="MAX"):
         ana.sql("SELECT MAX(age) FROM visits", share="1/100")
     with pytest.raises(cf.UnknownName, match="labs"):
@@ -124,13 +124,13 @@ def test_refusals_come_back_as_themselves(ana: Connection, served: tuple[House, 
 
 
 class Shaky:
-    """A transport on which requests are served, and some answers never arrive."""
+    """A transport that serves requests but loses some responses."""
 
     def __init__(self, http: httpx2.Client, losses: int) -> None:
         self.http, self.losses, self.sent = http, losses, 0
 
     def request(self, *given: Any, **named: Any) -> Any:
-        """Send, and lose the answer while losses are left."""
+        """Send a request, and lose the response while losses remain."""
         self.sent += 1
         answer = self.http.request(*given, **named)
         if self.losses:
@@ -141,7 +141,7 @@ class Shaky:
 
 @pytest.fixture
 def shaky(served: tuple[House, str]) -> Iterator[Callable[[int], tuple[Connection, Shaky]]]:
-    """Make a connection that loses so many answers."""
+    """Return a factory of connections that lose a number of responses."""
     house, address = served
     headers = {"authorization": f"Bearer {house.ana}"}
     with httpx2.Client(base_url=address, headers=headers, timeout=60) as http:
@@ -156,7 +156,7 @@ def shaky(served: tuple[House, str]) -> Iterator[Callable[[int], tuple[Connectio
 def test_a_lost_answer_is_fetched_and_paid_once(
     served: tuple[House, str], shaky: Callable[[int], tuple[Connection, Shaky]]
 ) -> None:
-    """Three answers lost on the way cost one charge, also for a fresh one."""
+    """Three lost responses cost one charge, even with fresh=True."""
     connection, transport = shaky(3)
     before = served[0].curator.as_analyst("ana").budget.spent.share
     answer = connection.sql(COUNT, share="1/100", fresh=True)
@@ -168,7 +168,7 @@ def test_a_lost_answer_is_fetched_and_paid_once(
 
 
 def test_a_submission_is_sent_once(shaky: Callable[[int], tuple[Connection, Shaky]]) -> None:
-    """Predictions whose score was lost are not sent again: they would use up another submission."""
+    """Predictions whose score was lost are not resent, so they use up one submission."""
     connection, transport = shaky(1)
     with pytest.raises(Unreachable):
         connection.holdout_ask("digits", [0, 1])
@@ -176,8 +176,8 @@ def test_a_submission_is_sent_once(shaky: Callable[[int], tuple[Connection, Shak
     assert 1 == transport.sent
 
 
-def test_what_json_cannot_hold_is_infinite_again() -> None:
-    """Missing ends and errors of an estimate lie infinitely far away, each on its own side."""
+def test_nulls_become_infinities() -> None:
+    """A null end or error of an estimate is read as the infinity on its side."""
     body: dict[str, Any] = {"form": "one", "names": ["x"], "confidence": 0.95, "reused": False}
     body |= {"values": [1.0], "standard_errors": [None], "lows": [None], "highs": [None]}
     body |= {"cost": {"share": "0", "epsilon": 0}, "receipt": {"entry": 1, "digest": ""}}
@@ -189,10 +189,10 @@ def test_what_json_cannot_hold_is_infinite_again() -> None:
     assert (-math.inf, math.inf) == found.interval()
 
 
-def test_a_server_that_is_gone_is_told_so(
+def test_an_unreachable_server_is_reported(
     shaky: Callable[[int], tuple[Connection, Shaky]],
 ) -> None:
-    """After a few tries comes a fault that says the server cannot be reached."""
+    """After several attempts, the client raises a fault that the server is unreachable."""
     connection, transport = shaky(1_000)
     with pytest.raises(Unreachable, match="cannot be reached"):
         _ = connection.budget
@@ -200,10 +200,10 @@ def test_a_server_that_is_gone_is_told_so(
     assert transport.sent < 10
 
 
-def test_what_cannot_be_reached_says_how_to_ask_again(
+def test_unreachable_errors_advise_how_to_retry(
     shaky: Callable[[int], tuple[Connection, Shaky]],
 ) -> None:
-    """With a key or without, a submission or a look: each says what can be done about it."""
+    """The message for an unreachable server gives the right advice for each kind of request."""
     connection, _ = shaky(1_000)
     asked: list[Callable[[], object]] = [
         lambda: connection.sql(COUNT, share="1/100"),
@@ -220,10 +220,10 @@ def test_what_cannot_be_reached_says_how_to_ask_again(
         connection.preview(COUNT, share="1/100")
 
 
-def test_a_watch_is_never_said_to_come_back_free(
+def test_a_lost_watch_is_not_called_free(
     ana: Connection, shaky: Callable[[int], tuple[Connection, Shaky]]
 ) -> None:
-    """Who opens or asks a watch in vain is told how to find it, and that another is paid for."""
+    """A lost watch response explains how to find the watch, and that a new one is charged."""
     watch = ana.watch(-100_000, share="1/100")
     connection, _ = shaky(1_000)
     watch._send = connection.send
@@ -240,7 +240,7 @@ def test_a_watch_is_never_said_to_come_back_free(
 
 
 def test_a_server_explains_as_the_curator_does(tmp_path: Path) -> None:
-    """`explain` over HTTP returns the sentences of the curator behind it, and spends nothing."""
+    """`explain` over HTTP returns the curator's sentences and spends nothing."""
     house = build_house(tmp_path)
     with serving(house.app) as address, connect(address, house.ana) as ana:
         found = ana.explain(COUNT, epsilon=0.1)
@@ -250,8 +250,8 @@ def test_a_server_explains_as_the_curator_does(tmp_path: Path) -> None:
     assert 0 == house.curator.budget.spent.share
 
 
-def test_to_show_an_answer_asks_nobody() -> None:
-    """An answer of another level shows its own intervals and says which, without the network."""
+def test_displaying_an_answer_needs_no_request() -> None:
+    """An answer shows the intervals and level that it came with, without a request."""
 
     def fetch(entry: int, level: float) -> list[dict[str, Any]]:
         raise Unreachable("nobody is there")
@@ -268,8 +268,8 @@ def test_to_show_an_answer_asks_nobody() -> None:
         assert "95 %" not in shown
 
 
-def test_a_busy_server_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past the rate limit, the client waits and tries again before it gives up."""
+def test_rate_limit_errors_are_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a rate limit error, the client waits and retries before it gives up."""
     waits: list[float] = []
     stop_rate_clock(monkeypatch)
     house = build_house(tmp_path, requests_per_minute=1)
@@ -300,11 +300,11 @@ def test_a_busy_server_is_asked_again(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_a_token_is_not_sent_in_the_clear(url: Any, token: str) -> None:
-    """Plain http to another machine is refused, like an address or a token that is none."""
+    """HTTP to another machine, a malformed URL, and a malformed token are refused."""
     with pytest.raises(cf.BadDeclaration):
         connect(url, token)
 
 
-def test_plain_http_can_be_allowed() -> None:
-    """Whoever owns the network in between may say so."""
+def test_http_can_be_allowed() -> None:
+    """`allow_http=True` permits HTTP to another machine."""
     connect("http://hospital.example", "t", allow_http=True).close()

@@ -1,4 +1,4 @@
-"""Tools for language models, through the SDK's own client."""
+"""MCP tools, called through the SDK's client."""
 
 import os
 import re
@@ -63,14 +63,14 @@ ward = { type = "category", values = ["A", "B"] }
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    """A house whose application is not running: tools reach its service directly."""
+    """A server whose application is not running; tools call its service directly."""
     built = build_house(tmp_path)
     yield built
     close_files(built.app)
 
 
-def test_the_tools_teach_their_rules(house: House) -> None:
-    """Each tool says whether it costs; the instructions say what is free and what a refusal is."""
+def test_the_tools_describe_their_costs(house: House) -> None:
+    """Each description states the cost; the instructions explain free calls and refusals."""
 
     async def run() -> tuple[str, dict[str, str]]:
         async with Client(tools_of(house)) as client:
@@ -86,14 +86,14 @@ def test_the_tools_teach_their_rules(house: House) -> None:
 
 
 def test_the_page_of_agents_lists_the_tools() -> None:
-    """docs/agents.md has a row for each tool, and for no other."""
+    """docs/agents.md has exactly one row for each tool."""
     page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
 
     assert TOOLS == sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def test_a_model_can_pay_for_a_new_answer(house: House) -> None:
-    """With ``fresh`` a question asked before is paid for again; without, it is free."""
+    """A repeated query is charged with ``fresh`` and free without it."""
     first, fresh, budget = call(
         tools_of(house), ("ask", ASK), ("ask", {**ASK, "fresh": True}), ("budget", {})
     )
@@ -103,8 +103,8 @@ def test_a_model_can_pay_for_a_new_answer(house: House) -> None:
     assert "2%" == budget.structured_content["spent"]["share"]
 
 
-def test_a_model_asks_within_the_budget(house: House) -> None:
-    """List, preview, ask, repeat, look at budget and history: only the first asking costs."""
+def test_a_model_is_charged_for_the_first_ask(house: House) -> None:
+    """Only the first ask is charged: not list, preview, a repeat, budget, or history."""
     shown, before, first, after, again, budget, history = call(
         tools_of(house),
         ("list_tables", {}),
@@ -136,8 +136,8 @@ def test_a_model_asks_within_the_budget(house: House) -> None:
         ("bad-argument", {"sql": COUNT, "share": "1%", "epsilon": 1}),
     ],
 )
-def test_refusals_are_texts_with_their_code(house: House, code: str, given: dict[str, Any]) -> None:
-    """A refused call is an error with the code and what to write instead; nothing is spent."""
+def test_refusals_include_their_code(house: House, code: str, given: dict[str, Any]) -> None:
+    """A refused call returns an error with its code and advice, and spends nothing."""
     (refused,) = call(tools_of(house), ("ask", given))
 
     assert refused.is_error
@@ -145,8 +145,8 @@ def test_refusals_are_texts_with_their_code(house: House, code: str, given: dict
     assert 0 == house.curator.budget.spent.share
 
 
-def test_a_fault_tells_a_model_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """What breaks on our side reads the same whatever it was; the log has its place alone."""
+def test_a_fault_reveals_nothing_to_a_model(caplog: pytest.LogCaptureFixture) -> None:
+    """All internal errors give the same message; the log has only their place in the code."""
     kinds = (Fault, ValueError, KeyError)
 
     def broken(kind: type[Exception]) -> Any:
@@ -163,8 +163,8 @@ def test_a_fault_tells_a_model_nothing(caplog: pytest.LogCaptureFixture) -> None
     assert all(f"{kind.__name__} at " in caplog.text for kind in kinds)
 
 
-def test_each_way_of_asking_gives_its_own_answer(house: House) -> None:
-    """A choice tells a name, a batch answers in order, an estimate too; repeats are free."""
+def test_choose_release_and_estimate_work(house: House) -> None:
+    """choose returns a name, release answers in order, estimate works, and repeats are free."""
     given = [(tool, {**asked, "share": "1%"}) for tool, asked in PAID if tool != "watch"]
     _, choice, batch, mean, *again, budget = call(tools_of(house), *given, *given, ("budget", {}))
 
@@ -175,8 +175,8 @@ def test_each_way_of_asking_gives_its_own_answer(house: House) -> None:
     assert "4%" == budget.structured_content["spent"]["share"]
 
 
-def test_a_watch_is_paid_once_and_asked_by_its_number(house: House) -> None:
-    """Opening costs, "below" is free, a key is told the same, and after "above" it is over."""
+def test_a_watch_is_charged_once(house: House) -> None:
+    """Opening a watch is charged, "below" is free, keys repeat results, and "above" ends it."""
     high, low = call(
         tools_of(house),
         ("watch", {"threshold": 1e9, "share": "1%"}),
@@ -202,10 +202,8 @@ def test_a_watch_is_paid_once_and_asked_by_its_number(house: House) -> None:
 
 
 @pytest.mark.parametrize(("tool", "given"), PAID, ids=[tool for tool, _ in PAID])
-def test_no_tool_passes_what_an_agent_was_handed(
-    house: House, tool: str, given: dict[str, Any]
-) -> None:
-    """Whatever it asks by, an agent of one twentieth is refused a tenth and spends nothing."""
+def test_no_tool_exceeds_an_agents_limit(house: House, tool: str, given: dict[str, Any]) -> None:
+    """Every tool refuses a tenth to an agent with a limit of one twentieth, and spends nothing."""
     parent = house.tokens.find(house.ana)
     bot, _ = house.tokens.make("ana", label="bot", limit=Share.floor("1/20"), parent=parent)
     past, within, budget = call(
@@ -220,8 +218,8 @@ def test_no_tool_passes_what_an_agent_was_handed(
     assert "1%" == budget.structured_content["left"]["share"]
 
 
-def test_an_agent_uses_up_no_session_of_its_analyst(house: House) -> None:
-    """What ana paid for is no agent's: its number is refused like one that is not there."""
+def test_an_agent_cannot_use_its_analysts_watch(house: House) -> None:
+    """An agent cannot use ana's watch: its number is refused like an unknown one."""
     parent = house.tokens.find(house.ana)
     bot, _ = house.tokens.make("ana", label="bot", limit=Share.floor("1/20"), parent=parent)
     (opened,) = call(tools_of(house), ("watch", {"threshold": -1e9, "share": "1%"}))
@@ -243,10 +241,8 @@ def test_an_agent_uses_up_no_session_of_its_analyst(house: House) -> None:
         ("ask", {"sql": TOTAL, "share": "a lot"}),
     ],
 )
-def test_what_has_another_shape_is_told_where(
-    house: House, tool: str, given: dict[str, Any]
-) -> None:
-    """A tool that is given too little or too much says which word, as the routes do."""
+def test_malformed_calls_name_the_argument(house: House, tool: str, given: dict[str, Any]) -> None:
+    """A malformed call gets an error that names the argument, as the routes do."""
     (refused,) = call(tools_of(house), (tool, given))
 
     assert "malformed-request: " in said(refused)
@@ -268,10 +264,10 @@ def test_what_has_another_shape_is_told_where(
         ("holdout_ask", {"name": "nobody's", "predictions": [1]}, "there are: "),
     ],
 )
-def test_wrong_arguments_are_refused_in_words(
+def test_wrong_arguments_get_a_short_error(
     house: House, tool: str, given: dict[str, Any], told: str
 ) -> None:
-    """An argument that is unknown, missing or no such thing is told shortly, before a charge."""
+    """Unknown, missing, or malformed arguments get a short error before any charge."""
     (refused,) = call(tools_of(house), (tool, given))
 
     assert refused.is_error
@@ -281,16 +277,16 @@ def test_wrong_arguments_are_refused_in_words(
     assert 0 == house.curator.budget.spent.share
 
 
-def test_a_share_may_be_a_number(house: House) -> None:
-    """A model that writes 0.01 for one hundredth is understood."""
+def test_a_share_can_be_a_number(house: House) -> None:
+    """A share can be a number: 0.01 is one hundredth."""
     asked, budget = call(tools_of(house), ("ask", {**ASK, "share": 0.01}), ("budget", {}))
 
     assert not asked.is_error
     assert "1%" == budget.structured_content["spent"]["share"]
 
 
-def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:
-    """With a token of one twentieth an agent spends that and is then refused; ana pays for it."""
+def test_an_agent_cannot_spend_more_than_its_limit(house: House) -> None:
+    """An agent with a limit of one twentieth spends it and is then refused; ana is charged."""
     parent = house.tokens.find(house.ana)
     limit = Share.floor("1/20")
     bot, _ = house.tokens.make("ana", label="bot", limit=limit, parent=parent)
@@ -308,13 +304,13 @@ def test_an_agent_cannot_pass_what_it_was_handed(house: House) -> None:
 
 @pytest.fixture
 def served(house: House) -> Iterator[str]:
-    """The house on a real socket."""
+    """The server on a real socket."""
     with serving(house.app) as address:
         yield address
 
 
-def test_tools_over_http_are_behind_tokens(house: House, served: str) -> None:
-    """With a token the mounted tools answer on its holder's behalf; without, 401 in one shape."""
+def test_tools_over_http_need_a_token(house: House, served: str) -> None:
+    """Tools over HTTP answer for the token's holder; without a token, they return a 401."""
 
     async def run(token: str) -> Any:
         async with (
@@ -335,8 +331,8 @@ def test_tools_over_http_are_behind_tokens(house: House, served: str) -> None:
     assert {"not-signed-in"} == {answer.json()["error"]["code"] for answer in closed}
 
 
-def test_tools_reach_a_server_far_away(house: House, served: str) -> None:
-    """`confide mcp --url` asks over HTTP and gives the same answers and refusals."""
+def test_tools_can_use_a_remote_server(house: House, served: str) -> None:
+    """`confide mcp --url` queries over HTTP, with the same answers and refusals."""
     with connect(served, house.ana) as connection:
         tools = make_tools(lambda _: HttpBackend(connection))
         shown, before, answer, refused, budget, history = call(
@@ -362,7 +358,7 @@ def test_tools_reach_a_server_far_away(house: House, served: str) -> None:
 
 
 def test_tools_over_the_standard_streams(tmp_path: Path) -> None:
-    """`confide mcp` opens the declaration and answers within the limits of the token."""
+    """`confide mcp` opens the declaration and answers within the token's limits."""
     rows = "\n".join(f"{pid},{'AB'[pid % 2]}" for pid in range(100))
     (tmp_path / "visits.csv").write_text(f"pid,ward\n{rows}\n", encoding="utf-8")
     (tmp_path / "confide.toml").write_text(DECLARED, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A house for every test of the server."""
+"""The server fixture for the tests in this folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,6 @@ from support.service import House, open_house
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    """A server of its own, with a ledger on disk."""
+    """A separate server with a ledger on disk."""
     with open_house(tmp_path) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""Who may do what: every route against every kind of caller."""
+"""Authorization: every route with every kind of caller."""
 
 import re
 import time
@@ -51,8 +51,8 @@ def send(house: House, route: tuple[str, str, Any], headers: dict[str, str]) -> 
     return house.client.request(method, path, json=body, headers=headers)
 
 
-def test_the_matrix_is_whole(house: House) -> None:
-    """Every route of programs is in the lists above, or is open to all."""
+def test_the_matrix_covers_every_route(house: House) -> None:
+    """Every API route is in the lists above, or is public."""
     routes = {
         (method.upper(), path)
         for path, methods in house.app.openapi()["paths"].items()
@@ -71,8 +71,8 @@ def test_the_matrix_is_whole(house: House) -> None:
 
 
 @pytest.mark.parametrize("route", ANALYST + OWNER, ids=lambda route: " ".join(route[:2]))
-def test_nobody_enters_without_a_live_token(house: House, route: tuple[str, str, Any]) -> None:
-    """No token, a wrong one, half a one, another scheme: 401 in one shape, and nothing spent."""
+def test_invalid_tokens_are_rejected(house: House, route: tuple[str, str, Any]) -> None:
+    """Missing, wrong, and truncated tokens and other schemes get the same 401; nothing is spent."""
     wrong = house.ana[:-1] + ("A" if house.ana[-1] != "A" else "B")
     unknown = "confide-0123456789abcdef." + "x" * 43
     tries = [
@@ -98,16 +98,16 @@ def test_nobody_enters_without_a_live_token(house: House, route: tuple[str, str,
     assert 0 == house.curator.budget.spent.share
 
 
-def test_two_headers_are_not_one_caller(house: House) -> None:
-    """A second Authorization header is refused, since a proxy might have read the other one."""
+def test_a_second_authorization_header_is_rejected(house: House) -> None:
+    """A second Authorization header is refused, because a proxy might have read the other one."""
     pair = [("authorization", f"Bearer {house.ana}"), ("authorization", f"Bearer {house.owner}")]
 
     assert 401 == house.client.get("/v1/ledger", headers=pair).status_code
     assert 401 == house.client.get("/v1/budget", headers=pair).status_code
 
 
-def test_revoked_and_expired_tokens_are_worth_nothing(tmp_path: Path) -> None:
-    """From the moment of its end a token gets 401, like one that never was."""
+def test_revoked_and_expired_tokens_are_rejected(tmp_path: Path) -> None:
+    """A revoked or expired token gets the same 401 as an unknown one."""
     now = [time.time()]
     with open_house(tmp_path, clock=lambda: now[0]) as house:
         text, token = house.tokens.make("ana", days=1)
@@ -122,14 +122,14 @@ def test_revoked_and_expired_tokens_are_worth_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("route", OWNER, ids=lambda route: " ".join(route[:2]))
-def test_analysts_stay_out_of_the_owners_routes(house: House, route: tuple[str, str, Any]) -> None:
-    """An analyst's token gets 403 where an owner's gets an answer."""
+def test_analysts_cannot_use_the_owners_routes(house: House, route: tuple[str, str, Any]) -> None:
+    """An analyst gets 403 from every owner's route."""
     assert 403 == send(house, route, bearer(house.ana)).status_code
     assert 200 == send(house, route, bearer(house.owner)).status_code
 
 
-def test_answers_belong_to_who_paid(house: House) -> None:
-    """B reads neither A's answers nor whether they exist; the owner reads them."""
+def test_answers_are_private_to_the_analyst_who_paid(house: House) -> None:
+    """B cannot read A's answers, nor learn whether they exist; the owner can read them."""
     entry = house.post("/v1/query", ASK).json()["receipt"]["entry"]
     theirs, nothing = (
         house.get(f"/v1/answers/{entry}", house.ben),
@@ -143,8 +143,8 @@ def test_answers_belong_to_who_paid(house: House) -> None:
     assert 200 == house.get(f"/v1/answers/{entry}", house.owner).status_code
 
 
-def test_owners_find_what_they_asked(house: House) -> None:
-    """An owner's own list has what the owner asked, and nothing that analysts did."""
+def test_owners_find_their_own_answers(house: House) -> None:
+    """The owner's answers list contains the owner's queries, and none of the analysts'."""
     house.post("/v1/query", ASK)
     entry = house.post("/v1/query", ASK, house.owner).json()["receipt"]["entry"]
     listed = house.get("/v1/answers", house.owner).json()["answers"]
@@ -152,8 +152,8 @@ def test_owners_find_what_they_asked(house: House) -> None:
     assert [entry] == [one["entry"] for one in listed]
 
 
-def test_no_one_spends_anothers_share(house: House) -> None:
-    """A's limit refuses A alone: B's share is there, whole, after A has used up its own."""
+def test_one_analyst_cannot_spend_anothers_limit(house: House) -> None:
+    """After A exhausts its limit, A is refused and B's full share is available."""
     assert 200 == house.post("/v1/query", {"sql": COUNT, "share": "1/2"}).status_code
     more = house.post("/v1/query", {"sql": COUNT, "share": "1/100", "fresh": True})
     bens = house.post("/v1/query", {"sql": COUNT, "share": "1/4"}, house.ben)
@@ -164,8 +164,8 @@ def test_no_one_spends_anothers_share(house: House) -> None:
     assert 429 == past.status_code
 
 
-def test_an_answer_of_another_is_not_free(house: House) -> None:
-    """The same question costs B what it cost A, unless the owner lets answers be shared."""
+def test_another_analysts_answer_is_not_free(house: House) -> None:
+    """A query that A paid for costs B the same, unless the owner shares answers."""
     first = house.post("/v1/query", ASK).json()
     second = house.post("/v1/query", ASK, house.ben).json()
 
@@ -174,15 +174,15 @@ def test_an_answer_of_another_is_not_free(house: House) -> None:
 
 
 @pytest.fixture
-def handed(house: House) -> tuple[House, str, str]:
-    """An agent's token of one tenth, handed out by ana: its text and its id."""
+def agent_token(house: House) -> tuple[House, str, str]:
+    """An agent's token for one tenth of the budget, issued by ana: its text and its id."""
     made = house.post("/v1/tokens", {"name": "bot", "share": "1/10"}).json()
     return house, made["text"], made["token"]["id"]
 
 
-def test_an_agent_cannot_pass_its_part(handed: tuple[House, str, str]) -> None:
-    """What a token was handed is spent exactly and never passed; ana pays for it."""
-    house, bot, _ = handed
+def test_an_agent_cannot_exceed_its_limit(agent_token: tuple[House, str, str]) -> None:
+    """A token's limit can be spent exactly and never exceeded; ana is charged for it."""
+    house, bot, _ = agent_token
     costs = [
         house.post("/v1/query", {**ASK, "share": "1/30", "fresh": True}, bot).status_code
         for _ in range(5)
@@ -193,11 +193,11 @@ def test_an_agent_cannot_pass_its_part(handed: tuple[House, str, str]) -> None:
     assert "0" == house.get("/v1/budget", bot).json()["left"]["share"]
 
 
-def test_an_agent_repeats_for_free_when_it_has_nothing_left(
-    handed: tuple[House, str, str],
+def test_a_spent_agent_gets_stored_answers_for_free(
+    agent_token: tuple[House, str, str],
 ) -> None:
-    """A stored answer is free for an agent whose part is spent, and gives nothing back."""
-    house, bot, _ = handed
+    """A stored answer is free for an agent with a spent limit, and refunds nothing."""
+    house, bot, _ = agent_token
     house.post("/v1/query", {**ASK, "share": "1/10"}, bot)
     again = house.post("/v1/query", {**ASK, "share": "1/10"}, bot)
 
@@ -215,10 +215,10 @@ def test_an_agent_repeats_for_free_when_it_has_nothing_left(
     ],
 )
 def test_an_agent_repeats_anything_for_free(
-    handed: tuple[House, str, str], path: str, body: dict[str, Any]
+    agent_token: tuple[House, str, str], path: str, body: dict[str, Any]
 ) -> None:
-    """A choice, batch, estimate or watch that took all of a part is there again, at no cost."""
-    house, bot, _ = handed
+    """A choice, batch, estimate, or watch that took the entire limit can be repeated for free."""
+    house, bot, _ = agent_token
     first, again = (house.post(path, {**body, "share": "1/10"}, bot) for _ in range(2))
 
     assert [200, 200] == [first.status_code, again.status_code]
@@ -227,10 +227,10 @@ def test_an_agent_repeats_anything_for_free(
 
 
 def test_a_key_charges_an_agent_once(
-    handed: tuple[House, str, str], monkeypatch: pytest.MonkeyPatch
+    agent_token: tuple[House, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A question that broke after its charge is taken up by its key, and its token pays once."""
-    house, bot, _ = handed
+    """A query that failed after its charge resumes by its key, and its token is charged once."""
+    house, bot, _ = agent_token
     asked = {**ASK, "key": "k"}
     with monkeypatch.context() as broken:
         broken.setattr(DuckDB, "run", lambda *_: 1 / 0)
@@ -241,9 +241,9 @@ def test_a_key_charges_an_agent_once(
     assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
 
 
-def test_a_refused_question_costs_an_agent_nothing(handed: tuple[House, str, str]) -> None:
-    """After a refusal by the ledger the agent's part is as large as before."""
-    house, bot, _ = handed
+def test_a_refused_query_costs_an_agent_nothing(agent_token: tuple[House, str, str]) -> None:
+    """A refusal by the ledger leaves the agent's limit unchanged."""
+    house, bot, _ = agent_token
     house.post("/v1/query", {**ASK, "share": "1/2"})
     refused = house.post("/v1/query", {**ASK, "share": "1/10", "fresh": True}, bot)
 
@@ -259,20 +259,20 @@ def test_a_refused_question_costs_an_agent_nothing(handed: tuple[House, str, str
         ("/v1/query", {"sql": TOTAL, "epsilon": 1}),
     ],
 )
-def test_what_cannot_be_right_costs_an_agent_nothing(
-    handed: tuple[House, str, str], path: str, body: dict[str, Any]
+def test_malformed_requests_cost_an_agent_nothing(
+    agent_token: tuple[House, str, str], path: str, body: dict[str, Any]
 ) -> None:
-    """Wrong weights, keys and costs are told before anything is taken of an agent's part."""
-    house, bot, _ = handed
+    """Malformed weights, keys, and costs are refused before the agent's token is charged."""
+    house, bot, _ = agent_token
     wrong = house.post(path, {"share": "1/100", **body}, bot)
 
     assert (422, "bad-argument") == (wrong.status_code, wrong.json()["error"]["code"])
     assert "1/10" == house.get("/v1/budget", bot).json()["left"]["share"]
 
 
-def test_an_agent_hands_nothing_on(handed: tuple[House, str, str]) -> None:
-    """A token that was handed out makes no token and revokes none but its own children."""
-    house, bot, _ = handed
+def test_an_agent_cannot_create_or_revoke_tokens(agent_token: tuple[House, str, str]) -> None:
+    """An agent's token cannot create tokens, or revoke other tokens."""
+    house, bot, _ = agent_token
     mine = house.tokens.find(house.ana)
 
     assert 403 == house.post("/v1/tokens", {"name": "x", "share": "1/100"}, bot).status_code
@@ -282,9 +282,9 @@ def test_an_agent_hands_nothing_on(handed: tuple[House, str, str]) -> None:
     assert 200 == house.get("/v1/budget").status_code
 
 
-def test_an_agent_sees_its_own_token_alone(handed: tuple[House, str, str]) -> None:
-    """Of the tokens of its analyst, an agent is shown the one that it came with."""
-    house, bot, _ = handed
+def test_an_agent_sees_only_its_own_token(agent_token: tuple[House, str, str]) -> None:
+    """An agent sees only its own token, not its analyst's others."""
+    house, bot, _ = agent_token
     shown = house.get("/v1/tokens", bot).json()["tokens"]
     own = house.tokens.find(bot)
     assert own is not None
@@ -293,9 +293,9 @@ def test_an_agent_sees_its_own_token_alone(handed: tuple[House, str, str]) -> No
     assert len(shown) < len(house.get("/v1/tokens").json()["tokens"])
 
 
-def test_an_agent_goes_with_its_analyst(handed: tuple[House, str, str]) -> None:
-    """Revoking the token that handed a part out shuts the agent's too."""
-    house, bot, _ = handed
+def test_revoking_an_analyst_revokes_its_agents(agent_token: tuple[House, str, str]) -> None:
+    """Revoking the issuing token also invalidates the agent's."""
+    house, bot, _ = agent_token
     mine = house.tokens.find(house.ana)
     assert mine is not None
     house.tokens.revoke(mine.id)
@@ -303,8 +303,8 @@ def test_an_agent_goes_with_its_analyst(handed: tuple[House, str, str]) -> None:
     assert 401 == house.get("/v1/budget", bot).status_code
 
 
-def test_analysts_make_no_other_tokens(house: House) -> None:
-    """An analyst makes no owner, nobody without a limit, and revokes nobody else's token."""
+def test_analysts_can_create_only_agent_tokens(house: House) -> None:
+    """An analyst cannot create owners' or unlimited tokens, nor revoke other analysts' tokens."""
     bens = house.tokens.find(house.ben)
     assert bens is not None
 
@@ -315,8 +315,8 @@ def test_analysts_make_no_other_tokens(house: House) -> None:
     assert {"ana"} == {one["name"] for one in house.get("/v1/tokens").json()["tokens"]}
 
 
-def test_the_owner_makes_and_revokes(house: House) -> None:
-    """An owner's token makes one for a declared analyst and shuts it again."""
+def test_the_owner_creates_and_revokes_tokens(house: House) -> None:
+    """The owner can create a token for a declared analyst and revoke it."""
     made = house.post("/v1/tokens", {"name": "ben", "days": 2}, house.owner).json()
     assert 200 == house.get("/v1/budget", made["text"]).status_code
     gone = house.client.delete(f"/v1/tokens/{made['token']['id']}", headers=bearer(house.owner))
@@ -326,8 +326,8 @@ def test_the_owner_makes_and_revokes(house: House) -> None:
     assert 422 == house.post("/v1/tokens", {"name": "zoe"}, house.owner).status_code
 
 
-def test_an_analyst_who_is_no_longer_declared_learns_no_names(house: House) -> None:
-    """A token of a name without a limit is refused, and the refusal names nobody else."""
+def test_an_undeclared_analyst_learns_no_names(house: House) -> None:
+    """A token for a name without a declared limit is refused, without revealing other names."""
     text, _ = house.tokens.make("gone")
     refused = house.post("/v1/query", ASK, text)
 
@@ -336,8 +336,8 @@ def test_an_analyst_who_is_no_longer_declared_learns_no_names(house: House) -> N
     assert "ben" not in refused.text
 
 
-def test_every_token_is_compared_alike(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Right, wrong, unknown and misshapen tokens each cost one digest and one comparison of it."""
+def test_every_token_takes_one_comparison(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right, wrong, unknown, and malformed tokens each take one digest and one comparison."""
     compared: list[tuple[int, int]] = []
 
     def compare(one: str, other: str) -> bool:
@@ -353,17 +353,17 @@ def test_every_token_is_compared_alike(house: House, monkeypatch: pytest.MonkeyP
 
 
 def test_an_owner_named_like_an_analyst_is_still_the_owner(house: House) -> None:
-    """Rights come from the role, limits from the name: neither opens the other's door."""
+    """An owner with an analyst's name has the owner's rights, and the analyst does not."""
     text, _ = house.tokens.make("ana", Role.OWNER)
 
     assert 200 == house.get("/v1/ledger", text).status_code
     assert 403 == house.get("/v1/ledger").status_code
 
 
-def test_a_token_pays_although_another_call_with_its_key_answered_first(
+def test_a_token_is_charged_even_if_another_call_finishes_first(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The charge of a call stays its token's, where a second one resumes it and is sooner."""
+    """A call's token stays charged if a second call resumes its charge and finishes first."""
     _, token = house.tokens.make("ana", limit=Share.floor("1/100"))
     service = Service(house.curator, house.tokens, ServerSettings())
     ask = partial(service.ask, Caller(token), TOTAL, {"share": "1/100"}, key="once", fresh=False)

@@ -1,4 +1,4 @@
-"""Leaderboards over HTTP and on the page."""
+"""Leaderboards over HTTP and in the web UI."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,13 +22,13 @@ OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
 
 @pytest.fixture
 def board(tmp_path: Path) -> BoardSettings:
-    """A declared board of zeros and ones in turn."""
+    """A declared board whose labels alternate between 0 and 1."""
     return declare_board(tmp_path, [row % 2 for row in range(ROWS)])
 
 
 @pytest.fixture
 def client(board: BoardSettings) -> Iterator[TestClient]:
-    """A server with that board, asked by ana."""
+    """A client of a server with that board, authenticated as ana."""
     tokens = TokenStore(open_tables(None))
     curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
     app = make_app(curator, tokens, boards=[board])
@@ -43,8 +43,8 @@ def ask(client: TestClient, predictions: list[int], name: str = "digits") -> Any
     return client.post(f"/v1/holdouts/{name}/ask", json={"predictions": predictions})
 
 
-def test_a_better_submission_moves_the_board(client: TestClient) -> None:
-    """Chance, then half right, then all right: the best so far rises and its interval holds it."""
+def test_a_better_submission_raises_the_score(client: TestClient) -> None:
+    """Better submissions raise the best score, and its interval covers the true score."""
     chance = ask(client, [0] * ROWS).json()
     right = ask(client, [row % 2 for row in range(ROWS)]).json()
     again = ask(client, [0] * ROWS).json()
@@ -57,7 +57,7 @@ def test_a_better_submission_moves_the_board(client: TestClient) -> None:
 
 
 def test_boards_are_listed_and_unknown_ones_refused(client: TestClient) -> None:
-    """The list names metric and submissions left; another name is a 404 in the one shape."""
+    """The list has each metric and the submissions left; an unknown name gets a standard 404."""
     (shown,) = client.get("/v1/holdouts").json()["holdouts"]
     lost = ask(client, [0, 1], "letters")
 
@@ -66,7 +66,7 @@ def test_boards_are_listed_and_unknown_ones_refused(client: TestClient) -> None:
 
 
 def test_wrong_predictions_cost_no_submission(client: TestClient) -> None:
-    """Too few, too many, not numbers: a 422, and as many submissions left as before."""
+    """Too few, too many, or non-numeric predictions get a 422 and use up no submission."""
     answers = [ask(client, [0] * 10), ask(client, [0] * (ROWS + 1))]
     answers.append(client.post("/v1/holdouts/digits/ask", json={"predictions": ["a"]}))
 
@@ -74,8 +74,8 @@ def test_wrong_predictions_cost_no_submission(client: TestClient) -> None:
     assert 1_000 == client.get("/v1/holdouts").json()["holdouts"][0]["left"]
 
 
-def test_a_file_can_be_sent_on_the_page(client: TestClient) -> None:
-    """A CSV file of predictions is scored, and a wrong one is told so."""
+def test_a_file_can_be_submitted_in_the_web_ui(client: TestClient) -> None:
+    """A CSV file of predictions is scored, and a malformed one gets an error message."""
     text = "id,prediction\n" + "\n".join(f"{row},{row % 2}" for row in range(ROWS))
     scored = client.post("/boards/digits", files={"predictions": text.encode()}, headers=OWN).text
     wrong = client.post("/boards/digits", files={"predictions": b"a\nb\n"}, headers=OWN).text
@@ -86,7 +86,7 @@ def test_a_file_can_be_sent_on_the_page(client: TestClient) -> None:
 
 
 def test_a_board_outlives_the_server(board: BoardSettings, client: TestClient) -> None:
-    """Another server on the same state goes on where the first one was."""
+    """Another server with the same state continues where the first one stopped."""
     ask(client, [row % 2 for row in range(ROWS)])
     tokens = TokenStore(open_tables(None))
     text, _ = tokens.make("ana")
@@ -98,10 +98,8 @@ def test_a_board_outlives_the_server(board: BoardSettings, client: TestClient) -
     assert not found["is_better"]
 
 
-def test_a_fault_of_a_board_stays_with_us(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What breaks behind a board is told on the page as a fault, without its words."""
+def test_a_board_fault_is_not_revealed(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An internal error is shown in the web UI as a fault, without its message."""
     monkeypatch.setattr(Boards, "submit", lambda *_: (_ for _ in ()).throw(Fault("Mr Smith")))
     page = client.post("/boards/digits", files={"predictions": b"1\n"}, headers=OWN).text
 
@@ -111,13 +109,13 @@ def test_a_fault_of_a_board_stays_with_us(
 
 @pytest.mark.parametrize("text", ["", "y\n", "a,b\n1,x\n", "1\nnan\n", "1" * 200_000])
 def test_a_file_without_numbers_is_refused(text: str) -> None:
-    """Only a last column of numbers is taken for predictions."""
+    """A file whose last column is not numeric is refused."""
     with pytest.raises(BadDeclaration, match="last column"):
         read_predictions(text)
 
 
 def test_labels_are_checked_when_the_server_starts(board: BoardSettings, tmp_path: Path) -> None:
-    """Labels that are missing or no numbers are the owner's to mend."""
+    """Missing or non-numeric labels raise BadDeclaration."""
     (tmp_path / "labels.csv").write_text("z\n1\n", encoding="utf-8")
     curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
     with pytest.raises(BadDeclaration, match="need a column"):

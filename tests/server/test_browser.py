@@ -1,6 +1,6 @@
-"""The page in a real browser: scripts, content policy, keyboard, charts.
+"""The web UI in a real browser: scripts, content security policy, keyboard, charts.
 
-With ``CONFIDE_PICTURES=docs/pictures`` the pictures of the documents are taken again.
+With ``CONFIDE_PICTURES=docs/pictures``, the tests update the screenshots in the docs.
 """
 
 import os
@@ -25,14 +25,14 @@ PREDICTED = 8_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests here."""
+    """One browser for all tests in this module."""
     with open_browser() as opened:
         yield opened
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
-    """A house on a real socket."""
+    """A server on a real socket."""
     house = build_house(tmp_path, wards=WARDS, people=2_000)
     with serving(house.app) as address:
         yield house, address
@@ -40,13 +40,13 @@ def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What browsers complained about."""
+    """Errors that browsers reported."""
     return []
 
 
 @pytest.fixture
 def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]:
-    """A window of its own, in light colours, which notes every complaint."""
+    """A separate browser context in light mode, which records every error."""
     opened = open_context(browser, viewport=WIDE, color_scheme="light")
     opened.on("console", lambda said: note(complaints, said))
     opened.on("weberror", lambda error: complaints.append(str(error.error)))
@@ -55,17 +55,17 @@ def context(browser: Browser, complaints: list[str]) -> Iterator[BrowserContext]
 
 
 def note(complaints: list[str], said: ConsoleMessage) -> None:
-    """Keep what a browser says went wrong.
+    """Record an error that the browser console reports.
 
-    A preview that a newer one overtakes is aborted, as it should be. Where the machine is so busy
-    that a click takes a quarter of a second, what was typed before it has a preview of its own.
+    A preview request that a newer one supersedes is aborted, which is expected. On a slow machine,
+    where a click takes a quarter of a second, the text typed before it triggers its own preview.
     """
     if said.type == "error" and "abort" not in said.text.lower():
         complaints.append(said.text)
 
 
 def sign_in(page: Page, address: str, token: str) -> None:
-    """Sign in with the keyboard alone."""
+    """Sign in with only the keyboard."""
     page.goto(address)
     page.wait_for_url("**/sign-in")
     page.wait_for_selector("input[name=token]:focus")
@@ -75,7 +75,7 @@ def sign_in(page: Page, address: str, token: str) -> None:
 
 
 def preview(page: Page, question: str = QUESTION, amount: str = "10%") -> None:
-    """Write a question and press the button that is free."""
+    """Enter a query and press the preview button."""
     page.fill("#sql", question)
     page.fill("#amount", amount)
     page.click("button[value=preview]")
@@ -83,13 +83,13 @@ def preview(page: Page, question: str = QUESTION, amount: str = "10%") -> None:
 
 
 def pay(page: Page) -> None:
-    """Click the second time, and wait for the answer and its chart."""
+    """Press the pay button, and wait for the answer and its chart."""
     page.click("#preview .pay")
     page.wait_for_selector("#answer .chart[data-drawn]")
 
 
 def take_picture(page: Page, name: str, *, whole: bool = True) -> None:
-    """Keep a picture for the documents, where pictures are asked for."""
+    """Save a screenshot for the docs, if ``CONFIDE_PICTURES`` is set."""
     if PICTURES:
         page.screenshot(path=f"{PICTURES}/page-{name}.png", full_page=whole)
 
@@ -97,7 +97,7 @@ def take_picture(page: Page, name: str, *, whole: bool = True) -> None:
 def test_from_signing_in_to_an_empty_budget(
     served: tuple[House, str], context: BrowserContext, complaints: list[str]
 ) -> None:
-    """Sign in, preview, ask, see the chart, repeat for free, run out: as the ledger has it."""
+    """Signing in, previewing, paying, repeating, and running out of budget match the ledger."""
     house, address = served
     page = context.new_page()
     page.goto(f"{address}/sign-in")
@@ -132,7 +132,7 @@ def test_from_signing_in_to_an_empty_budget(
 def test_the_slider_previews_and_spends_nothing(
     served: tuple[House, str], context: BrowserContext, complaints: list[str]
 ) -> None:
-    """Moving the slider by keyboard changes the amount and the preview, and shuts the old price."""
+    """Moving the slider by keyboard updates the amount and the preview, and spends nothing."""
     house, address = served
     page = context.new_page()
     sign_in(page, address, house.ana)
@@ -156,7 +156,7 @@ def test_the_slider_previews_and_spends_nothing(
 def test_history_and_budget_pages(
     served: tuple[House, str], context: BrowserContext, complaints: list[str]
 ) -> None:
-    """Old answers are drawn again, and the burn-down is drawn."""
+    """Stored answers and the burn-down chart are drawn."""
     house, address = served
     curator = house.curator.as_analyst("ana")
     for age in (20, 40, 60):
@@ -180,7 +180,7 @@ def test_history_and_budget_pages(
 def test_the_owner_revokes_a_token(
     served: tuple[House, str], context: BrowserContext, browser: Browser, complaints: list[str]
 ) -> None:
-    """The owner makes a token, verifies the ledger and revokes: the analyst's next click is out."""
+    """The owner creates a token, verifies the ledger, and revokes it: the analyst is signed out."""
     house, address = served
     house.curator.as_analyst("ana").sql(QUESTION, share="10%")
     page = context.new_page()
@@ -207,7 +207,7 @@ def test_the_owner_revokes_a_token(
 def test_a_phone_in_the_dark(
     served: tuple[House, str], browser: Browser, complaints: list[str]
 ) -> None:
-    """On a phone nothing is wider than the screen, and dark colours are dark."""
+    """On a phone, no element is wider than the screen, and dark mode is dark."""
     house, address = served
     context = open_context(browser, viewport=PHONE, color_scheme="dark")
     page = context.new_page()
@@ -227,7 +227,7 @@ def test_a_phone_in_the_dark(
 
 
 def test_the_basic_ask_works_without_scripts(served: tuple[House, str], browser: Browser) -> None:
-    """With scripts off: preview, pay, table and drawing, by keyboard and buttons alone."""
+    """Without scripts, previews, payment, the table, and the chart work."""
     house, address = served
     context = open_context(browser, java_script_enabled=False, viewport=WIDE)
     page = context.new_page()
@@ -246,7 +246,7 @@ def test_the_basic_ask_works_without_scripts(served: tuple[House, str], browser:
 def test_predictions_are_scored_on_the_board(
     tmp_path: Path, context: BrowserContext, complaints: list[str]
 ) -> None:
-    """A file of predictions is chosen and sent; the board shows the best score and what is left."""
+    """After a file of predictions is sent, the board shows the best score and submissions left."""
     board = declare_board(tmp_path, [row % 2 for row in range(PREDICTED)])
     right = "".join(f"{row},{row % 2}\n" for row in range(PREDICTED))
     (tmp_path / "predictions.csv").write_text(f"id,prediction\n{right}", encoding="utf-8")
@@ -265,7 +265,7 @@ def test_predictions_are_scored_on_the_board(
         page.click("form[action='/boards/digits'] button")
         page.wait_for_selector(".refusal")
         refused = page.inner_text(".refusal")
-        page.wait_for_load_state("networkidle")  # before the server stops: what loads may not fail
+        page.wait_for_load_state("networkidle")  # finish loading before the server stops
 
     assert "999 submissions left" in shown
     assert "bad-argument" in refused

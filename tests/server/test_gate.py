@@ -1,4 +1,4 @@
-"""What passes in and out: size, time, headers, log, counters."""
+"""Middleware: body size, response time, headers, logging, and metrics."""
 
 import asyncio
 import json
@@ -27,15 +27,15 @@ from support.clocks import stop_rate_clock
 from support.service import COUNT, House, bearer, build_house, open_house, serving
 
 ASK = {"sql": COUNT, "share": "1/100"}
-PATIENCE = 300
-"""Seconds after which something must be wrong, however busy the machine is."""
+TIMEOUT = 300
+"""Timeout in seconds, generous enough for a busy machine."""
 
 FILES = 4_096
 SECRET = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'a secret literal'"
 
 
-def test_a_megabyte_of_sql_is_turned_away(house: House) -> None:
-    """A body past the limit is a 413, told or not, before anything reads it."""
+def test_an_oversized_body_is_rejected(house: House) -> None:
+    """An oversized body gets a 413 before it is read, with or without Content-Length."""
     large = {"sql": "SELECT " + "1 + " * 250_000 + "1", "share": 0.01}
     told = house.post("/v1/query", large)
     chunks = (b"x" * 65_536 for _ in range(32))
@@ -45,8 +45,8 @@ def test_a_megabyte_of_sql_is_turned_away(house: House) -> None:
     assert "too-large" == told.json()["error"]["code"] == untold.json()["error"]["code"]
 
 
-def test_every_response_carries_the_headers_of_safety(house: House) -> None:
-    """Pages and refusals alike forbid framing, sniffing, storing and foreign scripts."""
+def test_every_response_has_security_headers(house: House) -> None:
+    """Every response forbids framing, sniffing, caching, and third-party scripts."""
     for answer in (house.client.get("/sign-in"), house.client.get("/v1/tables")):
         policy = answer.headers["content-security-policy"]
 
@@ -58,8 +58,8 @@ def test_every_response_carries_the_headers_of_safety(house: House) -> None:
         assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"])
 
 
-def test_other_origins_are_let_in_only_by_name(house: House, tmp_path: Path) -> None:
-    """Without a setting no origin is allowed; with one, that one alone, and without cookies."""
+def test_cors_allows_only_configured_origins(house: House, tmp_path: Path) -> None:
+    """CORS allows no origin by default, or only the configured one, without cookies."""
     asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
     (tmp_path / "second").mkdir()
     with open_house(tmp_path / "second", allowed_origins=("https://a.example",)) as other:
@@ -79,16 +79,16 @@ def test_other_origins_are_let_in_only_by_name(house: House, tmp_path: Path) -> 
 def lines(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.LogCaptureFixture:
-    """Everything that any part of the program logs."""
+    """All records that any logger emits."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(logging.getLogger("confide.server"), "propagate", True)
     return caplog
 
 
-def test_logs_hold_no_question_token_or_value(
+def test_logs_contain_no_query_token_or_value(
     house: House, lines: pytest.LogCaptureFixture
 ) -> None:
-    """A log has one JSON line a request with route, status and caller, and nothing of the rest."""
+    """The log has one JSON line per request with route, status, and caller, and no content."""
     answer = house.post("/v1/query", {"sql": SECRET, "share": 0.01})
     house.post("/v1/query", {"sql": "SELECT 'a secret literal'", "share": 0.01})
     house.get("/v1/answers?limit=77&before=987654321")
@@ -103,10 +103,10 @@ def test_logs_hold_no_question_token_or_value(
         assert secret not in told
 
 
-def test_an_unforeseen_error_tells_nobody_anything(
+def test_an_unexpected_error_reveals_nothing(
     house: House, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What breaks on our side is a 500 with a fixed text; the log has its place, not its words."""
+    """An unexpected error gets a generic 500; the log has its place, not its message."""
 
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("the row of Mr Smith")
@@ -124,8 +124,8 @@ def test_an_unforeseen_error_tells_nobody_anything(
     assert "Fault at" in logged
 
 
-def test_metrics_count_and_do_not_measure(house: House) -> None:
-    """/metrics has whole numbers by route, status and code: no name, no question, no time."""
+def test_metrics_contain_only_counts(house: House) -> None:
+    """/metrics has integers by route, status, and code: no names, queries, or durations."""
     house.post("/v1/query", ASK)
     house.post("/v1/query", ASK)
     house.post("/v1/query", {"sql": SECRET + " x", "share": 0.01})
@@ -144,10 +144,8 @@ def test_metrics_count_and_do_not_measure(house: House) -> None:
         )
 
 
-def test_too_many_requests_of_one_leave_the_other_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rate limit stops all of A's tokens for a minute, and none of B's."""
+def test_rate_limits_are_per_analyst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate limit blocks all of A's tokens for a minute, and none of B's."""
     clock = stop_rate_clock(monkeypatch)
     with open_house(tmp_path, requests_per_minute=5) as house:
         second, _ = house.tokens.make("ana")
@@ -163,23 +161,23 @@ def test_too_many_requests_of_one_leave_the_other_alone(
     assert [200, 200] == [other.status_code, later.status_code]
 
 
-def test_a_caller_has_so_many_questions_at_once(
+def test_concurrent_queries_are_limited_per_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While A's places are taken, A's next question is refused unread and B's is answered."""
+    """While A's query slots are full, A's next query is refused unread and B's is answered."""
     started, go = Event(), Event()
     run = DuckDB.run
 
     def slowly(self: DuckDB, *given: Any) -> Any:
         if not started.is_set():
             started.set()
-            assert go.wait(PATIENCE)
+            assert go.wait(TIMEOUT)
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
     with open_house(tmp_path, questions_at_once=1) as house, ThreadPoolExecutor(1) as pool:
         first = pool.submit(house.post, "/v1/query", ASK)
-        assert started.wait(PATIENCE)
+        assert started.wait(TIMEOUT)
         second = house.post("/v1/query", {**ASK, "fresh": True})
         other = house.post("/v1/query", ASK, house.ben)
         go.set()
@@ -189,23 +187,21 @@ def test_a_caller_has_so_many_questions_at_once(
     assert 200 == other.status_code
 
 
-def test_a_question_that_takes_long_is_fetched_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Past the longest wait comes a 503; the same key later gets the answer, paid once."""
+def test_a_slow_query_can_be_fetched_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the longest wait, the caller gets a 503; a retry with the key gets the answer."""
     started, go = Event(), Event()
     run = DuckDB.run
 
     def slowly(self: DuckDB, *given: Any) -> Any:
         started.set()
-        assert go.wait(PATIENCE)
+        assert go.wait(TIMEOUT)
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
     with open_house(tmp_path, longest_wait="200ms") as house:
         early = house.post("/v1/query", {**ASK, "key": "k"})
         go.set()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         late = house.post("/v1/query", {**ASK, "key": "k"})
         while late.status_code != 200 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -218,13 +214,13 @@ def test_a_question_that_takes_long_is_fetched_later(
     assert "1/100" == spent
 
 
-def test_stopping_waits_for_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question that is being answered when the server stops is finished and kept."""
+def test_shutdown_waits_for_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that is running when the server stops is finished, and its answer stored."""
     go = Event()
     run = DuckDB.run
 
     def slowly(self: DuckDB, *given: Any) -> Any:
-        assert go.wait(PATIENCE)
+        assert go.wait(TIMEOUT)
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
@@ -237,7 +233,7 @@ def test_stopping_waits_for_questions(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 class Sleeper:
-    """Stands in for asyncio and its loop: only sleeping, and ``work``, moves its clock."""
+    """A fake of asyncio and its loop; only sleeping and ``work`` advance its clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -258,10 +254,10 @@ class Sleeper:
         self.now += seconds
 
 
-def test_answers_and_refusals_leave_at_a_multiple_of_time(
+def test_responses_are_sent_at_multiples_of_the_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With answer_after, no response to a POST leaves early: answered, refused, or malformed."""
+    """With answer_after, no response to a POST is early: answered, refused, or malformed."""
     clock, run, left = Sleeper(), DuckDB.run, list[float]()
 
     def slowly(self: DuckDB, *given: Any) -> Any:
@@ -273,7 +269,7 @@ def test_answers_and_refusals_leave_at_a_multiple_of_time(
     bodies = [ASK, {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}, {"nonsense": 1}]
     with open_house(tmp_path, answer_after="500ms") as house:
 
-        async def noted(scope: Any, receive: Any, send: Any) -> None:
+        async def run_request(scope: Any, receive: Any, send: Any) -> None:
             async def arrive() -> Any:
                 clock.now = max(clock.now, 0.0)
                 return await receive()
@@ -283,10 +279,10 @@ def test_answers_and_refusals_leave_at_a_multiple_of_time(
                     left.append(clock.now)
                 await send(message)
 
-            clock.now = -0.25  # the time that the body takes to arrive does not count
+            clock.now = -0.25  # the arrival time of the body does not count
             await house.app(scope, arrive, leave)
 
-        caller = TestClient(noted, headers=bearer(house.ana))
+        caller = TestClient(run_request, headers=bearer(house.ana))
         statuses = [caller.post("/v1/query", json=body).status_code for body in bodies]
 
     assert [200, 422, 422] == statuses
@@ -297,13 +293,13 @@ def test_answers_and_refusals_leave_at_a_multiple_of_time(
     ("passed", "wait"), [(0.0, 2.0), (0.5, 1.5), (2.0, 0.0), (2.5, 1.5), (7.0, 1.0)]
 )
 def test_the_next_multiple_is_the_nearest(passed: float, wait: float) -> None:
-    """The wait ends at the first whole number of periods that has not passed, at least one."""
+    """The wait ends at the next multiple of the period, and after at least one period."""
     assert wait == next_multiple(passed, Fraction(2))
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[House, int]]:
-    """A house on a real socket, with its port."""
+    """A server on a real socket, with its port."""
     house = build_house(tmp_path)
     with serving(house.app) as address:
         yield house, int(address.rsplit(":", 1)[1])
@@ -312,51 +308,53 @@ def served(tmp_path: Path) -> Iterator[tuple[House, int]]:
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
-def say(port: int, words: bytes) -> socket.socket:
-    """Return a connection on which these words were sent."""
+def send_bytes(port: int, words: bytes) -> socket.socket:
+    """Return a connection on which these bytes were sent."""
     caller = socket.create_connection(("127.0.0.1", port))
-    caller.settimeout(PATIENCE)
+    caller.settimeout(TIMEOUT)
     caller.sendall(words)
     return caller
 
 
-def hear(caller: socket.socket) -> bytes:
-    """Return how a response begins; nothing if the connection was closed without one."""
+def read_start(caller: socket.socket) -> bytes:
+    """Return the start of a response, or nothing if the connection was closed without one."""
     try:
         return caller.recv(12, socket.MSG_WAITALL)
-    except ConnectionResetError:  # it was closed before our words arrived
+    except ConnectionResetError:  # it was closed before our bytes arrived
         return b""
 
 
-def look(caller: HTTPConnection) -> int:
-    """Return the status of a healthy request on a connection that stays open."""
+def health_status(caller: HTTPConnection) -> int:
+    """Return the status of a well-formed request on a connection that stays open."""
     caller.request("GET", "/healthz")
     answer = caller.getresponse()
     answer.read()
     return answer.status
 
 
-def test_slow_clients_are_sent_away(
+def test_slow_clients_are_disconnected(
     served: tuple[House, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a head is closed, half a body gets 408, and neither keeps others from answers.
+    """Incomplete headers are dropped, an incomplete body gets 408, and other callers get answers.
 
-    The healthy caller connects while the server is still patient, so it is not sent away itself,
-    however slowly the machine runs.
+    The well-behaved caller connects before the timeouts are shortened, so it is never dropped
+    itself, even on a slow machine.
     """
     house, port = served
     head = f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {house.ana}\r\n"
     half_body = f"{head}Content-Length: 100\r\n\r\n{{".encode()
     with ExitStack() as stack:
-        healthy = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        before = look(stack.enter_context(closing(healthy)))
+        healthy = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+        before = health_status(stack.enter_context(closing(healthy)))
         patched = stack.enter_context(monkeypatch.context())
         patched.setattr(middleware, "BODY_TIMEOUT", 1)
-        bodies = [stack.enter_context(say(port, half_body)) for _ in range(25)]
+        bodies = [stack.enter_context(send_bytes(port, half_body)) for _ in range(25)]
         patched.setattr(middleware, "HEADER_TIMEOUT", 1.0)
-        heads = [stack.enter_context(say(port, b"GET /healthz HTTP/1.1\r\nHo")) for _ in range(25)]
-        after = look(healthy)
-        closed, told = ({hear(caller) for caller in some} for some in (heads, bodies))
+        heads = [
+            stack.enter_context(send_bytes(port, b"GET /healthz HTTP/1.1\r\nHo")) for _ in range(25)
+        ]
+        after = health_status(healthy)
+        closed, told = ({read_start(caller) for caller in some} for some in (heads, bodies))
 
     assert (200, 200) == (before, after)
     assert {b""} == closed
@@ -375,19 +373,19 @@ HEADS = {
 
 
 @pytest.mark.parametrize("trick", HEADS)
-def test_no_request_hides_behind_another(served: tuple[House, int], trick: str) -> None:
-    """A head that two readers could read differently is refused, and its connection closed."""
+def test_request_smuggling_is_rejected(served: tuple[House, int], trick: str) -> None:
+    """Ambiguous headers, which allow request smuggling, are refused and the connection closed."""
     house, port = served
     head = f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {house.ana}\r\n"
-    with say(port, (head + HEADS[trick]).encode()) as caller:
+    with send_bytes(port, (head + HEADS[trick]).encode()) as caller:
         told = b"".join(iter(lambda: caller.recv(4_096), b""))
 
     assert told.startswith((b"HTTP/1.1 400", b"HTTP/1.1 422"))
     assert 1 == told.count(b"HTTP/1.1 ")
 
 
-def test_headers_lead_nowhere_else(house: House) -> None:
-    """Headers in which proxies write another path, method or caller change nothing here."""
+def test_override_headers_have_no_effect(house: House) -> None:
+    """Headers in which proxies override the path, method, or caller have no effect."""
     headers = {
         **bearer(house.ana),
         "x-original-url": "/v1/ledger",
@@ -406,7 +404,7 @@ def test_headers_lead_nowhere_else(house: House) -> None:
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Allow this process more open files; the usual limit of 1,024 is too low for both ends."""
+    """Raise the limit on open files; the usual 1,024 are too few for both ends."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < FILES:
         raised = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
@@ -416,12 +414,12 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
-def test_a_thousand_open_connections_keep_nobody_out(served: tuple[House, int]) -> None:
-    """With 1,000 idle connections open, the next caller is answered."""
+def test_a_thousand_idle_connections_block_no_caller(served: tuple[House, int]) -> None:
+    """With 1,000 idle connections open, the next caller gets an answer."""
     _, port = served
     with ExitStack() as stack:
         for _ in range(1_000):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-        quick = stack.enter_context(say(port, HEALTHY))
+        quick = stack.enter_context(send_bytes(port, HEALTHY))
 
         assert quick.recv(100).startswith(b"HTTP/1.1 200")

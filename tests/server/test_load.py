@@ -1,4 +1,4 @@
-"""Several workers, many analysts, sudden deaths: no charge is lost and none is made twice."""
+"""Several workers, many analysts, killed workers: no charge is lost or made twice."""
 
 import os
 import time
@@ -26,8 +26,8 @@ TOTAL = "SELECT COUNT(*) AS n FROM visits"
 LOAD = [f"analyst{number}" for number in range(ANALYSTS)]
 KILL = [f"other{number}" for number in range(6)]
 PART = Fraction(1, ANALYSTS + len(KILL))
-PATIENCE = 300
-"""Seconds after which something must be wrong, however busy the machine is."""
+TIMEOUT = 300
+"""Timeout in seconds, generous enough for a busy machine."""
 
 Running = tuple[Cluster, dict[str, str]]
 
@@ -36,7 +36,7 @@ Running = tuple[Cluster, dict[str, str]]
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """Four workers on one file, or on a real PostgreSQL; each analyst may spend PART."""
+    """Four workers on one file or on PostgreSQL, where each analyst can spend PART."""
     folder = tmp_path_factory.mktemp("cluster")
     address = f"sqlite:///{folder}/ledger.db"
     if request.param == "postgresql":
@@ -47,14 +47,14 @@ def running(
 
 @contextmanager
 def connected(cluster: Cluster, token: str) -> Iterator[Connection]:
-    """Yield a connection that is patient with a busy machine."""
+    """Yield a connection with timeouts for a busy machine."""
     headers = {"authorization": f"Bearer {token}"}
-    with httpx2.Client(base_url=cluster.url, headers=headers, timeout=PATIENCE) as http:
+    with httpx2.Client(base_url=cluster.url, headers=headers, timeout=TIMEOUT) as http:
         yield Connection(http)
 
 
 def read_books(cluster: Cluster) -> tuple[Fraction, dict[int, str]]:
-    """Return what was spent in all and the state of each entry, of a ledger that verifies."""
+    """Verify the ledger; return the total spending and the state of each entry."""
     ledger = open_ledger(cluster.address, auto_filter(2, 0, "auto"))
     ledger.verify()
     states = {entry.number: entry.state for entry in ledger.entries()}
@@ -64,7 +64,7 @@ def read_books(cluster: Cluster) -> tuple[Fraction, dict[int, str]]:
 
 
 def test_many_analysts_at_once_are_charged_exactly(running: Running) -> None:
-    """Of many analysts asking at once each spends its own part to the last unit, and no more."""
+    """Many concurrent analysts each spend exactly their own limit, to the last unit."""
     cluster, tokens = running
     before, _ = read_books(cluster)
     share = PART / QUESTIONS
@@ -89,7 +89,7 @@ def test_many_analysts_at_once_are_charged_exactly(running: Running) -> None:
 
 
 def test_workers_share_the_answers_of_a_watch(running: Running) -> None:
-    """Of twelve who ask one session at once, through any worker, as many hear "above" as paid."""
+    """Twelve concurrent callers of one session get exactly as many "above" answers as were paid."""
     cluster, tokens = running
     token = tokens[KILL[0]]
     with connected(cluster, token) as connection:
@@ -109,7 +109,7 @@ def test_workers_share_the_answers_of_a_watch(running: Running) -> None:
 
 
 def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:
-    """After kill -9 the ledger verifies, every answer delivered is in it, and keys resume."""
+    """After kill -9, the ledger verifies, contains every delivered answer, and keys resume."""
     cluster, tokens = running
     before, old = read_books(cluster)
     share, stop, answered = PART / 10_000, Event(), list[str]()
@@ -130,14 +130,14 @@ def test_a_worker_killed_under_load_loses_nothing(running: Running) -> None:
         asking = [pool.submit(ask_until, name) for name in KILL]
 
         def wait_for_more() -> None:
-            """Wait until there are two answers more for each asker, or one of them has failed."""
+            """Wait until each caller has two more answers, or one of them has failed."""
             enough = len(answered) + 2 * len(KILL)
             while len(answered) < enough and not any(one.done() for one in asking):
                 time.sleep(0.05)
 
         try:
             for _ in range(3):
-                time.sleep(1)  # time for another worker to come in the place of the last
+                time.sleep(1)  # time for a new worker to replace the killed one
                 wait_for_more()
                 cluster.kill_worker()
             wait_for_more()

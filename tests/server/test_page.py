@@ -1,4 +1,4 @@
-"""The page without scripts: forms, cookies, what is escaped, who is kept out."""
+"""The web UI without scripts: forms, cookies, escaping, and access control."""
 
 import hashlib
 import re
@@ -35,7 +35,7 @@ def hidden(page: str) -> dict[str, str]:
 
 
 def test_the_page_needs_a_token(house: House) -> None:
-    """Without signing in every page leads to the form; a wrong token sets no cookie."""
+    """Without a cookie, every page redirects to sign-in; a wrong token sets no cookie."""
     pages = ["/", "/history", "/history/0", "/history/0.csv", "/budget", "/owner"]
     seen = [house.client.get(page, headers=OWN, follow_redirects=False) for page in pages]
     wrong = sign_in(house, "confide-wrong")
@@ -46,8 +46,8 @@ def test_the_page_needs_a_token(house: House) -> None:
     assert 200 == house.client.get("/sign-in").status_code
 
 
-def test_the_cookie_is_for_this_site_alone(house: House) -> None:
-    """The cookie is out of reach of scripts and other sites, and is no key to the other routes."""
+def test_the_cookie_works_only_for_the_web_ui(house: House) -> None:
+    """The cookie is unavailable to scripts and other sites, and the API does not accept it."""
     cookie = sign_in(house, house.ana).headers["set-cookie"]
 
     assert "HttpOnly" in cookie
@@ -56,7 +56,7 @@ def test_the_cookie_is_for_this_site_alone(house: House) -> None:
 
 
 def test_two_clicks_without_scripts(house: House) -> None:
-    """The first click previews and spends nothing; the second pays once, if sent twice too."""
+    """The first click previews for free; the second is charged once, even if sent twice."""
     sign_in(house, house.ana)
     preview = post(house, "/ask", FORM)
     assert 0 == house.curator.budget.spent.share
@@ -70,8 +70,8 @@ def test_two_clicks_without_scripts(house: House) -> None:
     assert "1/100" == str(house.curator.budget.spent.share)
 
 
-def test_an_old_question_is_free_or_paid_for_anew(house: House) -> None:
-    """Of a question asked before, one button shows the old answer and the other pays."""
+def test_a_repeated_query_is_free_or_paid_for_again(house: House) -> None:
+    """For a repeated query, one button shows the stored answer and another pays for a new one."""
     sign_in(house, house.ana)
     post(house, "/ask", hidden(post(house, "/ask", FORM).text.split('id="preview"')[1]))
     preview = post(house, "/ask", {**FORM, "amount": "2%"}).text
@@ -85,10 +85,8 @@ def test_an_old_question_is_free_or_paid_for_anew(house: House) -> None:
     assert "3/100" == str(house.curator.budget.spent.share)
 
 
-def test_what_may_have_been_charged_keeps_its_key(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a fault the page does not call it free, and its button takes the charge up again."""
+def test_a_possible_charge_keeps_its_key(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a fault, the page does not say that it was free; its button resumes the charge."""
     sign_in(house, house.ana)
     fields = hidden(post(house, "/ask", FORM).text.split('id="preview"')[1])
     with monkeypatch.context() as broken:
@@ -103,8 +101,8 @@ def test_what_may_have_been_charged_keeps_its_key(
     assert "1/100" == str(house.curator.budget.spent.share)
 
 
-def test_a_part_that_was_handed_out_is_counted_down(house: House) -> None:
-    """After an answer the page shows what is left of the token's own share, and no more."""
+def test_the_page_shows_the_tokens_remaining_limit(house: House) -> None:
+    """After an answer, the page shows the remaining budget of the token, not of the analyst."""
     text, _ = house.tokens.make("ana", limit=Share.floor("1/10"))
     sign_in(house, text)
     preview = post(house, "/ask", FORM).text
@@ -114,8 +112,8 @@ def test_a_part_that_was_handed_out_is_counted_down(house: House) -> None:
     assert "You can still spend 9 % of the whole budget" in answer
 
 
-def test_a_long_answer_says_that_it_is_cut(tmp_path: Path) -> None:
-    """Past 500 rows the page tells how many there are, and where the rest is."""
+def test_a_long_answer_says_that_it_is_truncated(tmp_path: Path) -> None:
+    """Beyond 500 rows, the page shows the number of rows and a link to the rest."""
     with open_house(tmp_path, wards=[f"w{place}" for place in range(501)]) as house:
         sign_in(house, house.ana)
         fields = hidden(post(house, "/ask", FORM).text.split('id="preview"')[1])
@@ -124,7 +122,7 @@ def test_a_long_answer_says_that_it_is_cut(tmp_path: Path) -> None:
 
 
 def test_asking_without_a_preview_only_previews(house: House) -> None:
-    """A form without the preview's key spends nothing, even if it says ask."""
+    """A form without the preview's key spends nothing, even with the step "ask"."""
     sign_in(house, house.ana)
     shown = post(house, "/ask", {**FORM, "step": "ask"})
 
@@ -132,8 +130,8 @@ def test_asking_without_a_preview_only_previews(house: House) -> None:
     assert 0 == house.curator.budget.spent.share
 
 
-def test_what_is_written_is_escaped(house: House) -> None:
-    """Keys, names and questions with tags in them are shown, not run."""
+def test_html_in_values_is_escaped(house: House) -> None:
+    """HTML in keys, names, and queries is escaped."""
     sign_in(house, house.ana)
     evil = {**FORM, "sql": COUNT.replace("AS n", 'AS "<img src=x onerror=alert(1)>"')}
     preview = post(house, "/ask", evil).text
@@ -147,7 +145,7 @@ def test_what_is_written_is_escaped(house: House) -> None:
 
 
 def test_a_refusal_is_shown_with_its_code(house: House) -> None:
-    """What cannot be asked is told on the page, with the question still in its box."""
+    """A refusal is shown with its code, and the form keeps the query."""
     sign_in(house, house.ana)
     shown = post(house, "/ask", {**FORM, "sql": "SELECT MAX(age) FROM visits"}).text
 
@@ -167,8 +165,8 @@ def test_a_refusal_is_shown_with_its_code(house: House) -> None:
         {},
     ],
 )
-def test_other_sites_cannot_send_forms(house: House, headers: dict[str, str]) -> None:
-    """A form of another site, or of nobody knows where, is refused, cookie or not."""
+def test_other_sites_cannot_submit_forms(house: House, headers: dict[str, str]) -> None:
+    """A form from another or an unknown site is refused, with or without a cookie."""
     sign_in(house, house.owner)
     paths = ["/ask", "/owner/tokens", "/owner/tokens/0123456789abcdef/revoke", "/sign-out"]
     answers = [house.client.post(path, data=FORM, headers=headers) for path in paths]
@@ -176,8 +174,8 @@ def test_other_sites_cannot_send_forms(house: House, headers: dict[str, str]) ->
     assert {403} == {answer.status_code for answer in answers}
 
 
-def test_forms_of_the_page_itself_pass_without_fetch_headers(house: House) -> None:
-    """An older browser that sends only its origin can use the page."""
+def test_own_forms_work_without_fetch_metadata(house: House) -> None:
+    """A browser that sends only Origin can submit the forms."""
     sign_in(house, house.ana)
     answer = house.client.post("/ask", data=FORM, headers={"origin": "http://testserver"})
 
@@ -185,7 +183,7 @@ def test_forms_of_the_page_itself_pass_without_fetch_headers(house: House) -> No
 
 
 def test_history_shows_answers_again(house: House) -> None:
-    """Old answers are listed, shown and downloaded for free; others' are refused."""
+    """Stored answers are listed, shown, and downloaded for free; other analysts' are refused."""
     sign_in(house, house.ana)
     entry = house.post("/v1/query", {"sql": COUNT, "share": "1/100"}).json()["receipt"]["entry"]
     listed = house.client.get("/history", headers=OWN).text
@@ -203,7 +201,7 @@ def test_history_shows_answers_again(house: House) -> None:
 
 
 def test_the_budget_page_adds_up(house: House) -> None:
-    """Left and total of the caller are shown, and the burn-down has a point for each charge."""
+    """The page shows the caller's remaining and total budget, and charts every charge."""
     for _ in range(2):
         house.post("/v1/query", {"sql": COUNT, "share": "1/10", "fresh": True})
     sign_in(house, house.ana)
@@ -232,7 +230,7 @@ def test_the_owners_page_shows_lost_anchors(house: House, monkeypatch: pytest.Mo
 
 
 def test_the_owners_page(house: House) -> None:
-    """The owner makes and revokes tokens and sees the ledger verified; an analyst gets 403."""
+    """The owner can create and revoke tokens and verify the ledger; an analyst gets 403."""
     house.post("/v1/query", {"sql": COUNT, "share": "1/100"})
     sign_in(house, house.owner)
     made = post(house, "/owner/tokens", {"name": "ben", "role": "analyst", "days": "3"}).text
@@ -254,15 +252,15 @@ def test_the_owners_page(house: House) -> None:
 
 
 def test_signing_out_forgets_the_token(house: House) -> None:
-    """After signing out the browser has no token."""
+    """After signing out, the browser has no token."""
     sign_in(house, house.ana)
     post(house, "/sign-out", {})
 
     assert 303 == house.client.get("/", headers=OWN, follow_redirects=False).status_code
 
 
-def test_vendored_files_are_what_they_were() -> None:
-    """Every file from elsewhere has the sum that was written down, and its licence beside it."""
+def test_vendored_files_have_recorded_checksums() -> None:
+    """Every vendored file has the recorded checksum and its license next to it."""
     vendor = SERVER_FOLDER / "static" / "vendor"
     lines = (vendor / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
@@ -278,7 +276,7 @@ def test_vendored_files_are_what_they_were() -> None:
 
 
 def test_templates_have_no_inline_scripts_or_styles() -> None:
-    """Nothing in the templates needs the content policy to be loosened."""
+    """The templates contain no inline scripts or styles."""
     for path in (SERVER_FOLDER / "templates").iterdir():
         text = path.read_text(encoding="utf-8")
 

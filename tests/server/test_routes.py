@@ -1,4 +1,4 @@
-"""What the routes of programs promise: shapes, statuses, costs."""
+"""The API routes: response fields, status codes, and costs."""
 
 import json
 import re
@@ -16,8 +16,8 @@ from support.tree import ROOT
 ASK = {"sql": COUNT, "share": "1/100"}
 
 
-def test_an_answer_has_the_promised_fields(house: House) -> None:
-    """POST /v1/query gives columns, rows, intervals around the values, cost, receipt, reused."""
+def test_an_answer_has_the_documented_fields(house: House) -> None:
+    """POST /v1/query returns columns, rows, intervals around the values, cost, and receipt."""
     found = house.post("/v1/query", {**ASK, "confidence": 0.9}).json()
 
     assert set(AnswerResponse.model_fields) == set(found)
@@ -28,8 +28,8 @@ def test_an_answer_has_the_promised_fields(house: House) -> None:
         assert ends["n_low"] <= row["n"] <= ends["n_high"]
 
 
-def test_a_preview_costs_nothing_and_says_what_would(house: House) -> None:
-    """POST /v1/preview leaves the budget as it was and tells cost and half-widths."""
+def test_a_preview_is_free(house: House) -> None:
+    """POST /v1/preview returns cost and half-widths, and leaves the budget unchanged."""
     found = house.post("/v1/preview", {"sql": COUNT, "epsilon": 0.1}).json()
 
     assert {"share": "1/20", "epsilon": 0.1} == found["cost"]
@@ -41,7 +41,7 @@ def test_a_preview_costs_nothing_and_says_what_would(house: House) -> None:
 
 
 def test_a_repeat_is_free_and_the_same(house: House) -> None:
-    """The same question, however spelled, gives the same values at no cost; a preview says so."""
+    """A repeated query, in any spelling, gets the same values for free, and previews say so."""
     first = house.post("/v1/query", ASK).json()
     seen = {who: house.post("/v1/preview", ASK, who).json() for who in (house.ana, house.ben)}
     again = house.post("/v1/query", {"sql": COUNT.lower().replace("as n", 'as "n"'), "epsilon": 1})
@@ -54,7 +54,7 @@ def test_a_repeat_is_free_and_the_same(house: House) -> None:
 
 
 def test_a_key_is_answered_once(house: House) -> None:
-    """The same key gives the same answer for one charge; another question under it is a 409."""
+    """The same key gets the same answer for one charge; a different query with it gets a 409."""
     keyed = {**ASK, "key": "k1", "fresh": True}
     first, again = house.post("/v1/query", keyed).json(), house.post("/v1/query", keyed).json()
     other = house.post("/v1/query", {**keyed, "sql": "SELECT COUNT(*) AS n FROM visits"})
@@ -65,8 +65,8 @@ def test_a_key_is_answered_once(house: House) -> None:
     assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
 
 
-def test_keys_of_two_analysts_do_not_meet(house: House) -> None:
-    """B's key of the same name is B's own."""
+def test_keys_of_two_analysts_are_independent(house: House) -> None:
+    """Two analysts can use the same key independently."""
     keyed = {**ASK, "key": "same"}
     first = house.post("/v1/query", keyed).json()
     second = house.post(
@@ -78,7 +78,7 @@ def test_keys_of_two_analysts_do_not_meet(house: House) -> None:
 
 
 def test_the_budget_adds_up_exactly(house: House) -> None:
-    """Shares are exact fractions in text: thirds of a hundredth add up to a hundredth."""
+    """Shares are exact fractions in strings: thirds of a hundredth add up to a hundredth."""
     for _ in range(3):
         house.post("/v1/query", {"sql": COUNT, "share": "1/300", "fresh": True})
     shown = house.get("/v1/budget").json()
@@ -89,7 +89,7 @@ def test_the_budget_adds_up_exactly(house: House) -> None:
 
 
 def test_history_is_paged_newest_first(house: House) -> None:
-    """GET /v1/answers lists one's own charges in pages that follow on each other."""
+    """GET /v1/answers lists the caller's charges in consecutive pages."""
     for _ in range(5):
         house.post("/v1/query", {**ASK, "fresh": True})
     first = house.get("/v1/answers?limit=3").json()
@@ -102,8 +102,8 @@ def test_history_is_paged_newest_first(house: House) -> None:
     assert {"ana"} == {entry["analyst"] for entry in first["answers"]}
 
 
-def test_an_old_answer_is_shown_at_another_level(house: House) -> None:
-    """GET /v1/answers/N gives the same values, with intervals of the level asked for."""
+def test_an_answer_can_be_fetched_at_another_level(house: House) -> None:
+    """GET /v1/answers/N returns the same values, with intervals at the requested level."""
     first = house.post("/v1/query", ASK).json()
     house.post("/v1/query", {**ASK, "fresh": True})
     again = house.get(f"/v1/answers/{first['receipt']['entry']}?confidence=0.5").json()
@@ -114,7 +114,7 @@ def test_an_old_answer_is_shown_at_another_level(house: House) -> None:
 
 
 def test_the_ledger_is_shown_and_verified(house: House) -> None:
-    """The owner sees every charge, what each analyst spent, and that it all agrees."""
+    """The owner sees every charge, each analyst's spending, and that the ledger verifies."""
     house.post("/v1/query", ASK)
     house.post("/v1/query", ASK, house.ben)
     shown = house.get("/v1/ledger?verify=true", house.owner).json()
@@ -125,8 +125,8 @@ def test_the_ledger_is_shown_and_verified(house: House) -> None:
     assert {"ana": ("1/2", "1/100"), "ben": ("1/4", "1/100")} == spent
 
 
-def test_tables_tell_what_is_declared_and_not_where_it_is(house: House) -> None:
-    """Bounds, categories and limits are shown; sources and the salt are not."""
+def test_tables_show_declarations_but_not_sources(house: House) -> None:
+    """GET /v1/tables shows bounds, categories, and limits, but not sources or the salt."""
     shown = house.get("/v1/tables").json()
     columns = {column["name"]: column for column in shown["tables"][0]["columns"]}
 
@@ -156,7 +156,7 @@ def test_tables_tell_what_is_declared_and_not_where_it_is(house: House) -> None:
     ],
 )
 def test_refusals_have_one_shape(house: House, status: int, code: str, body: Any) -> None:
-    """A refusal is {"error": {"code", "message"}} with its status, and spends nothing."""
+    """A refusal has its status and {"error": {"code", "message"}}, and spends nothing."""
     answer = house.post("/v1/query", body)
 
     assert (status, code) == (answer.status_code, answer.json()["error"]["code"])
@@ -178,8 +178,8 @@ def test_refusals_have_one_shape(house: House, status: int, code: str, body: Any
     ],
     ids=["nan", "infinity", "twice", "huge", "deep", "not utf-8", "half", "empty"],
 )
-def test_json_means_one_thing(house: House, body: bytes) -> None:
-    """JSON that two readers could read differently, or that none should, is a 422."""
+def test_ambiguous_json_is_rejected(house: House, body: bytes) -> None:
+    """Ambiguous or non-standard JSON gets a 422."""
     headers = {**bearer(house.ana), "content-type": "application/json"}
     answer = house.client.post("/v1/query", content=body, headers=headers)
 
@@ -202,8 +202,8 @@ def test_json_means_one_thing(house: House, body: bytes) -> None:
         "/static//etc/passwd",
     ],
 )
-def test_paths_lead_where_they_say(house: House, path: str) -> None:
-    """No spelling of a path opens an owner's route to an analyst, or a file to anyone."""
+def test_encoded_paths_bypass_no_check(house: House, path: str) -> None:
+    """No encoding of a path lets an analyst use an owner's route, or anyone read a file."""
     answer = house.client.get(path, headers=bearer(house.ana), follow_redirects=False)
 
     assert answer.status_code in (307, 403, 404, 405)
@@ -211,7 +211,7 @@ def test_paths_lead_where_they_say(house: House, path: str) -> None:
 
 
 def test_an_unknown_route_is_refused_in_the_same_shape(house: House) -> None:
-    """404 and 405 carry a code and a message like every refusal."""
+    """404 and 405 have a code and a message like every refusal."""
     lost, wrong = house.client.get("/v2"), house.client.put("/v1/query")
 
     assert (404, 405) == (lost.status_code, wrong.status_code)
@@ -219,7 +219,7 @@ def test_an_unknown_route_is_refused_in_the_same_shape(house: House) -> None:
 
 
 def test_no_route_takes_a_path_or_an_address(house: House) -> None:
-    """No parameter or field of the document names a file, a source, a host or a URL."""
+    """No parameter or field in the OpenAPI document is a file, a source, a host, or a URL."""
     document = house.app.openapi()
     names = set(re.findall(r'"(?:name|title)": "([^"]+)"', json.dumps(document["paths"])))
     for shape in document["components"]["schemas"].values():
@@ -230,7 +230,7 @@ def test_no_route_takes_a_path_or_an_address(house: House) -> None:
 
 
 def test_the_page_of_routes_is_the_document(house: House) -> None:
-    """docs/routes.md lists each route of the OpenAPI document once, and no other."""
+    """docs/routes.md lists exactly the routes of the OpenAPI document, each once."""
     page = (ROOT / "docs" / "routes.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([A-Z]+) (\S+)` \|", page, re.MULTILINE)
     routes = [
@@ -243,6 +243,6 @@ def test_the_page_of_routes_is_the_document(house: House) -> None:
 
 
 def test_every_refusal_has_a_status() -> None:
-    """Each error of the client's page of statuses is a 4xx or 5xx, by who must act."""
+    """Every fault has a 5xx status, and errors use exactly the documented statuses."""
     assert all(status >= 500 for kind, status in STATUS.items() if issubclass(kind, cf.Fault))
     assert {401, 403, 404, 408, 409, 413, 422, 429, 500, 503} == set(STATUS.values())

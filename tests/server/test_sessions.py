@@ -1,4 +1,4 @@
-"""Choices, batches, watches and estimates over HTTP: shapes, costs, and whose they are."""
+"""Choices, batches, watches, and estimates over HTTP: fields, costs, and access."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -32,7 +32,7 @@ STATISTICS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
-    """A house on a real socket, with an estimator of its owner's."""
+    """A server on a real socket, with a registered estimator."""
     house = build_house(tmp_path)
     house.curator.register_estimator(
         "middle", lambda block: block["age"].mean(), columns=["age"], bounds=[(0, 120)]
@@ -43,7 +43,7 @@ def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
 
 @pytest.fixture
 def ana(served: tuple[House, str]) -> Iterator[Connection]:
-    """A connection of the analyst ana."""
+    """A connection as the analyst ana."""
     house, address = served
     with connect(address, house.ana) as connection:
         yield connection
@@ -54,7 +54,7 @@ def spent(house: House, token: str | None = None) -> Fraction:
 
 
 def test_a_choice_names_one_candidate(house: House) -> None:
-    """POST /v1/choose tells a candidate, its regret, cost and receipt, and is free again."""
+    """POST /v1/choose returns a candidate, its regret, cost, and receipt; a repeat is free."""
     asked = {"candidates": {"all": TOTAL, "old": OLD}, **SHARE}
     first, again = house.post("/v1/choose", asked).json(), house.post("/v1/choose", asked).json()
 
@@ -65,7 +65,7 @@ def test_a_choice_names_one_candidate(house: House) -> None:
 
 
 def test_a_batch_is_charged_once(house: House) -> None:
-    """POST /v1/release answers every question in order, for one charge in all."""
+    """POST /v1/release answers every query in order, for a single charge."""
     asked = {"queries": [TOTAL, AGES], "weights": [1.0, "1/10"], **SHARE}
     first, again = house.post("/v1/release", asked).json(), house.post("/v1/release", asked).json()
 
@@ -75,7 +75,7 @@ def test_a_batch_is_charged_once(house: House) -> None:
 
 
 def test_a_watch_is_paid_when_it_is_opened(house: House) -> None:
-    """A session costs its share at once; "below" is free, and after "above" it is over."""
+    """Opening a session costs its share; "below" is free, and "above" ends it."""
     opened = house.post("/v1/watches", {"threshold": -1e9, **SHARE}).json()
     path = f"/v1/watches/{opened['watch']}/ask"
     told, over = house.post(path, {"sql": TOTAL}), house.post(path, {"sql": TOTAL})
@@ -85,8 +85,8 @@ def test_a_watch_is_paid_when_it_is_opened(house: House) -> None:
     assert Fraction(1, 100) == spent(house)
 
 
-def test_a_key_of_a_watch_is_told_once(house: House) -> None:
-    """The same key uses up one answer "above"; another question under it is refused."""
+def test_a_watch_key_uses_up_one_answer(house: House) -> None:
+    """A repeated key uses up one "above" answer; a different query with it is refused."""
     opened = house.post("/v1/watches", {"threshold": -1e9, "above": 2, **SHARE}).json()
     path = f"/v1/watches/{opened['watch']}/ask"
     told = [house.post(path, {"sql": TOTAL, "key": "k"}).json() for _ in range(3)]
@@ -95,8 +95,8 @@ def test_a_key_of_a_watch_is_told_once(house: House) -> None:
     assert 409 == house.post(path, {"sql": OLD, "key": "k"}).status_code
 
 
-def test_a_watch_belongs_to_who_opened_it(house: House) -> None:
-    """B and the owner can neither ask, see nor close A's session, nor tell that it is there."""
+def test_a_watch_is_private_to_its_analyst(house: House) -> None:
+    """B and the owner cannot query, read, or close A's session, nor learn that it exists."""
     number = house.post("/v1/watches", {"threshold": 0, **SHARE}).json()["watch"]
     refused = []
     for path in (f"/v1/watches/{number}", f"/v1/watches/{number + 999}"):
@@ -111,7 +111,7 @@ def test_a_watch_belongs_to_who_opened_it(house: House) -> None:
 
 
 def test_several_workers_share_a_watch(tmp_path: Path) -> None:
-    """What one worker opened another goes on with, and the answers "above" are theirs together."""
+    """Workers can continue each other's sessions, and share the paid "above" answers."""
     one, other = (build_house(tmp_path, workers=2) for _ in range(2))
     with one.client, other.client:
         number = one.post("/v1/watches", {"threshold": -1e9, "above": 2, **SHARE}).json()["watch"]
@@ -123,8 +123,8 @@ def test_several_workers_share_a_watch(tmp_path: Path) -> None:
         assert Fraction(1, 100) == spent(other, one.ana)
 
 
-def test_a_watch_that_was_opened_is_found_again(house: House) -> None:
-    """The same key finds the same session and pays once; other terms under it are refused."""
+def test_a_watch_is_found_again_by_its_key(house: House) -> None:
+    """The same key finds the same session for one charge; other terms with it are refused."""
     asked = {"threshold": 5, "key": "k", **SHARE}
     first, again = house.post("/v1/watches", asked).json(), house.post("/v1/watches", asked).json()
 
@@ -134,8 +134,8 @@ def test_a_watch_that_was_opened_is_found_again(house: House) -> None:
     assert Fraction(1, 100) == spent(house)
 
 
-def test_a_closed_watch_is_over(house: House) -> None:
-    """Closing ends a session for good and gives nothing back."""
+def test_a_closed_watch_stays_closed(house: House) -> None:
+    """Closing a session is permanent and refunds nothing."""
     path = f"/v1/watches/{house.post('/v1/watches', {'threshold': 5, **SHARE}).json()['watch']}"
     closed = house.client.delete(path, headers=bearer(house.ana))
 
@@ -146,10 +146,10 @@ def test_a_closed_watch_is_over(house: House) -> None:
 
 
 @pytest.mark.parametrize("asked", STATISTICS, ids=lambda one: str(one["statistic"]))
-def test_an_estimate_has_the_promised_fields(
+def test_an_estimate_has_the_documented_fields(
     served: tuple[House, str], asked: dict[str, Any]
 ) -> None:
-    """POST /v1/statistics gives names, values inside their intervals, cost and receipt."""
+    """POST /v1/statistics returns names, values inside their intervals, cost, and receipt."""
     house, address = served
     with connect(address, house.ana) as connection:
         found = connection.send("POST", "/v1/statistics", {"table": "visits", **asked, **SHARE})
@@ -162,7 +162,7 @@ def test_an_estimate_has_the_promised_fields(
 
 
 def test_only_registered_functions_run(house: House) -> None:
-    """An estimator is a name of the owner's; code, modules and paths are refused as names."""
+    """Only a registered estimator's name is accepted; code, modules, and paths are refused."""
     for name in ("numpy.mean", "lambda rows: rows", "/etc/passwd", "__import__"):
         asked = {"statistic": "sample_and_aggregate", "table": "visits", "estimator": name}
         answer = house.post("/v1/statistics", {**asked, **SHARE})
@@ -181,7 +181,7 @@ def test_only_registered_functions_run(house: House) -> None:
     ],
 )
 def test_an_agent_stays_within_its_share(house: House, path: str, body: dict[str, Any]) -> None:
-    """A token with a share of its own cannot pass it on any of these routes."""
+    """A token with a limit cannot exceed it on any of these routes."""
     made = house.post("/v1/tokens", {"name": "bot", "share": "1/50"}).json()
     costs = {"share": "1/80"}
     first = house.post(path, {**body, **costs, "key": "a"}, made["text"])
@@ -197,7 +197,7 @@ def fresh(path: str) -> dict[str, bool]:
 
 
 def test_the_connection_has_the_curators_methods(ana: Connection) -> None:
-    """choose, release, watch and the estimates come back in the curator's own forms."""
+    """A connection's choose, release, watch, and estimates return the curator's structures."""
     best = ana.choose(["all", "old"], {"all": TOTAL, "old": OLD}, share="1/100")
     count, ages = ana.release([TOTAL, AGES], share=Fraction(1, 100), weights=[1, Fraction(1, 2)])
     watch = ana.watch(-1e9, share="1/100")
@@ -218,8 +218,8 @@ def test_the_connection_has_the_curators_methods(ana: Connection) -> None:
         ana.resume_watch(10**6)
 
 
-def test_estimates_come_back_in_their_forms(ana: Connection) -> None:
-    """One number, a list, numbers by name, heights between edges; refusals are the curator's."""
+def test_estimates_keep_their_form(ana: Connection) -> None:
+    """Estimates keep their structure over HTTP, and refusals are the curator's."""
     assert 2 == len(ana.quantiles("visits", "age", [0.2, 0.8], share="1/100").value)
     assert {"mean", "stddev"} == set(
         ana.exponential_family("visits", "age", family="normal", share="1/100").value
@@ -241,7 +241,7 @@ def test_estimates_come_back_in_their_forms(ana: Connection) -> None:
 
 
 def test_the_rate_is_divided_among_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of nine requests per minute, each of two workers admits its half, rounded up."""
+    """With nine requests per minute, each of two workers admits half, rounded up."""
     stop_rate_clock(monkeypatch)
     with open_house(tmp_path, workers=2, requests_per_minute=9) as house:
         codes = [house.get("/v1/budget").status_code for _ in range(6)]
