@@ -1,4 +1,4 @@
-"""Every asking method of the curator, the whole way: covered, acquitted, noticed when broken."""
+"""Audits of every query method of the curator, end to end."""
 
 import inspect
 from collections.abc import Iterator
@@ -47,26 +47,26 @@ SAMPLES: Final = 40
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> NeighboringCurators:
-    """Two curators that differ in an outlier; pure noise."""
+    """Two curators whose data differ in an outlier, with pure DP noise."""
     folder = tmp_path_factory.mktemp("sides")
     return open_sides([VISITS], PURE, Neighbours.ADD_REMOVE, OUTLIER, folder)
 
 
-def asking_methods() -> set[str]:
-    """Return the public methods of a curator, those that it inherits too."""
+def query_methods() -> set[str]:
+    """Return the public methods of a curator, including inherited ones."""
     found = inspect.getmembers(Curator, inspect.isfunction)
     return {name for name, _ in found if not name.startswith("_")}
 
 
-def test_every_asking_method_has_its_audit() -> None:
-    """Whoever adds a method to the curator adds its audit, or says that it shows no data."""
+def test_every_query_method_has_an_audit() -> None:
+    """Every public method of the curator has an audit, or is listed as showing no data."""
     covered = {name.split(",")[0] for name in METHODS} | set(TEXTS)
 
-    assert asking_methods() == covered | WITHOUT_DATA
+    assert query_methods() == covered | WITHOUT_DATA
 
 
-def test_a_method_is_left_out_for_what_it_needs_alone() -> None:
-    """Without columns of true and false, what is estimated from numbers alone is still on trial."""
+def test_a_method_is_skipped_only_without_suitable_columns() -> None:
+    """Without Boolean columns, estimates that need only numbers are still audited."""
     plain = replace(VISITS, columns={"age": Int(0, 120)})
     left_out = {name for name, make in METHODS.items() if make(plain, 1.0) is None}
 
@@ -83,15 +83,15 @@ def test_a_method_is_left_out_for_what_it_needs_alone() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", METHODS)
 def test_no_method_gives_away_more_than_it_claims(name: str, sides: NeighboringCurators) -> None:
-    """Answers of each method, asked the whole way on both sides, do not disprove its claim."""
+    """The answers of each method on both sides, end to end, do not disprove its claim."""
     (case,) = _cases(sides, name)
 
     assert case.verdict in (Verdict.ACQUITTED, Verdict.ALIKE)
     assert case.evidence is not None, case.note
 
 
-def test_what_reads_no_row_says_the_same(sides: NeighboringCurators) -> None:
-    """Previews, explanations and prices are equal word for word on neighbours."""
+def test_free_methods_give_identical_output(sides: NeighboringCurators) -> None:
+    """Previews, explanations, and prices are identical on neighboring datasets."""
     for name in TEXTS:
         (case,) = _cases(sides, name)
 
@@ -110,8 +110,8 @@ def _cases(
     return (one.run(false_alarms) for one in cases if one.subject.split(":")[0] == name)
 
 
-def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
-    """Add noise as if the answer might cost forty times as much."""
+def add_too_little_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
+    """Add noise as if the answer could cost forty times as much."""
     rich = noise_for(plan.sensitivities, PureLoss(10))
     return add_noise(sealed, replace(plan, noise=rich), entropy)
 
@@ -120,12 +120,13 @@ def quieter(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
 def test_a_curator_with_too_little_noise_is_convicted(
     sides: NeighboringCurators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """120 outputs of each side convict a curator with far too little noise, at 99.9 %.
+    """120 outputs per side convict a curator with far too little noise, at 99.9%.
 
-    Half of them choose the event, the others prove about 1.9. It would take 15 of those 60 on the
-    wrong side to prove no more than 0.25, and noise of a fortieth puts one in 200 there.
+    Half of them select the event; the others prove an epsilon of about 1.9. To prove no more than
+    0.25, 15 of those 60 would have to be on the wrong side; with a fortieth of the noise, one in
+    200 is.
     """
-    monkeypatch.setattr(payable, "add_noise", quieter)
+    monkeypatch.setattr(payable, "add_noise", add_too_little_noise)
     (case,) = _cases(sides, "sql", epsilon=0.25, false_alarms=1e-3, samples=120)
 
     assert case.verdict is Verdict.CONVICTED
@@ -144,9 +145,9 @@ def test_a_curator_with_too_little_noise_is_convicted(
 def test_quantiles_off_the_middle_keep_their_claim(
     level: str, neighbours: Neighbours, people: tuple[Person | None, Person], tmp_path: Path
 ) -> None:
-    """800 choices beside the outlier who moves them most do not disprove epsilon 3.
+    """800 choices with and without the most influential outlier do not disprove epsilon 3.
 
-    They do disprove that nothing is lost: found is 0.8 or so, give or take a tenth.
+    They do disprove epsilon 0: the lower bound is about 0.8, with an error of about 0.1.
     """
     opened = open_sides([VISITS], PURE, neighbours, people, tmp_path)
     asked = f'SELECT QUANTILE_CONT("age", {level}) AS q FROM "visits"'
@@ -165,7 +166,7 @@ def test_quantiles_off_the_middle_keep_their_claim(
 def test_no_question_gives_away_more_than_it_claims(
     budget: Budget, neighbours: Neighbours, tmp_path: Path
 ) -> None:
-    """Noise drawn again on each question of a declaration does not disprove what it claims."""
+    """Noise redrawn for each query of a declaration does not disprove its claim."""
     people = PAIRS[neighbours][1]
     opened = open_sides([VISITS], budget, neighbours, people, tmp_path)
     findings = [case.run(ALPHA) for case in query_cases(opened, 128, epsilon=epsilon_for(budget))]
@@ -177,7 +178,7 @@ def test_no_question_gives_away_more_than_it_claims(
 def test_a_refusal_on_one_side_alone_is_convicted(
     sides: NeighboringCurators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that fails where one person is in the data is a disproof without any sample."""
+    """A query that fails only if one person is in the data is convicted without any sample."""
     whole = curators.Curator.sql
 
     def choosy(self: Curator, text: str, **want: Any) -> Any:
@@ -192,7 +193,7 @@ def test_a_refusal_on_one_side_alone_is_convicted(
 
 
 def test_the_claim_is_the_charge(sides: NeighboringCurators) -> None:
-    """What is on trial is the loss that the ledger charged, in full."""
+    """The audited claim is exactly the loss that the ledger charged."""
     first = sides.curators[0]
     share = first.preview("SELECT COUNT(*) AS n FROM visits", epsilon=3).cost.share
 
@@ -201,7 +202,7 @@ def test_the_claim_is_the_charge(sides: NeighboringCurators) -> None:
 
 
 def test_outliers_are_not_alike_where_no_value_is_above_zero() -> None:
-    """Who is high and who is low differ, wherever the bounds lie."""
+    """High and low outliers differ, for any bounds."""
     table = Table("t", "nowhere.parquet", unit="pid", columns={"x": Float(-5, 0)})
     low, high = make_pair([table], Person.LOW, Person.HIGH)
 

@@ -1,4 +1,4 @@
-"""Sample and aggregate: what the estimator sees, what one unit can do, and what an analyst sees."""
+"""Sample and aggregate: the estimator's input, a unit's influence, and the analyst's view."""
 
 import math
 from contextlib import suppress
@@ -37,7 +37,7 @@ def declare(ids: list[int], x: list[float], *, rows: int = 1, unit: Any = "pid")
 
 
 def read_blocks(table: Table, blocks: int) -> list[Block]:
-    """Return what the estimator saw, block by block."""
+    """Return the rows that the estimator received, by block."""
     seen: list[Block] = []
 
     def look(block: Block) -> float:
@@ -51,7 +51,7 @@ def read_blocks(table: Table, blocks: int) -> list[Block]:
 
 
 def test_a_unit_lies_in_one_block_within_its_limit() -> None:
-    """All kept rows of a unit are in the same block, and no more of them than declared."""
+    """All kept rows of a unit are in the same block, and at most the declared number are kept."""
     ids = [unit for unit in range(200) for _ in range(5)]
     seen = read_blocks(
         declare(ids, [float(unit % 100) + 0.001 * (unit // 100) for unit in ids], rows=3), 20
@@ -67,7 +67,7 @@ def test_a_unit_lies_in_one_block_within_its_limit() -> None:
 
 
 def test_rows_without_a_unit_are_spread_evenly() -> None:
-    """Where every row is another person, equal rows too are spread over all blocks."""
+    """If each row is its own unit, rows are spread over all blocks, even equal ones."""
     seen = read_blocks(declare(list(range(2_000)), [7.0] * 2_000, unit=ROW), 10)
 
     assert 10 == len(seen)
@@ -90,7 +90,7 @@ FAILURES: Final[dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failed_block_counts_as_the_lower_bound(name: str, caplog: Any, capsys: Any) -> None:
-    """An estimator that fails everywhere gives the lower bound; nothing is said of it."""
+    """An estimator that fails on every block gives the lower bound, without a message."""
     curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(10**8))
     found = curator.sample_and_aggregate(
         "people", FAILURES[name], columns=["x"], bounds=[(3, 9)], epsilon=10**6
@@ -102,7 +102,7 @@ def test_a_failed_block_counts_as_the_lower_bound(name: str, caplog: Any, capsys
 
 @pytest.mark.parametrize("method", ["window", "mean", "median"])
 def test_the_noiseless_result_is_that_of_the_blocks(method: str, entropy: SeededEntropy) -> None:
-    """At a huge epsilon the mean over blocks is near the mean of all rows."""
+    """At a huge epsilon, the mean over blocks is close to the mean of all rows."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     x = rng.uniform(20, 40, 5_000)
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**9))
@@ -114,7 +114,7 @@ def test_the_noiseless_result_is_that_of_the_blocks(method: str, entropy: Seeded
 
 
 def test_several_numbers_come_in_order(entropy: SeededEntropy) -> None:
-    """An estimator of two numbers has two values, errors and intervals, each in its bounds."""
+    """An estimator of two numbers has two values, errors, and intervals, each in its bounds."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     x = rng.normal(50, 5, 20_000)
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(100))
@@ -132,7 +132,7 @@ def test_several_numbers_come_in_order(entropy: SeededEntropy) -> None:
     )
 
 
-def test_functions_without_a_name_of_their_own_are_asked_anew() -> None:
+def test_lambdas_share_no_answer() -> None:
     """Two functions that are both called lambda never share an answer."""
     curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(10**8))
     ask: Any = curator.sample_and_aggregate
@@ -163,7 +163,7 @@ def test_bias_that_falls_with_the_rows_is_corrected() -> None:
 def test_one_block_moves_a_sum_within_its_window(
     results: list[float], place: int, other: float, *, squared: bool
 ) -> None:
-    """However one block's result changes, the exact sum moves by at most the window's width."""
+    """Any change of one block's result changes the exact sum by at most the window's width."""
     noise = sum_noise([2**31], Neighbours.ADD_REMOVE, PureLoss(10**12))
     window = (2**30, 2**30 + 2**31)
     changed = [*results]
@@ -189,7 +189,7 @@ def test_one_block_moves_a_sum_within_its_window(
 def test_an_auditor_finds_no_more_than_was_paid(
     neighbours: Neighbours, entropy: SeededEntropy
 ) -> None:
-    """Sums and ranks on blocks that differ in what one unit can change show no epsilon above 1."""
+    """Sums and ranks on neighboring blocks reveal no epsilon above 1."""
     one = np.full((12, 1), 0.25)
     other = one.copy()
     other[0] = 1.0
@@ -214,8 +214,8 @@ def test_an_auditor_finds_no_more_than_was_paid(
         assert audit(left, right) <= 1
 
 
-def test_sealed_results_cannot_be_looked_at() -> None:
-    """They show nothing and compare with nothing."""
+def test_sealed_results_cannot_be_inspected() -> None:
+    """Sealed results have no readable repr and cannot be compared."""
     sealed = SealedBlocks(np.array([[1.0]]))
 
     assert "SealedBlocks(...)" == repr(sealed)
@@ -227,7 +227,7 @@ def test_sealed_results_cannot_be_looked_at() -> None:
 
 
 def test_analysts_name_registered_estimators() -> None:
-    """An analyst may name an estimator of the owner's, with the owner's columns and bounds."""
+    """An analyst can use a registered estimator, with only the owner's columns and bounds."""
     curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(10**8))
     curator.register_estimator("middle", np.median, columns=["x"], bounds=[(0, 100)])
     found = curator.as_analyst("ana").sample_and_aggregate("people", "middle", epsilon=10**6)
@@ -239,7 +239,7 @@ TYPED: Final = r'bounds="column" if .* column, or bounds=\(low, high\)'
 
 
 def test_missing_bounds_are_refused_before_any_charge() -> None:
-    """Without bounds the owner is shown both ways to give them; nothing is read or spent."""
+    """An error for missing bounds shows both ways to give them; nothing is read or spent."""
     curator = Curator([declare(list(range(500)), [42.0] * 500)], budget=Budget(1))
     curator._engine.run = curator._engine.run_blocks = None  # type: ignore[method-assign, assignment]
 
@@ -261,7 +261,7 @@ def test_missing_bounds_are_refused_before_any_charge() -> None:
 @pytest.mark.parametrize("method", ["window", "mean", "median"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "5"])
 def test_column_bounds_are_those_declared(method: str, epsilon: str) -> None:
-    """Whatever the noise, numbers and intervals keep to the declared bounds of their columns."""
+    """Numbers and intervals stay within the declared bounds of their columns, at any noise."""
     rows = {"x": np.full(600, 3.0), "age": np.arange(600) % 90, "y": np.arange(600) % 2 == 0}
     columns: Any = {"x": Float("-2.5", 60), "age": Int(0, 120), "y": Bool()}
     curator = curator_of(rows, columns, Budget(100))
@@ -281,8 +281,8 @@ def test_column_bounds_are_those_declared(method: str, epsilon: str) -> None:
         assert least <= low <= value <= high <= most
 
 
-def test_column_bounds_are_the_same_as_those_typed() -> None:
-    """An answer within the declared bounds is found again under the bounds as two numbers."""
+def test_column_bounds_equal_the_same_numbers() -> None:
+    """An answer with the declared bounds is reused for the same bounds given as two numbers."""
     tables = [declare(list(range(500)), [42.0] * 500)]
     curator = Curator(tables, budget=Budget(10**8))
     curator.register_estimator("average", np.mean, columns=["x"], bounds="column")
@@ -296,9 +296,9 @@ def test_column_bounds_are_the_same_as_those_typed() -> None:
 
 
 def test_estimators_within_a_column_are_corrected() -> None:
-    """With the bounds of the column, halves of blocks are seen as well, unless the owner says no.
+    """With column bounds, the estimator also runs on halves of blocks, unless that is disabled.
 
-    A block of one row has no halves, and its result is that of the row.
+    A block of one row has no halves; its result is that of the row.
     """
     sizes: list[int] = []
 
@@ -324,7 +324,7 @@ def test_estimators_within_a_column_are_corrected() -> None:
 
 @pytest.mark.parametrize("method", ["window", "mean", "median"])
 def test_units_without_values_make_no_blocks(method: str) -> None:
-    """Of 4,000 units only 400 have a value: no block is empty and counts as the lower bound."""
+    """If only 400 of 4,000 units have a value, no block is empty."""
     x = [42.0 if unit % 10 == 0 else None for unit in range(4_000)]
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**8))
     found = curator.sample_and_aggregate(
@@ -335,7 +335,7 @@ def test_units_without_values_make_no_blocks(method: str) -> None:
 
 
 def test_column_bounds_need_a_column_of_numbers() -> None:
-    """A column without declared numbers is refused by its name, before any charge."""
+    """A non-numeric column is refused by name, before any charge."""
     rows = {"ward": ["A", "B"] * 50, "five": [5] * 100}
     curator = curator_of(rows, {"ward": Category(["A", "B"]), "five": Int(5, 5)}, Budget(1))
     curator.register_estimator("size", len, columns=["ward"], bounds="column")
@@ -351,7 +351,7 @@ def test_column_bounds_need_a_column_of_numbers() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_the_population_s_value(entropy: SeededEntropy) -> None:
-    """Of 50 samples of 5,000 rows at epsilon 2, intervals hold a mean at a rate of 88 to 99 %."""
+    """For 50 samples of 5,000 rows at epsilon 2, intervals cover the mean in 88 to 99%."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     hits = 0
     for _ in range(50):
@@ -365,7 +365,7 @@ def test_intervals_hold_the_population_s_value(entropy: SeededEntropy) -> None:
 
 
 def test_a_unit_changes_its_own_block_alone() -> None:
-    """However an engine orders rows, an estimator sees what follows from its own block alone."""
+    """An estimator's input depends only on its own block, in any order of rows."""
     values = np.random.default_rng(3).normal(size=2_000).round(2)
     places = np.arange(2_000) % 20
     reading = BlockReading(declare([1], [1.0]), ("x",), 20)
@@ -384,7 +384,7 @@ def test_a_unit_changes_its_own_block_alone() -> None:
 
 
 def test_a_long_text_changes_its_own_block_alone() -> None:
-    """A text that makes the whole column wider leaves the order of rows in other blocks."""
+    """A long string, which widens its column, does not reorder the rows of other blocks."""
     texts = [f"t{number % 37}" for number in range(400)]
     reading = BlockReading(declare([1], [1.0]), ("x",), 20)
 
@@ -397,10 +397,10 @@ def test_a_long_text_changes_its_own_block_alone() -> None:
 
 
 def test_halves_of_blocks_are_halved_at_random() -> None:
-    """Rows that were ordered for an estimator have their bias corrected like rows as they came.
+    """The bias correction works for sorted rows as for rows in random order.
 
-    The mean of 8,000 corrected variances is 1, and 6.5 of its own standard errors are allowed; at
-    the same ranks in every block, halves would move it by more.
+    The mean of 8,000 corrected variances is 1, within 6.5 of its standard errors. Halves at fixed
+    ranks in every block would move it by more.
     """
     count, size = 8_000, 20
     rows = np.random.default_rng(6).normal(0, 1, count * size)
@@ -413,7 +413,7 @@ def test_halves_of_blocks_are_halved_at_random() -> None:
 
 
 def test_bounds_without_room_are_refused_before_any_charge() -> None:
-    """Bounds whose steps are no doubles are a wrong declaration, whatever the rows hold."""
+    """Bounds with steps that doubles cannot represent raise BadDeclaration, for any rows."""
     curator = Curator([declare([1, 2], [0.0, 1.0])], budget=Budget(1))
 
     with pytest.raises(BadArgument, match="leave room for steps"):
@@ -432,7 +432,7 @@ def test_bounds_without_room_are_refused_before_any_charge() -> None:
 def test_noise_that_cannot_be_drawn_is_refused_before_any_charge(
     method: str, bounds: tuple[int, int] | str, epsilon: str
 ) -> None:
-    """So little that its noise is too large is answered and charged, or refused and free."""
+    """A tiny cost is either answered and charged, or refused and free."""
     curator = Curator([declare([1, 2], [0.0, 1.0])], budget=Budget(1))
     found = None
     with suppress(ConfideError):

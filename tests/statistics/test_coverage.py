@@ -1,9 +1,9 @@
-"""95 % intervals hold the population's parameters in 95 % of samples and releases.
+"""95% intervals cover the population parameters in 95% of samples and releases.
 
-Each case draws 60 to 1,000 samples and adds to the exact sums of each a draw of the plan's own
-noise. A case fails when the count of intervals that hold is improbable, at ALPHA, under every rate
-from 93.5 to 96.5 %, or to 100 % where most values have next to no rows. Larger runs, with their
-figures, are in docs/statistics.md.
+Each case draws 60 to 1,000 samples, and adds a draw of the plan's noise to the exact sums of each.
+A case fails if the number of covering intervals is improbable, at ALPHA, under every rate from
+93.5 to 96.5%, or to 100% if most values have almost no rows. The figures of larger runs are in
+docs/statistics.md.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ SAMPLES: Final = {
     "beta": 200,
 }
 MANY: Final = 60
-"""Samples of a law of 200 values, each of which takes a tenth of a second."""
+"""Samples of a distribution on 200 values; each takes a tenth of a second."""
 LOW: Final = 0.935
 HIGH: Final = 0.965
 LAWS: Final[dict[str, tuple[Any, tuple[float, float], tuple[float, ...]]]] = {
@@ -48,7 +48,7 @@ LAWS: Final[dict[str, tuple[Any, tuple[float, float], tuple[float, ...]]]] = {
 def count_hits(
     name: str, rows: int, accounting: str, entropy: SeededEntropy, *, with_noise: bool = True
 ) -> NDArray[np.int64]:
-    """Return for each parameter how many intervals at epsilon = 1 hold it."""
+    """Return the number of intervals at epsilon = 1 that cover each parameter."""
     law, bounds, truth = LAWS[name]
     family: Family = make_family(name, *bounds)
     curator = curator_of({"x": [1.0]}, {"x": Float(*bounds)}, BUDGETS[accounting])
@@ -70,7 +70,7 @@ def count_hits(
 @pytest.mark.parametrize("rows", [200, 2_000, 20_000])
 @pytest.mark.parametrize("name", LAWS)
 def test_intervals_hold_the_parameters(name: str, rows: int, entropy: SeededEntropy) -> None:
-    """At epsilon = 1, pure, intervals hold each parameter at a rate from 93.5 to 96.5 %."""
+    """At pure epsilon = 1, intervals cover each parameter at a rate from 93.5 to 96.5%."""
     hits = count_hits(name, rows, "pure", entropy)
 
     assert [True] * len(hits) == [is_within(int(hit), SAMPLES[name], LOW, HIGH) for hit in hits]
@@ -80,7 +80,7 @@ def test_intervals_hold_the_parameters(name: str, rows: int, entropy: SeededEntr
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["normal", "gamma"])
 def test_intervals_hold_under_gaussian_noise(name: str, entropy: SeededEntropy) -> None:
-    """At (1, 1e-6) with 2,000 rows, intervals hold each parameter at a rate from 93.5 to 96.5 %."""
+    """At (1, 1e-6) with 2,000 rows, intervals cover each parameter at a rate from 93.5 to 96.5%."""
     hits = count_hits(name, 2_000, "gaussian", entropy)
 
     assert [True] * len(hits) == [is_within(int(hit), SAMPLES[name], LOW, HIGH) for hit in hits]
@@ -89,7 +89,7 @@ def test_intervals_hold_under_gaussian_noise(name: str, entropy: SeededEntropy) 
 def count_parts(
     parts: Floats, rows: int, epsilon: float, samples: int, entropy: SeededEntropy, *, solve: Rule
 ) -> NDArray[np.int64]:
-    """Return for each of up to 21 values how many intervals hold its probability."""
+    """Return the number of intervals that cover the probability of each of up to 21 values."""
     values = [str(place) for place in range(len(parts))]
     curator = curator_of({"v": ["0"]}, {"v": Category(values)}, BUDGETS["pure"])
     query = TableQuery("people").where(col("v").not_null()).group_by("v").agg(n=count())
@@ -111,19 +111,19 @@ def count_parts(
 def test_intervals_hold_the_parts(
     parts: tuple[float, ...], rows: int, entropy: SeededEntropy
 ) -> None:
-    """At epsilon = 1, intervals of Bernoulli and categorical laws hold at 93.5 to 96.5 %."""
+    """At epsilon = 1, Bernoulli and categorical intervals cover at a rate from 93.5 to 96.5%."""
     hits = count_parts(np.array(parts), rows, 1.0, 500, entropy, solve=solve_counts)
 
     assert [True] * len(hits) == [is_within(int(hit), 500, LOW, HIGH) for hit in hits]
 
 
 def spread_rest(first: float) -> Floats:
-    """Return a law of 200 values that gives the first this much, and all others the same."""
+    """Return a distribution on 200 values: this probability for the first, the rest uniform."""
     return np.array([first] + [(1.0 - first) / 199.0] * 199)
 
 
 def cut_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return parts by a rule that cuts counts at zero before it adds them up: too small."""
+    """Return proportions by a wrong rule, which clips counts at zero before it adds them up."""
 
     def divide(found: Floats) -> Floats:
         kept = np.maximum(found, 0.0)
@@ -137,9 +137,9 @@ def cut_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("first", "epsilon"), [(0.5, 1.0), (0.99, 10.0)])
 def test_intervals_hold_many_parts(first: float, epsilon: float, entropy: SeededEntropy) -> None:
-    """Of 200 values, most with about 1.3 or 0.03 of 500 rows, each holds at 93.5 % or more.
+    """With 200 values, most with about 1.3 or 0.03 of 500 rows, coverage is at least 93.5%.
 
-    21 values are looked at, so that a right rule fails with probability 21 ALPHA / 2 at most.
+    We check 21 values, so a correct rule fails with probability at most 21 ALPHA / 2.
     """
     hits = count_parts(spread_rest(first), 500, epsilon, MANY, entropy, solve=solve_counts)
 
@@ -149,7 +149,7 @@ def test_intervals_hold_many_parts(first: float, epsilon: float, entropy: Seeded
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_parts_of_a_whole_made_larger_by_noise_would_be_noticed(entropy: SeededEntropy) -> None:
-    """The same check convicts the cut at zero: of the large value, and of the nearly empty ones."""
+    """The same check rejects clipping at zero, for the large value and the nearly empty ones."""
     large = count_parts(spread_rest(0.5), 500, 1.0, MANY, entropy, solve=cut_counts)[0]
     small = count_parts(spread_rest(0.99), 500, 10.0, MANY, entropy, solve=cut_counts)[1:]
 
@@ -161,7 +161,7 @@ def test_parts_of_a_whole_made_larger_by_noise_would_be_noticed(entropy: SeededE
 @pytest.mark.statistical
 @pytest.mark.parametrize("rows", [200, 2_000, 20_000])
 def test_intervals_hold_means_and_covariances(rows: int, entropy: SeededEntropy) -> None:
-    """At epsilon = 1, intervals of a normal law of two columns hold at 93.5 to 96.5 %."""
+    """At epsilon = 1, intervals for two normal columns cover at a rate from 93.5 to 96.5%."""
     columns: dict[str, Column] = {"x": Float(0, 100), "y": Float(0, 40)}
     law = MultivariateNormal((Numbers("x", col("x"), 0, 100), Numbers("y", col("y"), 0, 40)))
     truth = (50.0, 20.0, 100.0, 30.0, 25.0)
@@ -180,7 +180,7 @@ def test_intervals_hold_means_and_covariances(rows: int, entropy: SeededEntropy)
 
 @pytest.mark.statistical
 def test_intervals_without_noise_would_be_noticed(entropy: SeededEntropy) -> None:
-    """The same check convicts intervals that count sampling alone, at 200 rows."""
+    """The same check rejects intervals that ignore the noise, at 200 rows."""
     hits = count_hits("normal", 200, "pure", entropy, with_noise=False)
 
     assert not any(is_within(int(hit), SAMPLES["normal"], LOW, HIGH) for hit in hits)

@@ -1,4 +1,4 @@
-"""Histogram densities: what they always are, how the width is chosen, and what that tells."""
+"""Histogram densities: their invariants, the choice of the bin width, and its privacy."""
 
 import math
 from fractions import Fraction
@@ -34,7 +34,7 @@ def normal_people(rows: int, entropy: SeededEntropy) -> Any:
 @pytest.mark.parametrize("bins", [None, 1, 7, 300])
 @pytest.mark.parametrize("epsilon", [0.01, 1, 10**6])
 def test_a_density_is_a_density(bins: int | None, epsilon: float, entropy: SeededEntropy) -> None:
-    """It is never below zero, 1 in all, 0 outside, and agrees with its own distribution."""
+    """A density is non-negative, integrates to 1, is 0 outside, and matches its own CDF."""
     x = normal_people(500, entropy)
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**7))
     density = curator.density("people", "x", bins=bins, epsilon=epsilon)
@@ -53,7 +53,7 @@ def test_a_density_is_a_density(bins: int | None, epsilon: float, entropy: Seede
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=20))
 def test_projection_gives_the_nearest_parts(numbers: list[float]) -> None:
-    """It lies in the simplex, leaves parts there alone, and no corner is nearer."""
+    """The projection is in the simplex, preserves points there, and no corner is closer."""
     parts = np.array(numbers)
     found = project(parts)
 
@@ -73,7 +73,7 @@ def test_projection_gives_the_nearest_parts(numbers: list[float]) -> None:
 def test_one_row_moves_every_score_by_its_bound(
     counts: list[int], place: int, variance: Fraction, favoured: float
 ) -> None:
-    """With one row more in any bin, no score moves by over 1100 steps, whatever is favoured."""
+    """One more row in any bin changes no score by more than 1,100 steps, for any favored width."""
     plain = plan_width(3, variance, ONE_ROW, Neighbours.ADD_REMOVE, PureLoss(1))
     choice = plain.prefer(favoured)
     more = [count + (position == place) for position, count in enumerate(counts)]
@@ -84,7 +84,7 @@ def test_one_row_moves_every_score_by_its_bound(
 
 @given(counts=COUNTS, place=st.integers(0, 7))
 def test_the_choice_of_a_width_costs_its_epsilon(counts: list[int], place: int) -> None:
-    """Exact log-ratios of all widths lie within an interval of the epsilon that was paid for."""
+    """Exact log-ratios of all widths span at most the charged epsilon."""
     granted = GaussianLoss("0.5")
     choice = plan_width(3, Fraction(2), ONE_ROW, Neighbours.ADD_REMOVE, granted)
     selector = choice.selector
@@ -99,7 +99,7 @@ def test_the_choice_of_a_width_costs_its_epsilon(counts: list[int], place: int) 
 
 @pytest.mark.statistical
 def test_an_auditor_finds_no_more_than_was_paid(entropy: SeededEntropy) -> None:
-    """4,000 choices each with and without a row show no epsilon above the one paid for."""
+    """4,000 choices each with and without a row reveal no epsilon above the charged one."""
     choice = plan_width(3, Fraction(2), ONE_ROW, Neighbours.ADD_REMOVE, PureLoss(1))
     one, other = [0, 3, 0, 0, 1, 0, 0, 0], [0, 2, 0, 0, 1, 0, 0, 0]
     left, right = (
@@ -120,9 +120,10 @@ def test_an_auditor_finds_no_more_than_was_paid(entropy: SeededEntropy) -> None:
 def test_a_favoured_width_is_taken_where_rows_say_little(
     favoured: int, entropy: SeededEntropy
 ) -> None:
-    """At an epsilon of a thousandth, 60 % of 300 choices are the favoured one; it is 75 % or so.
+    """At an epsilon of 0.001, at least 60% of 300 choices are the favored width.
 
-    A rate of 75 % gives 60 % or less once in 10^8. With a large epsilon the rows decide.
+    The true rate is about 75%, which gives less than 60% once in 10^8 runs. With a large epsilon,
+    the rows decide.
     """
     counts = Sealed({(i,): (n,) for i, n in enumerate([100, 0, 100, 0, 100, 0, 100, 0])})
     weak, strong = (
@@ -137,11 +138,11 @@ def test_a_favoured_width_is_taken_where_rows_say_little(
 
 @pytest.mark.statistical
 def test_the_chosen_width_is_near_the_best(entropy: SeededEntropy) -> None:
-    """For 20,000 normal rows at epsilon 1, choices have about the least error of any width.
+    """For 20,000 normal rows at epsilon 1, the chosen width has nearly the minimum error.
 
-    Most of 11 have at most 1.3 times as much. Widths that are twice too fine or too coarse have
-    1.4 times and are chosen once in 1,000, so six of 11 are such once in 10^15 runs. None has more
-    than 2.5 times as much: bins four times too wide are chosen once in e^50.
+    Most of 11 choices have at most 1.3 times the minimum. Widths that are off by a factor of two
+    have 1.4 times, and are chosen once in 1,000, so six of 11 are such once in 10^15 runs. None has
+    more than 2.5 times: bins four times too wide are chosen once in e^50.
     """
     law = stats.norm(50, 10)
     x = normal_people(20_000, entropy)
@@ -161,7 +162,7 @@ def test_the_chosen_width_is_near_the_best(entropy: SeededEntropy) -> None:
 
 
 def test_whole_numbers_get_whole_widths() -> None:
-    """Bins of a column of whole numbers hold as many of them each."""
+    """Bins of an integer column each contain the same number of integers."""
     ages = np.arange(2_000) % 100
     curator = curator_of({"age": ages}, {"age": Int(0, 120)}, Budget(10**7))
     density = curator.density("people", "age", epsilon=10**6)
@@ -174,9 +175,9 @@ def test_whole_numbers_get_whole_widths() -> None:
 
 @pytest.mark.statistical
 def test_the_band_holds_bin_by_bin(entropy: SeededEntropy) -> None:
-    """Over 40 samples of 2,000 rows, 16 bins: the band holds a bin's mean density in 93 to 98 %.
+    """Over 40 samples of 2,000 rows, the band covers the mean density of 93 to 98% of 16 bins.
 
-    Bins are nearly independent; a rate inside this range is refused less than once in 10^9.
+    Bins are nearly independent; a rate inside this range is rejected less than once in 10^9.
     """
     law, edges = stats.norm(50, 15), np.linspace(0, 100, 17)
     truth = np.diff(law.cdf(edges)) / np.diff(edges)
@@ -195,12 +196,12 @@ def test_the_band_holds_bin_by_bin(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_the_band_counts_the_noise_of_all_bins() -> None:
-    """Where half of 256 rows lie in one of 512 bins, its band holds at a rate of 93 % or more.
+    """If half of 256 rows are in one of 512 bins, its band covers at a rate of at least 93%.
 
-    Noise in the number of rows counts most there: a band that leaves it out holds in 71 %, and then
-    400 releases pass in one run of 10^9. The rows stay the same, so the band holds more often than
-    it says. That of 50 % holds in half of the releases or more, where it held in 38 % by the law of
-    a single bin's noise.
+    The noise in the row count matters most there: a band that ignores it covers in 71%, and then
+    400 releases pass once in 10^9 runs. The rows are fixed, so the band covers more often than its
+    level. The 50% band covers in at least half of the releases; with the noise of a single bin
+    alone, it would cover in 38%.
     """
     x = np.concatenate([np.full(128, 50.1), np.linspace(0, 99.9, 128)])
     curator = curator_of({"x": x}, {"x": Float(0, 100)}, Budget(10**4))

@@ -1,6 +1,6 @@
-"""With noise sent to nothing, every estimator gives what its non-private counterpart gives.
+"""With negligible noise, every estimator equals its non-private counterpart.
 
-Counterparts are those of NumPy, SciPy, statsmodels and scikit-learn on the same rows; equal means
+The counterparts are from NumPy, SciPy, statsmodels, and scikit-learn, on the same rows. Equal means
 equal to one part in a million.
 """
 
@@ -19,7 +19,7 @@ from support.samples import curator_of
 ROWS: Final = 2_000
 HUGE: Final = {"pure": Budget(10**11), "gaussian": Budget(10**17, 1e-6)}
 SHARE: Final = "1/100"
-"""An epsilon of 10^9; as much noise again takes 10^15 where noise falls like its square root."""
+"""An epsilon of 10^9; where noise falls like its square root, the same noise takes 10^15."""
 COLUMNS: Final[dict[str, Column]] = {
     "x": Float(0, 100),
     "part": Float(0, 1),
@@ -34,7 +34,7 @@ COLUMNS: Final[dict[str, Column]] = {
 
 @pytest.fixture(scope="module")
 def people() -> dict[str, Any]:
-    """Rows of invented people, all inside their bounds."""
+    """Rows of synthetic people, all inside their bounds."""
     rng = np.random.default_rng(7)
     age = rng.integers(20, 81, ROWS)
     x = np.clip(rng.gamma(6.0, 5.0, ROWS), 0.2, 99.0)
@@ -53,7 +53,7 @@ def people() -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=HUGE)
 def curator(request: pytest.FixtureRequest, people: dict[str, Any]) -> Curator:
-    """A curator of these rows whose noise is nothing."""
+    """A curator of these rows with negligible noise."""
     return curator_of(people, COLUMNS, HUGE[request.param])
 
 
@@ -63,8 +63,8 @@ def family(curator: Curator, column: Any, name: str) -> list[float]:
     )
 
 
-def likeliest_gamma(x: Any) -> tuple[float, float]:
-    """Return the shape and scale of SciPy's fit, whose last digits it leaves to its optimiser."""
+def fit_gamma(x: Any) -> tuple[float, float]:
+    """Return the shape and scale that maximize the gamma likelihood, refined to the last digits."""
     gap = float(np.log(x.mean()) - np.log(x).mean())
     near = stats.gamma.fit(x, floc=0)[0]
     equation = lambda shape: np.log(shape) - special.digamma(shape) - gap  # noqa: E731
@@ -72,8 +72,8 @@ def likeliest_gamma(x: Any) -> tuple[float, float]:
     return shape, float(x.mean() / shape)
 
 
-def likeliest_beta(x: Any) -> list[float]:
-    """Return both shapes of SciPy's fit, solved to the last digits from there."""
+def fit_beta(x: Any) -> list[float]:
+    """Return both shapes that maximize the beta likelihood, refined to the last digits."""
     logs = np.array([np.log(x).mean(), np.log1p(-x).mean()])
     equation = lambda both: special.digamma(both) - special.digamma(both.sum()) - logs  # noqa: E731
     near = stats.beta.fit(x, floc=0, fscale=1)[:2]
@@ -83,9 +83,9 @@ def likeliest_beta(x: Any) -> list[float]:
 
 
 def test_families_are_the_likeliest_ones(curator: Curator, people: dict[str, Any]) -> None:
-    """Parameters are those of SciPy's maximum likelihood, or of the closed form."""
+    """Parameters equal SciPy's maximum likelihood estimates, or the closed form."""
     x, part = people["x"], people["part"]
-    shape, scale = likeliest_gamma(x)
+    shape, scale = fit_gamma(x)
 
     assert stats.norm.fit(x) == pytest.approx(family(curator, "x", "normal"), rel=1e-6)
     assert [1 / x.mean()] == pytest.approx(family(curator, "x", "exponential"), rel=1e-6)
@@ -93,7 +93,7 @@ def test_families_are_the_likeliest_ones(curator: Curator, people: dict[str, Any
         family(curator, "visits", "poisson"), rel=1e-6
     )
     assert [shape, scale] == pytest.approx(family(curator, "x", "gamma"), rel=1e-6)
-    assert likeliest_beta(part) == pytest.approx(family(curator, "part", "beta"), rel=1e-6)
+    assert fit_beta(part) == pytest.approx(family(curator, "part", "beta"), rel=1e-6)
     assert [people["y"].mean()] == pytest.approx(family(curator, "y", "bernoulli"), rel=1e-6)
     shares = [(people["ward"] == ward).mean() for ward in "ABC"]
     assert shares == pytest.approx(family(curator, "ward", "categorical"), rel=1e-6)
@@ -102,7 +102,7 @@ def test_families_are_the_likeliest_ones(curator: Curator, people: dict[str, Any
 def test_a_joint_normal_law_has_the_sample_moments(
     curator: Curator, people: dict[str, Any]
 ) -> None:
-    """Means and covariances are those of NumPy, divided by n."""
+    """Means and covariances equal NumPy's, divided by n."""
     both = np.stack([people["x"], people["age"]])
     covariance = np.cov(both, ddof=0)
     expected = [*both.mean(axis=1), covariance[0, 0], covariance[0, 1], covariance[1, 1]]
@@ -111,7 +111,7 @@ def test_a_joint_normal_law_has_the_sample_moments(
 
 
 def test_moments_are_the_sample_s(curator: Curator, people: dict[str, Any]) -> None:
-    """Mean and variance are NumPy's."""
+    """Mean and variance equal NumPy's."""
     mean = curator.mean("people", "x", share=SHARE).value
     variance = curator.variance("people", "x", share=SHARE).value
 
@@ -120,14 +120,14 @@ def test_moments_are_the_sample_s(curator: Curator, people: dict[str, Any]) -> N
 
 
 def test_standard_errors_are_those_without_noise(curator: Curator, people: dict[str, Any]) -> None:
-    """Without noise, that of a mean is the deviation over sqrt(n), up to 3 %."""
+    """Without noise, the standard error of a mean is the standard deviation / sqrt(n), to 3%."""
     found = curator.mean("people", "x", share=SHARE).standard_error
 
     assert people["x"].std() / np.sqrt(ROWS) == pytest.approx(found, rel=0.03)
 
 
 def test_a_histogram_is_numpy_s(curator: Curator, people: dict[str, Any]) -> None:
-    """Heights in 16 bins are those of numpy.histogram."""
+    """Heights in 16 bins equal those of numpy.histogram."""
     expected, edges = np.histogram(people["x"], bins=16, range=(0, 100), density=True)
     density = curator.density("people", "x", bins=16, share=SHARE)
 
@@ -136,7 +136,7 @@ def test_a_histogram_is_numpy_s(curator: Curator, people: dict[str, Any]) -> Non
 
 
 def test_quantiles_lie_between_neighbouring_rows(curator: Curator, people: dict[str, Any]) -> None:
-    """Each is within a few rows, or one cell, of numpy.quantile; none crosses another."""
+    """Each quantile is within a few rows, or one cell, of numpy.quantile, and none cross."""
     levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     found = curator.quantiles("people", "x", levels, share=SHARE).value
     below = [float(np.mean(people["x"] <= value)) for value in found]
@@ -146,7 +146,7 @@ def test_quantiles_lie_between_neighbouring_rows(curator: Curator, people: dict[
 
 
 def test_linear_regression_is_least_squares(curator: Curator, people: dict[str, Any]) -> None:
-    """Coefficients are those of scikit-learn and standard errors those of statsmodels, to 3 %."""
+    """Coefficients equal scikit-learn's, and standard errors statsmodels', to 3%."""
     dummies = [(people["ward"] == ward).astype(float) for ward in "BC"]
     columns = np.stack([people["age"], people["x"], people["g"].astype(float), *dummies], axis=1)
     plain = LinearRegression().fit(columns, people["cost"])
@@ -160,7 +160,7 @@ def test_linear_regression_is_least_squares(curator: Curator, people: dict[str, 
 
 
 def test_products_and_no_constant_are_understood(curator: Curator, people: dict[str, Any]) -> None:
-    """``a*b - 1`` is least squares on a, b and their product, without a constant."""
+    """``a*b - 1`` is least squares on a, b, and their product, without an intercept."""
     columns = np.stack([people["age"], people["x"], people["age"] * people["x"]], axis=1)
     expected = np.linalg.lstsq(columns.astype(float), people["cost"], rcond=None)[0]
     found = curator.fit("people", "cost ~ age*x - 1", share=SHARE)
@@ -169,7 +169,7 @@ def test_products_and_no_constant_are_understood(curator: Curator, people: dict[
 
 
 def test_logistic_regression_is_the_likeliest(curator: Curator, people: dict[str, Any]) -> None:
-    """Coefficients are those of statsmodels, and near scikit-learn's, whose steps end earlier."""
+    """Coefficients equal statsmodels', and are close to scikit-learn's, which converges less."""
     columns = np.stack([people["age"], people["x"]], axis=1).astype(float)
     model = sm.Logit(people["y"].astype(float), sm.add_constant(columns)).fit(disp=0, tol=1e-12)
     plain = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(columns, people["y"])
@@ -181,7 +181,7 @@ def test_logistic_regression_is_the_likeliest(curator: Curator, people: dict[str
 
 
 def test_poisson_regression_is_the_likeliest(curator: Curator, people: dict[str, Any]) -> None:
-    """Coefficients are those of statsmodels."""
+    """Coefficients equal those of statsmodels."""
     columns = sm.add_constant(people["age"].astype(float))
     model = sm.GLM(people["visits"], columns, family=sm.families.Poisson()).fit(tol=1e-12)
     found = curator.fit("people", "visits ~ age", family="poisson", share=SHARE)
@@ -190,7 +190,7 @@ def test_poisson_regression_is_the_likeliest(curator: Curator, people: dict[str,
 
 
 def test_tests_agree_with_scipy(curator: Curator, people: dict[str, Any]) -> None:
-    """P-values are SciPy's: to 1 % where both are normal, to 0.02 where one is simulated."""
+    """P-values equal SciPy's: to 1% if both are normal, to 0.02 if one is simulated."""
     g, x, y = people["g"], people["x"], people["y"]
     welch = stats.ttest_ind(x[~g], x[g], equal_var=False)
     means = curator.compare_means("people", "x", by="g", share=SHARE)

@@ -1,4 +1,4 @@
-"""Tests keep their level under noise: without a difference, 5 % of p-values are below 0.05."""
+"""Hypothesis tests keep their level under noise: under the null, 5% of p-values are below 0.05."""
 
 from typing import Any, Final
 
@@ -29,13 +29,13 @@ RECEIPT: Final = Receipt(0, Share(0), "")
 
 
 def release_at(monkeypatch: pytest.MonkeyPatch, exact: Any, entropy: SeededEntropy) -> None:
-    """Let questions be answered from ``exact``, sums by group, with the plan's own noise."""
+    """Patch releases to use the sums by group in ``exact``, with the plan's own noise."""
     plans: dict[str, Plan] = {}
 
-    def release(asked: Any, kind: str, query: Any) -> ChargedEstimate[Plan]:
+    def release(context: Any, kind: str, query: Any) -> ChargedEstimate[Plan]:
         if kind not in plans:
-            share = asked.planner.pricing.share_for_cost(Price.of({"epsilon": 1}))
-            plans[kind] = asked.planner.plan(asked.planner.read(query), share)
+            share = context.planner.pricing.share_for_cost(Price.of({"epsilon": 1}))
+            plans[kind] = context.planner.plan(context.planner.read(query), share)
         plan = plans[kind]
         sums: Floats = exact()
         units = [float(t.grid.step) if t.grid else 1.0 for t in plan.totals]
@@ -58,10 +58,10 @@ def count_rejections(test: Any) -> int:
 def test_the_level_is_kept(
     name: str, rows: int, monkeypatch: pytest.MonkeyPatch, entropy: SeededEntropy
 ) -> None:
-    """At epsilon 1, a rate of p-values below 0.05 from 4 to 6 % explains 1,000 releases."""
+    """At epsilon 1, 1,000 releases fit a rate of p-values below 0.05 from 4 to 6%."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     curator = curator_of({n: [None] for n in COLUMNS}, COLUMNS, Budget(100))
-    asked = ask(curator, 1)
+    context = ask(curator, 1)
     x_by_g = hypothesis_tests.ComparisonArguments("people", "x", by="g")
     y_by_g = hypothesis_tests.ComparisonArguments("people", "y", by="g")
     both = hypothesis_tests.IndependenceArguments("people", "ward", "g")
@@ -79,14 +79,14 @@ def test_the_level_is_kept(
         return rng.multinomial(rows, parts).reshape(6, 1).astype(float)
 
     cases: dict[str, tuple[Any, Any]] = {
-        "means": (group_sums, lambda: hypothesis_tests.compare_means(asked, x_by_g)),
+        "means": (group_sums, lambda: hypothesis_tests.compare_means(context, x_by_g)),
         "proportions": (
             pairs,
-            lambda: hypothesis_tests.compare_proportions(asked, y_by_g),
+            lambda: hypothesis_tests.compare_proportions(context, y_by_g),
         ),
         "independence": (
             table,
-            lambda: hypothesis_tests.check_independence(asked, both),
+            lambda: hypothesis_tests.check_independence(context, both),
         ),
     }
     exact, test = cases[name]
@@ -96,10 +96,10 @@ def test_the_level_is_kept(
 
 
 def test_proportions_that_differ_have_spreads_of_their_own() -> None:
-    """Without noise, the interval is that of two parts that vary each by itself.
+    """Without noise, the interval uses each group's own variance.
 
-    Half of 100 rows and a hundredth of 10,000 are 0.49 apart; taken as parts of one whole they
-    would vary by a fifth of what they do.
+    A proportion of 0.5 of 100 rows and one of 0.01 of 10,000 differ by 0.49. A pooled proportion
+    would give a fifth of their standard deviation.
     """
     g = np.repeat([False, True], [100, 10_000])
     y = np.concatenate([np.arange(100) < 50, np.arange(10_000) < 100])
@@ -114,7 +114,7 @@ def test_proportions_that_differ_have_spreads_of_their_own() -> None:
 
 
 def test_a_confidence_is_a_probability() -> None:
-    """Text, 1 and more are refused by name, as those of other intervals are."""
+    """A string, 1, and more are refused by name, as for other intervals."""
     data = {"x": [1.0, 2.0], "g": [True, False]}
     curator = curator_of(data, {"x": Float(0, 100), "g": Bool()}, Budget(1))
     found = curator.compare_means("people", "x", by="g", epsilon=1)
@@ -124,7 +124,7 @@ def test_a_confidence_is_a_probability() -> None:
 
 
 def test_a_declared_null_is_no_group() -> None:
-    """Two groups, with NULL declared beside them, are compared; one group and NULL are not."""
+    """Two groups plus a declared NULL can be compared; one group plus NULL cannot."""
     data = {"x": [10.0, 30.0, 70.0] * 40, "ward": ["A", "B", None] * 40, "g": ["A", "A", None] * 40}
     columns: dict[str, Column] = {
         "x": Float(0, 100),
@@ -141,7 +141,7 @@ def test_a_declared_null_is_no_group() -> None:
 
 
 def test_a_difference_is_found(entropy: SeededEntropy) -> None:
-    """Groups that differ by half a deviation are told apart among 2,000 rows at epsilon 1."""
+    """With 2,000 rows at epsilon 1, a difference of half a standard deviation is significant."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     g = rng.random(2_000) < 0.5
     ward = np.where(rng.random(2_000) < np.where(g, 0.7, 0.4), "A", "B")

@@ -1,4 +1,4 @@
-"""Families: what is added up stays within [-1, 1], and solving never fails."""
+"""Distribution families: terms stay within [-1, 1], and solving never fails."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ NAMES = ("normal", "poisson", "exponential", "gamma", "beta")
     name=st.sampled_from(NAMES),
 )
 def test_terms_lie_within_one(x: list[float], name: str) -> None:
-    """Every term of every row lies in [-1, 1], also at the ends of the range."""
+    """Every term of every row lies in [-1, 1], including at the ends of the range."""
     family = make_family(name, 0.0, 1.0)
     for term in family.terms(col("x")):
         values = value_of(term, {"x": np.array(x)})
@@ -35,7 +35,7 @@ def test_terms_lie_within_one(x: list[float], name: str) -> None:
 
 @given(sums=st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), name=st.sampled_from(NAMES))
 def test_any_sums_have_a_solution(sums: list[float], name: str) -> None:
-    """Whatever noise made of the sums, the parameters and their covariance are finite."""
+    """For any noisy sums, the parameters and their covariance are finite."""
     family = make_family(name, 0.0, 1.0)
     wanted = np.array(sums[: 1 + len(family.terms(col("x")))])
     solved = family.solve(wanted)
@@ -45,7 +45,7 @@ def test_any_sums_have_a_solution(sums: list[float], name: str) -> None:
 
 
 def test_tighter_bounds_may_be_given() -> None:
-    """``within`` clips to a part of the declared range, and makes the noise smaller."""
+    """``within`` clips to a subset of the declared range and reduces the noise."""
     x = np.linspace(40, 60, 1_000)
     curator = curator_of({"x": x}, {"x": Float(0, 10_000)}, Budget(100))
     wide = curator.exponential_family("people", "x", family="normal", epsilon=1)
@@ -56,7 +56,7 @@ def test_tighter_bounds_may_be_given() -> None:
 
 
 def test_an_estimate_shows_itself() -> None:
-    """Text, table, frame and chart name every parameter with its interval."""
+    """The string, HTML, DataFrame, and chart show every parameter with its interval."""
     curator = curator_of({"x": np.linspace(40, 60, 100)}, {"x": Float(0, 100)}, Budget(100))
     found = curator.exponential_family("people", "x", family="normal", epsilon=1)
 
@@ -69,17 +69,17 @@ def test_an_estimate_shows_itself() -> None:
     assert wider[0] <= low <= found.value["mean"] <= high <= wider[1]
 
 
-def test_groups_that_nobody_declared_are_refused_before_any_charge() -> None:
-    """A sum by groups that nobody declared is refused: naming them would take delta."""
+def test_undeclared_groups_are_refused_before_any_charge() -> None:
+    """A sum by undeclared groups is refused, because revealing them would cost delta."""
     data = pa.table({"n": [1, 2, 3], "note": ["a", "b", "c"]})
     columns: dict[str, Declared] = {"n": Int(0, 200_000), "note": Text()}
     table = Table("people", data, unit=ROW, columns=columns)
     curator = Curator([table], budget=Budget(1, 1e-6))
-    asked = ask(curator, 0.1)
+    context = ask(curator, 0.1)
     for name in columns:
-        query = asked.planner.read(TableQuery("people").group_by(name).agg(rows=count()))
+        query = context.planner.read(TableQuery("people").group_by(name).agg(rows=count()))
         with pytest.raises(UnsupportedQuery, match="known beforehand"):
-            asked.plan(query, granted(asked))
+            context.plan(query, granted(context))
 
     with pytest.raises(UnsupportedQuery, match="1 to 1,000 values"):
         curator.exponential_family("people", "n", family="categorical", share="1/10")
@@ -88,7 +88,7 @@ def test_groups_that_nobody_declared_are_refused_before_any_charge() -> None:
 
 
 def test_a_thousand_probabilities_are_answered() -> None:
-    """A law of 1,000 values is answered; one of 1,001 is refused before the charge."""
+    """A column with 1,000 values is accepted; one with 1,001 is refused before the charge."""
     names = [f"v{place}" for place in range(1_001)]
     columns: dict[str, Declared] = {"most": Category(names[:-1]), "more": Category(names)}
     data = {"most": ["v1", "v2"], "more": ["v1", "v2"]}
@@ -102,7 +102,7 @@ def test_a_thousand_probabilities_are_answered() -> None:
 
 
 def test_a_declared_null_is_no_value() -> None:
-    """Rows without a value are left out, so NULL has no probability even where it is declared."""
+    """Rows without a value are excluded, so NULL has no probability even if it is declared."""
     data = {"ward": ["A", "B", None, None] * 50}
     curator = curator_of(data, {"ward": Category(["A", "B", None])}, Budget(10**7))
     found = curator.exponential_family("people", "ward", family="categorical", epsilon=10**6)
@@ -115,7 +115,7 @@ def test_a_declared_null_is_no_value() -> None:
     reach=st.floats(0, 1e18),
 )
 def test_any_counts_have_parts(counts: list[float], reach: float) -> None:
-    """Whatever noise made of the counts, parts add up to 1 and replicas lie within [0, 1]."""
+    """For any noisy counts, probabilities add up to 1 and replicas lie within [0, 1]."""
     noise = reach * np.linspace(-1.0, 1.0, 64 * len(counts)).reshape(64, -1)
     parts, replicas = solve_counts(np.array(counts, dtype=np.float64), noise)
 
@@ -125,7 +125,7 @@ def test_any_counts_have_parts(counts: list[float], reach: float) -> None:
 
 
 def test_counts_below_zero_stay_in_the_sum() -> None:
-    """Parts are those nearest to the counts over their sum, which noise leaves where it was."""
+    """Probabilities are the projection of counts / sum, with negative counts kept in the sum."""
     parts = solve_counts(np.array([50.0, 60.0, -10.0, 0.0]), np.zeros((POINTS, 4)))[0]
 
     assert [0.45, 0.55, 0.0, 0.0] == pytest.approx(parts)
@@ -142,8 +142,8 @@ def test_parts_without_noise_have_the_interval_of_wilson(counts: tuple[int, int]
 
 
 @pytest.mark.parametrize("total", [-20, 0, 20])
-def test_fewer_rows_than_noise_say_nothing(total: int) -> None:
-    """Where noise may be all that was counted, intervals reach from 0 to 1."""
+def test_counts_below_the_noise_give_full_intervals(total: int) -> None:
+    """If the count may be pure noise, intervals extend from 0 to 1."""
     noise = np.random.default_rng(1).laplace(0.0, 100.0, (POINTS, 4))
     replicas = solve_counts(np.array([total, 9.0, -4.0, -5.0]), noise)[1]
 
@@ -151,10 +151,10 @@ def test_fewer_rows_than_noise_say_nothing(total: int) -> None:
 
 
 def test_empty_values_take_nothing_from_the_others() -> None:
-    """Of 1,000 values, 999 of them empty, the one with all 5,000 rows gets nearly 1.
+    """Among 1,000 values, the only one with rows (5,000 of them) gets a probability near 1.
 
-    Noise of 999 empty values has deviation 43, so a right rule is off by 225 rows, 5.2 times that,
-    once in ten million runs. Cut off below zero, that noise would add 425 rows.
+    The noise of 999 empty values has standard deviation 43, so a correct rule is off by 225 rows,
+    5.2 times that, once in ten million runs. Clipped at zero, that noise would add 425 rows.
     """
     values = [f"v{place}" for place in range(1_000)]
     curator = curator_of({"v": ["v7"] * 5_000}, {"v": Category(values)}, Budget(1))
@@ -167,7 +167,7 @@ def test_empty_values_take_nothing_from_the_others() -> None:
 
 
 def test_the_only_value_is_certain() -> None:
-    """Where one value is declared its probability is 1, with 1 as both ends, also of no rows."""
+    """A single declared value has probability 1 and the interval [1, 1], even without rows."""
     for rows in (["A"] * 50, ["A"], [None]):
         curator = curator_of({"ward": rows}, {"ward": Category(["A"])}, Budget(1))
         found = curator.exponential_family("people", "ward", family="categorical", epsilon=1)
@@ -178,7 +178,7 @@ def test_the_only_value_is_certain() -> None:
 
 
 def test_samples_of_counts_have_the_covariances_of_a_multinomial_law() -> None:
-    """Evenly spread samples of 100 rows in three parts vary by n p (1 - p), and with -n p q."""
+    """Evenly spread samples of 100 rows have variances n p (1 - p) and covariances -n p q."""
     parts = np.array([0.5, 0.3, 0.2])
     drawn = sample_counts(parts, 100.0)
     wanted = 100.0 * (np.diag(parts) - np.outer(parts, parts))

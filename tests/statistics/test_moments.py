@@ -1,4 +1,4 @@
-"""Means and variances within bounds that are declared, given or found."""
+"""Means and variances with bounds that are declared, given, or found privately."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ from support.samples import BUDGETS, add_rows, curator_of, is_within, noise_of
 
 @pytest.mark.statistical
 def test_bounds_found_privately_beat_loose_ones(entropy: SeededEntropy) -> None:
-    """Within 0 to a million, found bounds make the error of a mean a hundredth of what it was."""
+    """For bounds of 0 and a million, private bounds divide the error of a mean by 100."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     x = rng.normal(50.0, 10.0, 5_000)
     curator = curator_of({"x": x}, {"x": Float(0, 10**6)}, Budget(100))
@@ -35,7 +35,7 @@ def test_bounds_found_privately_beat_loose_ones(entropy: SeededEntropy) -> None:
 def test_intervals_hold_whatever_the_law(
     what: type[MeanEstimator] | type[VarianceEstimator], law: str, entropy: SeededEntropy
 ) -> None:
-    """For 2,000 rows at epsilon 1, intervals hold at a rate of 93 to 97 %, though none is normal.
+    """For 2,000 non-normal rows at epsilon 1, intervals cover at a rate of 93 to 97%.
 
     Fewer than 336 of 400 samples are improbable, at ALPHA, under every such rate.
     """
@@ -60,10 +60,10 @@ def test_intervals_hold_whatever_the_law(
 
 @pytest.mark.statistical
 def test_few_rows_get_wide_intervals(entropy: SeededEntropy) -> None:
-    """With five rows at epsilon 0.1, 90 % of intervals or more hold, and 80 % are nearly the range.
+    """With five rows at epsilon 0.1, 90% of intervals cover, and 80% span nearly the range.
 
-    Noise has a deviation of 26 rows: where it is far above in the sum and below in the count, the
-    mean is thought to be at an end of the range.
+    The noise has a standard deviation of 26 rows. If it is high in the sum and low in the count,
+    the estimated mean is at an end of the range.
     """
     moment = MeanEstimator(Scaled(0.0, 100.0))
     terms = moment.terms(col("x"))
@@ -81,7 +81,7 @@ def test_few_rows_get_wide_intervals(entropy: SeededEntropy) -> None:
 
 
 def test_covariances_have_names(entropy: SeededEntropy) -> None:
-    """A covariance is asked for by the names of its columns."""
+    """Covariances are named after their columns."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     a = rng.uniform(0, 1, 2_000)
     columns = {"a": Float(0, 1), "b": Float(0, 2)}

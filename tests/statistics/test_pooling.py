@@ -1,6 +1,6 @@
-"""Intervals of sample and aggregate hold what the blocks' results have for a mean or a middle.
+"""Intervals of sample and aggregate cover the mean or the median of the blocks' results.
 
-Results of blocks are drawn, and go through the real release and the real reading of it.
+The results of blocks are simulated; release and estimation are real.
 """
 
 from collections.abc import Callable
@@ -41,11 +41,11 @@ BLOCKS: Final = 318
 EPSILONS: Final = (0.1, 0.25, 0.5, 1.0, 2.0)
 MIN_RATE: Final = 0.93
 CHECKS: Final = len(EPSILONS) + 1
-"""One for each epsilon, and one for all of them: each may fail with probability ALPHA / CHECKS."""
+"""One per epsilon, and one for all; each fails with probability at most ALPHA / CHECKS."""
 
 
 def draw_skewed(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Return rows like those of the report: two thirds are 0, others have a long tail."""
+    """Return rows like those in the report: two thirds are 0, and the rest have a long tail."""
     rows = np.where(rng.random(shape) < 0.68, 0.0, rng.lognormal(0.16, 1.12, shape))
     return np.minimum(rows, 57.6)
 
@@ -55,8 +55,8 @@ def draw_normal(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A method, the declared upper bound of the column, its rows and their mean."""
+class Scenario:
+    """A method, the declared upper bound of the column, its rows, and their mean."""
 
     method: str
     high: int
@@ -65,11 +65,11 @@ class Setting:
     truth: float
 
     def release(self, epsilon: float) -> tuple[BlockRelease, tuple[Share, Share]]:
-        """Return the release of a mean on blocks, and the shares that it is paid with."""
+        """Return the release of a mean on blocks, and its shares."""
         curator = curator_of({"x": [1.0]}, {"x": Float(0, self.high)}, Budget(10**6))
-        asked = ask(curator, epsilon)
+        context = ask(curator, epsilon)
         sampling = Sampling.of(
-            asked,
+            context,
             "average",
             np.mean,
             "people",
@@ -78,25 +78,25 @@ class Setting:
             blocks=BLOCKS,
             method=self.method,
         )
-        release = BlockRelease(asked, sampling, np.mean)
-        return release, release.prepare(granted(asked))
+        release = BlockRelease(context, sampling, np.mean)
+        return release, release.prepare(granted(context))
 
 
 def mean_of_skewed() -> float:
-    """Return the mean of the skewed rows, of a lognormal law that is cut at 57.6."""
+    """Return the mean of the skewed rows: a lognormal distribution clipped at 57.6."""
     law = stats.lognorm(1.12, scale=np.exp(0.16))
     return 0.32 * float(law.expect(lambda x: np.minimum(x, 57.6)))
 
 
-SETTINGS: Final = {
-    "report": Setting("window", 60, 200, draw_skewed, mean_of_skewed()),
-    "loose": Setting("window", 6_000, 60, draw_skewed, mean_of_skewed()),
-    "mean": Setting("mean", 60, 60, draw_skewed, mean_of_skewed()),
-    "median": Setting("median", 60, 60, draw_normal, 30.0),
+SCENARIOS: Final = {
+    "report": Scenario("window", 60, 200, draw_skewed, mean_of_skewed()),
+    "loose": Scenario("window", 6_000, 60, draw_skewed, mean_of_skewed()),
+    "mean": Scenario("mean", 60, 60, draw_skewed, mean_of_skewed()),
+    "median": Scenario("median", 60, 60, draw_normal, 30.0),
 }
 
 
-def find_intervals(setting: Setting, entropy: SeededEntropy) -> Floats:
+def find_intervals(setting: Scenario, entropy: SeededEntropy) -> Floats:
     """Return estimates and both ends of their 95% intervals: by epsilon and run."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     found = np.empty((len(EPSILONS), setting.runs, 3))
@@ -112,7 +112,7 @@ def find_intervals(setting: Setting, entropy: SeededEntropy) -> Floats:
 
 
 def find_misses(intervals: Floats, truth: float) -> list[str]:
-    """Return the checks whose count of hits is improbable at a rate of MIN_RATE or more."""
+    """Return the checks with an improbable number of hits at any rate of at least MIN_RATE."""
     held = (intervals[..., 1] <= truth) & (truth <= intervals[..., 2])
     counts = [*held.sum(axis=1).tolist(), held.sum()]
     trials = [*[held.shape[1]] * len(EPSILONS), held.size]
@@ -125,14 +125,14 @@ def find_misses(intervals: Floats, truth: float) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_intervals_hold_the_mean_at_any_epsilon(name: str, entropy: SeededEntropy) -> None:
-    """In up to 1,000 runs at epsilon 0.1 to 2, 95% intervals hold the mean in 93% or more.
+    """In up to 1,000 runs at epsilon 0.1 to 2, 95% intervals cover the mean in at least 93%.
 
-    All six checks together fail with probability ALPHA at most if each rate is 93% or more. The
-    same runs are refused if intervals are half as wide. No estimate leaves the declared bounds.
+    All six checks together fail with probability at most ALPHA if each rate is at least 93%. The
+    same runs are rejected if intervals are half as wide. No estimate leaves the declared bounds.
     """
-    setting = SETTINGS[name]
+    setting = SCENARIOS[name]
     found = find_intervals(setting, entropy)
     centre = found[..., :1]
 
@@ -154,8 +154,8 @@ def loss_of_strength(strength: float, blocks: int) -> PureLoss:
     return PureLoss(Fraction(round(8 * strength * 1_000), 1_000 * blocks))
 
 
-def count_beside(pooling: Pooling, results: Floats, tries: int) -> int:
-    """Count quartiles beyond which less than a quarter of the results lie."""
+def count_misplaced(pooling: Pooling, results: Floats, tries: int) -> int:
+    """Return the number of chosen quartiles that are off by over half of the results."""
     grid, sealed = pooling.grids[0], SealedBlocks(results[:, None])
     steps = results * float(2**32) / 60.0
     beside = 0
@@ -170,10 +170,10 @@ def count_beside(pooling: Pooling, results: Floats, tries: int) -> int:
 @pytest.mark.parametrize("blocks", [10, 318])
 @pytest.mark.parametrize("results", ["equal", "spread"])
 def test_quartiles_do_not_lie_beyond_the_results(results: str, blocks: int) -> None:
-    """Where they are only just reliable, quartiles miss by half the blocks in 2% at most.
+    """At the minimum reliable loss, at most 2% of quartiles are off by over half of the blocks.
 
-    In 500 tries; the count for a rate of 2% is passed with probability ALPHA at most. A sixth of
-    the loss would be noticed.
+    Over 500 tries, a rate of 2% exceeds the allowed count with probability at most ALPHA. A sixth
+    of the loss fails the check.
     """
     values = np.zeros(blocks) if results == "equal" else np.linspace(0.0, 1.0, blocks)
     most = int(stats.binom.isf(ALPHA, 500, 0.02))
@@ -182,30 +182,30 @@ def test_quartiles_do_not_lie_beyond_the_results(results: str, blocks: int) -> N
 
     assert Fraction(1, 2) == reliable.part
     assert Fraction(0) == weak.part
-    assert count_beside(reliable, values, 500) <= most
-    assert count_beside(replace(weak, part=Fraction(1, 2)), values, 500) > most
+    assert count_misplaced(reliable, values, 500) <= most
+    assert count_misplaced(replace(weak, part=Fraction(1, 2)), values, 500) > most
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loss", [PureLoss(1), GaussianLoss(1), RenyiLoss(4, 1)])
 def test_quartiles_are_chosen_from_the_loss_and_the_blocks_alone(method: str, loss: Loss) -> None:
-    """Few blocks leave the whole bounds, many have quartiles, and a plain mean never does."""
+    """Few blocks use the full bounds, many use quartiles, and a plain mean never uses quartiles."""
     parts = [make_pooling(loss, blocks, method).part for blocks in (10, 10**4)]
 
     assert [0, (*QUARTILE_FRACTIONS[method], 0)[0]] == parts
 
 
 def test_the_more_numbers_the_more_blocks_quartiles_need() -> None:
-    """The quartiles of several numbers share their part of the loss."""
+    """The quartiles of several numbers share their part of the loss, so they need more blocks."""
     one, four = (make_pooling(PureLoss(1), 400, outputs=outputs).part for outputs in (1, 4))
 
     assert one > 0
     assert 0 == four
 
 
-def test_a_middle_without_quartiles_has_the_bounds_for_an_interval() -> None:
-    """Where the spread of results is not known, the interval of a middle says nothing more."""
-    found = SETTINGS["median"].release(0.1)
+def test_a_median_without_quartiles_has_the_bounds_as_interval() -> None:
+    """If the spread of results is unknown, the interval of a median is the declared bounds."""
+    found = SCENARIOS["median"].release(0.1)
     release, shares = found
     results = np.random.default_rng(1).normal(30.0, 2.0, BLOCKS)
     noisy = release.aggregate(SealedBlocks(results[:, None]), shares[1], BLOCKS)
@@ -218,9 +218,9 @@ def test_a_middle_without_quartiles_has_the_bounds_for_an_interval() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", METHODS)
 def test_an_auditor_finds_no_more_than_the_whole_cost(method: str) -> None:
-    """All that is released of blocks that differ in one result shows no epsilon above 1."""
+    """Everything released from blocks that differ in one result reveals no epsilon above 1."""
     blocks = 160
-    release, shares = replace(SETTINGS["report"], method=method).release(1.0)
+    release, shares = replace(SCENARIOS["report"], method=method).release(1.0)
     one = np.full((blocks, 1), 15.0)
     one[: blocks // 4] = 45.0
     other = one.copy()
@@ -239,17 +239,17 @@ def test_an_auditor_finds_no_more_than_the_whole_cost(method: str) -> None:
 
 
 def _coarse(pair: list[int]) -> int:
-    """Return a quartile's eighth of the range, or 0 where there are none."""
+    """Return the eighth of the range that contains a quartile, or 0 without quartiles."""
     return pair[1] >> 29 if pair else 0
 
 
 def test_answers_in_other_steps_are_not_read() -> None:
-    """An answer that confide 0.1 stored has no part for quartiles in front, and is refused."""
-    release, shares = SETTINGS["report"].release(1.0)
+    """An answer stored with other noise steps, as by confide 0.1, is refused."""
+    release, shares = SCENARIOS["report"].release(1.0)
     results = SealedBlocks(np.full((BLOCKS, 1), 0.7))
     noisy: dict[str, Any] = release.aggregate(results, shares[1], BLOCKS)
     older = {**noisy, "bounds": [[]], "steps": noisy["steps"][1:]}
-    weaker, less = SETTINGS["report"].release(0.1)
+    weaker, less = SCENARIOS["report"].release(0.1)
 
     assert release.read(shares, noisy)[0] >= 0
     with pytest.raises(UnsupportedQuery, match="other steps"):
@@ -259,7 +259,7 @@ def test_answers_in_other_steps_are_not_read() -> None:
 
 
 def make_law(name: str, skewness: float) -> Any:
-    """Return a gamma or a lognormal law of this skewness."""
+    """Return a gamma or lognormal distribution with this skewness."""
     if name == "gamma":
         return stats.gamma((2.0 / skewness) ** 2)
     sigma = optimize.brentq(lambda s: float(stats.lognorm(s).stats("s")) - skewness, 1e-3, 2.0)
@@ -269,7 +269,7 @@ def make_law(name: str, skewness: float) -> Any:
 @pytest.mark.parametrize("name", ["gamma", "lognormal"])
 @pytest.mark.parametrize("skewness", [0.1, 0.5, 1.0, 1.5, 2.0])
 def test_a_window_allows_for_the_tail_of_a_skewed_law(name: str, skewness: float) -> None:
-    """The allowances cover the tail that a window cuts off of a skewed law, and its deviation."""
+    """The allowances cover a skewed distribution's tail beyond the window, and its variance."""
     law = make_law(name, skewness)
     values = law.ppf((np.arange(200_000) + 0.5) / 200_000)
     low, high = law.ppf([0.25, 0.75])
@@ -285,7 +285,7 @@ def test_a_window_allows_for_the_tail_of_a_skewed_law(name: str, skewness: float
 @pytest.mark.parametrize("units", [0, 50, 200, 1_000, 10_000, 10**6])
 @pytest.mark.parametrize("slack", [1.0, 30.0, 1_000.0])
 def test_a_count_that_is_too_high_leaves_blocks_filled(units: int, slack: float) -> None:
-    """However far the count is off within its slack, a block has 10 units or blocks are few."""
+    """For any count within its slack, blocks have at least 10 units or there are few blocks."""
     counts = [units + slack * place / 10.0 for place in range(-10, 11)]
     blocks = [choose_blocks(count, slack, PureLoss(1)) for count in counts]
 
@@ -293,7 +293,7 @@ def test_a_count_that_is_too_high_leaves_blocks_filled(units: int, slack: float)
 
 
 def test_the_number_of_blocks_follows_from_what_the_loss_pays_for() -> None:
-    """A Renyi loss makes as many blocks as the Gaussian noise that it pays for."""
+    """A Renyi loss gives as many blocks as the Gaussian noise that it buys."""
     small, large = RenyiLoss(20, Fraction(1, 100)), RenyiLoss(20, 1_000)
 
     assert choose_blocks(1e5, 50.0, loss_for_noise(small)) == choose_blocks(1e5, 50.0, small)

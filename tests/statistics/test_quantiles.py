@@ -1,4 +1,4 @@
-"""Many quantiles at once: near their levels, never crossing, and each row counted once a round."""
+"""Several quantiles at once: accuracy, order, and the privacy of each round."""
 
 from fractions import Fraction
 from typing import Any, Final
@@ -35,18 +35,18 @@ LAWS: Final[dict[str, Any]] = {
 
 
 def test_the_normal_quantile_is_that_of_scipy() -> None:
-    """The number that stands for it, so that no import needs SciPy, is the same to the last bit."""
+    """The hard-coded constant, which avoids importing SciPy, equals SciPy's to the last bit."""
     assert NORMAL_QUANTILE == float(special.ndtri(1 - TAIL_PROBABILITY))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", LAWS)
 def test_quantiles_are_near_their_levels(name: str, entropy: SeededEntropy) -> None:
-    """Of 20,000 rows within loose bounds at epsilon 1, each is within 500 rows, up to a cell.
+    """For 20,000 rows with loose bounds at epsilon 1, each is within 500 rows, up to a cell.
 
-    The choices of a round have rate 0.05 or more there, so values that are 25 / rate rows away
-    have e^-25 of the weight of those at the level: even where they are ten times as many, one of
-    the 40 choices here falls on them less than once in 10^8.
+    The choices of a round have rate 0.05 or more, so values that are 25 / rate rows away have e^-25
+    times the weight of those at the level. Even if they are ten times as many, one of the 40
+    choices here selects them less than once in 10^8 runs.
     """
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     x = LAWS[name](rng, 20_000)
@@ -62,7 +62,7 @@ def test_quantiles_are_near_their_levels(name: str, entropy: SeededEntropy) -> N
 
 @given(st.lists(st.integers(0, 50), min_size=0, max_size=60), st.integers(1, 12))
 def test_quantiles_never_cross(values: list[int], count: int) -> None:
-    """Whatever the rows and the noise, later levels have later cells."""
+    """For any rows and noise, higher levels have higher cells."""
     entropy = SeededEntropy("never", str(values))
     found = _climb(values, count, PureLoss("0.1"), entropy)
 
@@ -84,7 +84,7 @@ def _climb(values: list[int], count: int, granted: Any, entropy: Any, size: int 
 @pytest.mark.statistical
 @pytest.mark.parametrize("granted", [PureLoss(1), GaussianLoss("0.4")], ids=["pure", "gaussian"])
 def test_an_auditor_finds_no_more_than_was_paid(granted: Any, entropy: SeededEntropy) -> None:
-    """1,000 ladders of three levels with and without a row show no epsilon above the one paid."""
+    """1,000 trees for three levels with and without a row reveal no excess epsilon."""
     rows = [10] * 6 + [30] * 6 + [40] * 6
     left, right = (
         np.array([_climb(values, 3, granted, entropy, size=18) for _ in range(1_000)]) // 10
@@ -96,7 +96,7 @@ def test_an_auditor_finds_no_more_than_was_paid(granted: Any, entropy: SeededEnt
 
 
 def move_gaps(rows: Any, more: Any, level: Fraction) -> Any:
-    """Return by how much the gap of each cell of a rung moves from one side to the other."""
+    """Return the change of each cell's gap in a split, between the two sides."""
     gaps = []
     for counts in (rows, more):
         last = level.denominator * np.cumsum(counts)
@@ -107,9 +107,9 @@ def move_gaps(rows: Any, more: Any, level: Fraction) -> Any:
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_a_round_costs_its_epsilon(neighbours: Neighbours, entropy: SeededEntropy) -> None:
-    """Of 2,000 random rounds no log-ratio spans more than epsilon, and some more than 5/6 of it.
+    """In 2,000 random rounds, no log-ratio spans more than epsilon; some span over 5/6 of it.
 
-    Each has up to five rungs about different cells, with a row more, or one moved elsewhere.
+    Each round has up to five splits over different cells, with one row added or replaced.
     """
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     ladder = plan_quantile_tree(3, 1, neighbours, PureLoss(1))
@@ -132,7 +132,7 @@ def test_a_round_costs_its_epsilon(neighbours: Neighbours, entropy: SeededEntrop
 
 @pytest.mark.statistical
 def test_a_rung_follows_its_law(entropy: SeededEntropy) -> None:
-    """Of 2,000 choices of one level cells fit the stated law, and expose a rate twice or half."""
+    """2,000 choices for one level fit the stated distribution and reject twice or half the rate."""
     values = [10] * 5 + [12] * 3 + [30] * 6
     draws = [_climb(values, 1, PureLoss(1), entropy, size=14)[0] for _ in range(2_000)]
     rate = plan_quantile_tree(1, 1, Neighbours.ADD_REMOVE, PureLoss(1)).choose(Fraction(1, 2)).rate
@@ -150,7 +150,7 @@ def test_a_rung_follows_its_law(entropy: SeededEntropy) -> None:
 
 
 def test_rounds_grow_like_the_logarithm() -> None:
-    """1, 3, 7 and 100 levels take 1, 2, 3 and 7 rounds, and every level has one rung."""
+    """1, 3, 7, and 100 levels take 1, 2, 3, and 7 rounds, and every level has one split."""
     ladders = [plan_quantile_tree(n, 1, Neighbours.ADD_REMOVE, PureLoss(1)) for n in (1, 3, 7, 100)]
     places = [sorted(rung.place for rungs in one.rounds for rung in rungs) for one in ladders]
 
@@ -161,7 +161,7 @@ def test_rounds_grow_like_the_logarithm() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_the_population_s_quantiles(entropy: SeededEntropy) -> None:
-    """Of 30 samples of 2,000 rows at epsilon 1, each interval holds at a rate of 90 to 99.9 %."""
+    """For 30 samples of 2,000 rows at epsilon 1, intervals cover at a rate of 90 to 99.9%."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     truth, hits = np.array([25.0, 50.0, 75.0]), np.zeros(3, dtype=int)
     for _ in range(30):
@@ -174,7 +174,7 @@ def test_intervals_hold_the_population_s_quantiles(entropy: SeededEntropy) -> No
 
 
 def test_one_level_is_one_number() -> None:
-    """A single level gives a number; a list gives a list in its own order."""
+    """A single level gives a number; a list gives a list in the same order."""
     curator = curator_of({"x": np.arange(100)}, {"x": Int(0, 99)}, Budget(10**8))
     single = curator.quantiles("people", "x", 0.5, epsilon=10**6).value
     several = curator.quantiles("people", "x", [0.9, 0.1], epsilon=10**6).value

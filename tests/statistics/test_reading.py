@@ -1,4 +1,4 @@
-"""Every statistic is charged once, before it reads, and is free when asked for again."""
+"""Every statistic is charged once, before it reads, and a repeat is free."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ COLUMNS: Final[dict[str, Column]] = {
 
 
 def ask_blocks(curator: Curator, bounds: Any, **want: Any) -> Any:
-    """Ask for a registered estimator, whose answers are found again by its name."""
+    """Return an estimate by a registered estimator, whose answers are reused by name."""
     if "average" not in curator.estimators:
         curator.register_estimator("average", np.mean, columns=["x"], bounds=bounds)
     return curator.sample_and_aggregate("people", "average", **want)
@@ -69,7 +69,7 @@ STATISTICS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def make_people(rows: int, kind: str = "plain") -> dict[str, Any]:
-    """Return columns of so many people: plain, all the same, or all missing."""
+    """Return columns of ``rows`` people: random, constant, or all missing."""
     if kind == "constant":
         same = {"x": 50.0, "age": 40, "y": True, "g": True, "ward": "A"}
         return {name: [value] * rows for name, value in same.items()}
@@ -86,7 +86,7 @@ def make_people(rows: int, kind: str = "plain") -> dict[str, Any]:
 
 
 def show(found: Any) -> list[Any]:
-    """Return what an analyst sees of a statistic, as numbers."""
+    """Return the numbers of a statistic that an analyst can see."""
     parts = [getattr(found, name, None) for name in ("value", "standard_error", "p_value")]
     shown: list[Any] = json.loads(json.dumps(parts, default=lambda array: array.tolist()))
     return shown
@@ -95,7 +95,7 @@ def show(found: Any) -> list[Any]:
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_statistic_is_charged_once_before_it_reads(name: str, accounting: str) -> None:
-    """One entry of the share asked for is in the ledger before the first reading, and no more."""
+    """The ledger has exactly one entry, of the requested share, before the first reading."""
     curator = curator_of(make_people(300), COLUMNS, Budget(20, 0 if accounting == "pure" else 1e-6))
     seen: list[Share] = []
     run, blocks = curator._engine.run, curator._engine.run_blocks
@@ -120,7 +120,7 @@ def test_a_statistic_is_charged_once_before_it_reads(name: str, accounting: str)
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_asking_again_is_free_and_the_same(name: str) -> None:
-    """The second time costs nothing, reads nothing and shows the same numbers."""
+    """A repeat costs nothing, reads nothing, and returns the same numbers."""
     curator = curator_of(make_people(300), COLUMNS, Budget(20))
     first = STATISTICS[name](curator, epsilon=1)
     curator._engine.run = None  # type: ignore[method-assign, assignment]
@@ -134,7 +134,7 @@ def test_asking_again_is_free_and_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_past_the_budget_nothing_is_read(name: str) -> None:
-    """A statistic that costs more than is left is refused before any row is read."""
+    """A statistic that costs more than the remaining budget is refused before any row is read."""
     curator = curator_of(make_people(50), COLUMNS, Budget(2))
     curator.sql("SELECT COUNT(*) AS n FROM people", share="9/10")
     curator._engine.run = None  # type: ignore[method-assign, assignment]
@@ -148,7 +148,7 @@ def test_past_the_budget_nothing_is_read(name: str) -> None:
 @pytest.mark.parametrize("kind", ["constant", "missing"])
 @pytest.mark.parametrize("name", STATISTICS)
 def test_odd_data_make_finite_numbers(name: str, kind: str) -> None:
-    """Constant columns and columns without a value give finite numbers, and no error."""
+    """Constant and empty columns give finite numbers, and no error."""
     curator = curator_of(make_people(60, kind), COLUMNS, Budget(20))
     shown = show(STATISTICS[name](curator, epsilon=1))
 
@@ -168,8 +168,8 @@ def _numbers(part: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_wants_are_those_of_every_question(name: str) -> None:
-    """No cost, two costs and an error are refused, and nothing is spent."""
+def test_costs_are_validated(name: str) -> None:
+    """A missing cost, two costs, and `error=` are refused, and nothing is spent."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
     for want in ({}, {"epsilon": 1, "share": "1/2"}):
         with pytest.raises(BadArgument, match="exactly one"):
@@ -221,8 +221,8 @@ def test_wants_are_those_of_every_question(name: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_asked_is_refused(ask: Callable[[Curator], Any]) -> None:
-    """Each is a refusal that says what is allowed; nothing is read, spent or written down."""
+def test_unsupported_requests_are_refused(ask: Callable[[Curator], Any]) -> None:
+    """An unsupported request is refused with advice; nothing is read, spent, or recorded."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
     curator._engine.run = None  # type: ignore[method-assign, assignment]
     with pytest.raises(Refusal):
@@ -259,7 +259,7 @@ def test_what_cannot_be_asked_is_refused(ask: Callable[[Curator], Any]) -> None:
     ],
 )
 def test_bad_arguments_are_named(ask: Callable[[Curator], Any]) -> None:
-    """Each is told by the argument's name; nothing is read or spent."""
+    """An error names the malformed argument; nothing is read or spent."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
     with pytest.raises(BadArgument, match=r"\w+ (must|need)|1 to 100"):
         ask(curator)
@@ -270,9 +270,9 @@ def test_bad_arguments_are_named(ask: Callable[[Curator], Any]) -> None:
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.statistical
 def test_stated_variances_are_those_of_the_noise(accounting: str, entropy: SeededEntropy) -> None:
-    """Over 20,000 draws the variance is within 10 % of the stated one, 7 deviations or more.
+    """Over 20,000 draws, the variance is within 10% of the stated one: at least 7 standard errors.
 
-    That of the evenly spread points is within 5 %.
+    The variance of the evenly spread points is within 5%.
     """
     curator = curator_of({"x": [1.0]}, {"x": Float(0, 100)}, BUDGETS[accounting])
     noise = noise_of(curator, plan_sums("people", ["x"], [col("x")]), 0.5, 20_000, entropy)
@@ -285,7 +285,7 @@ Reading = tuple[Plan, dict[Any, tuple[int, ...]], dict[Any, tuple[int, ...]]]
 
 
 def read_neighbours(name: str, people: dict[str, Any], person: int) -> list[Reading]:
-    """Return every plan that a statistic runs, with exact totals with and without a person."""
+    """Return each plan of a statistic, with its exact totals on neighboring datasets."""
     kept = [i for i in range(len(people["x"])) if i != person]
     fewer = {column: np.asarray(values)[kept] for column, values in people.items()}
     without = curator_of(fewer, COLUMNS, Budget(20))
@@ -313,7 +313,7 @@ TOTALLED: Final = [name for name in STATISTICS if "blocks" not in name]
 
 @pytest.mark.parametrize("name", TOTALLED)
 def test_one_person_moves_totals_within_their_sides(name: str, entropy: SeededEntropy) -> None:
-    """Without a person of a random table, each total of each reading moves by one row at most."""
+    """Removing a person changes each total of each reading by at most one row."""
     seed = int(entropy.words(1)[0])
     people = make_people(3 + seed % 5)
     readings = read_neighbours(name, people, seed % 3)
@@ -334,9 +334,9 @@ def test_one_person_moves_totals_within_their_sides(name: str, entropy: SeededEn
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TOTALLED)
 def test_an_auditor_finds_no_more_than_was_paid(name: str, entropy: SeededEntropy) -> None:
-    """8,000 releases of each reading, with a person and without, show no epsilon above 1.
+    """8,000 releases of each reading, with and without a person, reveal no epsilon above 1.
 
-    What is looked at is how far a release lies in the direction in which that person moves it.
+    The audited statistic is the projection of a release on the direction of that person's change.
     """
     for plan, whole, other in read_neighbours(name, make_people(4), 0):
         nothing = (0,) * len(plan.totals)
@@ -359,7 +359,7 @@ def test_an_auditor_finds_no_more_than_was_paid(name: str, entropy: SeededEntrop
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("groups", [200, 1_000])
 def test_noise_of_many_groups_adds_up_as_if_independent(groups: int, accounting: str) -> None:
-    """Sums of the noise of many groups have the deviation and the quantiles of a normal law."""
+    """Sums of many groups' noise have the moments and quantiles of a normal distribution."""
     values = Category([str(place) for place in range(groups)])
     curator = curator_of({"v": ["0"]}, {"v": values}, BUDGETS[accounting])
     plan = plan_of(curator, TableQuery("people").group_by("v").agg(n=count()), 1.0)
@@ -372,7 +372,7 @@ def test_noise_of_many_groups_adds_up_as_if_independent(groups: int, accounting:
 
 
 def test_read_sums_wants_counts_and_sums() -> None:
-    """A question with another statistic is not misread: it is a fault of ours, and says so."""
+    """read_sums raises TypeError for an aggregate that is not a count or a sum."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
     query = curator._planner.read("SELECT AVG(x) AS a FROM people")
     plan = curator._planner.plan(query, Share.floor("1/10"))

@@ -1,6 +1,6 @@
-"""A registered statistic is answered in Python, over HTTP, and for agents, without further code.
+"""A registered statistic works in Python, over HTTP, and for agents, without further code.
 
-The share of rows between two numbers is registered here.
+The tests register the share of rows between two numbers.
 """
 
 import inspect
@@ -59,23 +59,23 @@ class ShareArguments:
     between: Annotated[Sequence[Number], Argument("[low, high], both included", (ENDS,))]
 
 
-def estimate_share(asked: EstimateContext, arguments: ShareArguments) -> Estimate:
+def estimate_share(context: EstimateContext, arguments: ShareArguments) -> Estimate:
     """Return the share of rows whose value lies between two numbers.
 
     Law:     a noisy count of rows, and a noisy count of those between the two numbers.
-    Claim:   costs what was granted.
+    Claim:   costs the granted share.
     Why:     both counts are one release of totals, and the rest is post-processing.
     """
-    name = number_column(asked, arguments.table, arguments.column).name
+    name = number_column(context, arguments.table, arguments.column).name
     ends = read_within(arguments.between, "between") or (0.0, 0.0)
     inside = case(((col(name) >= ends[0]) & (col(name) <= ends[1]), 1), otherwise=0)
     rows = TableQuery(arguments.table).where(col(name).not_null())
-    query = asked.planner.read(rows.agg(rows=count(), inside=total(inside)))
+    query = context.planner.read(rows.agg(rows=count(), inside=total(inside)))
     paid = charge_and_release(
-        asked,
+        context,
         {"estimate": "share between", "query": canonical(query)},
-        lambda share: asked.plan(query, share),
-        lambda plan, hold: {"steps": release_totals(asked.executor, plan, hold)},
+        lambda share: context.plan(query, share),
+        lambda plan, hold: {"steps": release_totals(context.executor, plan, hold)},
     )
     sums = read_sums(paid.prepared, paid.noisy["steps"])
     moved = sums.values[0] + thin(sums.noise)
@@ -104,7 +104,7 @@ BETWEEN: Final = {**ASKED, "between": [20, 59], **COST}
 
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
-    """Register the statistic before any application or tool is made."""
+    """Register the statistic before any application or tool is created."""
     register(SHARE)
     try:
         yield
@@ -114,7 +114,7 @@ def _registered() -> Iterator[None]:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    """A running house."""
+    """A running server."""
     with open_house(tmp_path) as opened:
         yield opened
 
@@ -127,8 +127,8 @@ def curator() -> cf.Curator:
     return cf.Curator([table], budget=cf.Budget(10**10))
 
 
-def test_python_asks_for_a_registered_statistic(curator: cf.Curator) -> None:
-    """With next to no noise it is the share of the rows; the interval is that of 1,000 rows."""
+def test_python_runs_a_registered_statistic(curator: cf.Curator) -> None:
+    """With negligible noise, it is the share of the rows, with the interval of 1,000 rows."""
     found = curator.estimate("share_between", "visits", column="age", between=(20, 59), epsilon=1e9)
     again = curator.estimate("share_between", "visits", column="age", between=(20, 59), epsilon=1e9)
     low, high = found.interval(0.95)
@@ -140,8 +140,8 @@ def test_python_asks_for_a_registered_statistic(curator: cf.Curator) -> None:
     assert 0.1 == pytest.approx(float(curator.budget.spent.share), rel=1e-6)
 
 
-def test_http_asks_for_a_registered_statistic(house: House) -> None:
-    """Its request is in the OpenAPI document, answered once, and checked field by field."""
+def test_http_runs_a_registered_statistic(house: House) -> None:
+    """Its request is in the OpenAPI document, charged once, and validated field by field."""
     schemas = house.get("/openapi.json").json()["components"]["schemas"]
     first = house.post("/v1/statistics", BETWEEN).json()
     again = house.post("/v1/statistics", BETWEEN).json()
@@ -163,8 +163,8 @@ def test_http_asks_for_a_registered_statistic(house: House) -> None:
     assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
 
 
-def test_a_connection_asks_for_a_registered_statistic(tmp_path: Path) -> None:
-    """`connect(...).estimate` sends its arguments by name, with levels of its own."""
+def test_a_connection_runs_a_registered_statistic(tmp_path: Path) -> None:
+    """`connect(...).estimate` sends its arguments by name, and fetches other levels."""
     with (
         open_house(tmp_path) as house,
         serving(house.app) as address,
@@ -181,7 +181,7 @@ def test_a_connection_asks_for_a_registered_statistic(tmp_path: Path) -> None:
 
 
 def test_each_kind_of_result_is_shown_in_a_row() -> None:
-    """Heights have edges and tests a p-value; what is not known of a statistic is null."""
+    """Densities have edges, tests have a p-value, and unknown values are null."""
     rng = np.random.default_rng(0)
     rows = {"pid": range(500), "age": rng.integers(0, 99, 500)}
     rows |= {name: rng.random(500) < 0.4 for name in ("smoker", "insured")}
@@ -215,8 +215,8 @@ def test_each_kind_of_result_is_shown_in_a_row() -> None:
     assert joint.p_value == squares.p_value
 
 
-def test_an_agent_asks_for_a_registered_statistic(house: House) -> None:
-    """The tool's schema and description have it; unknown and missing arguments are refused."""
+def test_an_agent_runs_a_registered_statistic(house: House) -> None:
+    """The tool's schema and description include it; unknown and missing arguments are refused."""
     tools = tools_of(house)
 
     async def listed() -> Any:
@@ -244,7 +244,7 @@ def test_an_agent_asks_for_a_registered_statistic(house: House) -> None:
 
 
 def test_a_registered_statistic_is_audited(tmp_path: Path) -> None:
-    """The audit of a declaration asks for it on both sides, and gets numbers."""
+    """The audit of a declaration runs it on both sides and gets numbers."""
     table = Table("visits", "nowhere.parquet", unit="pid", columns={"age": cf.Int(0, 120)})
     people = (None, Person.HIGH)
     sides = open_sides([table], cf.Budget(1), Neighbours.ADD_REMOVE, people, tmp_path)
@@ -256,13 +256,13 @@ def test_a_registered_statistic_is_audited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", write_files(), ids=lambda path: path.stem)
-def test_what_is_generated_is_up_to_date(path: Path) -> None:
-    """Methods and table are what `make generate` writes today."""
+def test_generated_files_are_up_to_date(path: Path) -> None:
+    """The checked-in methods and table equal the output of `make generate`."""
     assert write_files()[path] == (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_a_new_spec_changes_what_is_generated() -> None:
-    """A spec is enough for its methods, with types and docstrings, and for its row of the table."""
+def test_a_new_spec_changes_the_generated_files() -> None:
+    """A spec generates its methods, with types and docstrings, and its row of the table."""
     method, remote = write_method(SHARE), write_remote_method(SHARE)
 
     assert (
@@ -277,8 +277,8 @@ def test_a_new_spec_changes_what_is_generated() -> None:
     assert "| `share_between` | `column`, `between` | the share of rows" in write_table([SHARE])
 
 
-def test_every_way_of_asking_has_the_same_arguments(house: House) -> None:
-    """Methods, requests, and the tool take what a spec declares; a function is for Python only."""
+def test_all_interfaces_have_the_same_arguments(house: House) -> None:
+    """Methods, requests, and the tool take the declared arguments; functions only in Python."""
     schemas = house.get("/openapi.json").json()["components"]["schemas"]
     added = {"statistic", "epsilon", "share", "confidence", "fresh", "key"}
     costs = {"self", "epsilon", "share", "fresh", "key"}
@@ -301,7 +301,7 @@ def test_every_way_of_asking_has_the_same_arguments(house: House) -> None:
 
 
 def test_a_wrong_call_by_name_is_refused(curator: cf.Curator) -> None:
-    """Names of statistics and of arguments are checked before a charge."""
+    """Unknown names of statistics and arguments are refused before a charge."""
     with pytest.raises(cf.Refusal, match="no statistic 'midrange'; statistics are: density,"):
         curator.estimate("midrange", "visits", column="age", epsilon=1)
     with pytest.raises(cf.Refusal, match=r"mean takes table, column, bounds: .*'bins'"):
@@ -328,7 +328,7 @@ class _Bare:
 
 
 def test_a_spec_is_checked_when_it_is_made() -> None:
-    """A second statistic of one name, a reserved argument, or one without help is refused."""
+    """A duplicate name, a reserved argument, or an argument without help is refused."""
     with pytest.raises(ValueError, match="called share_between already"):
         register(SHARE)
     priced: Any = _Priced
@@ -341,8 +341,8 @@ def test_a_spec_is_checked_when_it_is_made() -> None:
         replace(SHARE, name="share between")
 
 
-def test_tools_take_what_is_registered_when_they_are_made(house: House) -> None:
-    """Tools that were made before a statistic was registered refuse it, and those after take it."""
+def test_tools_take_the_statistics_registered_at_creation(house: House) -> None:
+    """Tools created before a statistic was registered refuse it; those created later accept it."""
     del STATISTICS[SHARE.name]
     try:
         early = make_tools(lambda _: ServiceBackend(service_of(house), caller_of(house, house.ana)))
@@ -358,7 +358,7 @@ def test_tools_take_what_is_registered_when_they_are_made(house: House) -> None:
 
 
 def test_the_registry_needs_no_scipy() -> None:
-    """The curator imports no statistic, and the registry neither SciPy nor pydantic."""
+    """The curator imports no statistics, and the registry imports neither SciPy nor pydantic."""
     program = "import sys, {0}; print(*sorted({{'scipy', 'pydantic', {1!r}}} & set(sys.modules)))"
     moments, registry = "confide.statistics.moments", "confide.statistics.registry"
 

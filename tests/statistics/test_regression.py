@@ -1,8 +1,8 @@
-"""Regression: intervals hold the coefficients, at the noise of a modest epsilon.
+"""Regression: intervals cover the coefficients, with the noise of a modest epsilon.
 
-Cases draw rows and the plans' noise, without an engine; test_exactness.py and test_reading.py go
-through whole curators. A case fails when the count of intervals that hold is improbable, at ALPHA,
-under every rate of the range stated.
+Cases draw rows and the plans' noise, without an engine; test_exactness.py and test_reading.py use
+full curators. A case fails if the number of covering intervals is improbable, at ALPHA, under every
+rate in the stated range.
 """
 
 from typing import Any, Final
@@ -37,7 +37,7 @@ def draw(rng: np.random.Generator, rows: int) -> dict[str, Any]:
     [("pure", 200), ("pure", 2_000), ("pure", 20_000), ("gaussian", 200), ("gaussian", 2_000)],
 )
 def test_linear_intervals_hold(accounting: str, rows: int, entropy: SeededEntropy) -> None:
-    """At epsilon = 1, intervals hold each coefficient at a rate from 93.5 to 96.5 %."""
+    """At epsilon = 1, intervals cover each coefficient at a rate from 93.5 to 96.5%."""
     curator = curator_of({name: [1.0] for name in COLUMNS}, COLUMNS, BUDGETS[accounting])
     design = read_formula(ask(curator, 1), "people", "y ~ a + b")
     moments = Moments(design)
@@ -63,7 +63,7 @@ def test_linear_intervals_hold(accounting: str, rows: int, entropy: SeededEntrop
     [("logistic", 2_000), ("logistic", 20_000), ("poisson", 20_000)],
 )
 def test_generalised_intervals_hold(family: str, rows: int, entropy: SeededEntropy) -> None:
-    """At epsilon = 1, intervals hold each coefficient at a rate from 93.5 to 96.5 %."""
+    """At epsilon = 1, intervals cover each coefficient at a rate from 93.5 to 96.5%."""
     hits, _ = count_held(family, rows, 200, entropy)
 
     assert [True] * 3 == [is_within(int(hit), 200, 0.935, 0.965) for hit in hits]
@@ -72,7 +72,7 @@ def test_generalised_intervals_hold(family: str, rows: int, entropy: SeededEntro
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_few_rows_are_not_too_narrow(entropy: SeededEntropy) -> None:
-    """With 200 rows at epsilon = 1, where noise hides the curvature, 93.5 % or more hold."""
+    """With 200 rows at epsilon = 1, where noise hides the curvature, coverage is at least 93.5%."""
     hits, _ = count_held("logistic", 200, 200, entropy)
 
     assert [True] * 3 == [is_within(int(hit), 200, 0.935, 1.0) for hit in hits]
@@ -81,10 +81,10 @@ def test_intervals_of_few_rows_are_not_too_narrow(entropy: SeededEntropy) -> Non
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_narrow_intervals_would_be_noticed(entropy: SeededEntropy) -> None:
-    """Of 3,000 Poisson regressions 93.5 to 96.5 % hold; a fifth narrower, intervals are convicted.
+    """Intervals of 3,000 Poisson regressions cover in 93.5 to 96.5%; a fifth narrower, they fail.
 
-    Such intervals hold in 88 % of all cases. For one coefficient that lies 3.5 deviations below
-    what is let pass, and one of three that is convicted is enough.
+    The narrower intervals cover in 88% of all cases. For one coefficient, that is 3.5 standard
+    deviations below the bound, and it is enough that one of three fails.
     """
     hits, fewer = count_held("poisson", 2_000, 3_000, entropy)
 
@@ -95,7 +95,7 @@ def test_narrow_intervals_would_be_noticed(entropy: SeededEntropy) -> None:
 def count_held(
     family: str, rows: int, count: int, entropy: SeededEntropy
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each coefficient how many intervals hold it, and how many a fifth narrower."""
+    """Return the number of covering intervals per coefficient, as they are and a fifth narrower."""
     walker = make_walker(family, 2, entropy, replicas=199)
     held, narrow = np.zeros((2, len(CURVED)), dtype=np.int64)
     for _ in range(count):
@@ -106,7 +106,7 @@ def count_held(
 
 
 def test_a_ridge_shrinks(entropy: SeededEntropy) -> None:
-    """A ridge makes slopes smaller, the more so the larger it is."""
+    """A larger ridge shrinks the slopes more."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     curator = curator_of(draw(rng, 500), COLUMNS, Budget(10**12))
     slopes = [
@@ -130,8 +130,8 @@ def test_a_ridge_shrinks(entropy: SeededEntropy) -> None:
         ("y ~ 1", ["Intercept"]),
     ],
 )
-def test_a_formula_means_what_its_signs_say(formula: str, names: list[str]) -> None:
-    """Sums, products, all products of a star, and the constant become coefficients by name."""
+def test_formulas_define_coefficients(formula: str, names: list[str]) -> None:
+    """Sums, products, star products, and the intercept become named coefficients."""
     columns: dict[str, Column] = {**COLUMNS, "g": Int(0, 1), "ward": Category(["B", None, "C"])}
     columns["code"] = Category([1, 2, None, 4])
     curator = curator_of({name: [None] for name in columns}, columns, Budget(1))
@@ -140,7 +140,7 @@ def test_a_formula_means_what_its_signs_say(formula: str, names: list[str]) -> N
 
 
 def test_products_are_counted_before_they_are_made() -> None:
-    """Four factors of 299 columns each are refused by their number, not tried."""
+    """A product of four factors of 299 columns is refused before it is expanded."""
     columns: dict[str, Column] = {"y": Float(0, 1), "w": Category([f"w{i}" for i in range(300)])}
     curator = curator_of({name: [None] for name in columns}, columns, Budget(1))
     with pytest.raises(UnsupportedQuery, match="here 7,992,538,801"):
@@ -149,7 +149,7 @@ def test_products_are_counted_before_they_are_made() -> None:
 
 @pytest.mark.parametrize("kind", [Bool(), Int(0, 1)])
 def test_a_column_of_two_values_has_no_square_of_its_own(kind: Column) -> None:
-    """Scaled to -1 and 1 its square is the count, so no noise is spent on it."""
+    """The square of a column with values -1 and 1 is the count, so no noise is spent on it."""
     curator = curator_of({name: [None] for name in "gy"}, {"g": kind, "y": Float(0, 1)}, Budget(1))
     design = read_formula(ask(curator, 1), "people", "y ~ g")
 
@@ -157,7 +157,7 @@ def test_a_column_of_two_values_has_no_square_of_its_own(kind: Column) -> None:
 
 
 def test_noise_alone_does_not_run_away() -> None:
-    """With three rows and epsilon 0.01, coefficients stay within bounds that noise cannot pass."""
+    """With three rows and epsilon 0.01, coefficients stay bounded."""
     curator = curator_of(draw(np.random.default_rng(1), 3), COLUMNS, Budget(1))
     found = curator.fit("people", "y ~ a + b", epsilon=0.01)
 
@@ -166,7 +166,7 @@ def test_noise_alone_does_not_run_away() -> None:
 
 
 def test_many_columns_are_not_too_deep() -> None:
-    """Logistic regression on seven columns is planned, not refused as too deep."""
+    """Logistic regression on seven columns is not refused as too deeply nested."""
     names = [f"c{i}" for i in range(7)]
     rng = np.random.default_rng(2)
     data = {name: rng.uniform(-1, 1, 200) for name in names} | {"y": rng.random(200) < 0.5}

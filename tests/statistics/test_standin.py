@@ -1,4 +1,4 @@
-"""The stand-in of normal columns: its sums, their derivatives, and the way back."""
+"""The normal surrogate: its sums, their derivatives, and the solution for coefficients."""
 
 import numpy as np
 import pytest
@@ -16,14 +16,14 @@ COEFFICIENTS = np.array([-0.4, 0.7, -0.5])
 
 @pytest.fixture(params=["logistic", "poisson"])
 def surrogate(request: pytest.FixtureRequest) -> NormalSurrogate:
-    """A thousand rows of a constant and two columns, with either link."""
+    """A surrogate of 1,000 rows with an intercept and two columns, for each link."""
     top = 1.0 if request.param == "logistic" else 1_000.0
     response = Numbers("y", col("y"), 0.0, top, is_binary=request.param == "logistic")
     return NormalSurrogate(find_link(response, request.param), 1_000.0, MEANS, COVARIANCE)
 
 
 def integrate(surrogate: NormalSurrogate) -> tuple[Floats, Floats]:
-    """Return the sums and their derivatives by integration over both columns."""
+    """Return the sums and their derivatives, by integration over both columns."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     places = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
     mass = np.outer(weights, weights).ravel() / weights.sum() ** 2
@@ -35,7 +35,7 @@ def integrate(surrogate: NormalSurrogate) -> tuple[Floats, Floats]:
 
 
 def test_sums_are_those_of_normal_columns(surrogate: NormalSurrogate) -> None:
-    """Sums and curvature are what integration over all columns gives, to one in a million."""
+    """Sums and curvature equal the integral over all columns, to one part in a million."""
     sums, curved = surrogate.add_up(COEFFICIENTS)
     expected_sums, expected_curved = integrate(surrogate)
 
@@ -44,30 +44,30 @@ def test_sums_are_those_of_normal_columns(surrogate: NormalSurrogate) -> None:
 
 
 def test_coefficients_are_found_again(surrogate: NormalSurrogate) -> None:
-    """Solving for the sums of coefficients, many at once, gives these coefficients."""
+    """Solving for the sums of known coefficients recovers them, also in batches."""
     many = np.stack([COEFFICIENTS, np.zeros(3), 2.0 * COEFFICIENTS])
     found = surrogate.solve(surrogate.add_up(many)[0], np.zeros_like(many))
 
     np.testing.assert_allclose(many, found, atol=1e-8)
 
 
-def test_what_no_coefficients_reach_stays_finite(surrogate: NormalSurrogate) -> None:
-    """Sums beyond those of any coefficients end within the largest coefficients."""
+def test_impossible_sums_give_finite_coefficients(surrogate: NormalSurrogate) -> None:
+    """Sums that no coefficients can produce give bounded coefficients."""
     found = surrogate.solve(np.array([1e9, -1e9, 1e9]), np.zeros(3))
 
     assert np.abs(found).max() <= MAX_COEFFICIENT
 
 
 def test_a_ridge_draws_towards_the_start(surrogate: NormalSurrogate) -> None:
-    """A ridge far above the curvature leaves the start as it is."""
+    """A ridge far above the curvature keeps the starting point."""
     start = np.array([0.1, 0.0, 0.0])
     found = surrogate.solve(np.array([500.0, 100.0, 0.0]), start, 1e9)
 
     np.testing.assert_allclose(start, found, atol=1e-5)
 
 
-def test_products_tell_means_and_covariances(surrogate: NormalSurrogate) -> None:
-    """Without noise the stand-in has the columns' own means and covariances; a constant is kept."""
+def test_products_give_means_and_covariances(surrogate: NormalSurrogate) -> None:
+    """Without noise, the surrogate has the columns' means and covariances, and keeps a constant."""
     rng = np.random.default_rng(3)
     columns = np.column_stack([np.ones(50), rng.uniform(-1, 1, (50, 2))])
     with_constant, without = (
@@ -81,7 +81,7 @@ def test_products_tell_means_and_covariances(surrogate: NormalSurrogate) -> None
 
 
 def test_noise_alone_makes_no_negative_variance(surrogate: NormalSurrogate) -> None:
-    """Products that are noise alone still give positive variances, and at least one row."""
+    """Products of pure noise still give positive variances and at least one row."""
     noise = np.array([[-3.0, 2.0, 1.0], [2.0, -5.0, 0.5], [1.0, 0.5, 1.0]])
     made = make_surrogate(surrogate.link, noise, 2.0, constant=False)
 
