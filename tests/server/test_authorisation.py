@@ -394,7 +394,7 @@ def test_a_token_with_a_limit_gets_the_error_that_it_wants(house: House) -> None
 
     assert (False, False, True) == (far.reused, near.reused, again.reused)
     assert near.receipt == again.receipt
-    spent = house.tokens.reread(token).spent.fraction
+    spent = house.tokens.refresh(token).spent.fraction
     assert far.cost.share + near.cost.share == spent
     assert spent == house.curator.as_analyst("ana").budget.spent.share
 
@@ -419,5 +419,5 @@ def test_an_empty_token_gets_what_is_paid_for(house: House, path: str, body: Any
 
     assert [200, 200, 429] == [one.status_code for one in (first, again, other)]
     assert "budget-exceeded" == other.json()["error"]["code"]
-    assert Fraction(1, 100) == house.tokens.reread(token).spent.fraction
+    assert Fraction(1, 100) == house.tokens.refresh(token).spent.fraction
     assert 1 == len(list(house.curator.ledger.entries()))
