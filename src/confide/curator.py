@@ -1,4 +1,4 @@
-"""`Curator`: the public front, composed of a planner, an executor and the methods of both."""
+"""`Curator`: the public entry point, built from a planner and an executor."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -34,12 +34,12 @@ from confide.statistics import StatisticMethods
 
 __all__ = ["BudgetState", "Curator", "Preview", "open_declared", "paid_only"]
 
-AGAIN: Final = "asked before: the same answer again is free; a new one, with fresh=True,"
+REUSE_NOTE: Final = "asked before: the same answer again is free; a new one, with fresh=True,"
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """The budget as it stands."""
+    """A snapshot of the budget."""
 
     total: Cost
     spent: Cost
@@ -51,12 +51,12 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an answer would cost and how far off it would be; nothing was read or spent.
+    """The predicted cost and error of an answer, computed without reading data or spending budget.
 
-    ``errors`` are half-widths, and ``regret``, for chosen keys, is how far the count of one may
-    fall short of the best, both at ``confidence``: 95 % unless another one was given.
-    ``reused`` tells that whoever asks has an answer to the question already, which asking gives
-    again for free; cost and errors are then those of a new one.
+    ``errors`` are half-widths. For chosen keys, ``regret`` is how far the count of a chosen key may
+    fall short of the best. Both hold at ``confidence``, which defaults to 95%. If ``reused`` is
+    true, the caller can have a stored answer for free; cost and errors are then those of a new
+    answer.
     """
 
     cost: Cost
@@ -68,16 +68,16 @@ class Preview:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = f"{AGAIN} would cost {self.cost}" if self.reused else f"would cost {self.cost}"
+        text = f"{REUSE_NOTE} would cost {self.cost}" if self.reused else f"would cost {self.cost}"
         level = f"{100 * self.confidence:.12g} %"
         if self.regret is not None:
             within = f"{self.regret:.4g}"
-            return self._noted(f"{said}; a chosen key is within {within} of the best, at {level}")
+            return self._noted(f"{text}; a chosen key is within {within} of the best, at {level}")
         widths = ", ".join(
             f"{name} +-{width:.4g}" if width is not None else f"{name} depends on the data"
             for name, width in self.errors.items()
         )
-        return self._noted(f"{said}; {level} half-widths: {widths}")
+        return self._noted(f"{text}; {level} half-widths: {widths}")
 
     def _noted(self, line: str) -> str:
         return "\n".join((line, *self.notes))
@@ -85,7 +85,7 @@ class Preview:
 
 @show_keywords
 class Curator(StatisticMethods, WatchMethods):
-    """Sits between the data and those who ask: answers with noise, from one budget."""
+    """Answers queries on private data with noise, charging one budget."""
 
     def __init__(
         self,
@@ -113,10 +113,10 @@ class Curator(StatisticMethods, WatchMethods):
         self.analyst = self.purpose = ""
 
     def as_analyst(self, name: str, *, purpose: str = "") -> "Curator":
-        """Return the same curator within the limits of an analyst, and of a purpose.
+        """Return the same curator within the limits of an analyst and a purpose.
 
-        What every analyst spends comes from the one budget, so those who work together gain
-        nothing. Stored answers are free for those who paid for them, and for all with the limits'
+        All analysts spend from the same budget, so they gain nothing by cooperating. A stored
+        answer is free for the analyst who paid for it, and for everyone if the limits set
         ``reuse="all"``.
         """
         if name == "":
@@ -131,21 +131,21 @@ class Curator(StatisticMethods, WatchMethods):
     def sql(
         self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[PriceArgs]
     ) -> Answer:
-        """Return the answer to a question in SQL.
+        """Return the answer to a SQL query.
 
-        Exactly one of ``epsilon=`` (this answer alone), ``share=`` (a part of the budget) and
-        ``error=`` (the half-width wanted for every column, at ``confidence=``) says what it may
-        cost. A question that was answered before is answered alike, for free, unless ``fresh``, or
-        unless the error of that answer is larger than ``error=`` wants.
-        The same ``key`` gives the same answer, charged once, whatever broke down in between.
+        Set the cost by exactly one of ``epsilon=`` (for this answer alone), ``share=`` (a fraction
+        of the budget), and ``error=`` (the half-width wanted for every column, at ``confidence=``).
+        A query that was answered before returns the stored answer for free, unless ``fresh`` is set
+        or the stored answer's error is larger than ``error=``. The same ``key`` returns the same
+        answer and is charged once, even after a failure.
         """
         return self._answer(text, Price.of(want), QueryOptions.of(fresh=fresh, key=key))
 
     def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
-        """Return what an answer would cost and how far off it would be; spends nothing.
+        """Return the predicted cost and error of an answer, without spending budget.
 
-        Nor does it tell more of the ledger than asking would: whether there is an answer that is
-        free for whoever asks.
+        It reveals no more about the ledger than running the query would: whether a stored answer is
+        free for the caller.
         """
         payable, price = self._payable(query), Price.of(want)
         share, level = self._planner.share_for(payable, price), price.level
@@ -162,7 +162,7 @@ class Curator(StatisticMethods, WatchMethods):
         )
 
     def table(self, name: str) -> TableQuery:
-        """Return a question about a table, to be made step by step and then asked."""
+        """Return a query on a table, to be built step by step and then run."""
         return TableQuery(self.names.table(name).name, self)
 
     def ask(
@@ -173,20 +173,20 @@ class Curator(StatisticMethods, WatchMethods):
         key: str | None = None,
         **want: Unpack[PriceArgs],
     ) -> Answer:
-        """Return the answer to a question made in Python; wants are those of `sql`."""
+        """Return the answer to a query built in Python; the price arguments are those of `sql`."""
         return self._answer(query, Price.of(want), QueryOptions.of(fresh=fresh, key=key))
 
     def kept(self, query: str | TableQuery) -> Answer | None:
-        """Return the stored answer that is free for whoever asks; None where there is none."""
+        """Return the stored answer that is free for the caller, or None."""
         payable = self._payable(query)
         found = self._executor.match(payable, None, QueryOptions()).settlement
         return None if found is None else _again(self._executor, payable, found)
 
     def recall(self, entry: int) -> Answer | None:
-        """Return the answer that an entry of the ledger paid for, as it was given; free.
+        """Return the stored answer of a ledger entry, for free.
 
-        None where there is none, where it answers no single question, or where the declaration
-        has changed since.
+        The result is None if the entry has no answer, if it paid for something other than one
+        query, or if the declaration has changed since.
         """
         kept = self.ledger.answer(entry)
         if kept is None:
@@ -203,7 +203,7 @@ class Curator(StatisticMethods, WatchMethods):
 
     @property
     def names(self) -> Names:
-        """What a question may name: tables, columns and their types."""
+        """The tables, columns, and types that a query can use."""
         return self._planner.names
 
     def choose(
@@ -215,10 +215,10 @@ class Curator(StatisticMethods, WatchMethods):
         key: str | None = None,
         **want: Unpack[CostArgs],
     ) -> Choice:
-        """Return the candidate with about the greatest score, and no number.
+        """Return the candidate with approximately the highest score, without the score.
 
-        ``score`` gives each candidate its question: one COUNT or SUM, as SQL or made in Python. The
-        cost is ``epsilon=`` or ``share=`` and does not grow with the number of candidates.
+        ``score`` gives the query of each candidate: one COUNT or SUM, as SQL or built in Python.
+        The cost is ``epsilon=`` or ``share=``, and does not depend on the number of candidates.
         """
         price, options = Price.of(want), QueryOptions.of(fresh=fresh, key=key)
         return choose_among(self._executor, pair_candidates(candidates, score), price, options)
@@ -232,10 +232,10 @@ class Curator(StatisticMethods, WatchMethods):
         key: str | None = None,
         **want: Unpack[CostArgs],
     ) -> tuple[Answer, ...]:
-        """Return the answers to a whole set of questions, planned together and charged once.
+        """Return the answers to several queries that are planned together and charged once.
 
-        The cost, ``epsilon=`` or ``share=``, is divided so that the weighted squared errors add up
-        to the least; questions whose error depends on the data get an equal share each.
+        The cost, ``epsilon=`` or ``share=``, is divided to minimize the weighted sum of squared
+        errors. Queries whose error depends on the data get equal shares.
         """
         if isinstance(queries, str) or not isinstance(queries, Iterable):
             raise UnsupportedQuery("a release takes a list of questions: write [question]")
@@ -244,7 +244,7 @@ class Curator(StatisticMethods, WatchMethods):
         return release_batch(self._executor, batch, price, options)
 
     def explain(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Explanation:
-        """Return what a question would do, in sentences; reads no row and spends nothing."""
+        """Return an explanation of a query, without reading rows or spending budget."""
         payable, price = self._payable(query), Price.of(want)
         share, level = self._planner.share_for(payable, price), price.level
         cost, reused = self.cost(share), self._is_kept(payable, price)
@@ -252,7 +252,7 @@ class Curator(StatisticMethods, WatchMethods):
 
     @property
     def budget(self) -> BudgetState:
-        """The budget, or an analyst's part of it: total, spent and left."""
+        """The total, spent, and remaining budget of the curator or of its analyst."""
         allowed = self.ledger.allowance(self.analyst, self.purpose)
         return BudgetState(
             total=self.cost(allowed.total),
@@ -264,7 +264,7 @@ class Curator(StatisticMethods, WatchMethods):
         return self._planner.payable(self._planner.read(statement))
 
     def _is_kept(self, payable: QueryPayable | TopKeysPayable, price: Price) -> bool:
-        """Tell whether asking would give a stored answer, for free."""
+        """Return whether a stored answer would be returned for free."""
         return self._executor.match(payable, price, QueryOptions()).settlement is not None
 
     def _answer(self, statement: str | TableQuery, price: Price, options: QueryOptions) -> Answer:
@@ -285,13 +285,13 @@ def paid_only(curator: Curator) -> Curator:
 
 @dataclass(frozen=True, slots=True)
 class _StoredAnswers:
-    """The stored answers to a query, for an answer that is combined with them."""
+    """The stored answers to a query, used to combine a new answer with them."""
 
     executor: Executor
     payable: QueryPayable | TopKeysPayable
 
     def stored(self) -> tuple[Answer, ...]:
-        """Return all that are free for whoever asked."""
+        """Return the stored answers that are free for the caller."""
         identity = self.executor.identify_text(self.payable.identity)
         found = self.executor.ledger.answers(identity)
         return tuple(_again(self.executor, self.payable, settlement_of(one)) for one in found)
@@ -300,7 +300,7 @@ class _StoredAnswers:
 def _again(
     executor: Executor, payable: QueryPayable | TopKeysPayable, settlement: Settlement
 ) -> Answer:
-    """Return an answer that was given before: the same values, at no cost."""
+    """Return a stored answer: the same values, at no cost."""
     plan = payable.at(settlement.receipt.share)
     return _show(executor, payable, plan, plan.decode(settlement.payload), settlement)
 
@@ -312,7 +312,7 @@ def _show(
     noisy: NoisyMeasurement,
     settlement: Settlement,
 ) -> Answer:
-    """Return what was settled as an answer, which knows where others like it are kept."""
+    """Return the `Answer` of a settled charge, linked to the stored answers to the same query."""
     return Answer(
         plan.shown,
         noisy,
