@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from confide.cli.output import make_table, name_options, say, show_figures
+from confide.cli.output import make_table, name_options, print_message, show_figures
 from confide.cli.owner import show_entries
 from confide.ledger import Entry, MemoryLedger, QueryIdentity
 from confide.loss import Share, auto_filter
@@ -101,7 +101,7 @@ def test_words_are_broken_between_words_and_carets_stay_below() -> None:
     question, carets = "line 1: SELECT MAX(age) FROM visits WHERE age > 20 AND ward = 'A'", " " * 15
     message = f"{'words ' * 30}\n{question}\n{carets}^^^\n  line 3: {'more ' * 20}"
     console = screen(60)
-    say(console, message, hang=2)
+    print_message(console, message, hang=2)
     lines = shown(console)
 
     place = lines.index(question)
@@ -115,7 +115,7 @@ def test_words_are_broken_between_words_and_carets_stay_below() -> None:
 def test_no_text_is_rewritten(text: str) -> None:
     """What looks like an emoji's code or like markup is printed as it was written."""
     console = screen(80, is_terminal=False)
-    say(console, text, style="red")
+    print_message(console, text, style="red")
     console.print(make_table(text, title=text))
 
     assert [text, text] == [line.strip() for line in shown(console)][:2]
@@ -125,7 +125,7 @@ def test_no_text_is_rewritten(text: str) -> None:
 def test_a_program_reads_a_message_as_one_line() -> None:
     """What is not a terminal gets no line breaks, so that a text can be searched in it."""
     console = screen(60, is_terminal=False)
-    say(console, "words " * 30)
+    print_message(console, "words " * 30)
 
     assert 1 == len(shown(console))
 

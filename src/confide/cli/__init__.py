@@ -1,4 +1,4 @@
-"""The command line: one door among several, with no arithmetic of its own."""
+"""The command-line interface, a thin layer over the library."""
 
 from confide.cli.app import app, main
 

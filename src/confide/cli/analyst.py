@@ -1,4 +1,4 @@
-"""Commands of the analyst: `preview`, `explain` and `sql`."""
+"""Commands for analysts: `preview`, `explain`, and `sql`."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.context import check_writable, open_connection, open_curator, warn_forgetful
-from confide.cli.output import make_table, name_options, percent, say, show_figures, show_paid
+from confide.cli.context import check_writable, open_connection, open_curator, warn_without_ledger
+from confide.cli.output import (
+    make_table,
+    name_options,
+    percent,
+    print_message,
+    show_figures,
+    show_paid,
+)
 from confide.errors import BadArgument
 from confide.release.display import import_converter
 from confide.release.formatting import (
@@ -31,7 +38,7 @@ __all__ = ["PriceOptions", "answer_question", "explain_question", "preview_quest
 
 @dataclass(frozen=True, slots=True)
 class PriceOptions:
-    """What an answer may cost, or how near it must be, as it was typed."""
+    """The price options of a command, as typed."""
 
     epsilon: str | None
     share: str | None
@@ -39,12 +46,12 @@ class PriceOptions:
     confidence: str
 
     @property
-    def is_said(self) -> bool:
-        """Whether anything was said of cost or error."""
+    def is_given(self) -> bool:
+        """Whether a cost or an error was given."""
         return (self.epsilon, self.share, self.error) != (None, None, None)
 
     def given(self) -> dict[str, Any]:
-        """Return the options that were typed, for the curator to read."""
+        """Return the options that were typed, as arguments for the curator."""
         typed = {"epsilon": self.epsilon, "share": self.share, "error": self.error}
         named = {name: value for name, value in typed.items() if value is not None}
         if len(named) != 1:
@@ -58,9 +65,9 @@ class PriceOptions:
 def preview_question(
     console: Console, question: str, config: Path, want: PriceOptions, *, url: str | None = None
 ) -> None:
-    """Print the cost of an answer and the half-width of each of its columns."""
+    """Print the cost of an answer and the half-width of each column."""
     with _open(config, url) as asked:
-        found = asked.preview(question, **_suppose(console, want).given())
+        found = asked.preview(question, **_default_price(console, want).given())
     level = f"{100 * found.confidence:.12g} %"
     if found.errors:
         width = f"{level} half-width"
@@ -70,30 +77,32 @@ def preview_question(
             table.add_row(Text(plain(name)), known)
         console.print(table)
     if found.regret is not None:
-        say(console, f"a chosen key is within {found.regret:,.4g} of the best, at {level}")
+        print_message(
+            console, f"a chosen key is within {found.regret:,.4g} of the best, at {level}"
+        )
     for note in found.notes:
-        say(console, plain(note))
+        print_message(console, plain(note))
     if found.reused:
-        say(console, "asked before: the same answer again is free")
+        print_message(console, "asked before: the same answer again is free")
     new = "a new one, with --fresh, would cost" if found.reused else "would cost"
     share, epsilon = percent(found.cost.share), f"{found.cost.epsilon:.4g}"
     kinds = ", ".join(found.mechanisms)
-    say(console, f"{new} {share} of the budget (epsilon {epsilon}); noise: {kinds}")
+    print_message(console, f"{new} {share} of the budget (epsilon {epsilon}); noise: {kinds}")
 
 
 def explain_question(console: Console, question: str, config: Path, want: PriceOptions) -> None:
-    """Print what a question would do, one sentence a line; nobody need say what it may cost."""
-    supposed = _suppose(console, want)
+    """Print what a query would do, one sentence per line; the price options may be omitted."""
+    supposed = _default_price(console, want)
     found = _open_here(config).explain(question, **supposed.given())
     for sentence in found.sentences:
-        say(console, f"- {name_options(plain(sentence))}", hang=2)
+        print_message(console, f"- {name_options(plain(sentence))}", hang=2)
 
 
-def _suppose(console: Console, want: PriceOptions) -> PriceOptions:
-    """Return what was said of cost or error; where nothing was, say what is supposed."""
-    if want.is_said:
+def _default_price(console: Console, want: PriceOptions) -> PriceOptions:
+    """Return the price options; if none was given, print the default and return it."""
+    if want.is_given:
         return want
-    say(console, "Supposed: --share 1%; or say --epsilon, --share or --error.")
+    print_message(console, "Supposed: --share 1%; or say --epsilon, --share or --error.")
     return replace(want, share="1%")
 
 
@@ -108,7 +117,7 @@ def answer_question(
     key: str | None = None,
     fresh: bool = False,
 ) -> None:
-    """Ask, and write the answer to the standard output; remarks go to the other stream."""
+    """Run a query and write the answer to standard output, and notes to standard error."""
     if plot is not None:
         _check_plot(plot)
     output, remarks = Console(), Console(stderr=True)
@@ -123,15 +132,15 @@ def answer_question(
             case _:
                 show_figures(output, figures_of(answer))
         if not answer.rows:
-            say(remarks, NO_GROUP, style="yellow")
+            print_message(remarks, NO_GROUP, style="yellow")
         show_paid(remarks, answer, asked.budget)
-        warn_forgetful(remarks, getattr(asked, "ledger", None))
+        warn_without_ledger(remarks, getattr(asked, "ledger", None))
         if plot is not None:
             _write_plot(remarks, plot, figures_of(answer))
 
 
 def _open(config: Path, url: str | None) -> "AbstractContextManager[Curator | Connection]":
-    """Return whom to ask, for one block: the curator of a file, or a server."""
+    """Return a context manager that opens the curator of a file, or a connection to a server."""
     return nullcontext(_open_here(config)) if url is None else open_connection(url)
 
 
@@ -141,7 +150,7 @@ def _open_here(config: Path) -> "Curator":
 
 
 def _check_plot(path: Path) -> None:
-    """Refuse a file that cannot be drawn, before anything is paid."""
+    """Raise BadArgument for a plot file that cannot be written, before any budget is spent."""
     if path.suffix not in (".svg", ".png"):
         raise BadArgument(f"--plot must be a .svg or .png file, got {path.name!r}")
     check_writable(path)
@@ -152,7 +161,7 @@ def _check_plot(path: Path) -> None:
 def _write_plot(remarks: Console, path: Path, figures: Figures) -> None:
     noisy = figures.noisy_columns()
     if not noisy:
-        say(remarks, "the answer has no number to draw")
+        print_message(remarks, "the answer has no number to draw")
         return
     drawn = draw_chart(noisy[0], figures.labels(), figures.column(noisy[0]), paper="white")
     if path.suffix == ".svg":

@@ -1,6 +1,6 @@
-"""Commands, their options and exit codes.
+"""Commands, their options, and exit codes.
 
-What a command runs is imported when it runs, so that ``confide --help`` stays quick.
+Each command imports its implementation when it runs, so that ``confide --help`` stays fast.
 """
 
 from enum import StrEnum
@@ -36,12 +36,12 @@ else:
 __all__ = ["app", "main"]
 
 REFUSED: Final = 1
-WRONG: Final = 2
+WRONG_USE: Final = 2
 FAULT: Final = 3
 
 
 class Format(StrEnum):
-    """How an answer is written."""
+    """Output formats of an answer."""
 
     TABLE = "table"
     CSV = "csv"
@@ -49,22 +49,22 @@ class Format(StrEnum):
 
 
 class Roles(StrEnum):
-    """What the holder of a token may do."""
+    """Roles of a token."""
 
     ANALYST = "analyst"
     OWNER = "owner"
 
 
 class _Commands(TyperGroup):
-    """Turns the errors of every command into a message and an exit code."""
+    """A command group that turns errors into a message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except ConfideError as error:
-            said, *quoted = map(formatting.plain, str(error).splitlines() or [""])
-            lines = "\n".join([f"{error.code}: {output.name_options(said)}", *quoted])
-            output.say(Console(stderr=True), lines, style="red", hang=2)
+            message, *quoted = map(formatting.plain, str(error).splitlines() or [""])
+            lines = "\n".join([f"{error.code}: {output.name_options(message)}", *quoted])
+            output.print_message(Console(stderr=True), lines, style="red", hang=2)
             raise typer.Exit(exit_code(error)) from None
 
 
@@ -99,7 +99,7 @@ def options(
     ] = False,
 ) -> None:
     """Ask about personal data and get differentially private answers."""
-    del version  # its callback has answered
+    del version  # its callback has printed the version
 
 
 Config = Annotated[Path, typer.Option("--config", help="The declaration file.")]
@@ -120,7 +120,7 @@ Url = Annotated[
     str | None,
     typer.Option(help="Ask this server instead; your token is in CONFIDE_TOKEN.", metavar="URL"),
 ]
-HERE: Final = Path("confide.toml")
+DEFAULT_CONFIG: Final = Path("confide.toml")
 
 
 @app.command()
@@ -150,7 +150,7 @@ def init(
     data: Annotated[
         list[str], typer.Argument(help="Parquet or CSV files, or tables of PostgreSQL by address.")
     ],
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Draft a declaration from the names and types of columns; bounds are left to the owner."""
     owners.draft_declaration(Console(), data, config)
@@ -168,10 +168,10 @@ def convert(
 
 
 @app.command()
-def check(config: Config = HERE) -> None:
+def check(config: Config = DEFAULT_CONFIG) -> None:
     """Compare the declaration with the data, for the owner's eyes."""
     if not owners.check_declaration(Console(), config):
-        raise typer.Exit(WRONG)
+        raise typer.Exit(WRONG_USE)
 
 
 @app.command()
@@ -181,7 +181,7 @@ def audit(
         bool, typer.Option("--quick", help="Fewer neighbours and outputs: about a minute.")
     ] = False,
     report: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("audit-report.html"),
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Try to disprove the privacy of the declaration's answers, on invented rows."""
     if not audits.run_audit(Console(), config, report, is_quick=quick):
@@ -197,7 +197,7 @@ def preview(
     error: Error = None,
     confidence: Confidence = "0.95",
     url: Url = None,
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Show what an answer would cost and how far off it would be; spends nothing."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
@@ -212,7 +212,7 @@ def explain(
     share: Share = None,
     error: Error = None,
     confidence: Confidence = "0.95",
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Say in sentences what a question would do; reads no row and spends nothing."""
     analysts.explain_question(
@@ -239,7 +239,7 @@ def sql(
         bool, typer.Option("--fresh", help="Pay for a new answer to a question asked before.")
     ] = False,
     url: Url = None,
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Ask a question and pay for the answer."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
@@ -249,7 +249,7 @@ def sql(
 
 
 @app.command()
-def budget(config: Config = HERE) -> None:
+def budget(config: Config = DEFAULT_CONFIG) -> None:
     """Show what of the budget is spent and what is left."""
     owners.print_budget(Console(), config)
 
@@ -268,7 +268,7 @@ def ledger(
         bool,
         typer.Option("--accept-lost-anchor", help="Record that the anchor is lost, and go on."),
     ] = False,
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Show every charge; with --verify, recompute them all."""
     if accept:
@@ -287,7 +287,7 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Serve the curator over HTTP, with a page for people; callers need tokens."""
     servers.run_server(Console(), config, host, port, workers)
@@ -302,7 +302,7 @@ def token(
     share: Annotated[str | None, typer.Option(help="The most that it may spend: 5%.")] = None,
     revoke: Annotated[bool, typer.Option("--revoke", help="Shut all tokens of NAME.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show all tokens.")] = False,
-    config: Config = HERE,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Make a token for the server, and print it once."""
     require_extra("confide.server", "server", "tokens need")
@@ -317,22 +317,22 @@ def token(
 
 
 @app.command()
-def mcp(url: Url = None, config: Config = HERE) -> None:
+def mcp(url: Url = None, config: Config = DEFAULT_CONFIG) -> None:
     """Serve tools for a language model on the standard streams, within a token's limits."""
     servers.run_tools(config, url)
 
 
 def main() -> NoReturn:
-    """Run the command line; exit with 0, 1 (refusal), 2 (wrong use or declaration) or 3 (fault)."""
+    """Run the command line; exit with 0, 1 (refusal), 2 (wrong use or declaration), 3 (fault)."""
     app()
     raise SystemExit(0)
 
 
 def exit_code(error: ConfideError) -> int:
-    """Return the exit code of the family that ``error`` belongs to."""
+    """Return the exit code for the family of an error."""
     match error:
         case BadDeclaration() | BadArgument():
-            return WRONG
+            return WRONG_USE
         case Refusal():
             return REFUSED
         case _:

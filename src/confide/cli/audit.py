@@ -1,4 +1,4 @@
-"""`confide audit`."""
+"""The `confide audit` command."""
 
 from pathlib import Path
 
@@ -8,17 +8,17 @@ from rich.text import Text
 
 from confide.audit import FULL, QUICK, Case, Finding, Report, Verdict, audit_declaration
 from confide.cli.context import check_writable
-from confide.cli.output import make_table, say
+from confide.cli.output import make_table, print_message
 from confide.declare import read_toml
 from confide.release.formatting import plain
 
 __all__ = ["run_audit"]
 
-WIDTH = 48
+SUBJECT_WIDTH = 48
 
 
 def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> bool:
-    """Try every claim, print a table, write the page; return whether nothing was disproved."""
+    """Run the audit, print a table, write the report; return whether no claim was disproved."""
     declaration = read_toml(config)
     check_writable(page)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -26,7 +26,11 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
         task = progress.add_task("opening", total=None)
 
         def advance(case: Case) -> None:
-            progress.update(task, advance=1, description=plain(case.subject)[:WIDTH].ljust(WIDTH))
+            progress.update(
+                task,
+                advance=1,
+                description=plain(case.subject)[:SUBJECT_WIDTH].ljust(SUBJECT_WIDTH),
+            )
 
         report = audit_declaration(
             declaration,
@@ -36,12 +40,12 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
         )
     show_report(console, report)
     page.write_text(report.to_html(), encoding="utf-8")
-    say(console, f"every line: {page}")
+    print_message(console, f"every line: {page}")
     return not report.convicted
 
 
 def show_report(console: Console, report: Report) -> None:
-    """Print for each subject the neighbours that came nearest to disproving it."""
+    """Print for each subject the neighboring datasets that came closest to disproving it."""
     table = make_table("on trial, and what its neighbours differ in", title="Audit", is_light=True)
     table.caption = str(report)
     table.add_column("claimed", max_width=len("delta 0.0138"))
@@ -58,7 +62,7 @@ def show_report(console: Console, report: Report) -> None:
 
 
 def _rank(finding: Finding | None) -> float:
-    """Return how near a finding comes to a disproof; nothing yet comes last."""
+    """Return how close a finding comes to disproving its claim; None ranks lowest."""
     if finding is None:
         return -1.0
     if finding.verdict is Verdict.CONVICTED:
@@ -70,11 +74,11 @@ def _rank(finding: Finding | None) -> float:
 
 def _cells(finding: Finding) -> list[Text]:
     evidence = finding.evidence
-    told = ["", "", ""]
+    values = ["", "", ""]
     if evidence is not None:
-        told = [str(evidence.claim), f"{evidence.found:.3g}", f"{finding.samples:,}"]
+        values = [str(evidence.claim), f"{evidence.found:.3g}", f"{finding.samples:,}"]
     subject = Text(plain(finding.subject)).append(f"\n  {plain(finding.pair)}", style="dim")
-    return [subject, *map(Text, told), Text(str(finding.verdict))]
+    return [subject, *map(Text, values), Text(str(finding.verdict))]
 
 
 def _style(finding: Finding) -> str:

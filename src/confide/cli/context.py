@@ -1,4 +1,4 @@
-"""Opens the declaration, the ledger, the curator or a connection for a command."""
+"""Functions that open the declaration, ledger, curator, or connection of a command."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from confide.cli.output import say
+from confide.cli.output import print_message
 from confide.client.http import NotSignedIn
 from confide.curator import Curator, open_declared
 from confide.declare import Catalog, Declaration, read_toml
@@ -28,10 +28,10 @@ __all__ = [
     "open_curator",
     "open_declared_ledger",
     "read_token",
-    "warn_forgetful",
+    "warn_without_ledger",
 ]
 
-FORGETFUL: Final = (
+NO_LEDGER_WARNING: Final = (
     "No ledger is declared, so what is spent here is forgotten when the command ends, and the next "
     'one begins with the whole budget: add [ledger] with url = "sqlite:///ledger.db".'
 )
@@ -43,7 +43,7 @@ def open_curator(config: Path) -> Curator:
 
 
 def open_declared_ledger(declaration: Declaration) -> Ledger:
-    """Return the ledger that a file declares, without a look at the data."""
+    """Return the ledger that a file declares, without reading data."""
     return find_ledger(
         declaration.ledger,
         declaration.budget,
@@ -54,24 +54,24 @@ def open_declared_ledger(declaration: Declaration) -> Ledger:
     )
 
 
-def warn_forgetful(console: Console, ledger: object) -> None:
-    """Say that a ledger in memory is forgotten with the command."""
+def warn_without_ledger(console: Console, ledger: object) -> None:
+    """Print a warning if the ledger is in memory and ends with the command."""
     if isinstance(ledger, MemoryLedger):
-        say(console, FORGETFUL, style="yellow")
+        print_message(console, NO_LEDGER_WARNING, style="yellow")
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is done or paid for what goes in."""
+    """Raise BadDeclaration for an output file that cannot be written, before any work is done."""
     place = path if path.exists() else path.parent
     if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
         raise BadDeclaration(f"{path} cannot be written; name another file")
 
 
-TOKEN: Final = "CONFIDE_TOKEN"  # noqa: S105  # where the token is, not the token
+TOKEN: Final = "CONFIDE_TOKEN"  # noqa: S105  # the variable, not the token
 
 
 def read_token() -> str:
-    """Return the token of whoever runs the command; it is not typed, so no history keeps it."""
+    """Return the caller's token from the environment, so that it stays out of the shell history."""
     token = os.environ.get(TOKEN, "").strip()
     if not token:
         raise NotSignedIn(
@@ -81,5 +81,5 @@ def read_token() -> str:
 
 
 def open_connection(url: str) -> "Connection":
-    """Return a connection to the server at an address."""
+    """Return a connection to the server at a URL."""
     return client.connect(url, read_token())

@@ -1,7 +1,7 @@
-"""`confide demo`: sample survey, queries, mechanisms and the HTML report.
+"""`confide demo`: sample survey, queries, mechanisms, and the HTML report.
 
-Each patient counts once in every figure below, and neighbouring tables differ by one patient
-added or removed; so a count moves by at most 1, and a sum of nights by at most `MOST_NIGHTS`.
+Each patient counts once in every query below. Neighboring tables differ by one patient, so a count
+changes by at most 1, and a sum of nights by at most `MAX_NIGHTS`.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from confide.cli.context import check_writable
-from confide.cli.output import budget_line, make_table, percent, say, show_figures
+from confide.cli.output import budget_line, make_table, percent, print_message, show_figures
 from confide.curator import Curator, Preview
 from confide.declare import Budget
 from confide.errors import BadDeclaration, Refusal
@@ -39,16 +39,16 @@ __all__ = [
 SMOKERS: Final = 87
 WARDS: Final = {"north": 61, "south": 96, "west": 83}
 NIGHTS: Final = 731
-MOST_NIGHTS: Final = 14
+MAX_NIGHTS: Final = 14
 CONDITIONS: Final = {"asthma": 31, "diabetes": 52, "hypertension": 74, "migraine": 28, "other": 55}
-CALLERS: Final = {"January": 12, "February": 19, "March": 54, "April": 22}
-MANY: Final = 40
+CALLS_PER_MONTH: Final = {"January": 12, "February": 19, "March": 54, "April": 22}
+CALL_THRESHOLD: Final = 40
 DELTA: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRow:
-    """One question and what came of it."""
+    """One mechanism of the demo, with its query and answer."""
 
     mechanism: str
     question: str
@@ -58,7 +58,7 @@ class DemoRow:
 
 
 def run_mechanisms(console: Console) -> None:
-    """Print one line for each mechanism and what they cost together."""
+    """Print one line for each mechanism, and their total cost."""
     lines = [
         count_smokers(),
         count_wards(),
@@ -74,11 +74,13 @@ def run_mechanisms(console: Console) -> None:
         table.add_row(line.mechanism, line.question, line.answer, line.interval, cost(line.loss))
     console.print(table)
     together = compose([line.loss for line in lines]).epsilon_at(DELTA)
-    say(console, f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}.")
+    print_message(
+        console, f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}."
+    )
 
 
 def count_smokers() -> DemoRow:
-    """Release one count."""
+    """Return one noisy count."""
     mechanism = Laplace(sensitivity=1, epsilon=0.5)
     answer = int(mechanism.release(SMOKERS))
     interval = around(answer, mechanism.interval(0.95))
@@ -86,7 +88,7 @@ def count_smokers() -> DemoRow:
 
 
 def count_wards() -> DemoRow:
-    """Release a histogram: one patient is in one ward, so all counts together move by 1."""
+    """Return a noisy histogram; a patient is in one ward, so all counts together change by 1."""
     mechanism = Laplace(sensitivity=1, epsilon=0.5)
     answers = [int(count) for count in mechanism.release(list(WARDS.values()))]
     intervals = [around(answer, mechanism.interval(0.95)) for answer in answers]
@@ -101,23 +103,23 @@ def count_wards() -> DemoRow:
 
 
 def sum_nights() -> DemoRow:
-    """Release a sum of bounded values."""
-    mechanism = Gaussian(sensitivity=MOST_NIGHTS, epsilon=1.0, delta=DELTA)
+    """Return a noisy sum of bounded values."""
+    mechanism = Gaussian(sensitivity=MAX_NIGHTS, epsilon=1.0, delta=DELTA)
     answer = int(mechanism.release(NIGHTS))
     interval = around(answer, mechanism.interval(0.95))
-    question = f"How many nights in all, up to {MOST_NIGHTS} each?"
+    question = f"How many nights in all, up to {MAX_NIGHTS} each?"
     return DemoRow("Gaussian", question, str(answer), interval, mechanism.loss)
 
 
 def choose_condition() -> DemoRow:
-    """Choose a likely maximum; one more patient raises scores only."""
+    """Choose the largest of several counts; one more patient only raises scores."""
     mechanism = Exponential(sensitivity=1, epsilon=0.5)
     chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
     return DemoRow("Exponential", "Which condition is most common?", chosen, "", mechanism.loss)
 
 
 def flip_condition() -> DemoRow:
-    """Choose a likely maximum by permute-and-flip, which errs less at the same epsilon."""
+    """Choose by permute-and-flip, which has a smaller error at the same epsilon."""
     mechanism = PermuteAndFlip(sensitivity=1, epsilon=0.5)
     chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
     return DemoRow(
@@ -126,28 +128,30 @@ def flip_condition() -> DemoRow:
 
 
 def watch_months() -> DemoRow:
-    """Find the first month above a threshold, at a price that ignores how many were below."""
-    mechanism = SparseVector(MANY, above=1, sensitivity=1, epsilon=1.0)
-    found = next((month for month, calls in CALLERS.items() if mechanism.ask(calls)), "none")
-    question = f"First month when more than {MANY} called?"
+    """Find the first month above a threshold, at a cost that does not depend on those below it."""
+    mechanism = SparseVector(CALL_THRESHOLD, above=1, sensitivity=1, epsilon=1.0)
+    found = next(
+        (month for month, calls in CALLS_PER_MONTH.items() if mechanism.ask(calls)), "none"
+    )
+    question = f"First month when more than {CALL_THRESHOLD} called?"
     return DemoRow("Sparse vector", question, found, "", mechanism.loss)
 
 
 def around(answer: int, noise: Sequence[float]) -> str:
-    """Return where the value without noise lies: the answer less what the noise may be."""
+    """Return the interval of the exact value: the answer minus the range of the noise."""
     low, high = noise
     return f"{math.floor(answer - high)} to {math.ceil(answer - low)}"
 
 
 def cost(loss: Loss) -> str:
-    """Return a loss for people, rounded up."""
+    """Return a loss as a string, rounded up."""
     if math.isfinite(loss.epsilon):
         return f"epsilon {text_above(loss.epsilon)}"
     return f"mu {text_above(loss.mu)}"
 
 
 def text_above(value: float | Fraction) -> str:
-    """Return at most four decimals that are no less than ``value``.
+    """Return ``value`` as a string, rounded up to four decimals.
 
     >>> text_above(0.5), text_above(0.25001), text_above(Fraction(1, 3))
     ('0.5', '0.2501', '0.3334')
@@ -157,7 +161,7 @@ def text_above(value: float | Fraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DemoQuery:
-    """One question of the demo: what for, its text, what it may cost or how near it must be."""
+    """One query of the demo, with its title, SQL, cost or target error, and remark."""
 
     title: str
     sql: str
@@ -259,7 +263,7 @@ EPSILON: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A question and what came of it: figures, or the reason why there are none."""
+    """The outcome of a query: its result, or the reason for a refusal."""
 
     asked: DemoQuery
     expected: str
@@ -271,11 +275,11 @@ class Outcome:
 
 
 def run_demo(console: Console, report: Path) -> None:
-    """Ask every question, print what came of it and write the report."""
+    """Run every query, print the outcomes, and write the report."""
     check_writable(report)
     with console.status("opening 8,366 people"):
         curator = Curator([sample_table()], budget=Budget(EPSILON))
-    say(
+    print_message(
         console,
         f"8,366 people of a US health survey, unweighted; the budget is epsilon {EPSILON}. "
         "Noise differs at every run.",
@@ -287,18 +291,18 @@ def run_demo(console: Console, report: Path) -> None:
         outcomes.append(outcome)
     report.write_text(write_report(outcomes, EPSILON), encoding="utf-8")
     console.print()
-    say(console, f"The same with charts: {report}")
+    print_message(console, f"The same with charts: {report}")
 
 
 def write_sample(console: Console, path: Path) -> None:
-    """Write the survey's rows into a file, for own trials; they are in the public domain."""
+    """Write the survey, which is in the public domain, to a CSV or Parquet file."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise BadDeclaration(f"--data must be a .csv or .parquet file, got {path.name!r}")
     check_writable(path)
     if path.exists():
         raise BadDeclaration(f"{path} is there already; remove it, or name another file")
     copy_parquet(Path(str(sample_table().source)), path)
-    say(
+    print_message(
         console,
         f"{path} holds 8,366 people of a US health survey; `confide init {path}` drafts a "
         "declaration",
@@ -306,7 +310,7 @@ def write_sample(console: Console, path: Path) -> None:
 
 
 def ask(curator: Curator, asked: DemoQuery) -> Outcome:
-    """Return what comes of a question: an answer, or a refusal that costs nothing."""
+    """Return the outcome of a query; a refused query costs nothing."""
     figures, refusal, expected, cost, is_reused = None, "", "", Fraction(0), False
     try:
         expected = _describe_error(curator.preview(asked.sql, **asked.want))
@@ -319,23 +323,23 @@ def ask(curator: Curator, asked: DemoQuery) -> Outcome:
 
 
 def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -> None:
-    """Print one question, its answer and the budget after it."""
+    """Print one query, its answer, and the remaining budget."""
     console.print()
     console.rule(f"[bold]{number}. {outcome.asked.title}", align="left")
-    say(console, outcome.asked.sql, style="cyan", hang=2)
+    print_message(console, outcome.asked.sql, style="cyan", hang=2)
     if outcome.expected:
-        say(console, outcome.expected, style="dim")
+        print_message(console, outcome.expected, style="dim")
     if outcome.figures is not None:
         show_figures(console, outcome.figures)
     else:
-        say(console, f"refused: {outcome.refusal}", style="yellow", hang=2)
+        print_message(console, f"refused: {outcome.refusal}", style="yellow", hang=2)
     if outcome.asked.remark:
-        say(console, outcome.asked.remark, style="italic")
-    say(console, f"{describe_cost(outcome)}; {budget}")
+        print_message(console, outcome.asked.remark, style="italic")
+    print_message(console, f"{describe_cost(outcome)}; {budget}")
 
 
 def describe_cost(outcome: Outcome) -> str:
-    """Return what a question cost, in words."""
+    """Return the cost of an outcome, in words."""
     if outcome.figures is None:
         return "cost nothing: refused"
     if outcome.is_reused:
@@ -344,7 +348,7 @@ def describe_cost(outcome: Outcome) -> str:
 
 
 def _describe_error(preview: Preview) -> str:
-    """Return how far off an answer will be, which is known before it is paid for."""
+    """Return the predicted error of an answer, in words."""
     known = [f"{name} +-{width:,.4g}" for name, width in preview.errors.items() if width]
     if preview.regret is not None:
         known = [f"a chosen group is within {preview.regret:,.4g} of the largest one left"]
@@ -369,7 +373,7 @@ svg { max-width: 100%; height: auto; display: block; margin-top: .8rem; }
 
 
 def write_report(outcomes: Sequence[Outcome], epsilon: int) -> str:
-    """Return the whole page."""
+    """Return the report as one HTML page."""
     sections = "".join(_section(place, outcome) for place, outcome in enumerate(outcomes, start=1))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

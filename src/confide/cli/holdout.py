@@ -1,4 +1,4 @@
-"""`confide holdout`: how many rows it needs, and an experiment with it."""
+"""The `confide holdout` commands: plan a holdout, and run an experiment with one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +53,7 @@ def plan(
     )
     written = str(found)
     claims = max(line.find("claim [source]") for line in written.splitlines())
-    output.say(Console(), written, hang=max(claims, 0))
+    output.print_message(Console(), written, hang=max(claims, 0))
 
 
 @app.command()
@@ -79,10 +79,10 @@ def experiment(
     last = max(k for k in result.curves[0].picks)
     for method in holdout_experiment.METHODS:
         curve = result.curve(method, has_signal=False)
-        output.say(
+        output.print_message(
             console,
             f"{method}, no signal, {last} features: "
             f"holdout says {curve.holdout[:, -1].mean():.3f}, "
             f"fresh rows {curve.fresh[:, -1].mean():.3f}",
         )
-    output.say(console, f"figures in {out}")
+    output.print_message(console, f"figures in {out}")

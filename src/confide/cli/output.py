@@ -1,4 +1,4 @@
-"""Tables and messages that fit the screen."""
+"""Tables and messages that fit the terminal."""
 
 import math
 import re
@@ -21,31 +21,31 @@ __all__ = [
     "make_table",
     "name_options",
     "percent",
-    "say",
+    "print_message",
     "show_budget",
     "show_figures",
     "show_findings",
     "show_paid",
 ]
 
-BAR: Final = 30
-NARROWEST: Final = 40
-ROOM: Final = 24
-WIDEST: Final = 100_000
+BAR_WIDTH: Final = 30
+MIN_WIDTH: Final = 40
+MIN_TEXT_WIDTH: Final = 24
+MAX_WIDTH: Final = 100_000
 CARETS: Final = re.compile(r" *\^+")
 ARGUMENT: Final = re.compile(
     r"""(?<!\w)(?P<quote>['"])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)"""
     r"|(?<![\w(-])(?P<name>epsilon|share|error|confidence|fresh)="
     r"(?P<value>(?>\w[\w.%/]*\b|))(?!, delta)"
 )
-"""What stands in quotes, which an apostrophe within a word does not open; or an argument."""
+"""A quoted string, which an apostrophe within a word does not open, or a keyword argument."""
 
 
-def say(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
-    """Print words: broken between words on a screen, as they are where a program reads them.
+def print_message(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
+    """Print a message, wrapped at spaces on a terminal and unchanged elsewhere.
 
-    A line and the carets below it stay as they are; what goes on in a next line begins ``hang``
-    columns to the right of its first.
+    A line that has carets below it stays unchanged. Continuation lines are indented ``hang``
+    columns more than the first line.
     """
     lines = text.splitlines()
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
@@ -55,37 +55,37 @@ def say(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
 
 
 def _fill(line: str, width: int, hang: int) -> str:
-    """Return a line as several of at most ``width`` columns.
+    """Return a line wrapped to ``width`` columns.
 
     >>> print(_fill("  line 3: epsilon is missing", 20, 2))
       line 3: epsilon is
         missing
     """
     begins = len(line) - len(line.lstrip())
-    indent = " " * (begins + hang if begins + hang + ROOM <= width else begins)
+    indent = " " * (begins + hang if begins + hang + MIN_TEXT_WIDTH <= width else begins)
     return textwrap.fill(
         line,
-        max(width, NARROWEST),
+        max(width, MIN_WIDTH),
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
 
 
-def name_options(said: str) -> str:
-    """Return a message with what Python's callers type as it is typed in a shell.
+def name_options(message: str) -> str:
+    """Return a message with Python keyword arguments rewritten as command-line options.
 
-    What stands inside a call, or beside a delta, is a budget and no option; what stands in quotes
-    is somebody's own text.
+    Arguments inside a call, or followed by a delta, describe a budget and stay unchanged, as do
+    quoted strings.
 
-    >>> name_options("say epsilon= or share=; share=5 is too much; ask with fresh=True")
-    'say --epsilon or --share; --share 5 is too much; ask with --fresh'
+    >>> name_options("pass epsilon= or share=; share=5 is too much; ask with fresh=True")
+    'pass --epsilon or --share; --share 5 is too much; ask with --fresh'
     >>> name_options("such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8")
     'such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8'
     >>> name_options("'epsilon=1' is not a day")
     "'epsilon=1' is not a day"
     """
-    return ARGUMENT.sub(_name_option, said)
+    return ARGUMENT.sub(_name_option, message)
 
 
 def _name_option(found: re.Match[str]) -> str:
@@ -96,9 +96,9 @@ def _name_option(found: re.Match[str]) -> str:
 def make_table(
     *headings: str, title: str = "", right: Container[str] = (), is_light: bool = False
 ) -> Table:
-    """Return a table without rows; a cell that is too wide goes on below and is never cut off.
+    """Return a table without rows, whose cells wrap instead of being truncated.
 
-    A light one has no lines between columns, which leaves more room for words.
+    A light table has no lines between columns, which leaves more room for text.
     """
     box, padding = (SIMPLE_HEAD, (0, 1, 0, 0)) if is_light else (HEAVY_HEAD, (0, 1, 0, 1))
     named = Text(title, style="table.title") if title else None
@@ -114,15 +114,15 @@ def _add_column(table: Table, heading: str, *, is_right: bool) -> None:
 
 
 def show_figures(console: Console, figures: Figures) -> None:
-    """Print an answer: each noisy column with its 95 % interval beside it."""
+    """Print an answer with a 95% interval next to each noisy column."""
     wide = _spread(figures)
-    wanted = console.measure(wide, options=console.options.update(width=WIDEST)).maximum
+    wanted = console.measure(wide, options=console.options.update(width=MAX_WIDTH)).maximum
     is_narrow = wanted > console.width
     console.print(_stack(figures) if is_narrow and figures.noisy_columns() else wide)
 
 
 def _spread(figures: Figures) -> Table:
-    """Return a table with a row for each group."""
+    """Return a table with one row per group."""
     noisy = set(figures.noisy_columns())
     table = Table()
     for name in figures.columns:
@@ -138,7 +138,7 @@ def _spread(figures: Figures) -> Table:
 
 
 def _stack(figures: Figures) -> Table:
-    """Return a table with a row for each number, where one for each group is too wide."""
+    """Return a table with one row per number, for terminals too narrow for one row per group."""
     noisy = figures.noisy_columns()
     keys = [name for name in figures.columns if name not in noisy]
     table = make_table(*keys, "column", "value", "95 % interval", right=("value", "95 % interval"))
@@ -154,24 +154,24 @@ def _stack(figures: Figures) -> Table:
 
 
 def show_paid(console: Console, answer: Tabular, state: BudgetState) -> None:
-    """Print what an answer cost and what is left."""
+    """Print the cost of an answer and the remaining budget."""
     for note in answer.notes:
-        say(console, plain(note))
+        print_message(console, plain(note))
     paid = "nothing: asked before" if answer.reused else f"{percent(answer.cost.share)}"
-    say(console, f"cost {paid}; {budget_line(state)}")
+    print_message(console, f"cost {paid}; {budget_line(state)}")
     if answer.reused:
-        say(console, "a new answer must be paid for: add --fresh")
+        print_message(console, "a new answer must be paid for: add --fresh")
 
 
 def budget_line(state: BudgetState) -> str:
-    """Return the budget as a bar and what is left of it, rounded down."""
-    full = math.floor(state.left.share * BAR)
-    bar = "#" * full + "." * (BAR - full)
+    """Return the remaining budget as a bar and as a percentage, rounded down."""
+    full = math.floor(state.left.share * BAR_WIDTH)
+    bar = "#" * full + "." * (BAR_WIDTH - full)
     return f"budget [{bar}] {percent(state.left.share, down=True)} left"
 
 
 def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
-    """Print total, spent and left."""
+    """Print the total, spent, and remaining budget."""
     epsilon = f"epsilon at delta {float(delta):g}"
     table = make_table("", "share", epsilon, title="Budget", right=("share", epsilon))
     for name, cost in (("total", state.total), ("spent", state.spent), ("left", state.left)):
@@ -180,7 +180,7 @@ def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
 
 
 def show_findings(console: Console, findings: list[CheckFinding]) -> None:
-    """Print how a declaration fits its data, problems first."""
+    """Print the differences between a declaration and its data, problems first."""
     table = make_table("", "table", "column", "finding", title="The declaration beside the data")
     for finding in findings:
         mark = Text("problem", style="red") if finding.is_problem else Text("note")

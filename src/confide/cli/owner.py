@@ -1,4 +1,4 @@
-"""Commands of the owner: `init`, `convert`, `check`, `budget` and `ledger`."""
+"""Commands for owners: `init`, `convert`, `check`, `budget`, and `ledger`."""
 
 import os
 import shlex
@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.context import open_declared_ledger, warn_forgetful
-from confide.cli.output import make_table, percent, say, show_budget, show_findings
+from confide.cli.context import open_declared_ledger, warn_without_ledger
+from confide.cli.output import make_table, percent, print_message, show_budget, show_findings
 from confide.curator import BudgetState
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def draft_declaration(console: Console, data: Sequence[str], config: Path) -> None:
-    """Write a draft of the declaration; a file that is there already stays as it is."""
+    """Write a draft of the declaration, without overwriting an existing file."""
     tables: list[DraftTable] = []
     for source in data:
         tables.append(_draft_table(source, [table.name for table in tables], config))
@@ -56,7 +56,7 @@ def draft_declaration(console: Console, data: Sequence[str], config: Path) -> No
         raise BadDeclaration(
             f"{config} cannot be written ({error.strerror}); name another file"
         ) from error
-    say(
+    print_message(
         console,
         f"{config} names {len(tables)} table(s). Open it, and finish the lines that begin with "
         '"# ": budget, unit, bounds. Then run `confide check`.',
@@ -71,7 +71,7 @@ def draft_declaration(console: Console, data: Sequence[str], config: Path) -> No
 
 
 def _advise(console: Console, path: Path, what: str) -> None:
-    say(
+    print_message(
         console,
         f"Some columns of {path.name} have {what}. Make a copy with plain names and types, and "
         f"draft from that: {conversion_hint(path)}",
@@ -80,7 +80,7 @@ def _advise(console: Console, path: Path, what: str) -> None:
 
 
 def convert_file(console: Console, path: Path, target: Path | None) -> None:
-    """Write a copy that confide can read, and print how each column was read."""
+    """Write a copy that confide can read, and print the type of each column."""
     if path.is_dir():
         raise BadDeclaration(f"{path} is a folder; name a CSV file in it")
     copy = path.parent / f"{path.stem}.parquet" if target is None else target
@@ -93,13 +93,13 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
         table.add_row(Text(plain(column.title)), column.name, str(column.shape), unread)
     console.print(table)
     if made.long_rows:
-        say(
+        print_message(
             console,
             f"{made.long_rows:,} row(s) have more cells than the first line has names; what is too "
             "much was left out, so look whether their cells stand in the right columns.",
             style="yellow",
         )
-    say(
+    print_message(
         console,
         "Cells that were not read are empty in the copy, and so is NA or the like among numbers, "
         "dates and flags. Draft from it: confide init "
@@ -108,7 +108,7 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
 
 
 def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
-    """Return what is known of a file, or of a table by its address."""
+    """Return the draft of a table in a file or at a URL."""
     if scheme_of(source) != FILE:
         columns = read_address(source)
         named = parse_qs(urlsplit(source).query)["table"][0]
@@ -128,7 +128,7 @@ def _guess_kinds(path: Path) -> dict[str, Kind | None]:
 
 
 def check_declaration(console: Console, config: Path) -> bool:
-    """Print how the declaration fits the data; tell whether questions can be asked."""
+    """Print the differences between the declaration and the data; return whether it can be used."""
     declaration = read_toml(config)
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     figures: list[CheckFinding] = []
@@ -141,18 +141,18 @@ def check_declaration(console: Console, config: Path) -> bool:
     if findings:
         show_findings(console, findings)
     if figures:
-        say(
+        print_message(
             console,
             "These figures are exact and about real rows: keep them to yourself, and do not "
             "choose bounds by them.",
             style="yellow",
         )
-    say(console, f"{problems} problem(s), {len(findings) - problems} note(s)")
+    print_message(console, f"{problems} problem(s), {len(findings) - problems} note(s)")
     return not problems
 
 
 def _check_keys(declaration: Declaration) -> Iterator[CheckFinding]:
-    """Look for columns whose keys the budget can never name."""
+    """Yield columns whose keys the budget can never release."""
     if declaration.budget.delta:
         return
     for table in declaration.tables:
@@ -166,7 +166,7 @@ def _check_keys(declaration: Declaration) -> Iterator[CheckFinding]:
 
 
 def _check_ledger(declaration: Declaration) -> Iterator[CheckFinding]:
-    """Look whether a ledger that is there keeps the budget that is declared."""
+    """Yield the reasons why an existing ledger does not match the declared budget."""
     if declaration.ledger is None:
         return
     try:
@@ -191,26 +191,26 @@ RIGHT: Final = ("entry", "share")
 
 
 def print_budget(console: Console, config: Path) -> None:
-    """Print total, spent and left, and what each declared analyst has."""
+    """Print the total, spent, and remaining budget, and the budget of each declared analyst."""
     declaration = read_toml(config)
     ledger = open_declared_ledger(declaration)
     state = _state(Pricing(declaration.budget, ledger), ledger)
     show_budget(console, state, declaration.budget.delta)
     if declaration.limits.analysts:
         _show_analysts(console, declaration, ledger)
-    warn_forgetful(console, ledger)
+    warn_without_ledger(console, ledger)
 
 
 def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
-    """Print every charge, and whether they add up."""
+    """Print every charge; with ``is_verified``, first verify the balance and the hash chain."""
     ledger = open_declared_ledger(read_toml(config))
     if is_verified:
         ledger.verify()
     show_entries(console, ledger.entries())
     _show_losses(console, ledger.lost_anchors())
     if is_verified:
-        say(console, "balance and chain agree")
-    warn_forgetful(console, ledger)
+        print_message(console, "balance and chain agree")
+    warn_without_ledger(console, ledger)
 
 
 def accept_lost_anchor(console: Console, config: Path) -> None:
@@ -249,7 +249,7 @@ def _show_losses(console: Console, losses: Iterable[LostAnchor]) -> None:
 
 
 def export_ledger(console: Console, config: Path, path: Path) -> None:
-    """Write the history into a file that is not there yet."""
+    """Write the history to a new file."""
     ledger = open_declared_ledger(read_toml(config))
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -260,7 +260,7 @@ def export_ledger(console: Console, config: Path, path: Path) -> None:
         raise BadDeclaration(
             f"{path} cannot be written ({error.strerror}); name another file"
         ) from error
-    say(
+    print_message(
         console,
         f"{path} has every charge and no values; whoever has it can run "
         f"`confide ledger --recount {path}`",
@@ -268,7 +268,7 @@ def export_ledger(console: Console, config: Path, path: Path) -> None:
 
 
 def print_recount(console: Console, path: Path) -> None:
-    """Print what an export adds up to; neither the ledger nor the data is needed."""
+    """Print the total of an exported file, without needing the ledger or the data."""
     try:
         with path.open(encoding="utf-8") as file:
             found = recount(file)
@@ -277,7 +277,7 @@ def print_recount(console: Console, path: Path) -> None:
     spent, terms = found.filter.spent, found.filter
     loss = terms.loss_of(spent)
     epsilon = loss.epsilon_at(terms.delta)
-    say(
+    print_message(
         console,
         f"ledger {found.ledger}\n{found.entries:,} charges, {found.answered:,} of them answered\n"
         f"spent {percent(spent.fraction)} of epsilon {float(terms.epsilon):g}, delta "
@@ -287,13 +287,13 @@ def print_recount(console: Console, path: Path) -> None:
 
 
 def show_entries(console: Console, entries: Iterable[Entry]) -> None:
-    """Print the history of the budget, oldest first: a line of facts, and the question below."""
+    """Print ledger entries, oldest first: a line of fields, with the query below it."""
     lines, questions = [HEADINGS], [""]
     for entry in entries:
         lines.append(_cells(entry))
         questions.append(plain(entry.question.text))
     if len(lines) == 1:
-        say(console, "nothing was charged yet")
+        print_message(console, "nothing was charged yet")
         return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for cells, question in zip(lines, questions, strict=True):
@@ -301,9 +301,9 @@ def show_entries(console: Console, entries: Iterable[Entry]) -> None:
             cell.rjust(width) if heading in RIGHT else cell.ljust(width)
             for heading, cell, width in zip(HEADINGS, cells, widths, strict=True)
         )
-        say(console, "  ".join(placed).rstrip(), style="bold")
+        print_message(console, "  ".join(placed).rstrip(), style="bold")
         if question:
-            say(console, " " * (widths[0] + 2) + question)
+            print_message(console, " " * (widths[0] + 2) + question)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

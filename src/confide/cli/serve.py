@@ -1,4 +1,4 @@
-"""`confide serve`, `confide token` and `confide mcp`."""
+"""The `confide serve`, `confide token`, and `confide mcp` commands."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from confide.cli.context import open_connection, open_declared_ledger, read_token
-from confide.cli.output import make_table, percent, say
+from confide.cli.output import make_table, percent, print_message
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.lazy import lazy_module, require_extra
@@ -32,20 +32,20 @@ else:
 
 __all__ = ["list_tokens", "make_token", "revoke_tokens", "run_server", "run_tools"]
 
-MOST_CONNECTIONS: Final = 4_096
+MAX_CONNECTIONS: Final = 4_096
 GRACE_SECONDS: Final = 120
 
 
 def run_server(console: Console, config: Path, host: str, port: int, workers: int) -> None:
-    """Serve until told to stop; questions that are being answered are finished first."""
+    """Serve until interrupted, then finish the running queries."""
     uvicorn = require_extra("uvicorn", "server", "a server needs")
     server_app.check_declared(read_toml(config))
     _check_address(host, port)
     os.environ[server_app.CONFIG_VARIABLE] = str(config.resolve())
     os.environ[server_app.WORKERS_VARIABLE] = str(workers)
-    said = f"confide listens on http://{host}:{port} once the data is open; Ctrl-C ends it"
-    say(console, said)
-    console.file.flush()  # a log that is a file shows it at once
+    message = f"confide listens on http://{host}:{port} once the data is open; Ctrl-C ends it"
+    print_message(console, message)
+    console.file.flush()  # so that a log file shows it at once
     uvicorn.run(
         "confide.server:open_app",
         factory=True,
@@ -57,15 +57,15 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
         access_log=False,
         log_config=None,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_worker_healthcheck=GRACE_SECONDS,  # a worker opens its data before it answers
+        timeout_worker_healthcheck=GRACE_SECONDS,  # a worker opens its data before it responds
     )
 
 
 def _check_address(host: str, port: int) -> None:
-    """Refuse an address that this machine cannot listen on, before anything says that it does."""
+    """Raise BadDeclaration for an address that cannot be bound, before reporting that it is."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -81,10 +81,10 @@ def _check_address(host: str, port: int) -> None:
 
 
 def run_tools(config: Path, url: str | None) -> None:
-    """Serve tools on the standard streams, on behalf of whoever the token names.
+    """Serve tools on the standard streams on behalf of the token's holder.
 
-    With a ``url`` everything is asked there; without, of the declaration's own curator, within the
-    limits of the token.
+    With a ``url``, the tools query that server. Otherwise they query the declaration's own curator,
+    within the token's limits.
     """
     require_extra("confide.mcp", "mcp", "tools for agents need")
     token = read_token()
@@ -103,34 +103,34 @@ def run_tools(config: Path, url: str | None) -> None:
 def make_token(
     console: Console, config: Path, name: str, *, role: str, days: int, share: str | None
 ) -> None:
-    """Make a token and print it: the standard output has its text and nothing else."""
+    """Create a token and print it as the only line of standard output."""
     declaration, tokens = _open(config)
     if role == token_store.Role.ANALYST:
         declaration.limits.admit(name, "")
     limit = None if share is None else Share.floor(share)
     text, token = tokens.make(name, token_store.Role(role), days=days, limit=limit)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-    most = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
-    say(
+    cap = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
+    print_message(
         Console(stderr=True),
-        f"The token of {token.role} {name}, until {_day(token.expires)}{most}. It is shown this "
+        f"The token of {token.role} {name}, until {_day(token.expires)}{cap}. It is shown this "
         "once: keep it where you keep passwords.",
     )
 
 
 def revoke_tokens(console: Console, config: Path, name: str) -> None:
-    """Shut every live token of a name, and print how many."""
+    """Revoke all active tokens of a name, and print how many."""
     _, tokens = _open(config)
     live = [token for token in tokens.list_all() if token.name == name and token.revoked is None]
     if not live:
         raise BadDeclaration(f"{name!r} has no token; `confide token --list` shows who has")
     for token in live:
         tokens.revoke(token.id)
-    say(console, f"{len(live)} token(s) of {name} revoked")
+    print_message(console, f"{len(live)} token(s) of {name} revoked")
 
 
 def list_tokens(console: Console, config: Path) -> None:
-    """Print every token, newest first, without its secret."""
+    """Print all tokens without their secrets, newest first."""
     declaration, store = _open(config)
     tokens = store.list_all()
     by_analyst = token_store.spent_by_analyst(tokens, open_declared_ledger(declaration))
@@ -139,14 +139,14 @@ def list_tokens(console: Console, config: Path) -> None:
     table = make_table(*headings, title="Tokens", right=shares, is_light=True)
     for token in tokens:
         label = f"{token.name} / {token.label}" if token.label else token.name
-        most = "" if token.limit is None else percent(token.limit.fraction)
+        cap = "" if token.limit is None else percent(token.limit.fraction)
         spent = percent(token.spent.fraction)
         if token.limit is None:
             of_analyst = by_analyst.get(token.name)
             spent = "" if of_analyst is None else f"{percent(of_analyst)} by {token.name}"
         state = "revoked" if token.revoked is not None else ""
         until = _day(token.expires)
-        table.add_row(token.id, Text(label), token.role.value, until, most, Text(spent), state)
+        table.add_row(token.id, Text(label), token.role.value, until, cap, Text(spent), state)
     console.print(table)
 
 
