@@ -1,6 +1,6 @@
-"""Draw docs/pictures/answer.svg: a question to a health survey, its answer and the budget after it.
+"""Draw docs/pictures/answer.svg: a query on a health survey, its answer, and the remaining budget.
 
-The noise is the curator's own, so a second run draws other points near the same ones.
+The noise is the curator's own, so each run draws slightly different points.
 """
 
 from html import escape
@@ -24,7 +24,7 @@ INK, SOFT, BAR = "#222222", "#f2f4f7", "#4c78a8"
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the chart."""
     curator = Curator([sample_table()], budget=Budget(2))
     answer = curator.sql("\n".join(QUESTION), epsilon=EPSILON)
     figures = figures_of(answer)
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def compose(chart: str, paid: str, left: float) -> str:
-    """Return the question above the chart, and the budget as a bar below it."""
+    """Return an SVG with the query above the chart, and the budget as a bar below it."""
     head = LINE * len(QUESTION) + 2 * MARGIN
     drawn = int(chart.split('height="', 1)[1].split('"', 1)[0])
     foot = head + drawn + 8

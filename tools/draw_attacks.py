@@ -1,10 +1,10 @@
-"""Draw the pictures of docs/attacks.md: attacks on exact answers, and on noisy ones.
+"""Draw the charts of docs/attacks.md: attacks on exact answers and on noisy ones.
 
-Attackers choose by a fixed seed. Answers carry the curator's own noise, so a second run draws other
-points about the same curves.
+The attackers' choices use a fixed seed. The answers carry the curator's own noise, so each run
+draws slightly different points near the same curves.
 """
 
-# ruff: noqa: TID251  # an attacker's choices may be foreseeable
+# ruff: noqa: TID251  # an attacker's choices may be predictable
 
 import json
 from fractions import Fraction
@@ -28,7 +28,7 @@ RNG = np.random.default_rng(7)
 
 
 def main() -> None:
-    """Write every picture."""
+    """Write every chart."""
     for name, chart in CHARTS.items():
         spec = json.dumps({"config": CONFIG, "padding": 12, **chart()})
         drawing = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def reconstruction() -> Chart:
-    """Return how many secrets come out right, by what all answers together cost."""
+    """Chart the fraction of secrets reconstructed, by the total cost of the answers."""
     bits, subsets = RNG.random(PEOPLE) < 0.5, RNG.random((QUESTIONS, PEOPLE)) < 0.5
     rows = pa.table({"who": range(PEOPLE), "code": range(PEOPLE), "ill": bits})
     columns: dict[str, Column] = {"code": Int(0, PEOPLE - 1), "ill": Bool()}
@@ -58,12 +58,12 @@ def reconstruction() -> Chart:
 
 
 def tracing() -> Chart:
-    """Return the scores of members and of others, by exact sums and by noisy ones."""
+    """Chart the scores of members and non-members, from exact and from noisy sums."""
     chances = RNG.uniform(0.2, 0.8, COLUMNS)
-    everybody = (RNG.random((MEMBERS + OTHERS, COLUMNS)) < chances).astype(np.float64)
-    exact = everybody[:MEMBERS].sum(axis=0)
+    everyone = (RNG.random((MEMBERS + OTHERS, COLUMNS)) < chances).astype(np.float64)
+    exact = everyone[:MEMBERS].sum(axis=0)
     names = [f"a{place}" for place in range(COLUMNS)]
-    rows = {"who": range(MEMBERS), **dict(zip(names, everybody[:MEMBERS].T, strict=True))}
+    rows = {"who": range(MEMBERS), **dict(zip(names, everyone[:MEMBERS].T, strict=True))}
     columns = dict.fromkeys(names, Int(0, 1))
     table = Table("people", pa.table(rows), unit="who", columns=columns, unique=True)
     curator = Curator([table], budget=Budget(1))
@@ -73,8 +73,8 @@ def tracing() -> Chart:
         told |= curator.sql(f"SELECT {sums} FROM people", share="25%").rows[0]
     noisy = np.array([told[name] for name in names])
     charts = [
-        _scores("exact means", everybody, exact / MEMBERS, chances),
-        _scores("confide, epsilon 1 for all", everybody, noisy / MEMBERS, chances),
+        _scores("exact means", everyone, exact / MEMBERS, chances),
+        _scores("confide, epsilon 1 for all", everyone, noisy / MEMBERS, chances),
     ]
     return {"hconcat": charts, "spacing": 30}
 
@@ -86,7 +86,7 @@ def _scores(title: str, people: Any, means: Any, chances: Any) -> Chart:
         {"score": round(float(score), 4), "who": "member" if place < MEMBERS else "somebody else"}
         for place, score in enumerate(scores)
     ]
-    colour = {"domain": ["member", "somebody else"], "range": [ORANGE, BLUE]}
+    color = {"domain": ["member", "somebody else"], "range": [ORANGE, BLUE]}
     return {
         "title": {"text": title, "anchor": "start"},
         "width": 300,
@@ -101,13 +101,13 @@ def _scores(title: str, people: Any, means: Any, chances: Any) -> Chart:
                 "scale": {"domain": [-4, 5]},
             },
             "y": {"field": "who", "title": None},
-            "color": {"field": "who", "scale": colour, "legend": None},
+            "color": {"field": "who", "scale": color, "legend": None},
         },
     }
 
 
 def linkage() -> Chart:
-    """Return how many of 8,366 people are alone with what an outsider may know."""
+    """Chart the fraction of 8,366 people who are unique on what an outsider may know."""
     sample = pq.read_table(files("confide.examples") / "nhanes.parquet").to_pylist()
     known = ["sex", "age", "education", "height_cm", "weight_kg"]
     bars = []
@@ -127,14 +127,14 @@ def linkage() -> Chart:
             "scale": {"domain": [0, 1]},
         },
     }
-    beside = {"type": "text", "align": "left", "dx": 6, "fontSize": 12, "color": INK}
+    label_mark = {"type": "text", "align": "left", "dx": 6, "fontSize": 12, "color": INK}
     return {
         "width": 420,
         "height": 200,
         "data": {"values": bars},
         "layer": [
             {"mark": {"type": "bar", "color": ORANGE}, "encoding": place},
-            {"mark": beside, "encoding": {**place, "text": {"field": "text"}}},
+            {"mark": label_mark, "encoding": {**place, "text": {"field": "text"}}},
         ],
     }
 

@@ -1,8 +1,7 @@
-"""Draw the pictures of docs/pictures from the laws and mechanisms of the package.
+"""Draw the charts of docs/pictures from the distributions and mechanisms of the package.
 
-Run it again and the files come out byte for byte the same: what is drawn from noise uses a
-foreseeable source, which is fit for pictures and for nothing else. With ``--png folder`` the
-pictures are also written there as PNG, to look at.
+Each run writes the same bytes: charts that need noise draw it from a predictable source, which is
+only fit for charts. With ``--png folder``, the charts are also written there as PNG.
 """
 
 import argparse
@@ -33,7 +32,7 @@ SIGMA = float(mu_squared_for(EPSILON, DELTA)) ** -0.5
 BLUE, ORANGE, GREEN, GREY, INK = "#2f6db5", "#d9701e", "#2f8f5b", "#8a8a8a", "#333333"
 DOTS, REACH = 400, 11
 STEPS = 1000
-"""Grid steps for one unit of count in the scatter, so that points do not fall on each other."""
+"""Grid steps for one unit of count in the scatter plot, to keep points from overlapping."""
 
 CONFIG: Chart = {
     "aria": False,
@@ -48,8 +47,8 @@ CONFIG: Chart = {
 }
 
 
-class Foreseeable:
-    """The same words on every run, from a hash of a name and a counter."""
+class PredictableEntropy:
+    """Entropy that is the same in every run, from a hash of a name and a counter."""
 
     def __init__(self, name: str) -> None:
         self.name, self.calls = name, 0
@@ -62,10 +61,10 @@ class Foreseeable:
 
 
 def expected_largest(beyond: Floats, count: int) -> float:
-    """Return the mean of the largest of ``count`` independent whole magnitudes.
+    """Return the expected largest of ``count`` independent integer magnitudes.
 
-    ``beyond[w]`` is the chance that one of them exceeds w. The mean of a whole number that is at
-    least 0 is the sum over w of the chance that it exceeds w.
+    ``beyond[w]`` is the probability that one of them exceeds w. The mean of a nonnegative integer
+    is the sum over w of the probability that it exceeds w.
     """
     return float(-np.expm1(count * np.log1p(-beyond)).sum())
 
@@ -87,7 +86,7 @@ def gaussian_error(count: int) -> float:
 def box_error(count: int) -> float:
     """Return the expected largest error of ``count`` counts with l-infinity noise.
 
-    Before rounding, the largest of the errors has the law Gamma(count) / epsilon.
+    Before rounding, the largest error has the distribution Gamma(count) / epsilon.
     """
     ends = np.arange(count + 60 * math.sqrt(count) + 50) + 0.5
     return float(special.gammaincc(count, ends * EPSILON).sum())
@@ -101,12 +100,12 @@ ERRORS = {
 
 
 def first_worse(name: str) -> int:
-    """Return the least number of counts for which Gaussian noise beats the named one."""
+    """Return the smallest number of counts for which Gaussian noise beats the named noise."""
     return next(k for k in range(1, 1001) if ERRORS[name](k) > gaussian_error(k))
 
 
 def crossing() -> Chart:
-    """Return the expected largest error of k counts, for three kinds of noise."""
+    """Chart the expected largest error of k counts for three kinds of noise."""
     counts = sorted({round(10 ** (step / 20)) for step in range(61)})
     rows = [{"k": k, "error": f(k), "noise": name} for name, f in ERRORS.items() for k in counts]
     logarithmic = {"type": "quantitative", "scale": {"type": "log", "nice": False}}
@@ -115,12 +114,12 @@ def crossing() -> Chart:
         "y": {**logarithmic, "field": "error", "title": "expected largest error"},
     }
     place["x"]["axis"], place["y"]["axis"] = _decades(3), _decades(4)
-    colour = {
+    color = {
         "field": "noise",
         "scale": {"domain": [*ERRORS], "range": [ORANGE, GREEN, BLUE]},
         "legend": {"title": None, "orient": "top-left", "symbolStrokeWidth": 3},
     }
-    line = {"mark": {"type": "line", "strokeWidth": 2.5}, "encoding": {**place, "color": colour}}
+    line = {"mark": {"type": "line", "strokeWidth": 2.5}, "encoding": {**place, "color": color}}
     subtitle = "epsilon = 1, for Gaussian delta = 1e-6; one unit may change all k counts by 1"
     return {
         "title": {
@@ -140,7 +139,7 @@ def crossing() -> Chart:
 
 
 def _label(count: int, place: Chart, where: Chart) -> Iterator[Chart]:
-    """Yield a dot on the Gaussian line, and what it means beside it."""
+    """Yield a dot on the Gaussian line, and its label."""
     data = {"values": [{"k": count, "error": gaussian_error(count)}]}
     text = {"type": "text", "text": f"Gaussian from k = {count}", "fontSize": 12, "color": INK}
     dot = {"type": "point", "filled": True, "size": 60, "color": INK, "opacity": 1}
@@ -153,9 +152,9 @@ def _decades(last: int) -> Chart:
 
 
 def choice_laws(scores: list[float]) -> dict[str, list[float]]:
-    """Return the law of both selections at rate 1.
+    """Return the distribution of both selection mechanisms at rate 1.
 
-    With a_i = exp(score_i - best), permute-and-flip takes i with probability a_i times the
+    With a_i = exp(score_i - best), permute-and-flip chooses i with probability a_i times the
     integral over u in [0, 1] of prod (1 - a_j u) over the others; see docs/proofs/mechanisms.md.
     """
     heights = [math.exp(score - max(scores)) for score in scores]
@@ -172,7 +171,7 @@ def choice_laws(scores: list[float]) -> dict[str, list[float]]:
 
 
 def shortfalls(candidates: int) -> Iterator[Row]:
-    """Yield the expected gap of the choice when all but one are equally far below the best."""
+    """Yield the expected regret of a choice among one best and equally worse candidates."""
     rivals = candidates - 1
     for gap in np.arange(0, 12.05, 0.05).tolist():
         chance = math.exp(-gap)
@@ -183,14 +182,14 @@ def shortfalls(candidates: int) -> Iterator[Row]:
 
 
 def selection() -> Chart:
-    """Return the laws of both selections, and what they lose on average."""
+    """Chart the distributions of both selection mechanisms, and their expected regret."""
     laws = choice_laws([0, 1, 2])
     bars = [
         {"score": str(score), "chance": chance, "label": f"{chance:.4f}", "mechanism": name}
         for name, chances in laws.items()
         for score, chance in enumerate(chances)
     ]
-    colour = {
+    color = {
         "field": "mechanism",
         "scale": {"domain": [*laws], "range": [GREEN, ORANGE]},
         "legend": {"title": "mechanism", "orient": "right"},
@@ -199,14 +198,14 @@ def selection() -> Chart:
     return {
         "resolve": {"legend": {"color": "shared"}},
         "spacing": 40,
-        "hconcat": [_bars(bars, colour), _lines(lines, colour)],
+        "hconcat": [_bars(bars, color), _lines(lines, color)],
     }
 
 
-def _bars(rows: list[Row], colour: Chart) -> Chart:
+def _bars(rows: list[Row], color: Chart) -> Chart:
     place = {
         "x": {"field": "score", "title": "score", "axis": {"labelAngle": 0, "grid": False}},
-        "xOffset": {"field": "mechanism", "sort": [*colour["scale"]["domain"]]},
+        "xOffset": {"field": "mechanism", "sort": [*color["scale"]["domain"]]},
         "y": {
             "field": "chance",
             "type": "quantitative",
@@ -221,13 +220,13 @@ def _bars(rows: list[Row], colour: Chart) -> Chart:
         "height": 260,
         "data": {"values": rows},
         "layer": [
-            {"mark": "bar", "encoding": {**place, "color": colour}},
+            {"mark": "bar", "encoding": {**place, "color": color}},
             {"mark": text, "encoding": {**place, "text": {"field": "label"}}},
         ],
     }
 
 
-def _lines(rows: list[Row], colour: Chart) -> Chart:
+def _lines(rows: list[Row], color: Chart) -> Chart:
     dash = {
         "field": "d",
         "scale": {"domain": ["2", "10", "100"], "range": [[1, 0], [6, 3], [2, 2]]},
@@ -242,14 +241,14 @@ def _lines(rows: list[Row], colour: Chart) -> Chart:
         "encoding": {
             "x": {"field": "gap", "type": "quantitative", "title": "gap / scale of the noise"},
             "y": {"field": "short", "type": "quantitative", "title": "expected gap of the choice"},
-            "color": colour,
+            "color": color,
             "strokeDash": dash,
         },
     }
 
 
 def shapes() -> Chart:
-    """Return draws of three kinds of noise for two counts that one unit may both change."""
+    """Chart draws of three kinds of noise for two counts that one unit can change together."""
     corners = [(1, 0), (0, 1), (1, 1)]
     wide = [tuple(STEPS * x for x in corner) for corner in corners]
     diamond = _scatter(
@@ -281,7 +280,7 @@ def shapes() -> Chart:
 
 def _scatter(name: str, mechanism: Laplace | KNorm, body: list[tuple[int, int]]) -> Chart:
     zeros = np.zeros((DOTS, 2), dtype=np.int64)
-    points = mechanism.release(zeros, entropy=Foreseeable(name)) / STEPS
+    points = mechanism.release(zeros, entropy=PredictableEntropy(name)) / STEPS
     scale = {"domain": [-REACH, REACH], "nice": False}
     axis = {"values": [-10, -5, 0, 5, 10]}
     x = {"field": "x", "type": "quantitative", "scale": scale, "axis": axis, "title": None}
@@ -307,10 +306,10 @@ def _scatter(name: str, mechanism: Laplace | KNorm, body: list[tuple[int, int]])
 
 
 def _outlines(body: list[tuple[int, int]]) -> Iterator[Row]:
-    """Yield the corners of the copies of ``body`` that hold half and nine tenths of the noise.
+    """Yield the corners of the copies of ``body`` that contain half and nine tenths of the noise.
 
-    In two dimensions the factor by which the body must be blown up to reach the noise has the
-    law Gamma(2) / epsilon.
+    In two dimensions, the factor by which the body must be scaled to reach the noise has the
+    distribution Gamma(2) / epsilon.
     """
     for share in (0.5, 0.9):
         factor = float(special.gammaincinv(2, share)) / EPSILON
@@ -319,7 +318,7 @@ def _outlines(body: list[tuple[int, int]]) -> Iterator[Row]:
 
 
 def _rounded(rows: list[Row]) -> list[Row]:
-    """Return the rows with six digits a number, so that another machine's last digit is lost."""
+    """Return the rows rounded to six digits, so that all machines write the same file."""
     return [
         {key: float(f"{x:.6g}") if isinstance(x, float) else x for key, x in row.items()}
         for row in rows
@@ -334,7 +333,7 @@ CHARTS = {
 
 
 def main() -> None:
-    """Write every picture."""
+    """Write every chart."""
     parser = argparse.ArgumentParser(description="draw the pictures of the documents")
     parser.add_argument("--png", type=Path, help="write PNG files into this folder as well")
     wanted = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Draw docs/pictures/statistics-*.svg: from foreseeable noise, and from measured figures."""
+"""Draw docs/pictures/statistics-*.svg, from predictable noise and from measured results."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tools.draw_pictures import (
     ORANGE,
     PICTURES,
     VEGA_LITE,
-    Foreseeable,
+    PredictableEntropy,
 )
 
 from confide.curator import Curator
@@ -37,8 +37,8 @@ def mixture_cdf(x: Any) -> Any:
 
 
 def make_curator() -> Curator:
-    """Return a curator of invented rows whose noise is foreseeable, fit for pictures only."""
-    source = Foreseeable("statistics")
+    """Return a curator of invented rows with predictable noise, which is only fit for charts."""
+    source = PredictableEntropy("statistics")
     uniform = source.words(2 * ROWS).astype(np.float64) / 2.0**64
     first = uniform[:ROWS] < 0.6
     normal = special.ndtri(np.clip(uniform[ROWS:], 1e-12, 1 - 1e-12))
@@ -46,13 +46,13 @@ def make_curator() -> Curator:
     frame = pa.table({"pid": np.arange(ROWS), "x": x})
     table = Table("people", frame, unit="pid", columns={"x": Float(0, 100)}, unique=True)
     curator = Curator([table], budget=Budget(10))
-    # A picture needs the same noise on every run.
+    # A chart needs the same noise in every run.
     curator._executor = replace(curator._executor, entropy=source)  # noqa: SLF001
     return curator
 
 
 def draw_density(curator: Curator) -> Chart:
-    """Return the density, its band, and the truth."""
+    """Chart an estimated density, its confidence band, and the true density."""
     chart = curator.density("people", "x", epsilon=0.5).plot().spec
     x = np.linspace(0, 100, 401)
     truth = [{"x": float(a), "truth": float(b)} for a, b in zip(x, mixture_pdf(x), strict=True)]
@@ -68,7 +68,7 @@ def draw_density(curator: Curator) -> Chart:
 
 
 def draw_quantiles(curator: Curator) -> Chart:
-    """Return nine quantiles with their intervals along the distribution function."""
+    """Chart nine quantiles with their intervals along the distribution function."""
     levels = [place / 10 for place in range(1, 10)]
     found = curator.quantiles("people", "x", levels, epsilon=0.1)
     points = [
@@ -105,12 +105,12 @@ def draw_quantiles(curator: Curator) -> Chart:
 
 
 def draw_efficiency() -> Chart:
-    """Return the measured efficiency of sample and aggregate."""
+    """Chart the measured efficiency of sample and aggregate."""
     figures = json.loads((PICTURES / "statistics-figures.json").read_text(encoding="utf-8"))
     across = _log_axis("scale", "epsilon n^(1/4)", [3, 50], [3, 5, 10, 20, 30, 50])
     up = _log_axis("ratio", "squared error with noise / without", [0.7, 100], [1, 2, 5, 10, 50])
-    colours = {"range": [BLUE, ORANGE]}
-    by_epsilon = {"field": "epsilon", "type": "nominal", "title": "epsilon", "scale": colours}
+    colors = {"range": [BLUE, ORANGE]}
+    by_epsilon = {"field": "epsilon", "type": "nominal", "title": "epsilon", "scale": colors}
     encoding = {"x": across, "y": up, "color": by_epsilon}
     one = {
         "data": {"values": [{"ratio": 1}]},
@@ -136,7 +136,7 @@ def _log_axis(name: str, title: str, domain: list[float], ticks: list[float]) ->
 
 
 def draw_rate() -> Chart:
-    """Return how the error of a density falls with the rows at epsilon = n^(-1/3)."""
+    """Chart the error of a density against the number of rows at epsilon = n^(-1/3)."""
     figures = json.loads((PICTURES / "statistics-figures.json").read_text(encoding="utf-8"))
     found = [row for row in figures["density"] if (row["law"], row["factor"]) == ("normal", 1.0)]
     points = [
@@ -183,7 +183,7 @@ def draw_rate() -> Chart:
 
 
 def main() -> None:
-    """Write all pictures."""
+    """Write every chart."""
     curator = make_curator()
     charts = {
         "density": draw_density(curator),

@@ -1,9 +1,10 @@
-"""Print the coefficients of noise/gaussian.py, and their greatest error.
+"""Print the coefficients of noise/gaussian.py, and their maximum error.
 
 With s = sqrt(-ln V) the two-sided normal quantile x(V) = -Phi^-1(V / 2) is smooth in s: close to
-sqrt(pi / 2) s^2 at zero and to sqrt(2) s far out. So x / s^2 is fitted by a ratio of two
-polynomials in s that agrees with it at Chebyshev points of [0, 6.6875], which covers every V down
-to 2^-64. Run with the project's Python: ``.venv/bin/python tools/fit_gaussian_quantile.py``.
+sqrt(pi / 2) s^2 at zero and to sqrt(2) s far out. So this program fits x / s^2 by a ratio of two
+polynomials in s that agrees with it at the Chebyshev points of [0, 6.6875], an interval that covers
+every V down to 2^-64. Run with the project's Python: ``.venv/bin/python
+tools/fit_gaussian_quantile.py``.
 """
 
 from flint import arb, arb_mat, ctx
@@ -13,12 +14,12 @@ TOP, BOTTOM = 15, 15
 
 
 def quantile(s: arb) -> arb:
-    """Enclose the two-sided normal quantile at V = exp(-s^2)."""
+    """Return an enclosure of the two-sided normal quantile at V = exp(-s^2)."""
     return arb(2).sqrt() * (-(s * s)).exp().erfcinv()
 
 
 def fit() -> tuple[list[float], list[float]]:
-    """Return the coefficients of numerator and denominator, lowest power first."""
+    """Return the coefficients of the numerator and the denominator, lowest power first."""
     size = TOP + BOTTOM + 1
     points = [(1 - (arb(2 * i + 1) / (2 * size)).cos_pi()) / 2 * REACH for i in range(size)]
     system, wanted = arb_mat(size, size), arb_mat(size, 1)
@@ -35,7 +36,7 @@ def fit() -> tuple[list[float], list[float]]:
 
 
 def worst_error(top: list[float], bottom: list[float], steps: int = 20_000) -> float:
-    """Return the greatest distance from the quantile, with the coefficients as doubles."""
+    """Return the maximum error of the fit, with coefficients as doubles."""
     worst = 0.0
     for step in range(1, steps):
         s = REACH * step / steps

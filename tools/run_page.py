@@ -1,8 +1,8 @@
 """Run what a page shows: its Python examples, its commands, or the cells of a notebook.
 
-Needs nothing but Python and what the page itself needs, so that a page can be tried with exactly
-the install that it names: ``python tools/run_page.py docs/tutorials/analyst.md``. Examples must
-print what the page says; commands must end as it says.
+It needs only Python and the packages that the page needs, so a page can be tested with exactly the
+install that it names: ``python tools/run_page.py docs/tutorials/analyst.md``. Examples must print
+the output on the page; commands must exit with the code on the page.
 """
 
 import ast
@@ -22,8 +22,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def main() -> None:
-    """Run the pages that are named; exit with 1 at the first that does not keep its word."""
-    # An environment that is not activated has its commands beside its Python.
+    """Run the named pages; exit with 1 at the first page whose output differs."""
+    # An environment that is not activated keeps its commands in the same folder as its Python.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for name in sys.argv[1:]:
         page = Path(name).resolve()
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def run_document(page: Path, folder: Path) -> None:
-    """Run the blocks of a document in their order, with the names of those before."""
+    """Run the blocks of a document in order, sharing one namespace."""
     names: dict[str, Any] = {"__name__": "__page__"}
     for language, title, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if title:
@@ -47,7 +47,7 @@ def run_document(page: Path, folder: Path) -> None:
 
 
 def run_examples(block: str, names: dict[str, Any], label: str) -> None:
-    """Run one block of Python; stop when it prints something else than it shows."""
+    """Run one Python block; exit if its output differs from the page."""
     if ">>>" not in block:
         exec(compile(block, label, "exec"), names)
         return
@@ -58,7 +58,7 @@ def run_examples(block: str, names: dict[str, Any], label: str) -> None:
 
 
 def run_commands(block: str) -> None:
-    """Type the lines behind a dollar; stop when one does not end as it says."""
+    """Run the lines that follow a dollar sign; exit if an exit code differs from the page."""
     for command, code in TYPED.findall(block):
         done = subprocess.run(command, shell=True, check=False)
         if done.returncode != int(code or 0):
@@ -66,7 +66,7 @@ def run_commands(block: str) -> None:
 
 
 def run_notebook(page: Path, _folder: Path) -> None:
-    """Run the cells of a notebook in their order, and show what each shows."""
+    """Run the cells of a notebook in order, and render each result."""
     names: dict[str, Any] = {"__name__": "__main__"}
     sys.displayhook = show
     for cell in json.loads(page.read_text(encoding="utf-8"))["cells"]:
@@ -76,7 +76,7 @@ def run_notebook(page: Path, _folder: Path) -> None:
 
 
 def show(value: object) -> None:
-    """Draw a value as a notebook would."""
+    """Render a value as a notebook would."""
     for way in ("_repr_html_", "_repr_mimebundle_", "__repr__"):
         if hasattr(value, way):
             getattr(value, way)()

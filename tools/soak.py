@@ -1,16 +1,16 @@
-"""Ask random questions of random neighbours for an hour, and compare exact totals with the plan.
+"""Run random queries on random neighboring databases, and compare exact totals with the plan.
 
-Each round draws a kind of neighbours, 200 pairs of small databases and eight questions, and looks
-whether any pair moves further than planned. Even rounds draw a declaration too: types, bounds, keys
-and limits of two private tables, beside a public one; odd rounds draw limits for a table that has
-everything. Every tenth round also draws noise for questions about a random declaration and weighs
-it against their claims. The number of a round is all that is needed to see it again:
+Each round draws a neighboring relation, 200 pairs of small databases, and eight queries. It checks
+whether any pair differs by more than the planned sensitivity. Even rounds also draw a declaration:
+types, bounds, keys, and limits of two private tables, next to a public one. Odd rounds draw limits
+for a table that has every type. Every tenth round also draws noise for queries on a random
+declaration and tests it against their claims. The number of a round is enough to repeat it:
 
     python tools/soak.py --minutes 60
     python tools/soak.py --round 1234
 """
 
-# ruff: noqa: TID251  # rounds are drawn to be drawn again; noise is not among what is drawn
+# ruff: noqa: TID251  # a round must be repeatable; it draws no noise that protects data
 
 import argparse
 import sys
@@ -50,15 +50,15 @@ QUESTIONS: Final = 8
 SALT: Final = "grain"
 SHARES: Final = ("1", "1/100", "1/100000")
 BUDGETS: Final = (Budget(100), Budget(100, 1e-6))
-EVERY: Final = 10
+NOISE_INTERVAL: Final = 10
 SAMPLES: Final = 400
 FALSE_ALARMS: Final = 1e-9
-ASKED: Final[Counter[str]] = Counter()
-"""How many questions were compared, and how many refused."""
+COUNTS: Final[Counter[str]] = Counter()
+"""The number of queries compared and refused."""
 
 
 def main() -> int:
-    """Run rounds until the time is over; return 1 if any found something."""
+    """Run rounds until the time is over; return 1 if any round found a problem."""
     parser = argparse.ArgumentParser(description="ask random questions of random neighbours")
     parser.add_argument("--minutes", type=float, default=60, help="for how long")
     parser.add_argument("--round", type=int, help="this round alone")
@@ -72,31 +72,31 @@ def main() -> int:
         found += report(run_round(first + rounds))
         rounds += 1
     print(
-        f"rounds {first} to {first + rounds - 1}: {ASKED['compared'] * WORLDS:,} pairs compared, "
-        f"{ASKED['refused']:,} of {ASKED.total():,} questions refused, {found} rounds failed"
+        f"rounds {first} to {first + rounds - 1}: {COUNTS['compared'] * WORLDS:,} pairs compared, "
+        f"{COUNTS['refused']:,} of {COUNTS.total():,} questions refused, {found} rounds failed"
     )
     return int(found > 0)
 
 
 def report(problems: list[str]) -> int:
-    """Print what a round found."""
+    """Print the problems of a round, and return 1 if there are any."""
     for problem in problems:
         print(problem, flush=True)
     return int(bool(problems))
 
 
 def run_round(number: int) -> list[str]:
-    """Return what is wrong in a round, nothing if all is well."""
+    """Return the problems found in a round."""
     rng = np.random.default_rng(number)
     compare = compare_totals if number % 2 else compare_declared
     problems = [f"round {number}: {problem}" for problem in compare(rng)]
-    if number % EVERY == 0:
+    if number % NOISE_INTERVAL == 0:
         problems += [f"round {number}: {problem}" for problem in weigh_noise(rng)]
     return problems
 
 
 def compare_totals(rng: np.random.Generator) -> list[str]:
-    """Return the questions whose exact totals move further than planned, or fail."""
+    """Return the queries that fail, or whose exact totals differ by more than planned."""
     rows = int(rng.integers(1, 8))
     limits = Limits(rows, int(rng.integers(1, rows + 1)), unique=rows == 1 and rng.random() < 0.5)
     neighbours = list(Neighbours)[int(rng.integers(2))]
@@ -117,16 +117,16 @@ def compare_totals(rng: np.random.Generator) -> list[str]:
         except Refusal as refusal:
             problems.append(f"refused: {text}: {refusal}")
             continue
-        ASKED["compared"] += 1
+        COUNTS["compared"] += 1
         if not passes(plan, pair.compare(plan).values()):
             problems.append(f"moves too far under {limits}, {neighbours}: {text}")
     return problems
 
 
 def compare_declared(rng: np.random.Generator) -> list[str]:
-    """Return the questions about a random declaration whose totals move too far, or fail.
+    """Return the queries on a random declaration that fail, or whose totals differ too much.
 
-    Not every question can be asked of every declaration: a refusal is counted, a fault is not well.
+    Some queries do not fit every declaration, so a refusal is counted, but a fault is a problem.
     """
     schemas, neighbours = draw_schemas(rng), list(Neighbours)[int(rng.integers(2))]
     budget = BUDGETS[int(rng.integers(2))]
@@ -141,20 +141,20 @@ def compare_declared(rng: np.random.Generator) -> list[str]:
         text = draw_text(schemas, rng, earned=budget.delta > 0)
         try:
             plan = pair.plan(text, str(rng.choice(SHARES)))
-            is_well = passes(plan, pair.compare(plan).values())
+            is_correct = passes(plan, pair.compare(plan).values())
         except Refusal:
-            ASKED["refused"] += 1
+            COUNTS["refused"] += 1
             continue
         except ConfideError as error:
-            is_well, text = False, f"{text}: {error!r}"
-        ASKED["compared"] += 1
-        if not is_well:
+            is_correct, text = False, f"{text}: {error!r}"
+        COUNTS["compared"] += 1
+        if not is_correct:
             problems.append(f"moves too far, {neighbours}, {schemas}: {text}")
     return problems
 
 
 def weigh_noise(rng: np.random.Generator) -> list[str]:
-    """Return the questions about a random declaration whose noise disproves its claim."""
+    """Return the queries on a random declaration whose noise disproves their claim."""
     table, neighbours = draw_declaration(rng), list(Neighbours)[int(rng.integers(2))]
     budget = BUDGETS[int(rng.integers(2))]
     people = PAIRS[neighbours][int(rng.integers(len(PAIRS[neighbours])))]
@@ -169,7 +169,7 @@ def weigh_noise(rng: np.random.Generator) -> list[str]:
 
 
 def draw_declaration(rng: np.random.Generator) -> Table:
-    """Return a table with a random choice of columns and limits."""
+    """Return a table with random columns and limits."""
     low = int(rng.integers(-1_000, 1_000))
     kinds: list[Column] = [
         Int(low, low + int(rng.integers(1, 10**6))),

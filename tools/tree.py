@@ -1,6 +1,6 @@
-"""Print the layers of confide, lowest first, with the modules of each and what they are for.
+"""Print the layers of confide, lowest first, with the modules of each and their purpose.
 
-Needs nothing but Python, so that `make tree` works before anything is installed.
+It needs only Python, so that `make tree` works before anything is installed.
 """
 
 import ast
@@ -15,7 +15,7 @@ LAYER = re.compile(r'^    "(?P<name>[^"]+)",\s+# (?P<about>.+)$')
 
 
 def read_layers(text: str) -> list[tuple[str, str]]:
-    """Return (name, description) of every layer, lowest first."""
+    """Return the name and description of every layer, lowest first."""
     lines = text.partition("\nlayers = [\n")[2].partition("\n]\n")[0].splitlines()
     found = [LAYER.match(line) for line in lines]
     if not lines or None in found:
@@ -30,7 +30,7 @@ def purpose(path: Path) -> str:
 
 
 def list_modules(package: Path) -> Iterator[tuple[str, str]]:
-    """Yield the dotted name within confide, and the purpose, of each module of a package."""
+    """Yield the name within confide and the purpose of each module in a package."""
     for path in sorted(package.rglob("*.py")):
         if path.name != "__init__.py":
             name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
@@ -38,7 +38,7 @@ def list_modules(package: Path) -> Iterator[tuple[str, str]]:
 
 
 def draw(layers: list[tuple[str, str]]) -> str:
-    """Return each layer with its modules below it, one a line."""
+    """Return the layers as text, each followed by its modules, one per line."""
     lines = ["A module imports only from layers above its own in this list."]
     for layer, about in layers:
         lines += ["", f"{layer}: {about}"]

@@ -1,10 +1,10 @@
-"""Install the wheel alone and with each extra, each time in a new environment, and use it.
+"""Install and use the wheel alone and with each extra, each time in a new environment.
 
 Then run each page that says "Needs `pip install ...`", and the notebooks, with just that install.
 
-Needs nothing but Python. Prints how long each took without a cache, what was downloaded for it and
-what it takes on disk; fails when one cannot be used, or when more is downloaded for the core than
-promised. Name extras, or pages, to try only those: ``python tools/try_installs.py core pages``.
+It needs only Python. It prints the time of each install without a cache, its download size, and its
+size on disk. It fails if an install cannot be used, or if the core downloads more than promised.
+Name extras or pages to try only those: ``python tools/try_installs.py core pages``.
 """
 
 import os
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MOST_DOWNLOADED = 150
+MAX_DOWNLOAD = 150
 NEEDS = re.compile(r"[Nn]eeds\s+`pip install ([^`]+)`")
 OPEN = """
 import confide as cf
@@ -79,7 +79,7 @@ assert find_engine("spark").load()
 
 
 def main() -> None:
-    """Try what is named, or everything; exit with 1 when something fails."""
+    """Try the named installs, or all of them; exit with 1 if any fails."""
     chosen = sys.argv[1:] or [*USES, "pages"]
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def installs() -> dict[str, list[Path]]:
-    """Return what pages say that they need, each with the pages that say so."""
+    """Return the installs that pages need, each with its pages."""
     found: dict[str, list[Path]] = {}
     for page in sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "notebooks" / "README.md"]):
         if needed := NEEDS.search(page.read_text(encoding="utf-8")):
@@ -102,7 +102,7 @@ def installs() -> dict[str, list[Path]]:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Return the wheel of this project, built as pip builds it."""
+    """Return this project's wheel, built as pip builds it."""
     pip = make_environment(folder / "build")
     run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)])
     [wheel] = folder.glob("confide-*.whl")
@@ -110,7 +110,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def try_extra(name: str, wheel: Path, folder: Path) -> bool:
-    """Install one extra alone, use it, and print a line; return whether all went well."""
+    """Install one extra alone, use it, and print a line; return whether it worked."""
     place, wheels = folder / name, folder / f"{name}-wheels"
     pip = make_environment(place)
     wanted = f"{wheel}[{name}]" if name != "core" else str(wheel)
@@ -124,7 +124,7 @@ def try_extra(name: str, wheel: Path, folder: Path) -> bool:
         for arguments in (["-c", USES[name]], ["-m", "confide", "--version"])
     ]
     works = all(one.returncode == 0 for one in done)
-    fits = name != "core" or loaded <= MOST_DOWNLOADED
+    fits = name != "core" or loaded <= MAX_DOWNLOAD
     verdict = "TOO LARGE" if not fits else "used" if works else "CANNOT BE USED"
     sizes = f"{loaded:5.0f} MB loaded {megabytes(place) - before:5.0f} MB on disk"
     print(f"{name:<12}{seconds:5.0f} s {sizes}  {verdict}", flush=True)
@@ -132,7 +132,7 @@ def try_extra(name: str, wheel: Path, folder: Path) -> bool:
 
 
 def try_pages(named: str, pages: list[Path], wheel: Path, folder: Path) -> list[str]:
-    """Install what pages name and run them there; return those that fail."""
+    """Install what pages need and run them; return the names of those that fail."""
     place = Path(tempfile.mkdtemp(dir=folder))
     pip = make_environment(place)
     wanted = [f"{wheel}{name[1:]}" if name[0] == "." else name for name in shlex.split(named)]
@@ -154,19 +154,19 @@ def try_pages(named: str, pages: list[Path], wheel: Path, folder: Path) -> list[
 
 
 def make_environment(place: Path) -> list[str]:
-    """Make an environment and return its pip."""
+    """Create an environment and return its pip command."""
     run([sys.executable, "-m", "venv", str(place)])
     return [str(place / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
 def megabytes(place: Path) -> float:
-    """Return what a folder takes on disk."""
+    """Return the size of a folder on disk, in megabytes."""
     files = (Path(where) / name for where, _, names in os.walk(place) for name in names)
     return sum(file.stat().st_size for file in files if not file.is_symlink()) / 1e6
 
 
 def run(command: list[str]) -> None:
-    """Run a command; its complaints are shown when it fails."""
+    """Run a command; exit with its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

@@ -1,4 +1,4 @@
-"""Write docs/engine-matrix.md: every family of questions on every engine, as it turns out."""
+"""Write docs/engine-matrix.md: the result of each family of queries on each engine."""
 
 import sys
 from contextlib import ExitStack
@@ -34,7 +34,7 @@ column of DataFusion is that of the worked example in [A new engine](new-engine.
 
 
 def main() -> None:
-    """Ask every engine, and write the page."""
+    """Query every engine and write the page."""
     found: dict[tuple[str, str], str] = {}
     with ExitStack() as running:
         for place in COLUMNS:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def write_table(found: dict[tuple[str, str], str]) -> str:
-    """Return the table of what was found, one row a family."""
+    """Return the table of results, with one row per family."""
     lines = [f"| family | {' | '.join(NAMES.get(place, place) for place in COLUMNS)} |"]
     lines.append("|---" * (1 + len(COLUMNS)) + "|")
     lines += [
@@ -68,7 +68,7 @@ def _open(place: str, running: ExitStack) -> Any:
 
 
 def _judge(family: str, place: str, text: str, there: Any) -> str:
-    """Return the word for one cell; what is not as expected ends the program."""
+    """Return the label of one cell; exit if the result is unexpected."""
     if there is None:
         return "same"
     pair = pair_world(families, there)

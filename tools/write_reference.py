@@ -1,4 +1,4 @@
-"""Write the reference of a package in Markdown, from its ``__all__`` and its docstrings."""
+"""Write the reference page of a package in Markdown, from its ``__all__`` and its docstrings."""
 
 import ast
 import importlib
@@ -30,7 +30,7 @@ PACKAGES = {
     "confide.mcp": "Tools for language models",
     "confide.errors": "Errors",
 }
-"""The packages that have a page, and its title."""
+"""Packages that have a page, with its title."""
 
 LABEL = re.compile(r"^(Law|Claim|Why|Source|Checked|Raises):[ ]*", re.MULTILINE)
 CODE = re.compile(r"``([^`]+)``")
@@ -42,7 +42,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def write_reference(name: str) -> str:
-    """Return the page of one package: each name it offers, with signature and docstring."""
+    """Return the page of one package: each public name with its signature and docstring."""
     module = importlib.import_module(name)
     parts = [f"# {PACKAGES[name]}: `{name}`", format_docstring(module.__doc__ or "")]
     for member in sorted(module.__all__, key=lambda text: (text.islower(), text.lower())):
@@ -51,7 +51,7 @@ def write_reference(name: str) -> str:
 
 
 def write_member(module: ModuleType, name: str) -> Iterator[str]:
-    """Yield the parts that describe one public name."""
+    """Yield the parts of the page that describe one public name."""
     value = getattr(module, name)
     yield f"## {name}"
     if isinstance(value, ModuleType):
@@ -65,7 +65,7 @@ def write_member(module: ModuleType, name: str) -> Iterator[str]:
 
 
 def write_function(name: str, value: Any) -> Iterator[str]:
-    """Yield how a function is called, and its docstring."""
+    """Yield the signature and the docstring of a function."""
     [node] = parse(value)
     if isinstance(node, Function):
         yield call(name, arguments(node), node.returns)
@@ -73,7 +73,7 @@ def write_function(name: str, value: Any) -> Iterator[str]:
 
 
 def write_class(name: str, kind: type) -> Iterator[str]:
-    """Yield how a class is made, its docstring, and each of its methods."""
+    """Yield the signature and the docstring of a class, and its methods."""
     if not (issubclass(kind, Enum | BaseException) or kind.__module__ == "builtins"):
         yield call(name, [str(item) for item in made_from(kind)], None)
     yield format_docstring(inspect.getdoc(kind) or "")
@@ -88,7 +88,7 @@ def write_class(name: str, kind: type) -> Iterator[str]:
 
 
 def write_method(name: str, value: Any) -> Iterator[str]:
-    """Yield what describes a method or a property."""
+    """Yield the parts of the page that describe a method or a property."""
     if isinstance(value, property | cached_property):
         yield f"### {name}"
         yield format_docstring(inspect.getdoc(value) or "")
@@ -98,13 +98,13 @@ def write_method(name: str, value: Any) -> Iterator[str]:
 
 
 def is_ours(kind: type, name: str) -> bool:
-    """Tell whether a member was written in confide, and not by a base of another package."""
+    """Return whether a member is defined in confide, rather than in a base of another package."""
     homes = [base.__module__ for base in kind.__mro__ if name in vars(base)]
     return bool(homes) and homes[0].startswith("confide")
 
 
 def made_from(kind: type) -> list[str]:
-    """Return the arguments of a class as they are written: those of __init__, or its fields."""
+    """Return the parameters of a class as written: those of __init__, or its fields."""
     fields: list[str] = []
     for base in reversed(kind.__mro__[:-1]):
         if not base.__module__.startswith("confide"):
@@ -120,23 +120,23 @@ def made_from(kind: type) -> list[str]:
 
 
 def has_init(body: list[ast.stmt]) -> bool:
-    """Tell whether a class writes its own __init__."""
+    """Return whether a class body defines __init__."""
     return any(isinstance(item, ast.FunctionDef) and item.name == "__init__" for item in body)
 
 
 def is_argument(item: ast.AnnAssign) -> bool:
-    """Tell whether a field is public and given when an object is made."""
+    """Return whether a field is public and a parameter of the class."""
     text = ast.unparse(item)
     return not (text.startswith("_") or "ClassVar" in text or "init=False" in text)
 
 
 def parse(value: Any) -> list[ast.stmt]:
-    """Return the source of a class or a function as one statement."""
+    """Return the source of a class or a function, parsed as one statement."""
     return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(value)))).body
 
 
 def arguments(node: Function) -> list[str]:
-    """Return the arguments of a function as they are written, without self."""
+    """Return the parameters of a function as written, without self."""
     every = node.args
     named = [*every.posonlyargs, *every.args]
     defaults = [None] * (len(named) - len(every.defaults)) + list(every.defaults)
@@ -151,13 +151,13 @@ def arguments(node: Function) -> list[str]:
 
 
 def argument(item: ast.arg, default: ast.expr | None) -> str:
-    """Return one argument with its type and default."""
+    """Return one parameter with its type and default."""
     typed = ast.unparse(item)
     return typed if default is None else f"{typed} = {ast.unparse(default)}"
 
 
 def call(name: str, given: list[str], returns: ast.expr | None) -> str:
-    """Return a signature as code, one argument a line where it would be long."""
+    """Return a signature as code, with one parameter per line if it is long."""
     tail = f" -> {ast.unparse(returns)}".replace("'", "") if returns is not None else ""
     text = f"{name}({', '.join(given)}){tail}"
     if len(text) > WIDTH:
@@ -171,7 +171,7 @@ def format_docstring(text: str) -> str:
 
 
 def format_paragraph(text: str) -> str:
-    r"""Return one paragraph of a docstring.
+    r"""Return one paragraph of a docstring as Markdown.
 
     >>> print(format_paragraph("Law:   a ``law``\n       of two lines\nClaim: none"))
     - **Law:** a `law` of two lines
@@ -189,7 +189,7 @@ def format_paragraph(text: str) -> str:
 
 
 def mark(text: str) -> str:
-    """Return plain text with its names as code, and its keys and files as links.
+    """Return plain text as Markdown: names as code, keys and files as links.
 
     >>> mark("``x`` of [MT07]")
     '`x` of [[MT07]](../references.md)'
@@ -203,13 +203,13 @@ def mark(text: str) -> str:
 
 
 def link(text: str) -> str:
-    """Return a text with links to the references and to the files that it names."""
+    """Return Markdown with links to the references and to the files that it names."""
     text = KEY.sub(r"[[\1]](../references.md)", text)
     return FILE.sub(
-        lambda found: f"[{found[0]}](../../{found[0]})" if is_there(found[0]) else found[0], text
+        lambda found: f"[{found[0]}](../../{found[0]})" if file_exists(found[0]) else found[0], text
     )
 
 
-def is_there(path: str) -> bool:
-    """Tell whether the project has such a file."""
+def file_exists(path: str) -> bool:
+    """Return whether the project contains a file."""
     return (ROOT / path).is_file()

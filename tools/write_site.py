@@ -1,8 +1,8 @@
-"""Gather the pages of the site in build/pages, from which mkdocs makes build/site.
+"""Write the pages of the docs site to build/pages, from which mkdocs builds build/site.
 
-Pages under docs/ keep their places; pages beside the README go under about/; the reference is
-written from docstrings; and each file of the project that a page links to becomes a page with its
-text, so that every link leads somewhere without a network.
+Pages under docs/ keep their paths. Pages in the root go under about/. The reference comes from
+docstrings. Each file of the project that a page links to becomes a page, so that every link works
+offline.
 """
 
 import os
@@ -21,12 +21,12 @@ CODE = re.compile(r"(^```.*?^```$|^(?: {4}[^\n]*\n)+|`[^`\n]+`)", re.DOTALL | re
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 NAME = re.compile(r"`(confide(?:\.[a-z_]+)?)\.([A-Z]\w*|[a-z_]+)(\.\w+)?`")
 MATH = re.compile(r"(?<![\\$\w])\$(?=\S)([^$]+?)(?<=\S)\$(?!\w)")
-LONG = 24  # characters of a formula that may be wider than a phone
+LONG = 24  # characters of a formula that may be too wide for a phone
 LANGUAGES = {".py": "python", ".toml": "toml", ".sh": "sh", ".yaml": "yaml", ".cff": "yaml"}
 
 
 def main() -> None:
-    """Write every page, with links that lead from page to page."""
+    """Write every page, with links between pages."""
     shutil.rmtree(PAGES, ignore_errors=True)
     texts = dict(read_documents())
     linked: set[Path] = set()
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def read_documents() -> Iterator[tuple[Path, str]]:
-    """Yield each document and its text: those in the project, and the reference."""
+    """Yield each page and its Markdown: the docs of the project, and the reference."""
     places = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bench" / "README.md"]
     for source in sorted(places):
         yield source, source.read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def read_documents() -> Iterator[tuple[Path, str]]:
 
 
 def link_names(text: str) -> str:
-    """Return a theory page whose tests and names lead to their sources and to the reference.
+    """Return a theory page with tests linked to their source, and names to the reference.
 
     >>> link_names("`tests/loss/test_kinds.py::test_known_values`")
     '[`test_known_values`](../../tests/loss/test_kinds.py)'
@@ -69,7 +69,7 @@ def link_names(text: str) -> str:
 
 
 def page_of(source: Path) -> Path:
-    """Return where the page of a file of the project is, below build/pages.
+    """Return the path of a file's page, relative to build/pages.
 
     >>> str(page_of(ROOT / "LIMITS.md")), str(page_of(ROOT / "docs" / "proofs" / "holdout.md"))
     ('about/limits.md', 'proofs/holdout.md')
@@ -87,7 +87,7 @@ def page_of(source: Path) -> Path:
 
 
 def relink(text: str, source: Path, linked: set[Path]) -> str:
-    r"""Return a page whose links lead to pages; note which files they lead to.
+    r"""Return a page with links to other pages, and add their targets to ``linked``.
 
     >>> relink("    code\n\n[why](LIMITS.md)", ROOT / "README.md", set())
     '    code\n\n[why](limits.md)'
@@ -106,7 +106,7 @@ def relink(text: str, source: Path, linked: set[Path]) -> str:
 
 
 def write_formulas(text: str) -> str:
-    """Return a text whose formulas are MathML, which browsers draw without a script.
+    """Return Markdown with formulas as MathML, which browsers render without a script.
 
     >>> write_formulas("at $x$")
     'at <span><math display="inline"><mrow><mi>x</mi></mrow></math></span>'
@@ -121,7 +121,7 @@ def write_formulas(text: str) -> str:
 
 
 def show_file(source: Path) -> str:
-    """Return a page with the text of a file, or the names in a folder."""
+    """Return a page with the text of a file, or with the names in a folder."""
     name = source.relative_to(ROOT)
     if source.is_dir():
         files = sorted(path.name for path in source.iterdir() if path.is_file())
