@@ -1,7 +1,7 @@
-"""Run the benchmarks one after the other: `make bench`, or with names, `bench/__main__.py noise`.
+"""Run benchmarks one after another: `make bench`, or by name, `bench/__main__.py noise`.
 
-A benchmark is a script in this folder. It prints what it measured as ratios within its own run and
-exits with an error where a promised ratio is missed.
+A benchmark is a script in this folder. It prints its measurements as ratios within one run, and
+exits with an error if a ratio misses its target.
 """
 
 import subprocess
@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# These have targets of their own, such as `make bench-compare`, or are run by hand.
+# Benchmarks with their own targets, such as `make bench-compare`, or that are run by hand.
 APART = {"beside", "compare", "coverage", "estimates", "models", "scale", "utility"}
 
 
 def find(names: list[str]) -> list[Path]:
-    """Return the scripts asked for, or all that measure speed."""
+    """Return the named scripts, or all scripts that measure speed."""
     scripts = sorted(path for path in HERE.glob("*.py") if not path.stem.startswith("_"))
     unknown = set(names) - {path.stem for path in scripts}
     if unknown:
@@ -23,7 +23,7 @@ def find(names: list[str]) -> list[Path]:
 
 
 def run(scripts: list[Path]) -> list[str]:
-    """Run each script by itself and return the names of those that failed."""
+    """Run each script in its own process and return the names of those that failed."""
     failed = []
     for script in scripts:
         print(f"\n== {script.stem} ==", flush=True)

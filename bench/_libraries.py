@@ -1,4 +1,4 @@
-"""The libraries that we are compared with, and how a program runs where one is installed."""
+"""Libraries that confide is compared with, each run in its own environment."""
 
 import os
 import subprocess
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-LONGEST: Final = 900
+MAX_SECONDS: Final = 900
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library, its package, and the variable and folder that say where it is installed."""
+    """A library, its package, and the variable and folder that locate its environment."""
 
     title: str
     package: str
@@ -21,15 +21,15 @@ class Library:
 
     @property
     def python(self) -> str:
-        """The interpreter that has the library."""
+        """The interpreter of the library's environment."""
         return os.environ.get(self.variable, str(ROOT / self.home / "bin" / "python"))
 
     def run(self, *arguments: str) -> str:
-        """Return what a program prints in the library's environment.
+        """Return the output of a program in the library's environment.
 
         Raises:
             OSError: the library is not installed.
-            subprocess.SubprocessError: the program fails or takes more than a quarter of an hour.
+            subprocess.SubprocessError: the program fails or takes more than 15 minutes.
         """
         done = subprocess.run(
             [self.python, *arguments],
@@ -37,13 +37,13 @@ class Library:
             stdout=subprocess.PIPE,
             check=True,
             text=True,
-            timeout=LONGEST,
+            timeout=MAX_SECONDS,
         )
         return done.stdout.strip()
 
     @property
     def version(self) -> str:
-        """Which version is installed."""
+        """The installed version."""
         text = f"from importlib.metadata import version; print(version({self.package!r}))"
         return self.run("-c", text)
 
@@ -56,7 +56,7 @@ ERRING: Final = {
     "pipelinedp": Library("PipelineDP", "pipeline-dp", *PEERS),
     "smartnoise": Library("SmartNoise SQL", "smartnoise-sql", *PEERS),
 }
-"""Those whose errors are measured."""
+"""Libraries whose errors are measured."""
 TUMULT: Final = Library("Tumult", "tmlt.analytics", "CONFIDE_TUMULT_PYTHON", ".venv-tumult")
 TIMED: Final = {**ERRING, "tumult": TUMULT}
-"""Those whose seconds are measured."""
+"""Libraries whose answers are timed."""

@@ -1,11 +1,12 @@
 """Measure the figures of one benchmark: `python -m bench._measure curator` prints them as JSON.
 
-A benchmark can be compared between revisions if it has a function `figures` that yields the name
-of each figure with a function that measures it. A figure is a time in seconds or an error, so less
-is better. To measure one should take less than a second.
+A benchmark can be compared between revisions if it has a function `figures` that yields the name of
+each figure and a function that measures it. A figure is a time in seconds or an error, so lower is
+better. Measuring one should take less than a second.
 
-`compare.py` starts this with `--steps` in two checkouts. It then writes the name of a figure, and
-reads commands, one per line: `measure` writes the figure, and `next` goes to the next name.
+`compare.py` starts this program with `--steps` in two checkouts. The program then writes the name
+of a figure, and reads commands, one per line: `measure` measures the figure and writes it, and
+`next` moves on to the next name.
 """
 
 import argparse
@@ -24,7 +25,7 @@ Figures = Iterator[tuple[str, Callable[[], float]]]
 
 
 def find_figures(benchmark: str, only: list[str]) -> Figures:
-    """Yield the figures of a benchmark, not yet measured; ``only`` has parts of their names."""
+    """Yield the figures of a benchmark without measuring them; ``only`` lists parts of names."""
     sys.argv[1:] = []  # some benchmarks read their arguments when they are imported
     figures: Figures = importlib.import_module(f"bench.{benchmark}").figures()
     for name, measure in figures:
@@ -33,7 +34,7 @@ def find_figures(benchmark: str, only: list[str]) -> Figures:
 
 
 def follow_steps(figures: Figures) -> None:
-    """Measure what the commands on standard input say."""
+    """Measure figures on command, reading the commands from standard input."""
     answers = sys.stdout
     with redirect_stdout(sys.stderr):
         for name, measure in figures:
@@ -43,7 +44,7 @@ def follow_steps(figures: Figures) -> None:
 
 
 def main() -> None:
-    """Measure each figure once, or as commands say."""
+    """Measure each figure once, or on command."""
     parser = argparse.ArgumentParser(description="measure the figures of one benchmark")
     parser.add_argument("benchmark", help="such as curator")
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of figures")

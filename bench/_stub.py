@@ -1,6 +1,6 @@
-"""The same server with nothing behind it: one answer, given again and again.
+"""The server without a curator: every query returns the same stored answer.
 
-What it serves a second is what HTTP, tokens and limits cost; the rest is engine and ledger.
+Its throughput shows the cost of HTTP, tokens, and limits; the rest is engine and ledger.
 """
 
 import os
@@ -17,19 +17,19 @@ COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
 
 class Stub(cf.Curator):
-    """A curator that reads and charges nothing."""
+    """A curator that reads no data and charges nothing."""
 
     def as_analyst(self, *_: Any, **__: Any) -> "Stub":
-        """Return itself."""
+        """Return the stub itself."""
         return self
 
     def sql(self, *_: Any, **__: Any) -> Any:
-        """Return the answer that was asked for once."""
+        """Return the stored answer."""
         return self.__dict__["answer"]
 
 
 def open_stub() -> FastAPI:
-    """Return the application; its tokens are those of the ledger's file."""
+    """Return the application, with the tokens in the ledger's file."""
     rows = pa.table({"ward": ["A", "B"]})
     table = cf.Table("visits", rows, unit=cf.ROW, columns={"ward": cf.Category(["A", "B"])})
     stub = Stub([table], budget=cf.Budget(1))

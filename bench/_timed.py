@@ -1,7 +1,7 @@
-"""The server as it is, which also writes down how long its engine took for each answer.
+"""The real server, instrumented to record the engine's time for each answer.
 
-What a caller waits beyond that is what confide adds: HTTP, tokens, limits, turns, plan, ledger,
-noise.
+The rest of a caller's wait is the overhead of confide: HTTP, tokens, limits, queues, planning,
+ledger, and noise.
 """
 
 import os
@@ -18,10 +18,10 @@ from confide.server import open_app
 
 
 def open_timed() -> FastAPI:
-    """Return the application of ./confide.toml; times go into a file of this process.
+    """Return the application of ./confide.toml, which logs times to one file per process.
 
-    A line is an entry, the engine's seconds and the whole curator's. One question stays on one
-    thread, so the engine's time is kept there until the curator is done.
+    Each line has the ledger entry, the engine's seconds, and the curator's seconds. A query stays
+    on one thread, so the engine's time is stored per thread until the curator is done.
     """
     ask, run, path = cf.Curator.sql, DuckDB.run, Path(f"times-{os.getpid()}")
     spent = threading.local()

@@ -1,4 +1,4 @@
-"""Serve an application of this folder as `confide serve` does: factory, port, number of workers."""
+"""Serve an application of this folder as `confide serve` does."""
 
 import os
 import sys

@@ -1,9 +1,9 @@
-"""Everyone side by side, in one run: errors at equal privacy, and seconds for the same questions.
+"""A comparison of all libraries in one run: errors at equal privacy, and seconds per query.
 
-Errors are those of `bench/utility.py`. Seconds: 100,000 rows in the form that each library likes
-best, taken in beforehand; five questions at epsilon 1, one row one person; the median of five
-answers after a first one, or the second where the first takes more than a second. Nothing is
-promised here. With --write the tables of docs/benchmarks.md are written anew.
+Errors come from `bench/utility.py`. Seconds are measured on 100,000 rows, loaded beforehand in each
+library's preferred format: five queries at epsilon 1, with one row per person. The result is the
+median of five answers after a warm-up, or the second answer if the first takes more than a second.
+This benchmark has no targets. With --write, it replaces the tables of docs/benchmarks.md.
 """
 
 import argparse
@@ -47,11 +47,11 @@ QUESTIONS: Final = {
 
 
 Found = dict[str, dict[str, float]]
-"""What each library reached, question by question; "confide" is one of them."""
+"""The result of each library by query, including "confide"."""
 
 
 def draw_rows() -> Rows:
-    """Return the rows of the race: 50 regions, whole numbers below 100, prices below 500."""
+    """Return the rows: 50 regions, integers below 100, and prices below 500."""
     rng = np.random.default_rng(SEED)
     return Rows(
         region=rng.integers(0, 50, SIZE),
@@ -61,7 +61,7 @@ def draw_rows() -> Rows:
 
 
 def open_ours(rows: Rows) -> dict[str, Callable[[], object]]:
-    """Return our answers, through a curator, in SQL."""
+    """Return functions that answer each query through a curator."""
     whole: dict[str, cf.Int | cf.Float] = {"region": cf.Int(0, 49), "items": cf.Int(0, 99)}
     columns = whole | {"price": cf.Float(0, 500)}
     table = cf.Table("t", pa.table(asdict(rows)), unit=cf.ROW, columns=columns)
@@ -74,7 +74,7 @@ def open_ours(rows: Rows) -> dict[str, Callable[[], object]]:
 
 
 def measure_seconds() -> Found:
-    """Return the seconds that everyone takes."""
+    """Return the seconds of every library."""
     rows, found = draw_rows(), {}
     found["confide"] = {name: median_seconds(ask) for name, ask in open_ours(rows).items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def measure_seconds() -> Found:
 
 
 def _time_peer(library: Library, name: str, path: Path) -> dict[str, float]:
-    """Return a library's seconds; nothing where it is not installed, or fails."""
+    """Return the seconds of a library, or nothing if it is not installed or fails."""
     try:
         told = library.run("-m", f"bench.peers.race_{name}", str(path))
     except (OSError, subprocess.SubprocessError) as error:
@@ -100,7 +100,7 @@ def _time_peer(library: Library, name: str, path: Path) -> dict[str, float]:
 def write_table(
     found: Found, questions: Iterable[str], form: Callable[[float], str], ratios: Mapping[str, str]
 ) -> str:
-    """Return a table with the best of each line in bold, and how ours compares with the peers'."""
+    """Return a table with the best value of each row in bold, and our ratio to the best peer."""
     names = [name for name in found if found[name]]
     titles = ["confide" if name == "confide" else TIMED[name].title for name in names]
     lines = ["| | " + " | ".join([*titles, "ours / best of theirs"]) + " |"]
@@ -119,14 +119,14 @@ def _cell(value: float | None, best: float, form: Callable[[float], str]) -> str
     return f"**{form(value)}**" if value == best else form(value)
 
 
-def name_losses(lost: Mapping[str, float], what: str) -> str:
-    """Return a sentence on where another library is better."""
+def list_losses(lost: Mapping[str, float], what: str) -> str:
+    """Return a sentence that lists the rows where another library is better."""
     named = ", ".join(f"{name} ({ratio:.2f} times)" for name, ratio in lost.items())
     return f"Where we lose in {what}: {named or 'nowhere in this run'}.\n"
 
 
 def describe_run(found: Found) -> str:
-    """Return when, where and with what this was measured."""
+    """Return the date, machine, and versions of a run."""
     versions = [f"confide {version('confide')}"]
     asked = [library for name, library in TIMED.items() if found.get(name)]
     versions += [f"{library.title} {library.version}" for library in asked]
@@ -145,17 +145,17 @@ def _processor() -> str:
 
 
 def show_seconds(value: float) -> str:
-    """Return a time in milliseconds, as many digits as it has."""
+    """Return a time in milliseconds, with a suitable number of digits."""
     return f"{1000 * value:,.0f} ms" if value >= 0.1 else f"{1000 * value:.1f} ms"
 
 
 def tabulate_errors() -> str:
-    """Return everyone's errors, where we lose, and how they were measured."""
+    """Return the table of errors, the rows that we lose, and the conditions of the run."""
     return write_errors(utility.measure(utility.NAMES))
 
 
 def write_errors(lines: list[utility.Line]) -> str:
-    """Return the table of what was measured; we lose where chance does not explain it."""
+    """Return the table of errors; a row is lost if chance does not explain the difference."""
     found: Found = {"confide": {line.row.name: line.own.root for line in lines}}
     for name in ERRING:
         theirs = {line.row.name: line.peers[name].root for line in lines if name in line.peers}
@@ -163,12 +163,12 @@ def write_errors(lines: list[utility.Line]) -> str:
     ratios = {line.row.name: "{:.3f} ± {:.3f}".format(*line.ratio) for line in lines}
     lost = {line.row.name: line.ratio[0] for line in lines if line.is_above(1)}
     table = write_table(found, ratios, lambda value: f"{value:.3g}", ratios)
-    parts = [table, name_losses(lost, "error"), write_aims(lines), describe_run(found)]
+    parts = [table, list_losses(lost, "error"), write_aims(lines), describe_run(found)]
     return "\n".join(parts)
 
 
 def write_aims(lines: list[utility.Line]) -> str:
-    """Return the errors that we set out to reach, beside those that we reached."""
+    """Return the table of target errors next to the measured errors."""
     written = ["| | aim | confide | reached |", "|---|---:|---:|---|"]
     for line in lines:
         own, chance = line.own.root, line.own.chance
@@ -181,7 +181,7 @@ def write_aims(lines: list[utility.Line]) -> str:
 
 
 def tabulate_seconds() -> str:
-    """Return everyone's seconds, where we lose by 2 % or more, and how they were measured."""
+    """Return the table of seconds, the rows that we lose by 2% or more, and the conditions."""
     found = measure_seconds()
     peers = [values for name, values in found.items() if name != "confide"]
     ratios = {
@@ -193,14 +193,14 @@ def tabulate_seconds() -> str:
     }
     lost = {question: ratio for question, ratio in ratios.items() if ratio > 1.02}
     table = write_table(found, QUESTIONS, show_seconds, shown)
-    return f"{table}\n{name_losses(lost, 'time')}\n{describe_run(found)}"
+    return f"{table}\n{list_losses(lost, 'time')}\n{describe_run(found)}"
 
 
 TABLES: Final = {"errors": tabulate_errors, "seconds": tabulate_seconds}
 
 
 def write_page(name: str, text: str) -> None:
-    """Put a table in the place of the one on the page."""
+    """Replace a table of the page."""
     begin, end = BEGIN.format(name), END.format(name)
     before, rest = PAGE.read_text(encoding="utf-8").split(begin)
     after = rest.split(end)[1]
@@ -208,7 +208,7 @@ def write_page(name: str, text: str) -> None:
 
 
 def main() -> None:
-    """Measure, print, and write the page if told to."""
+    """Measure, print, and optionally write the page."""
     parser = argparse.ArgumentParser(description="errors and seconds beside other libraries")
     parser.add_argument("--write", action="store_true", help="write the tables of the page")
     parser.add_argument("--only", choices=list(TABLES), help="one of the tables")

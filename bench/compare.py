@@ -1,11 +1,11 @@
-"""Compare the speed of the working tree with that of another revision: `bench/compare.py REV`.
+"""Compare the speed of the working tree with another revision: `bench/compare.py REV`.
 
-Copies both into a temporary folder and starts a benchmark on both sides. They measure each figure
-in turns, while the other side waits: old, new, new, old, and so on. The best of four measurements
-counts, since other work on the machine only adds to a time. The next round has new processes and
-begins with the new side. For each figure it prints the median over all rounds of new / old, with
-its standard error. A figure is flagged if that ratio exceeds 1 by more than 3% plus two standard
-errors, and then the exit code is 1.
+The program copies both into a temporary folder and starts a benchmark on both sides. They measure
+each figure in turn, while the other side waits: old, new, new, old, and so on. The best of four
+measurements counts, since other work on the machine only adds to a time. The next round has new
+processes and begins with the new side. For each figure, the program prints the median over all
+rounds of new / old, with its standard error. A figure is flagged if that ratio exceeds 1 by more
+than 3% plus two standard errors, and then the exit code is 1.
 
     bench/compare.py main                         the benchmarks curator and utility, 15 rounds
     bench/compare.py main noise ledger            others: filters, holdout, ledger, noise, server
@@ -39,7 +39,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ROUNDS: Final = 15
 BENCHMARKS: Final = ("curator", "utility")
 REPEATS: Final = {"utility": 1}
-"""How often a figure is measured per round, if not 4 times. Random errors do not depend on load."""
+"""The number of measurements per round, if it is not 4. Random errors do not depend on load."""
 
 MARGIN: Final = 0.03
 ERRORS: Final = 2.0

@@ -1,14 +1,15 @@
-"""How often 95 % intervals of families and regressions hold: the tables of docs/statistics.md.
+"""Coverage of 95% intervals of families and regressions: the tables of docs/statistics.md.
 
-Each cell is the part, in percent, of 2,000 samples whose interval at epsilon 1 held the parameter;
-its own error is 0.5. The beta law, those of two columns and of 200 values, and logistic and Poisson
-regression have 500 samples and an error of 1. Sums of the sample get a draw of the plan's own
-noise, as in tests/statistics/test_coverage.py, which checks the same with fewer samples in every
-run. Lines of sample and aggregate have a cell for each epsilon of 0.1, 0.25, 0.5, 1 and 2, of 500
-samples: the coverage, and the median and the root mean square of errors. Rows are skewed, 0 in two
-thirds, declared 0 to 60.
-`.venv/bin/python bench/coverage.py` prints the lines of all tables as they stand in the document,
-`bench/coverage.py gamma` those with this word.
+Each cell is the percentage of 2,000 samples whose interval at epsilon 1 covers the parameter, with
+a standard error of 0.5. The beta distribution, joint distributions, 200 values, and logistic and
+Poisson regression have 500 samples, with a standard error of 1. Sums of the sample get a draw of
+the plan's own noise, as in tests/statistics/test_coverage.py, which runs the same check with fewer
+samples. Rows of sample and aggregate have a cell for each epsilon of 0.1, 0.25, 0.5, 1, and 2, with
+500 samples: the coverage, and the median and root mean square of the errors. Their data is skewed:
+two thirds are 0, with declared bounds 0 to 60.
+
+`.venv/bin/python bench/coverage.py` prints the rows of all tables as they appear in the docs, and
+`bench/coverage.py gamma` prints those whose name contains the word.
 """
 
 import sys
@@ -58,7 +59,7 @@ SLOPES: Final = np.array([5.0, 0.3, -2.0])
 CURVED: Final = np.array([0.2, 0.6, -0.4, 0.3])
 EPSILONS: Final = (0.1, 0.25, 0.5, 1.0, 2.0)
 BLOCKS: Final = 318
-"""As many as sample and aggregate makes of 6,366 rows."""
+"""The number of blocks that sample and aggregate uses for 6,366 rows."""
 
 BLOCK_ROWS: Final = 20
 COLUMNS: Final[dict[str, Column]] = {"a": Float(0, 100), "b": Float(-1, 1), "y": Float(-30, 70)}
@@ -75,7 +76,7 @@ class Trial:
     samples: int = SAMPLES
 
     def cover(self, name: str, draw: Callable[[], dict[str, Floats]]) -> Floats:
-        """Return how often intervals hold each parameter, in percent, over samples drawn."""
+        """Return the coverage of each parameter in percent, over many samples."""
         ones = {column: [1.0] for column in self.columns}
         curator = curator_of(ones, self.columns, BUDGETS["pure"])
         query = plan_sums("people", list(self.columns), self.terms)
@@ -90,7 +91,7 @@ class Trial:
 
 
 def cover_family(name: str, rows: int, rng: np.random.Generator) -> Floats:
-    """Return how often intervals hold each parameter of a law, in percent."""
+    """Return the coverage of each parameter of a distribution, in percent."""
     law, bounds, truth = LAWS[name]
     family = make_family(name.split(maxsplit=1)[0], *bounds)
 
@@ -103,7 +104,7 @@ def cover_family(name: str, rows: int, rng: np.random.Generator) -> Floats:
 
 
 def cover_joint(rows: int, rng: np.random.Generator) -> Floats:
-    """Return how often intervals hold the means and covariances of two columns, in percent."""
+    """Return the coverage of the means and covariances of two columns, in percent."""
     family = MultivariateNormal((Numbers("x", col("x"), 0, 100), Numbers("y", col("y"), 0, 40)))
     spread = [[100.0, 30.0], [30.0, 25.0]]
 
@@ -120,7 +121,7 @@ def cover_joint(rows: int, rng: np.random.Generator) -> Floats:
 def cover_parts(
     name: str, parts: Floats, rows: int, rng: np.random.Generator, samples: int = SAMPLES
 ) -> Floats:
-    """Return how often intervals hold the probability of each value, in percent."""
+    """Return the coverage of the probability of each value, in percent."""
     values = [str(place) for place in range(len(parts))]
     curator = curator_of({"v": ["0"]}, {"v": Category(values)}, BUDGETS["pure"])
     query = TableQuery("people").where(col("v").not_null()).group_by("v").agg(n=count())
@@ -136,16 +137,16 @@ def cover_parts(
 
 
 def cover_values(name: str, rows: int, rng: np.random.Generator) -> Floats:
-    """Return how often intervals hold each value; of many, the large one and the others."""
+    """Return the coverage of each value; of many values, that of the large one and the others."""
     if name != MANY:
         return cover_parts(name, np.array(PARTS[name]), rows, rng)
-    own = np.random.default_rng(2026)  # the same whichever lines are printed besides
+    own = np.random.default_rng(2026)  # independent of which other rows are printed
     held = cover_parts(name, np.array(MANY_PARTS), rows, own, FEWER)
     return np.array([held[0], held[1:].mean()])
 
 
 def cover_linear(accounting: str, rows: int, rng: np.random.Generator) -> Floats:
-    """Return how often intervals hold the coefficients of y ~ a + b, in percent."""
+    """Return the coverage of the coefficients of y ~ a + b, in percent."""
     curator = curator_of({name: [1.0] for name in COLUMNS}, COLUMNS, BUDGETS[accounting])
     design = read_formula(ask(curator, 1), "people", "y ~ a + b")
     moments, entropy = Moments(design), SeededEntropy("coverage", f"{accounting} {rows}")
@@ -165,7 +166,7 @@ def cover_linear(accounting: str, rows: int, rng: np.random.Generator) -> Floats
 
 
 def cover_generalised(family: str, rows: int) -> Floats:
-    """Return how often intervals hold the coefficients of y ~ c0 + c1 + c2, in percent."""
+    """Return the coverage of the coefficients of y ~ c0 + c1 + c2, in percent."""
     entropy = SeededEntropy("coverage", f"{family} {rows}")
     walker = make_walker(family, 3, entropy, replicas=999)
     hits = np.zeros(len(CURVED))
@@ -181,7 +182,7 @@ def average(rows: Floats) -> Floats:
 
 
 def trim(rows: Floats) -> Floats:
-    """Return the mean of each block without the tenth at either end."""
+    """Return the mean of each block without its lowest and highest tenths."""
     ordered, cut = np.sort(rows, axis=-1), rows.shape[-1] // 10
     return average(ordered[..., cut : rows.shape[-1] - cut])
 
@@ -197,7 +198,7 @@ def outer(rows: Floats) -> Floats:
 
 
 def correct(estimator: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
-    """Return an estimator of blocks without the part of its bias that falls like 1 / rows."""
+    """Return an estimator of blocks without the bias that is proportional to 1 / rows."""
 
     def corrected(rows: Floats) -> Floats:
         halves = estimator(rows[..., ::2]) + estimator(rows[..., 1::2])
@@ -207,7 +208,7 @@ def correct(estimator: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]
 
 
 def draw_skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Return rows of which two thirds are 0 and others have a long tail."""
+    """Return rows of which two thirds are 0 and the others have a long tail."""
     rows = np.where(rng.random(shape) < 0.68, 0.0, rng.lognormal(0.16, 1.12, shape))
     return np.minimum(rows, 57.6)
 
@@ -224,18 +225,18 @@ POOLED: Final[dict[str, tuple[Estimates, Estimates, str, int]]] = {
     "median, window": (middle, correct(middle), "window", 60),
     "median, median": (middle, correct(middle), "median", 60),
 }
-"""By line: the estimator, what runs on blocks, the method, and the declared upper bound."""
+"""For each row: the estimator, its version for blocks, the method, and the declared upper bound."""
 
 
 def cover_blocks(name: str, epsilon: float, rng: np.random.Generator) -> Floats:
-    """Return the coverage of the population's value, in percent, and two errors."""
+    """Return the coverage of the population's value in percent, and two errors."""
     estimator, function, method, high = POOLED[name]
     truth = float(estimator(draw_skewed(np.random.default_rng(1), (4_000_000,))))
     asked = ask(curator_of({"x": [1.0]}, {"x": Float(0, high)}, BUDGETS["pure"]), epsilon)
     sampling = Sampling.of(
         asked,
         name,
-        np.mean,  # it is not called: results of blocks are drawn
+        np.mean,  # never called: the results of blocks are drawn
         "people",
         columns=["x"],
         bounds="column",
@@ -257,7 +258,7 @@ def cover_blocks(name: str, epsilon: float, rng: np.random.Generator) -> Floats:
 
 
 def show_pooled(word: str, rng: np.random.Generator) -> None:
-    """Print the lines of sample and aggregate whose names hold the word given."""
+    """Print the rows of sample and aggregate whose names contain a word."""
     for name in POOLED:
         if word in f"blocks: {name}":
             found = [cover_blocks(name, epsilon, rng) for epsilon in EPSILONS]
@@ -266,13 +267,13 @@ def show_pooled(word: str, rng: np.random.Generator) -> None:
 
 
 def show(first: str, found: list[Floats]) -> None:
-    """Print a line of a table."""
+    """Print one row of a table."""
     cells = (", ".join(f"{value:.1f}" for value in each) for each in found)
     print(f"| {first} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
-    """Print the lines of all tables, or those whose names hold the word given."""
+    """Print the rows of all tables, or those whose names contain the given word."""
     rng, word = np.random.default_rng(2026), " ".join(sys.argv[1:])
     for name in LAWS:
         if word in name:

@@ -1,19 +1,18 @@
-"""How much longer a private answer takes than the same aggregate on raw DuckDB.
+"""Time of a private answer compared with the same aggregate on plain DuckDB.
 
-Promised, within one run: with rows as units a grouped COUNT takes at most 1.2 times as long as raw
-DuckDB, SUM and AVG 1.5 times, quantiles of whole numbers half as long; with users as units, at most
-3 groups and 15 rows of each, COUNT and SUM by product take at most 1.4 times as long as the raw
-aggregate over users and products. A
-question to a table of 1,000 rows takes less than 15 ms, and `import confide` less than 400. Counts
-of rows take at most 1/25 of the time of opendp's Polars API (1/100 at 10^6 rows, which is measured
-too), counts and sums of users 1/9.
+The targets hold within one run. With rows as units, a grouped COUNT takes at most 1.2 times as long
+as plain DuckDB, SUM and AVG 1.5 times, and quantiles of integers half as long. With users as units,
+and at most 3 groups and 15 rows of each, COUNT and SUM by product take at most 1.4 times as long as
+the raw aggregate over users and products. A query on a table of 1,000 rows takes less than 15 ms,
+and `import confide` less than 400. Counts of rows take at most 1/25 of the time of opendp's Polars
+API (1/100 at 10^6 rows, which is measured too); counts and sums of users take 1/9.
 
 The table has a tenth as many users as rows, whose activity follows Zipf's law, 50 regions, 10,000
-products, and a column each of whole and real numbers. It is made once and kept in a folder for
-temporary files. Ratios are promised for 10^7 rows; `bench/curator.py 1000000` takes fewer, and
-shows them beside what does not grow with the rows. ``--only opendp`` (or ``duckdb``, ``fixed``)
-runs one part. Both sides take turns, and a ratio is the median over all rounds, since other work on
-the machine slows both alike.
+products, one integer column, and one float column. It is created once and kept in a folder for
+temporary files. The targets for ratios are for 10^7 rows; `bench/curator.py 1000000` uses fewer,
+and prints the ratios next to the fixed costs. ``--only opendp`` (or ``duckdb``, ``fixed``) runs one
+part. Both sides take turns, and a ratio is the median over all rounds, since other work on the
+machine slows both alike.
 """
 
 import argparse
@@ -66,7 +65,7 @@ missed: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """A question, the raw statement that it is compared with, and how much longer it may take."""
+    """A query, the raw statement that it is compared with, and its maximum relative time."""
 
     name: str
     by_user: bool
@@ -115,15 +114,15 @@ RACES: Final = (
 
 
 def draw_zipf(rng: np.random.Generator, kinds: int, count: int) -> NDArray[np.int64]:
-    """Return numbers below ``kinds``, the k-th of them with a weight of 1 / k."""
+    """Return numbers below ``kinds``, where the k-th has a weight of 1 / k."""
     heights = np.cumsum(1 / np.arange(1, kinds + 1))
     drawn: NDArray[np.int64] = np.searchsorted(heights, rng.random(count) * heights[-1])
     return drawn
 
 
 def draw_sales(rows: int, seed: int) -> "pa.Table":
-    """Return a table of sales, the same for the same seed."""
-    import pyarrow as pa  # which would count as memory of whoever only asks
+    """Return a table of sales that depends only on the seed."""
+    import pyarrow as pa  # here, to keep it out of the memory of runs that find the table
 
     rng = np.random.default_rng(seed)
     users = max(1, rows // 10)
@@ -139,13 +138,13 @@ def draw_sales(rows: int, seed: int) -> "pa.Table":
 
 
 def find_sales(rows: int) -> Path:
-    """Return the table of so many rows, made now if there is none."""
+    """Return the path of a table with ``rows`` rows, creating it if necessary."""
     folder = Path(tempfile.gettempdir()) / "confide-bench"
     folder.mkdir(exist_ok=True)
     path = folder / f"sales-{rows}.parquet"
     if not path.exists():
         part = path.with_suffix(".part")
-        # Eight groups of rows or more keep every core busy; DuckDB writes none smaller than these.
+        # At least eight row groups keep every core busy; DuckDB writes none smaller than this.
         size = max(122_880, min(rows // 8, 2**20))
         import pyarrow.parquet as pq
 
@@ -168,26 +167,26 @@ def open_curator(path: Path, *, by_user: bool) -> cf.Curator:
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Return how long ``run`` takes."""
+    """Return the seconds that a function takes."""
     start = perf_counter()
     run()
     return perf_counter() - start
 
 
-def promise(what: str, *, kept: bool) -> str:
-    """Return how a promise is shown, and remember it if it is broken."""
+def check_target(what: str, *, kept: bool) -> str:
+    """Return the label of a target that was met or missed, and record a miss."""
     if not kept:
         missed.append(what)
     return "yes" if kept else "[bold]NO[/bold]"
 
 
 def read_all(raw: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[object, ...]]:
-    """Return what raw DuckDB answers."""
+    """Return the rows of a statement on plain DuckDB."""
     return raw.execute(statement).fetchall()
 
 
 def race_all(path: Path) -> None:
-    """Let both sides take turns, and print the ratios."""
+    """Time both sides in turns, and print the ratios."""
     curators = {by_user: open_curator(path, by_user=by_user) for by_user in (False, True)}
     raw = duckdb.connect()
     raw.read_parquet(str(path)).create_view("sales")
@@ -199,14 +198,14 @@ def race_all(path: Path) -> None:
             theirs.append(seconds(partial(read_all, raw, race.raw)))
             ours.append(seconds(ask))
         ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-        kept = promise(race.name, kept=ratio <= race.bound)
+        kept = check_target(race.name, kept=ratio <= race.bound)
         shown = (f"{statistics.median(times) * 1e3:,.0f}" for times in (theirs, ours))
         listing.add_row(race.name, *shown, f"{ratio:.2f}", f"at most {race.bound}", kept)
     console.print(listing)
 
 
 def race_opendp(path: Path, rows: int) -> None:
-    """Let opendp answer counts and a sum, once each, and print how much longer it takes."""
+    """Time counts and a sum in opendp, once each, and print the ratios."""
     listing = Listing("question", "opendp ms", "ours ms", "ratio", "promise", "kept")
     races = [("row", RACES[0], 25 if rows > MANY_ROWS else 100)]
     if rows > MANY_ROWS:
@@ -223,25 +222,25 @@ def race_opendp(path: Path, rows: int) -> None:
         asked = subprocess.run(command, capture_output=True, text=True, check=False)
         name = f"{race.name}, against opendp"
         if asked.returncode:
-            promise(name, kept=False)
+            check_target(name, kept=False)
             console.print(f"{name}: no answer; CONFIDE_ORACLE_PYTHON needs opendp\\[polars]")
             continue
         theirs = float(asked.stdout)
-        kept = promise(name, kept=theirs >= bound * ours)
+        kept = check_target(name, kept=theirs >= bound * ours)
         shown = (f"{theirs * 1e3:,.0f}", f"{ours * 1e3:,.0f}", f"{theirs / ours:.0f}")
         listing.add_row(race.name, *shown, f"at least {bound}", kept)
     console.print(listing)
 
 
 def time_small(*, by_user: bool, is_new: bool = False) -> float:
-    """Return the median seconds that a question to a small table takes."""
+    """Return the median seconds of a query on a small table."""
     return statistics.median(list_small(by_user=by_user, is_new=is_new, times=ASKED))
 
 
 def list_small(*, by_user: bool, is_new: bool, times: int) -> list[float]:
-    """Return the seconds that each of several questions to a small table takes.
+    """Return the seconds of several queries on a small table.
 
-    One that is new each time is written in full; one that comes again with fresh noise is not.
+    With ``is_new``, each query differs, so its statement must be generated each time.
     """
     curator = open_curator(find_sales(SMALL), by_user=by_user)
     text = "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales{} GROUP BY region"
@@ -251,7 +250,7 @@ def list_small(*, by_user: bool, is_new: bool, times: int) -> list[float]:
 
 
 def time_import(program: str, times: int = IMPORTS) -> float:
-    """Return the seconds that a program adds to an interpreter's start."""
+    """Return the seconds that a program adds to the start of an interpreter."""
     with_it, without = [], []
     for _ in range(times):
         without.append(seconds(partial(run_python, "pass")))
@@ -260,17 +259,16 @@ def time_import(program: str, times: int = IMPORTS) -> float:
 
 
 def run_python(text: str) -> None:
-    """Run a program in an interpreter of its own."""
+    """Run a program in a new interpreter."""
     subprocess.run([sys.executable, "-c", text], check=True)
 
 
 def show_fixed() -> None:
-    """Print what does not grow with the rows; best before large tables have been read.
+    """Print the costs that do not grow with the rows; run it before reading large tables.
 
-    A question that was asked before is planned and read again, but its statement is kept. Nothing
-    is promised of new ones, whose statement has to be written and parsed first.
-    What a curator needs is imported when one is first named; NumPy, DuckDB and sqlglot take most of
-    that, and nothing is promised of it.
+    A repeated query is planned and read again, but its statement is cached. New queries have no
+    target, since their statement must be generated and parsed first. Nor does the first use of
+    `Curator`, which imports NumPy, DuckDB, and sqlglot.
     """
     listing = Listing("fixed", "ms", "promise", "kept")
     found = {
@@ -279,7 +277,7 @@ def show_fixed() -> None:
         "import confide": (time_import("import confide"), 400),
     }
     for name, (spent, bound) in found.items():
-        kept = promise(name, kept=spent * 1e3 < bound)
+        kept = check_target(name, kept=spent * 1e3 < bound)
         listing.add_row(name, f"{spent * 1e3:.1f}", f"less than {bound}", kept)
     for by_user, unit in ((True, "users"), (False, "rows")):
         new = time_small(by_user=by_user, is_new=True)
@@ -290,7 +288,7 @@ def show_fixed() -> None:
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: our own times, with 10^6 rows."""
+    """Yield the figures for `compare.py`: our own times, with 10^6 rows."""
     for by_user, unit in ((True, "users"), (False, "rows")):
         yield f"1,000 rows, {unit} as units", partial(time_briefly, by_user=by_user, is_new=False)
         yield (
@@ -307,20 +305,20 @@ def figures() -> Iterator[tuple[str, Callable[[], float]]]:
 
 
 def time_briefly(*, by_user: bool, is_new: bool) -> float:
-    """Return the seconds of the fastest of 15 questions to a small table."""
+    """Return the seconds of the fastest of 15 queries on a small table."""
     return min(list_small(by_user=by_user, is_new=is_new, times=15))
 
 
 def time_fastest(run: Callable[[], object]) -> float:
-    """Return the seconds of the fastest run of those within a fifth of a second, at least two."""
+    """Return the seconds of the fastest run within a fifth of a second, of at least two runs."""
     end, spent = perf_counter() + 0.2, [seconds(run)]
     while len(spent) < 2 or perf_counter() < end:
         spent.append(seconds(run))
     return min(spent)
 
 
-def read_words() -> argparse.Namespace:
-    """Return what is asked for."""
+def read_arguments() -> argparse.Namespace:
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(description="how long private answers take")
     parser.add_argument("rows", nargs="?", type=int, default=ROWS)
     parser.add_argument("--only", choices=["duckdb", "opendp", "fixed"], help="one part")
@@ -328,7 +326,7 @@ def read_words() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    asked = read_words()
+    asked = read_arguments()
     if asked.only in (None, "fixed"):
         show_fixed()
     console.print(f"{asked.rows:,} rows")

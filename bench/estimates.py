@@ -1,9 +1,9 @@
-"""How good private statistics are: figures for docs/statistics.md and its pictures.
+"""Accuracy of private statistics: results for docs/statistics.md and its charts.
 
-Every figure compares a private estimate with the same estimate without noise, on invented rows.
-What is promised is checked when all is measured: the efficiency of sample and aggregate falls
-towards 1 as rows grow, and from epsilon = n^(-1/3) on a histogram has at most 1.1 times the error
-of the same one without noise, for either law and every number of rows.
+Every result compares a private estimate with the same estimate without noise, on invented rows. Two
+targets are checked at the end. The efficiency of sample and aggregate approaches 1 as the number of
+rows grows. From epsilon = n^(-1/3) on, a histogram has at most 1.1 times the error of the same
+histogram without noise, for each distribution and number of rows.
 """
 
 import json
@@ -26,7 +26,7 @@ RUNS: Final = 10
 
 
 def declare(columns: dict[str, tuple[Floats, Column]]) -> Curator:
-    """Return a curator of invented rows, one a person, with a budget for any number of runs."""
+    """Return a curator of invented rows, one per person, with a budget for any number of runs."""
     size = len(next(iter(columns.values()))[0])
     data = {"pid": np.arange(size), **{name: values for name, (values, _) in columns.items()}}
     kinds = {name: kind for name, (_, kind) in columns.items()}
@@ -35,10 +35,10 @@ def declare(columns: dict[str, tuple[Floats, Column]]) -> Curator:
 
 
 def measure_density(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return the L2 error of private histograms in multiples of one without noise.
+    """Return the L2 error of private histograms relative to one without noise.
 
-    That one has the power of two of bins nearest to 1.72 n^(1/3), which is best for the normal law
-    and near to best for the other.
+    The latter has the power of two of bins closest to 1.72 n^(1/3), which is optimal for the normal
+    distribution and nearly optimal for the other.
     """
     laws: dict[str, Any] = {
         "normal": stats.truncnorm(-3, 3, 50, 50 / 3),
@@ -68,7 +68,7 @@ def measure_density(rng: np.random.Generator) -> list[dict[str, Any]]:
 def _measure_histograms(
     law: Any, rows: int, epsilon: float, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return L2 errors of a histogram without noise, with it, and with bins chosen privately."""
+    """Return L2 errors of a histogram without noise, with noise, and with privately chosen bins."""
     grid = np.linspace(0, 100, 2**14 + 1)[:-1] + 50 / 2**14
     bins, truth = 2 ** round(np.log2(1.72 * rows ** (1 / 3))), law.pdf(grid)
     found: list[list[float]] = []
@@ -89,7 +89,7 @@ def _distance(found: Floats, truth: Floats) -> float:
 
 
 def measure_blocks(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return how much larger the squared error of sample and aggregate is than without noise."""
+    """Return the squared error of sample and aggregate relative to the one without noise."""
     found = []
     for epsilon in (0.5, 2.0):
         for rows in (4_000, 16_000, 64_000, 256_000):
@@ -107,7 +107,7 @@ def measure_blocks(rng: np.random.Generator) -> list[dict[str, Any]]:
                 )
                 private.append((estimate.value - 0.5) ** 2)
                 plain.append((1.0 / x.mean() - 0.5) ** 2)
-            # Without noise the squared error is 1 / (8 n); only what is added is measured.
+            # Without noise the squared error is 1 / (8 n); only the difference is measured.
             ratio = float(1.0 + 8.0 * rows * (np.mean(private) - np.mean(plain)))
             scale = epsilon * rows**0.25
             found.append({"epsilon": epsilon, "rows": rows, "scale": scale, "ratio": ratio})
@@ -120,7 +120,7 @@ def _rate(block: Any) -> float:
 
 
 def measure_regression(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return the error of linear coefficients at epsilon 1 beside that of least squares."""
+    """Return the error of linear coefficients at epsilon 1, and that of least squares."""
     found = []
     truth = np.array([0.1, 0.5, -0.3])
     for rows in (1_000, 10_000, 100_000):
@@ -141,7 +141,7 @@ def measure_regression(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def measure_quantiles(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return by how many rows five quantiles at once miss their levels, at epsilon 1."""
+    """Return the mean rank error of five quantiles released together at epsilon 1."""
     levels = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
     laws: dict[str, Callable[[int], Floats]] = {
         "uniform": lambda n: rng.uniform(0, 100, n),
@@ -166,11 +166,11 @@ def measure_quantiles(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def measure_medians(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return mean absolute errors of one median at epsilon 1: chosen by rank, and with added noise.
+    """Return mean absolute errors of a median at epsilon 1: chosen by rank, and with added noise.
 
-    The noise is scaled to the smooth sensitivity of the median at the rows themselves, and has the
-    density 1 / (1 + z^4) up to a factor, which is epsilon-private with both of its numbers at
-    epsilon / 10 (Nissim, Raskhodnikova and Smith, 2007). Ours pays for an interval as well.
+    The noise is scaled to the smooth sensitivity of the median at the rows themselves. Its density
+    is proportional to 1 / (1 + z^4), which is epsilon-private with both of its parameters at
+    epsilon / 10 (Nissim, Raskhodnikova, and Smith, 2007). Our method also pays for an interval.
     """
     laws: dict[str, tuple[Callable[[int], Floats], float]] = {
         "uniform": (lambda n: rng.uniform(0, 100, n), 100),
@@ -203,7 +203,11 @@ def measure_medians(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def smooth_sensitivity(x: Floats, beta: float, high: float) -> float:
-    """Return the greatest of e^(-beta k) times what k rows elsewhere let one row do to a median."""
+    """Return the smooth sensitivity of the median.
+
+    It is the maximum over k of e^(-beta k) times the largest change that one row can cause after k
+    other rows have changed.
+    """
     middle = len(x) // 2
     padded = np.concatenate([np.zeros(len(x)), np.sort(x), np.full(len(x), high)])
     found = 0.0
@@ -227,8 +231,8 @@ PARTS: Final = {
 }
 
 
-def find_missed(found: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Return what was promised and did not come out."""
+def find_missed_targets(found: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Return the targets that were missed."""
     missed = [
         f"{row['law']}, {row['rows']:,} rows, epsilon {row['factor']} n^(-1/3): a histogram is "
         f"{row['same bins']:.2f} times as far off as without noise, and 1.1 is promised"
@@ -243,13 +247,13 @@ def find_missed(found: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def main() -> None:
-    """Measure everything, or the parts named, and keep the figures for the pictures."""
+    """Measure all parts, or those named, and store the results for the charts."""
     wanted = sys.argv[1:] or list(PARTS)
     kept = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     for name in wanted:
         kept[name] = PARTS[name](np.random.default_rng(2026))
     FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    missed = find_missed({name: kept[name] for name in wanted})
+    missed = find_missed_targets({name: kept[name] for name in wanted})
     if missed:
         sys.exit("\n".join(f"missed: {line}" for line in missed))
 

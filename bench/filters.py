@@ -1,4 +1,4 @@
-"""How fast filters grant: 10**6 requests, one after the other, and whether the time stays flat."""
+"""Speed of filters over 10**6 sequential grants, and whether it stays constant."""
 
 import sys
 import time
@@ -11,25 +11,25 @@ from confide.loss import Filter, GaussianLoss, PureLoss, Share, auto_filter
 REQUESTS = 10**6
 PRICED = 10**5
 BRIEF = 10**3
-MOST_GROWTH = 2.0
+MAX_GROWTH = 2.0
 
 
 def grant_all(start: Filter, share: Share, times: int) -> Filter:
-    """Grant one share many times over."""
+    """Grant the same share repeatedly."""
     for _ in range(times):
         start = start.grant(share)
     return start
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return how long some work takes."""
+    """Return the seconds that a function takes."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def measure(accounting: str) -> float:
-    """Print the speed of one filter and return how much slower the last tenth is than the first."""
+    """Print the speed of one filter and return the time of its last tenth relative to its first."""
     start = auto_filter(1, "1e-6", accounting)
     share, tenth = Share.floor(Fraction(1, REQUESTS)), REQUESTS // 10
     times = []
@@ -62,7 +62,7 @@ def time_price(accounting: str) -> float:
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: the seconds of one grant and of one price."""
+    """Yield the figures for `compare.py`: the seconds of one grant and of one price."""
     for accounting in ("pure", "gaussian", "renyi"):
         yield f"{accounting}: a grant", partial(time_grant, accounting)
         yield f"{accounting}: a price", partial(time_price, accounting)
@@ -70,5 +70,5 @@ def figures() -> Iterator[tuple[str, Callable[[], float]]]:
 
 if __name__ == "__main__":
     growth = [measure(accounting) for accounting in ("pure", "gaussian", "renyi")]
-    if max(growth) > MOST_GROWTH:
+    if max(growth) > MAX_GROWTH:
         sys.exit("the cost of a grant grows with the number of grants before it")

@@ -1,9 +1,9 @@
-"""How accurate five columns of one query are: a quantile next to a count, a sum, a mean, a spread.
+"""Accuracy of five columns of one query: a count, a sum, a mean, a spread, and a quantile.
 
 `SELECT ward, COUNT(*), SUM(cost), AVG(cost), STDDEV(cost), QUANTILE_CONT(cost, 0.9) ... GROUP BY
 ward` at epsilon 1, where a unit has five rows in three wards and costs are lognormal within 0 and
 5,000. For each column and group size it prints the median and the root mean square of the relative
-errors, how often 95% intervals cover the noise-free value, and their median width as a part of that
+errors, how often 95% intervals cover the noise-free value, and their median width relative to that
 value. Each answer has 60 groups, all of the same size.
 
 `.venv/bin/python bench/groups.py` prints both tables; `bench/compare.py REV groups` compares errors
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 def draw_rows(size: int) -> tuple[pa.Table, Floats]:
     """Return rows of which contribution bounding drops none, and the five columns of each group."""
     rng = np.random.default_rng(size)
-    # Unit i has its rows in wards i, i, i + 1, i + 1, and i + 2, so all wards are of one size.
+    # Unit i has its rows in wards i, i, i + 1, i + 1, and i + 2, so all wards have the same size.
     units = np.arange(GROUPS * size // UNIT_ROWS)
     wards = ((units[:, None] + [0, 0, 1, 1, 2]) % GROUPS).ravel()
     costs = np.clip(rng.lognormal(6.0, 0.8, wards.size), 0, HIGH)
@@ -94,7 +94,7 @@ def figures() -> Iterator[tuple[str, Callable[[], float]]]:
 
 
 def main() -> None:
-    """Print a table for each size of groups."""
+    """Print a table for each group size."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     for size in SIZES:
         errors, covers, widths = ask(size, ANSWERS)

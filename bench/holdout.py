@@ -1,10 +1,10 @@
-"""The reusable holdout: speed as ratios, the published experiment, and plans put to the test.
+"""The reusable holdout: speed as ratios, the published experiment, and tests of plans.
 
 Speed is measured twice: as the fastest of many runs, which other programs do not disturb, and as
 the total next to a busy process on each core, as on a server. A sum that waits for all cores takes
 many times as long there.
 
-With names, only these parts: `bench/holdout.py speed experiment plans`.
+Name parts to run only those: `bench/holdout.py speed experiment plans`.
 """
 
 import os
@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-# Analysts live among the tests.
+# The simulated analysts are in the tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from confide.examples import run_experiment
 from confide.holdout import USED_OPTIONS, Holdout, plan
 from support.analysts import boost_votes, poison_training, save_the_last, sign_votes
 
-MOST_COLUMN = 1.3
-MOST_MATRIX = 2.0
+MAX_COLUMN = 1.3
+MAX_MATRIX = 2.0
 MAX_BUSY = 2.5
 BUSY_SECONDS = 120
 TERMS: dict[str, Any] = {"tau": 0.15, "queries": 60, "overfits": 4}
@@ -37,14 +37,14 @@ WAYS = ("coding", "guess-and-check", "thresholdout", "gaussian", "rounding", "la
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return how long some work takes."""
+    """Return the seconds that a function takes."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def ratio(work: Callable[[], object], bare: Callable[[], object], times: int) -> float:
-    """Return the ratio of the fastest runs, taken in turns: what other programs do not disturb."""
+    """Return the ratio of the fastest runs, taken in turns, which other programs do not disturb."""
     both = [(seconds(work), seconds(bare)) for _ in range(times)]
     return min(one for one, _ in both) / min(other for _, other in both)
 
@@ -65,7 +65,7 @@ def busy_cores() -> Iterator[None]:
 
 
 def median_seconds(work: Callable[[], object], times: int) -> float:
-    """Return the median time of some work."""
+    """Return the median seconds of a function."""
     return float(np.median([seconds(work) for _ in range(times)]))
 
 
@@ -105,7 +105,7 @@ def measure_busy() -> list[str]:
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: the seconds of queries, also next to busy processes."""
+    """Yield the figures for `compare.py`: the seconds of queries, also next to busy processes."""
     rng, n = np.random.default_rng(), 10**6
     train, held = rng.random(n), rng.random(n)
     holdout = Holdout(n, n, tau=0.1, queries=10**6, overfits=10)
@@ -130,10 +130,8 @@ def measure_speed() -> list[str]:
     train, held = rng.random(n), rng.random(n)
     holdout = Holdout(n, n, tau=0.1, queries=10**6, overfits=10)
     found = ratio(lambda: holdout.ask(train, held), lambda: (train.mean(), held.mean()), 301)
-    print(
-        f"one query on 10^6 rows of floats / two NumPy means: {found:.2f} (at most {MOST_COLUMN})"
-    )
-    missed += ["column"] if found > MOST_COLUMN else []
+    print(f"one query on 10^6 rows of floats / two NumPy means: {found:.2f} (at most {MAX_COLUMN})")
+    missed += ["column"] if found > MAX_COLUMN else []
     first, second = train < 0.5, held < 0.5
     found = ratio(lambda: holdout.ask(first, second), lambda: (first.mean(), second.mean()), 101)
     print(f"one query on 10^6 rows of bools / two NumPy means: {found:.2f}")
@@ -144,14 +142,14 @@ def measure_speed() -> list[str]:
     found = ratio(lambda: many.ask_many(one, other), lambda: (ones @ one, ones @ other), blocks)
     print(
         f"{blocks * wide:,} queries on 10^4 rows, as matrices / their bare products: {found:.2f} "
-        f"(at most {MOST_MATRIX})"
+        f"(at most {MAX_MATRIX})"
     )
-    missed += ["matrix"] if found > MOST_MATRIX else []
+    missed += ["matrix"] if found > MAX_MATRIX else []
     return missed + measure_busy()
 
 
 def measure_experiment() -> list[str]:
-    """Print the published experiment at full size; return what is out of its band."""
+    """Print the published experiment at full size; return the results outside of their range."""
     begin = time.perf_counter()
     result = run_experiment(runs=50)
     took = time.perf_counter() - begin
@@ -174,7 +172,7 @@ def measure_experiment() -> list[str]:
 
 
 def measure_plans() -> list[str]:
-    """Print how many of 500 sessions fail at the rows that the plan demands."""
+    """Print how many of 500 sessions fail with the number of rows that the plan requires."""
     missed, rng = [], np.random.default_rng()
     analysts = (sign_votes, poison_training, boost_votes, save_the_last)
     for way in WAYS:

@@ -1,17 +1,17 @@
-"""How a ledger compares with the database it is kept in, and with itself after a long time.
+"""Speed of a ledger compared with its plain database, and with itself after a long history.
 
-Promised, within one run: a ledger makes at least 60 % of the durable changes a second that the bare
-database makes, where a bare change is one transaction of two inserts and one update in plain SQL
-through the database's own driver. A question is two changes, the charge and its answer, for the
-first must be on disk before a row is read and the second before anything is shown; so both sides
-wait for the disk once a change, and changes are compared with changes. The charge writes a record,
-a key and the head; the answer a record and the head. The bare side keeps no index and computes no
-digest. No anchor is named: it would wait for another disk, once more for each change. After a
-million charges a question takes at most 1.5 times what it takes after a thousand.
+The targets hold within one run. A ledger makes at least 60% as many durable changes per second as
+the plain database. There, a change is one transaction of two inserts and one update in plain SQL
+through the database's own driver. A query is two changes, the charge and its answer: the first must
+be on disk before a row is read, and the second before anything is shown. Both sides wait for the
+disk once per change, so changes are compared with changes. The charge writes a record, a key, and
+the head; the answer writes a record and the head. The plain side keeps no index and computes no
+hash. There is no anchor, which would wait for another disk once more per change. After a million
+charges, a query takes at most 1.5 times as long as after a thousand.
 
 Both sides take turns in the same folder (and the same server), and a ratio is the median over all
 rounds, since other work on the machine slows both alike. The faster the disk, the more the ratio
-weighs the work in Python. `bench/ledger.py 100000` takes a shorter history.
+depends on the work in Python. `bench/ledger.py 100000` uses a shorter history.
 """
 
 import secrets
@@ -61,14 +61,14 @@ missed: list[str] = []
 
 
 def ask(ledger: SqlLedger) -> None:
-    """Take one question through its ledger: charge, then answer."""
+    """Record one query in a ledger: charge it, then commit its answer."""
     question = QueryIdentity(TEXT, "v1", "ana")
     ledger.commit(ledger.reserve(question, SHARE, key=secrets.token_hex(8)), NOISY)
 
 
 @contextmanager
 def bare_file(path: Path) -> Iterator[Callable[[], None]]:
-    """Return one durable change of a bare file of SQLite."""
+    """Yield a function that makes one durable change in a plain SQLite file."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -89,7 +89,7 @@ def bare_file(path: Path) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def bare_server(address: str) -> Iterator[Callable[[], None]]:
-    """Return one durable change of a bare PostgreSQL."""
+    """Yield a function that makes one durable change in a plain PostgreSQL database."""
     connection: psycopg.Connection[Any] = psycopg.connect(address)
     connection.execute("CREATE TABLE kept (number BIGSERIAL PRIMARY KEY, words TEXT)")
     connection.execute("CREATE TABLE head (spent BIGINT)")
@@ -107,7 +107,7 @@ def bare_server(address: str) -> Iterator[Callable[[], None]]:
 
 
 def seconds(run: Callable[[], object], times: int) -> float:
-    """Return how long one of several runs takes."""
+    """Return the mean seconds of several runs."""
     start = perf_counter()
     for _ in range(times):
         run()
@@ -125,7 +125,7 @@ def take_turns(first: Callable[[], None], second: Callable[[], None]) -> tuple[f
 
 
 def lengthen(ledger: SqlLedger, charges: int) -> None:
-    """Write a true history of so many charges and answers, faster than question by question."""
+    """Write a valid history of ``charges`` charges and answers, in batches."""
     question = QueryIdentity(TEXT, "v1", "ana")
     asked, noisy = query_digest(question), '{"groups": [["a"]], "steps": [[1, 2]]}'
     with ledger._database._current().begin() as connection:
@@ -149,19 +149,19 @@ def lengthen(ledger: SqlLedger, charges: int) -> None:
         connection.commit()
 
 
-def promise(what: str, *, kept: bool) -> str:
-    """Return how a promise is shown, and remember it if it is broken."""
+def check_target(what: str, *, kept: bool) -> str:
+    """Return the label of a target that was met or missed, and record a miss."""
     if not kept:
         missed.append(what)
     return "yes" if kept else "[bold]NO[/bold]"
 
 
-def show_part(listing: Listing, name: str, bare: Callable[[], None], address: str) -> None:
-    """Compare a ledger with its bare database."""
+def show_change_rate(listing: Listing, name: str, bare: Callable[[], None], address: str) -> None:
+    """Compare a ledger with its plain database."""
     ledger = open_ledger(address, OPENING)
     plain, ours, ratio = take_turns(bare, lambda: ask(ledger))
     part = 2 * ratio
-    kept = promise(f"{name}: changes a second", kept=part >= PART)
+    kept = check_target(f"{name}: changes a second", kept=part >= PART)
     listing.add_row(
         f"{name}: changes a second",
         f"{1 / plain:,.0f}",
@@ -174,13 +174,13 @@ def show_part(listing: Listing, name: str, bare: Callable[[], None], address: st
 
 
 def show_growth(listing: Listing, name: str, young: str, old: str, charges: int) -> None:
-    """Compare a ledger with a long history with one that has a short one."""
+    """Compare a ledger with a long history with one that has a short history."""
     ledgers = [open_ledger(address, OPENING) for address in (young, old)]
     for ledger, count in zip(ledgers, (SHORT, charges), strict=True):
         lengthen(ledger, count)
     late, early, ratio = take_turns(lambda: ask(ledgers[1]), lambda: ask(ledgers[0]))
     what = f"{name}: ms a question, {SHORT:,} and {charges:,} charges"
-    kept = promise(what, kept=ratio <= SLOWER)
+    kept = check_target(what, kept=ratio <= SLOWER)
     listing.add_row(
         what, f"{early * 1e3:.2f}", f"{late * 1e3:.2f}", f"{ratio:.2f}", f"at most {SLOWER}", kept
     )
@@ -194,11 +194,11 @@ def run(charges: int) -> None:
     listing = Listing("ledger", "bare / short", "ours / long", "ratio", "promise", "kept")
     try:
         with bare_file(folder / "bare.db") as change:
-            show_part(listing, "SQLite", change, str(folder / "ours.db"))
+            show_change_rate(listing, "SQLite", change, str(folder / "ours.db"))
         show_growth(listing, "SQLite", str(folder / "young.db"), str(folder / "old.db"), charges)
         with run_postgres(durable=True) as server:
             with bare_server(server.create()) as change:
-                show_part(listing, "PostgreSQL", change, server.create())
+                show_change_rate(listing, "PostgreSQL", change, server.create())
             show_growth(listing, "PostgreSQL", server.create(), server.create(), charges)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -206,7 +206,7 @@ def run(charges: int) -> None:
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: the seconds of a question, early and after 10,000 more."""
+    """Yield the figures for `compare.py`: the seconds of a query, early and after 10,000 more."""
     with tempfile.TemporaryDirectory(prefix="confide-ledger-") as folder:
         yield from time_questions("SQLite", f"{folder}/ours.db")
     with run_postgres(durable=True) as server:

@@ -1,14 +1,14 @@
-"""Errors of models at equal privacy: ours, other ways to the same, diffprivlib and opendp.
+"""Errors of models at equal privacy: confide, other methods, diffprivlib, and opendp.
 
-Logistic and Poisson regression on 10,000 rows with three columns between -1 and 1 at epsilon 1; a
-line and covariances of two such columns; and a density of 10,000 rows in 32 bins at epsilon
-n^(-1/3). Errors are root mean squares of distances from the population's numbers; those of the line
-and of covariances from the same without noise, which the sample's own error would hide. Objective
-perturbation is written here, with noise in doubles, for comparison only: its proof is of an exact
-minimum. opendp has a line, Theil and Sen's; its covariances and density are Laplace noise on sums
-and counts, put together by hand. diffprivlib's covariances are those of all its principal
-components. What is promised, and checked at the end, is that no other way is better than ours by a
-tenth.
+The models are logistic and Poisson regression on 10,000 rows with three columns between -1 and 1 at
+epsilon 1, a line and the covariances of two such columns, and a density of 10,000 rows in 32 bins
+at epsilon n^(-1/3). Errors are root mean squares of distances from the population's values. Those
+of the line and of covariances are distances from the same without noise, since the sampling error
+would hide the noise. Objective perturbation is implemented here, with noise in doubles, for
+comparison only: its proof assumes an exact minimum. opendp has a Theil-Sen line; its covariances
+and density are Laplace noise on sums and counts, combined by hand. diffprivlib's covariances are
+those of all its principal components. The target, checked at the end, is that no other method is
+better than ours by more than a tenth.
 """
 
 import json
@@ -37,15 +37,15 @@ RUNS: Final = 20
 BINS: Final = 32
 PEERS: Final = ("diffprivlib", "opendp")
 TRUTH: Final = np.array([0.2, 0.6, -0.4, 0.3])
-MOST: Final = 15
+MAX_COUNT: Final = 15
 LAW: Final = stats.truncnorm(-3, 3, 50, 50 / 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows of one sample: a constant and columns, an outcome of either kind, a number, a pair.
+    """One sample: a constant and columns, an outcome of each kind, a number, and a pair.
 
-    Of the pair the second is 0.6 times the first and 0.4 times another such number.
+    The second column of the pair is 0.6 times the first plus 0.4 times another such column.
     """
 
     x: Floats
@@ -60,7 +60,7 @@ def draw_sample(rng: np.random.Generator) -> Sample:
     x = np.column_stack([np.ones(ROWS), rng.uniform(-1, 1, (ROWS, 3))])
     eta = x @ TRUTH
     y = rng.random(ROWS) < 1.0 / (1.0 + np.exp(-eta))
-    k = np.minimum(rng.poisson(np.exp(eta)), MOST)
+    k = np.minimum(rng.poisson(np.exp(eta)), MAX_COUNT)
     v = LAW.rvs(ROWS, random_state=rng)
     a, other = rng.uniform(-1, 1, (2, ROWS))
     return Sample(x, y, k, v, np.stack([a, 0.6 * a + 0.4 * other]))
@@ -68,7 +68,7 @@ def draw_sample(rng: np.random.Generator) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A regression: its loss by row, as value, slope and bounds on slope and curvature."""
+    """A regression: its loss per row, as a value, a slope, and bounds on slope and curvature."""
 
     family: str
     formula: str
@@ -80,7 +80,7 @@ class Model:
 
 
 def _poisson_mean(eta: Floats) -> Floats:
-    return np.exp(np.minimum(eta, np.log(MOST)))
+    return np.exp(np.minimum(eta, np.log(MAX_COUNT)))
 
 
 MODELS: Final = (
@@ -97,16 +97,18 @@ MODELS: Final = (
         "poisson",
         "k ~ c1 + c2 + c3",
         lambda sample: sample.k.astype(np.float64),
-        lambda eta, y: _poisson_mean(eta) + np.maximum(eta - np.log(MOST), 0.0) * MOST - y * eta,
+        lambda eta, y: (
+            _poisson_mean(eta) + np.maximum(eta - np.log(MAX_COUNT), 0.0) * MAX_COUNT - y * eta
+        ),
         lambda eta, y: _poisson_mean(eta) - y,
-        MOST,
-        MOST,
+        MAX_COUNT,
+        MAX_COUNT,
     ),
 )
 
 
 def fit_plain(model: Model, x: Floats, y: Floats, push: Floats, ridge: float) -> Floats:
-    """Return the minimum of the loss plus a ridge and a linear push."""
+    """Return the minimizer of the loss plus a ridge and a linear term."""
 
     def value(b: Floats) -> tuple[float, Floats]:
         eta = x @ b
@@ -118,7 +120,7 @@ def fit_plain(model: Model, x: Floats, y: Floats, push: Floats, ridge: float) ->
 
 
 def perturb_objective(model: Model, sample: Sample, rng: np.random.Generator) -> Floats:
-    """Return what objective perturbation finds at epsilon 1, when a row is added or removed.
+    """Return the coefficients by objective perturbation at epsilon 1, under add-remove.
 
     Why: a row's slope is at most ``steepest`` times the length 2 of a row of four columns within
          1, which noise of density exp(-0.9 |b| / that) covers; the change of volume is at most
@@ -132,10 +134,10 @@ def perturb_objective(model: Model, sample: Sample, rng: np.random.Generator) ->
 
 
 def pool_blocks(model: Model, sample: Sample) -> Floats:
-    """Return what sample and aggregate finds with the same estimator in 100 blocks."""
+    """Return the coefficients by sample and aggregate with the same estimator in 100 blocks."""
     names = ["c1", "c2", "c3", "out"]
     values = [*sample.x.T[1:], model.response(sample)]
-    kinds = [Float(-1, 1)] * 3 + [Float(0, MOST)]
+    kinds = [Float(-1, 1)] * 3 + [Float(0, MAX_COUNT)]
     curator = declare(dict(zip(names, zip(values, kinds, strict=True), strict=True)))
 
     def estimate(block: Any) -> Floats:
@@ -150,9 +152,9 @@ def pool_blocks(model: Model, sample: Sample) -> Floats:
 
 
 def ask_ours(model: Model, sample: Sample) -> Floats:
-    """Return what confide finds."""
+    """Return the coefficients that confide estimates."""
     columns: Any = {f"c{i}": (sample.x[:, i], Float(-1, 1)) for i in (1, 2, 3)}
-    columns |= {"y": (sample.y, Bool()), "k": (sample.k, Int(0, MOST))}
+    columns |= {"y": (sample.y, Bool()), "k": (sample.k, Int(0, MAX_COUNT))}
     curator = declare(columns)
     found = curator.fit("people", model.formula, family=model.family, epsilon=1)
     return np.array(list(found.value.values()))
@@ -180,7 +182,7 @@ def fit_pair(sample: Sample) -> tuple[Floats, Floats]:
 
 
 def ask_peers(samples: list[Sample]) -> dict[str, dict[str, Floats]]:
-    """Return the numbers of all samples that each peer finds in its own environment."""
+    """Return the estimates of each peer for all samples, from its own environment."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "samples.npz"
@@ -200,7 +202,7 @@ def ask_peers(samples: list[Sample]) -> dict[str, dict[str, Floats]]:
 
 
 def measure(rng: np.random.Generator) -> dict[str, dict[str, float]]:
-    """Return the root mean squared error of each way, model by model."""
+    """Return the root mean squared error of each method, model by model."""
     samples = [draw_sample(rng) for _ in range(RUNS)]
     peers = ask_peers(samples)
     found = {}
@@ -241,7 +243,7 @@ def _compare_densities(
 def _compare(
     numbers: dict[str, Floats], peers: dict[str, dict[str, Floats]], name: str, truth: Floats
 ) -> dict[str, float]:
-    """Return the errors of all who have found this."""
+    """Return the error of each method that estimates a model."""
     theirs = {peer: found[name] for peer, found in peers.items() if name in found}
     return {way: _root(each - truth) for way, each in {**numbers, **theirs}.items()}
 
@@ -251,7 +253,7 @@ def _root(errors: Floats) -> float:
 
 
 def main() -> None:
-    """Print the table of docs/statistics.md, and fail where another way is better by a tenth."""
+    """Print the table of docs/statistics.md, and fail if another method is better by a tenth."""
     found = measure(np.random.default_rng(2026))
     others = ["objective perturbation", "sample and aggregate", *PEERS]
     names = ["confide", *others, "without noise"]

@@ -1,22 +1,22 @@
-"""The speed of exact noise, and how much its time reveals of its size.
+"""Speed of exact noise, and how much its timing reveals about its magnitude.
 
-Promised, within one run: 10^6 draws at scale 1000 take at most 4 times as long as NumPy's unsafe
-`Generator.laplace` and 6 times as long as its `.normal`; a draw of an array costs at least 100
-times less than opendp's; one draw alone takes less than 20 microseconds; and the rank correlation
-between |value| and time is at most 0.02 plus three standard errors, for single draws and for blocks
-of 4096. Naive samplers are measured too, and must exceed that bound, which shows that the
-measurement has power.
+The targets hold within one run: 10^6 draws at scale 1000 take at most 4 times as long as NumPy's
+unsafe `Generator.laplace` and 6 times as long as its `.normal`; a draw of an array costs at least
+100 times less than opendp's; a single draw takes less than 20 microseconds; and the rank
+correlation between |value| and time is at most 0.02 plus three standard errors, for single draws
+and for blocks of 4096. Naive samplers are measured too and must exceed that bound, which shows that
+the measurement has power.
 
-Why a bound on the size, and not a test for independence: the sampler runs the same instructions
+The target is a bound rather than a test of independence: the sampler runs the same instructions
 for every value (`tests/attacks/test_numbers.py` checks this), but some processors take a few
 nanoseconds longer over some operands, and enough draws reveal any such dependence. A correlation
 of 0.02 means that the time explains 0.04% of the variance of the rank of |value|, about 0.0003 bits
 per draw, and each draw is timed once. Three standard errors (0.007 for 200,000 single draws, 0.021
 for 20,000 blocks) keep a sampler within the bound from failing in more than one of 700 rows.
 
-Samplers take turns, and a ratio is the median of the ratios of all rounds: other work on the
-machine then slows both sides alike. Of the times of one draw, which is promised in seconds, the
-least median of a round counts.
+Samplers take turns, and a ratio is the median of the ratios of all rounds, since other work on the
+machine slows both sides alike. The time of a single draw, whose target is in seconds, is the
+smallest median of a round.
 """
 
 import json
@@ -90,22 +90,22 @@ console = Console()
 missed: list[str] = []
 
 
-def promise(what: str, *, kept: bool) -> str:
-    """Return how a promise is shown, and remember it if it is broken."""
+def check_target(what: str, *, kept: bool) -> str:
+    """Return the label of a target that was met or missed, and record a miss."""
     if not kept:
         missed.append(what)
     return "yes" if kept else "[bold]NO[/bold]"
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Return how long ``run`` takes."""
+    """Return the seconds that a function takes."""
     start = perf_counter()
     run()
     return perf_counter() - start
 
 
 def ask_opendp() -> dict[str, float]:
-    """Return seconds per draw of the oracle, in a process of its own."""
+    """Return the oracle's seconds per draw, measured in its own process."""
     home = Path(__file__).parents[1] / ".venv-oracle" / "bin" / "python"
     interpreter = os.environ.get("CONFIDE_ORACLE_PYTHON", str(home))
     if not Path(interpreter).exists():
@@ -118,7 +118,7 @@ def ask_opendp() -> dict[str, float]:
 
 
 def time_singles(draw_one: Callable[[], Integer], count: int) -> tuple[list[int], list[int]]:
-    """Return single draws and how many nanoseconds each took."""
+    """Return single draws and the nanoseconds that each took."""
     values, times = [], []
     for _ in range(count):
         start = perf_counter_ns()
@@ -129,7 +129,7 @@ def time_singles(draw_one: Callable[[], Integer], count: int) -> tuple[list[int]
 
 
 def measure_speed() -> Times:
-    """Let all samplers take turns; return seconds per draw, one entry for each round."""
+    """Time all samplers in turns; return seconds per draw, one entry per round."""
     samplers: dict[str, Callable[[], object]] = {
         "laplace": lambda: LAPLACE.draw(COUNT, SYSTEM),
         "numpy laplace": lambda: UNSAFE.laplace(0, SCALE, COUNT),
@@ -152,36 +152,36 @@ def measure_speed() -> Times:
 
 
 def ratio(times: Times, one: str, other: str) -> float:
-    """Return the median over all rounds of how many times longer ``one`` takes."""
+    """Return the median over all rounds of the time of ``one`` relative to ``other``."""
     return statistics.median(a / b for a, b in zip(times[one], times[other], strict=True))
 
 
 def show_speed(times: Times) -> None:
-    """Print what a draw costs, and the promised ratios."""
+    """Print the time of a draw, and the target ratios."""
     table = Table("draws at scale 1000", "ns", "against", "ns", "ratio", "promise", "kept")
     for name, bound in (("laplace", 4), ("gaussian", 6)):
         found = ratio(times, name, f"numpy {name}")
-        kept = promise(f"{name} against NumPy", kept=found <= bound)
+        kept = check_target(f"{name} against NumPy", kept=found <= bound)
         add_row(table, times, name, f"numpy {name}", f"{found:.2f}", f"at most {bound}", kept)
     for name in ("laplace", "gaussian"):
         found = ratio(times, f"opendp {name}", name)
-        kept = promise(f"{name} against opendp", kept=found >= 100)
+        kept = check_target(f"{name} against opendp", kept=found >= 100)
         add_row(table, times, name, f"opendp {name}", f"1 / {found:.0f}", "at most 1 / 100", kept)
     for name in ("one laplace", "one gaussian"):
         found = ratio(times, f"opendp {name}", name)
-        kept = promise(f"{name} under 20 us", kept=min(times[name]) < 20e-6)
+        kept = check_target(f"{name} under 20 us", kept=min(times[name]) < 20e-6)
         add_row(table, times, name, f"opendp {name}", f"1 / {found:.1f}", "20,000 ns", kept)
     console.print(table)
 
 
 def add_row(table: Table, times: Times, one: str, other: str, *rest: str) -> None:
-    """Add the nanoseconds of two samplers and what follows from them."""
+    """Add the nanoseconds of two samplers and the cells that follow."""
     shown = (f"{statistics.median(times[name]) * 1e9:,.1f}" for name in (one, other))
     table.add_row(one, next(shown), other, next(shown), *rest)
 
 
 def draw_naively() -> int:
-    """Count until a coin says stop: what a sampler must not do."""
+    """Return the number of heads before the first tail, in time proportional to that number."""
     count = 0
     while random.random() < NAIVE_CHANCE:
         count += 1
@@ -189,7 +189,7 @@ def draw_naively() -> int:
 
 
 def draw_block_by_ndtri() -> NDArray[np.int64]:
-    """Return a block by scipy's normal quantile, whose branches are quicker in the centre."""
+    """Return a block by SciPy's normal quantile, whose branches are faster in the center."""
     normal: NDArray[np.float64] = special.ndtri(UNSAFE.random(BLOCK))
     return np.rint(SCALE * normal).astype(np.int64)
 
@@ -206,10 +206,10 @@ def time_blocks(draw: Callable[[], NDArray[np.int64]]) -> tuple[list[float], lis
 
 
 def correlate(sizes: ArrayLike, times: ArrayLike) -> tuple[float, float]:
-    """Return the rank correlation of size and time, and its standard error if there is none.
+    """Return the rank correlation of magnitude and time, and its standard error under independence.
 
     Each time is divided by the median of the times around it, because the speed of a machine
-    varies. Sizes are independent of one another, so the standard error is right in spite of that.
+    varies. Magnitudes are independent of one another, so the standard error is correct anyway.
     """
     spent = np.asarray(times, dtype=np.float64)
     found = stats.spearmanr(np.abs(sizes), spent / ndimage.median_filter(spent, NEIGHBOURS))
@@ -217,7 +217,7 @@ def correlate(sizes: ArrayLike, times: ArrayLike) -> tuple[float, float]:
 
 
 def measure_correlations() -> Iterator[tuple[str, float, float, bool]]:
-    """Yield each sampler's correlation of size and time, its standard error, and if it is ours."""
+    """Yield each sampler's correlation, its standard error, and whether the sampler is ours."""
     singles: dict[str, Callable[[], Integer]] = {
         "one laplace": lambda: LAPLACE.draw_one(SYSTEM),
         "one gaussian": lambda: GAUSSIAN.draw_one(SYSTEM),
@@ -237,18 +237,18 @@ def measure_correlations() -> Iterator[tuple[str, float, float, bool]]:
 
 
 def show_correlations(correlations: list[tuple[str, float, float, bool]]) -> None:
-    """Print how much the time reveals of the size."""
+    """Print how much the time reveals about the magnitude."""
     table = Table("|value| and time", "rank correlation ± s.e.", "promise", "kept")
     for name, correlation, error, ours in correlations:
         bound = MAX_CORRELATION + ERRORS * error
-        kept = promise(f"{name}: correlation", kept=(abs(correlation) <= bound) == ours)
+        kept = check_target(f"{name}: correlation", kept=(abs(correlation) <= bound) == ours)
         wanted = f"at most {bound:.3f}" if ours else f"more than {bound:.3f}"
         table.add_row(name, f"{correlation:+.4f} ± {error:.4f}", wanted, kept)
     console.print(table)
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: the seconds of one draw, in arrays and alone."""
+    """Yield the figures for `compare.py`: the seconds of one draw, in arrays and alone."""
     for name, law in (("laplace", LAPLACE), ("gaussian", GAUSSIAN)):
         for count in (COUNT // 10, BLOCK):
             yield f"{name}: one of {count:,} draws", partial(time_draws, law, count)
@@ -264,7 +264,7 @@ def time_draws(law: DiscreteLaplace | RoundedGaussian, count: int) -> float:
 
 
 def time_alone(law: DiscreteLaplace | RoundedGaussian) -> float:
-    """Return the seconds of a single draw: the least median of several rounds."""
+    """Return the seconds of a single draw: the smallest median of several rounds."""
     rounds = (time_singles(partial(law.draw_one, SYSTEM), 1_000) for _ in range(10))
     return min(statistics.median(times) for _, times in rounds) * 1e-9
 

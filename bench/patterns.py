@@ -1,4 +1,4 @@
-"""Whether the time of a LIKE reveals that one person is in the data.
+"""A timing attack that uses LIKE to detect one person's row.
 
 One of 1,000 people has a long text. Each run times one query over the data with that person and two
 over the data without, in random order. AUC is the probability that the run with the person took

@@ -1,18 +1,19 @@
-"""How time and memory grow with the rows, on each engine, against the same aggregate without noise.
+"""Time and memory as rows grow, on each engine, compared with the same aggregate without noise.
 
-Promised: on every engine, limits of users included, an answer takes at most twice as long as the
-raw aggregate, over users and products where users are cut; and this process, in which DuckDB runs
-while PostgreSQL and Spark run elsewhere, takes less than 300 MB whatever the number of rows.
+The targets: on every engine, including limits of users, an answer takes at most twice as long as
+the raw aggregate, which groups by users and products if contributions are bounded. This process,
+which runs DuckDB while PostgreSQL and Spark run elsewhere, uses less than 300 MB for any number of
+rows.
 
-DuckDB is asked at 10^6, 10^7 and 10^8 rows, PostgreSQL and Spark at 10^7. The tables are those of
-`bench/curator.py`, kept in a folder for temporary files. Each side runs in a process of its own,
-and takes the best of three, or of nine at 10^6; the first of a process is not counted, for Spark
+DuckDB is measured at 10^6, 10^7, and 10^8 rows, PostgreSQL and Spark at 10^7. The tables are those
+of `bench/curator.py`, kept in a folder for temporary files. Each side runs in its own process and
+takes the best of three, or of nine at 10^6. The first run of a process is not counted, since Spark
 compiles it.
 
-All of it takes an hour; it can be done in parts: ``bench/scale.py spark:10000000 --only 2,3`` asks
-two questions of one engine. What is measured is kept in docs/pictures/scale-figures.json, in place
-of what was measured there before, and table and picture of docs/scale.md are written from that file
-(``--write`` does no more than this).
+The whole benchmark takes an hour, and can be run in parts: ``bench/scale.py spark:10000000 --only
+2,3`` runs two queries on one engine. Measurements are stored in docs/pictures/scale-figures.json,
+replacing earlier ones of the same point. The table and chart of docs/scale.md are written from that
+file, which is all that ``--write`` does.
 """
 
 import argparse
@@ -41,12 +42,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from bench import curator as sales  # noqa: E402
 from bench._figures import (  # noqa: E402
     COLUMNS,
-    TWICE,
+    MAX_RATIO,
     Figures,
     draw,
     find_pairs,
-    keep,
-    read_kept,
+    read_stored,
+    store,
     write_page,
 )
 
@@ -62,13 +63,13 @@ CREATE: Final = (
     "CREATE TABLE sales (customer bigint, region text, product bigint, items bigint, "
     "price double precision)"
 )
-MOST_ROWS, MOST_GROUPS = 15, 3
+MAX_ROWS, MAX_GROUPS = 15, 3
 COUNTED: Final = sales.by_product("COUNT(*)")
 RACES: Final = (
-    sales.by_region("COUNT(*)", TWICE),
-    sales.by_region("SUM(price)", TWICE),
-    # Spark would see that users make no difference to a plain count, and leave them out.
-    replace(COUNTED, raw=COUNTED.raw.replace("SUM(x)", f"SUM(LEAST(x, {MOST_ROWS}))")),
+    sales.by_region("COUNT(*)", MAX_RATIO),
+    sales.by_region("SUM(price)", MAX_RATIO),
+    # Spark would notice that users do not affect a plain count, and leave them out.
+    replace(COUNTED, raw=COUNTED.raw.replace("SUM(x)", f"SUM(LEAST(x, {MAX_ROWS}))")),
     sales.by_product("SUM(items)"),
 )
 
@@ -76,9 +77,10 @@ console = Console(width=140)
 
 
 def find_table(rows: int) -> Path:
-    """Return the table of so many rows; a large one is drawn in parts, each of users of its own.
+    """Return the path of a table; a large one is drawn in parts, each with its own users.
 
-    Parts that repeat each other would be packed so well that reading them says nothing of others.
+    If parts repeated each other, they would compress so well that the reading time would mean
+    little.
     """
     if rows <= CHUNK:
         return sales.find_sales(rows)
@@ -97,11 +99,11 @@ def find_table(rows: int) -> Path:
     return path
 
 
-# One side of one engine, in a process of its own.
+# One side of one engine, in its own process.
 
 
 def open_raw(engine: str, source: str) -> Callable[[str], object]:
-    """Return what runs a raw statement on an engine."""
+    """Return a function that runs a raw statement on an engine."""
     if engine == "duckdb":
         connection = duckdb.connect()
         connection.read_parquet(source).create_view("sales")
@@ -118,7 +120,7 @@ def open_raw(engine: str, source: str) -> Callable[[str], object]:
 
 
 def start_spark() -> Any:
-    """Return a local Spark with two cores."""
+    """Return a local Spark session with two cores."""
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -138,7 +140,7 @@ def start_spark() -> Any:
 
 
 def open_ours(source: str, *, by_user: bool) -> Callable[[str], object]:
-    """Return what asks a curator."""
+    """Return a function that runs a query with a curator."""
     if source.startswith("spark:"):
         start_spark()
     table = cf.Table(
@@ -146,15 +148,15 @@ def open_ours(source: str, *, by_user: bool) -> Callable[[str], object]:
         source,
         unit="customer" if by_user else cf.ROW,
         columns=sales.COLUMNS,
-        max_rows_per_unit=MOST_ROWS if by_user else 1,
-        max_groups_per_unit=MOST_GROUPS if by_user else 1,
+        max_rows_per_unit=MAX_ROWS if by_user else 1,
+        max_groups_per_unit=MAX_GROUPS if by_user else 1,
     )
     curator = cf.Curator([table], budget=cf.Budget(100))
     return lambda text: curator.sql(text, epsilon=sales.PRICE, fresh=True)
 
 
 def cpu_seconds() -> float:
-    """Return the processor time of this process and all that it started."""
+    """Return the processor time of this process and its descendants."""
     parents: dict[int, int] = {}
     spent: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -171,15 +173,15 @@ def cpu_seconds() -> float:
     return sum(spent[place] for place in ours)
 
 
-def most_megabytes() -> float:
-    """Return the most memory that this process held; getrusage would count its parent's too."""
+def peak_megabytes() -> float:
+    """Return the peak memory of this process; getrusage would include its parent's."""
     status = Path("/proc/self/status").read_text().splitlines()
     [line] = [line for line in status if line.startswith("VmHWM:")]
     return int(line.split()[1]) / 2**10
 
 
 def run_side(engine: str, source: str, side: str, place: int, rounds: int) -> None:
-    """Print the best time of one side, and the most memory of this process."""
+    """Print the best time of one side, and the peak memory of this process."""
     race = RACES[place]
     if side == "raw":
         run, text = open_raw(engine, source), race.raw
@@ -191,14 +193,14 @@ def run_side(engine: str, source: str, side: str, place: int, rounds: int) -> No
         before = cpu_seconds()
         times.append((sales.seconds(lambda: run(text)), cpu_seconds() - before))
     best, cpu = (min(column) for column in zip(*times, strict=True))
-    print(json.dumps({"seconds": best, "cpu": cpu, "megabytes": most_megabytes()}))
+    print(json.dumps({"seconds": best, "cpu": cpu, "megabytes": peak_megabytes()}))
 
 
 # All sides, in turn.
 
 
 def measure(engine: str, source: str, side: str, place: int, rounds: int) -> dict[str, float]:
-    """Return what one side took."""
+    """Return the measurements of one side."""
     command = [sys.executable, __file__, "side", engine, source, side, str(place), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -207,7 +209,7 @@ def measure(engine: str, source: str, side: str, place: int, rounds: int) -> dic
 
 @contextmanager
 def find_source(engine: str, rows: int, at: str | None) -> Iterator[str]:
-    """Return where an engine finds the table; PostgreSQL may have it already, ``at`` an address."""
+    """Yield the source of the table for an engine; ``at`` is a PostgreSQL URL that has it."""
     if engine == "postgresql" and at:
         yield f"{at}&table=sales"
         return
@@ -243,7 +245,7 @@ def fill_postgres(address: str, path: Path) -> None:
 
 
 def race_engine(engine: str, rows: int, asked: argparse.Namespace) -> None:
-    """Let both sides of every question run, and keep what each took."""
+    """Run both sides of every query, and store the measurements."""
     rounds = asked.rounds or (ROUNDS if rows > SMALL else MANY_ROUNDS)
     with find_source(engine, rows, asked.at) as source:
         for place in asked.only:
@@ -251,12 +253,12 @@ def race_engine(engine: str, rows: int, asked: argparse.Namespace) -> None:
             for side in ("raw", "confide"):
                 found = measure(engine, source, side, place, rounds)
                 key = {"engine": engine, "rows": rows, "question": name, "side": side}
-                keep({**key, "day": str(datetime.now(UTC).date()), **found})
-            show([pair for pair in find_pairs(read_kept()) if pair.is_of(engine, rows, name)])
+                store({**key, "day": str(datetime.now(UTC).date()), **found})
+            show([pair for pair in find_pairs(read_stored()) if pair.is_of(engine, rows, name)])
 
 
 def show(pairs: list[Figures]) -> None:
-    """Print a table of what was measured."""
+    """Print a table of measurements."""
     listing = Listing(*COLUMNS)
     for pair in pairs:
         listing.add_row(*pair.cells())
@@ -264,12 +266,12 @@ def show(pairs: list[Figures]) -> None:
 
 
 def race_all(asked: argparse.Namespace) -> None:
-    """Run what is asked for, and write page and picture."""
+    """Run the requested parts, and write the page and the chart."""
     start = perf_counter()
     for one in () if asked.write else asked.what or PLAN:
         engine, _, rows = one.partition(":")
         race_engine(engine, int(rows or CHUNK), asked)
-    points = read_kept()
+    points = read_stored()
     pairs = find_pairs(points)
     show(pairs)
     console.print(f"{perf_counter() - start:.0f} s in all")
@@ -279,8 +281,8 @@ def race_all(asked: argparse.Namespace) -> None:
         sys.exit(f"missed: {', '.join(missed)}")
 
 
-def read_words() -> argparse.Namespace:
-    """Return what is asked for."""
+def read_arguments() -> argparse.Namespace:
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(description="time and memory as rows grow")
     parser.add_argument("what", nargs="*", help="engine:rows")
     parser.add_argument("--only", default="0,1,2,3", help="places of questions")
@@ -297,4 +299,4 @@ if __name__ == "__main__":
         engine_, source_, side_, *numbers = sys.argv[2:]
         run_side(engine_, source_, side_, *map(int, numbers))
     else:
-        race_all(read_words())
+        race_all(read_arguments())

@@ -1,13 +1,13 @@
-"""What the server adds to the curator: questions a second, and how long callers wait.
+"""Overhead of the server over the curator: queries per second, and waiting times.
 
-Fifty analysts ask four workers 100 questions each, all at once, on SQLite and on PostgreSQL; the
-total charged must be exact. Beside it stands the same server with nothing behind it (`_stub.py`).
-Then the same analysts ask at half the rate that was reached. What each caller waits beyond the time
-that the engine took for that very answer (`_timed.py` writes it down) is the overhead: promised is
-a 95th percentile below 100 ms, on a machine with cores to spare. Clients run on the same machine
-and take their part of it.
+Fifty analysts send 100 queries each to four workers, all at once, on SQLite and on PostgreSQL; the
+total charged must be exact. For comparison, the same server runs without a curator (`_stub.py`).
+Then the same analysts send queries at half the rate that was reached. A caller's waiting time minus
+the engine's time for that answer (recorded by `_timed.py`) is the overhead. The target is a 95th
+percentile below 100 ms, on a machine with spare cores. Clients run on the same machine and use part
+of it.
 
-`bench/server.py 10 20` takes ten analysts with twenty questions; `bench/server.py 50 100 sqlite`
+`bench/server.py 10 20` runs ten analysts with twenty queries; `bench/server.py 50 100 sqlite` runs
 one kind of ledger.
 """
 
@@ -41,7 +41,7 @@ ANALYSTS: Final = int(sys.argv[1]) if len(sys.argv) > 1 else 50
 QUESTIONS: Final = int(sys.argv[2]) if len(sys.argv) > 2 else 100
 LEDGERS: Final = sys.argv[3:] or ["sqlite", "postgresql"]
 WORKERS: Final = 4
-MOST_OVERHEAD: Final = 0.100
+MAX_OVERHEAD: Final = 0.100
 SHARE: Final = Fraction(1, 4 * ANALYSTS * QUESTIONS)
 COUNT: Final = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 ROWS: Final = 10_000
@@ -63,7 +63,7 @@ ward = {{ type = "category", values = ["A", "B"] }}
 
 @contextmanager
 def serve(factory: str, folder: Path, **environment: str) -> Iterator[str]:
-    """Yield the address of a server in processes of its own."""
+    """Yield the URL of a server in its own processes."""
     port = free_port()
     program = str(ROOT / "bench" / "_workers.py")
     command = [sys.executable, program, factory, str(port), str(WORKERS)]
@@ -88,19 +88,19 @@ def serve(factory: str, folder: Path, **environment: str) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
 Spans = list[tuple[int, float]]
-"""The entry of each answer, and how long its caller waited."""
+"""The ledger entry of each answer, and its caller's waiting time."""
 
 
 async def ask_all(
     url: str, tokens: list[str], pause: float, questions: int = QUESTIONS
 ) -> tuple[Spans, float]:
-    """Return how long each question took, and all of them; ``pause`` lies between beginnings."""
+    """Return the time of each query by entry, and of all; queries start ``pause`` apart."""
     limits = httpx2.Limits(max_connections=len(tokens))
     body = {"sql": COUNT, "share": str(SHARE), "fresh": True}
     spans: Spans = []
@@ -123,7 +123,7 @@ async def ask_all(
 
 
 def read_times(folder: Path) -> dict[int, tuple[float, float]]:
-    """Return how long the engine and the whole curator took for each answer."""
+    """Return the engine's and the curator's time for each answer."""
     lines = [line for file in folder.glob("times-*") for line in file.read_text().splitlines()]
     found = [line.split() for line in lines]
     return {int(entry): (float(engine), float(curator)) for entry, engine, curator in found}
@@ -139,7 +139,7 @@ def declare(address: str, folder: Path, analysts: int) -> list[str]:
 
 
 def measure(name: str, address: str, folder: Path) -> bool:
-    """Print the figures of one kind of ledger; tell whether all promises were kept."""
+    """Print the results of one kind of ledger; return whether all targets were met."""
     tokens = declare(address, folder, ANALYSTS)
     with serve("_timed:open_timed", folder) as url:
         spans, whole = asyncio.run(ask_all(url, tokens, 0.0))
@@ -162,11 +162,11 @@ def measure(name: str, address: str, folder: Path) -> bool:
         f"{overhead * 1e3:.1f} ms; charges exact: {is_exact}",
         flush=True,
     )
-    return is_exact and overhead < MOST_OVERHEAD
+    return is_exact and overhead < MAX_OVERHEAD
 
 
 def main() -> None:
-    """Measure the kinds of ledger that were named, or both."""
+    """Measure the named kinds of ledger, or both."""
     with ExitStack() as stack:
         kept = []
         for name in LEDGERS:
@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: the seconds of a question, one or several at a time."""
+    """Yield the figures for `compare.py`: the seconds of a query, one or several at a time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tokens = declare(f"sqlite:///{folder}/ledger.db", folder, 10)
@@ -192,7 +192,7 @@ def figures() -> Iterator[tuple[str, Callable[[], float]]]:
 
 
 def time_median(url: str, tokens: list[str], questions: int) -> float:
-    """Return the median seconds that callers wait."""
+    """Return the median waiting time of callers, in seconds."""
     spans, _ = asyncio.run(ask_all(url, tokens, 0.0, questions))
     return float(np.median([span for _, span in spans]))
 

@@ -1,14 +1,15 @@
-"""How far off answers are at equal privacy: confide against the best of four other libraries.
+"""Errors of answers at equal privacy, compared with the best of four other libraries.
 
-Every row is one statistic of 10,000 people at epsilon 1 (and delta 1e-6 where it says so), under
-add-remove neighbours, released many times; the figure is the root mean square distance from the
-statistic of the same rows without noise. confide answers through a curator, in SQL, and pays for
-intervals which the others do not give. Peers run in environments of their own (`make peers`, and
-`make oracle` for opendp) on the same rows. Promised, within one run: no row is worse than the best
-peer, and those with joint noise are better by what is written beside them. Beside our figure and
-the ratio stand their standard errors, from 20 parts of all releases; a promise is missed where the
-ratio is above it by more than twice that. Aims are errors that we set out to reach, of the same
-people. Names of rows (`bench/utility.py median p90`) measure these alone.
+Every row is one statistic of 10,000 people at epsilon 1 (and delta 1e-6 if it says so), under
+add-remove, released many times. Its figure is the root mean square distance from the statistic of
+the same rows without noise. confide answers through a curator, in SQL, and pays for intervals that
+the others do not give. Peers run in their own environments (`make peers`, and `make oracle` for
+opendp) on the same rows.
+
+The targets hold within one run: no row is worse than the best peer, and those with joint noise are
+better by the stated factor. Our figure and the ratio have standard errors, from 20 parts of all
+releases. A target is missed if the ratio exceeds it by more than two standard errors. Aims are
+target errors for the same people. Name rows to measure only those: `bench/utility.py median p90`.
 """
 
 import argparse
@@ -40,7 +41,7 @@ SAMPLES: Final = 100
 CLOSE_SAMPLES: Final = 20
 SEED: Final = 2026
 BRIEF: Final = 5
-"""Of so many releases, `compare.py` takes one."""
+"""The divisor of the number of releases for `compare.py`."""
 
 MISSED: Final = "[bold]NO[/bold]"
 console = Console(width=None if sys.stdout.isatty() else 160)
@@ -69,7 +70,7 @@ def open_curator(rows: dict[str, Any], columns: dict[str, Column], delta: float 
 
 
 def ask(curator: Curator, text: str, column: str, times: int) -> Floats:
-    """Return one column of many fresh answers, a row for each answer."""
+    """Return one column of many fresh answers, with one row per answer."""
     answers = (curator.sql(text, epsilon=1, fresh=True) for _ in range(times))
     return np.array([[row[column] for row in answer.rows] for answer in answers], dtype=float)
 
@@ -110,7 +111,7 @@ def ask_quantile(people: People, thin: int, level: float) -> Floats:
 
 
 def ask_counts(_: People, thin: int, delta: float) -> Floats:
-    """Return errors of 100 counts asked at once, of which one person may be in all."""
+    """Return errors of 100 counts released together, where one person can be in all of them."""
     copies, each = 50, PEOPLE // 50
     names = [f"c{place}" for place in range(100)]
     rows: dict[str, Any] = dict.fromkeys(names, np.ones(PEOPLE, dtype=bool))
@@ -127,7 +128,7 @@ def ask_counts(_: People, thin: int, delta: float) -> Floats:
 
 
 def ask_bins(people: People, thin: int, read: Callable[[Answer], list[dict[str, Any]]]) -> Floats:
-    """Return errors of many noisy histograms of 1,000 bins, read off their answers."""
+    """Return errors of many noisy histograms of 1,000 bins, as read by ``read``."""
     curator = open_curator({"bin": people.bins}, {"bin": Int(0, 999)})
     text = "SELECT bin, COUNT(*) AS n FROM t GROUP BY bin ORDER BY bin"
     answers = (curator.sql(text, epsilon=1, fresh=True) for _ in range(100 // thin))
@@ -136,7 +137,7 @@ def ask_bins(people: People, thin: int, read: Callable[[Answer], list[dict[str, 
 
 
 def ask_histogram(people: People, thin: int) -> Floats:
-    """Return errors of counts by bin as they are released: without bias, some below zero."""
+    """Return errors of counts by bin as released: unbiased, and sometimes negative."""
     return ask_bins(people, thin, lambda answer: answer.rows)
 
 
@@ -146,7 +147,7 @@ def ask_likely_histogram(people: People, thin: int) -> Floats:
 
 
 def ask_top(people: People, thin: int) -> Floats:
-    """Return roots of how far the chosen bin's count falls short: their mean square is its mean."""
+    """Return the square roots of regrets of chosen bins, whose mean square is the mean regret."""
     text = "SELECT bin FROM t GROUP BY bin ORDER BY COUNT(*) DESC LIMIT 1"
     regrets = []
     for sample in people.close:
@@ -172,10 +173,10 @@ def ask_regression(people: People, thin: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: what the peers call it, what is promised, and what error is aimed at.
+    """One row of the table: its name for peers, its target ratio, and its target error.
 
-    ask:     the errors of all releases, or of one in so many.
-    promise: the greatest ratio to the best peer's error.
+    ask:     the errors of all releases, or of one in every ``thin``.
+    promise: the maximum ratio to the best peer's error.
     """
 
     name: str
@@ -202,7 +203,7 @@ NAMES: Final = list(dict.fromkeys(row.peers for row in ROWS))
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was found of one row: our errors, and those of each peer that can answer it."""
+    """Measurements of one row: our errors, and those of each peer that can answer it."""
 
     row: Row
     own: Spread
@@ -210,22 +211,22 @@ class Line:
 
     @property
     def best(self) -> str:
-        """The peer with the least error."""
+        """The peer with the smallest error."""
         return min(self.peers, key=lambda peer: self.peers[peer].root)
 
     @property
     def ratio(self) -> tuple[float, float]:
-        """Our error over the best peer's, and the standard error of that."""
+        """The ratio of our error to the best peer's, and its standard error."""
         return self.own.over(self.peers[self.best])
 
     def is_above(self, most: float) -> bool:
-        """Tell whether the ratio is above this by more than chance explains."""
+        """Return whether the ratio exceeds a bound by more than chance explains."""
         ratio, chance = self.ratio
         return ratio - 2 * chance > most
 
     @property
     def verdict(self) -> str:
-        """Whether the promise is kept; nothing where there is none."""
+        """Whether the target is met, or an empty string without a target."""
         if self.row.promise is None:
             return ""
         if self.ratio[0] <= self.row.promise:
@@ -265,7 +266,7 @@ def ask_peers(people: People, names: list[str]) -> dict[str, dict[str, Spread]]:
 
 
 def measure(names: list[str]) -> list[Line]:
-    """Return what was found of the rows with these names."""
+    """Return the measurements of the rows with these names."""
     people = draw_people()
     peers = ask_peers(people, names)
     lines = []
@@ -278,7 +279,7 @@ def measure(names: list[str]) -> list[Line]:
 
 
 def figures() -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield what `compare.py` compares: our own errors, of fewer releases."""
+    """Yield the figures for `compare.py`: our own errors, with fewer releases."""
     people = draw_people()
     for row in ROWS:
         yield row.name, partial(measure_briefly, row, people)
@@ -290,7 +291,7 @@ def measure_briefly(row: Row, people: People) -> float:
 
 
 def main() -> None:
-    """Print every row that is asked for, and fail where a promise is missed."""
+    """Print the requested rows, and fail if a target is missed."""
     parser = argparse.ArgumentParser(description="errors at equal privacy beside other libraries")
     parser.add_argument("names", nargs="*", metavar="row", help=", ".join(NAMES))
     wanted = parser.parse_args().names

@@ -1,4 +1,4 @@
-"""diffprivlib, by the functions that its documents show; the number of people is public there."""
+"""Errors of diffprivlib, called as its docs show; the number of people is public there."""
 
 import warnings
 from functools import partial

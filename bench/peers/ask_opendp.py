@@ -1,4 +1,4 @@
-"""opendp 0.16: its measurements, combined as a careful user would who knows no joint noise."""
+"""Errors of opendp 0.16, combined as a careful user would who has no joint noise."""
 
 import math
 from functools import partial
@@ -11,13 +11,13 @@ DELTA = 1e-6
 
 
 def _laplace(sensitivity: float, epsilon: float) -> dp.Measurement:
-    """Return Laplace noise for one number of this sensitivity."""
+    """Return Laplace noise for a number with this sensitivity."""
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     return dp.m.make_laplace(*space, scale=sensitivity / epsilon)
 
 
 def _mean(people: People) -> Floats:
-    """Return errors of a count and a centred sum, each with half of epsilon."""
+    """Return errors of a mean from a count and a centered sum, each with half of epsilon."""
     x = people.values
     counting, adding = _laplace(1, 0.5), _laplace(50, 0.5)
     total = float((x - 50).sum())
@@ -25,7 +25,7 @@ def _mean(people: People) -> Floats:
 
 
 def _variance(people: People) -> Floats:
-    """Return errors of a count, a centred sum and a centred sum of squares, a third each."""
+    """Return errors from a count, a centered sum, and a centered sum of squares, a third each."""
     x = people.values
     u = x - 50
     counting, adding, squaring = _laplace(1, 1 / 3), _laplace(50, 1 / 3), _laplace(1_250, 1 / 3)
@@ -39,7 +39,7 @@ def _variance(people: People) -> Floats:
 
 
 def _quantile(people: People, level: float) -> Floats:
-    """Return errors of its quantile among 10,000 candidates, evenly spaced in the logarithm."""
+    """Return errors of its quantile among 10,000 candidates, evenly spaced on a log scale."""
     candidates = np.geomspace(1e-2, 10**6, 10_000).tolist()
     space = (
         dp.vector_domain(dp.atom_domain(T=float, nan=False)),
@@ -60,7 +60,7 @@ def _quantile(people: People, level: float) -> Floats:
 
 
 def _counts(_: People) -> Floats:
-    """Return the noise of 100 counts of which one person may be in all, at epsilon 1."""
+    """Return the noise of 100 counts at epsilon 1, where one person can be in all of them."""
     noise = dp.m.make_laplace(
         dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), scale=100.0
     )
@@ -88,7 +88,7 @@ def _histogram(people: People) -> Floats:
 
 
 def _top(people: People) -> Floats:
-    """Return regrets of its noisy maximum, told that scores are monotone."""
+    """Return regrets of its noisy maximum, declared to have monotonic scores."""
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int, monotonic=True)
 
     def make(scale: float) -> dp.Measurement:

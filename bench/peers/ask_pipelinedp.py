@@ -1,4 +1,4 @@
-"""PipelineDP: the computations that its engine runs on a partition, without the pipeline."""
+"""Errors of PipelineDP, from the per-partition computations of its engine."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def _moments(people: People) -> tuple[int, float, float]:
 
 
 def _mean(people: People) -> Floats:
-    """Return errors of its mean: a count and a centred sum, each with half of epsilon."""
+    """Return errors of its mean from a count and a centered sum, each with half of epsilon."""
     count, total, _ = _moments(people)
     halves = [_spec("LAPLACE", 0.5, 0.0) for _ in range(2)]
     sides = [dp_computations.Sensitivities(l0=1, linf=side) for side in (1, 50)]
@@ -51,13 +51,13 @@ def _spec(kind: str, epsilon: float, delta: float) -> Any:
 
 
 def _noise(kind: str, delta: float, cells: int) -> Any:
-    """Return noise at epsilon 1 for counts, of which one person may be in so many."""
+    """Return noise at epsilon 1 for counts, where one person can be in ``cells`` of them."""
     sensitivities = dp_computations.Sensitivities(l0=cells, linf=1)
     return dp_computations.create_additive_mechanism(_spec(kind, 1.0, delta), sensitivities)
 
 
 def _counts(kind: str, delta: float) -> Floats:
-    """Return errors of 100 counts of which one person may be in all."""
+    """Return errors of 100 counts, where one person can be in all of them."""
     one = _noise(kind, delta, 100)
     return repeat(lambda: [one.add_noise(0) for _ in range(100)], 0, times=100)
 

@@ -1,4 +1,4 @@
-"""SmartNoise SQL: the analyst's question, its epsilon set so that the whole answer costs 1."""
+"""Errors of SmartNoise SQL, with epsilon chosen so that the whole answer costs 1."""
 
 import warnings
 from typing import Any

@@ -1,6 +1,6 @@
-"""What every peer does: read the people, release each statistic many times, print the errors.
+"""Code shared by all peers: read the people, repeat each release, and print the errors.
 
-Runs in a peer's own environment, where NumPy is all that can be counted on.
+It runs in a peer's own environment, where only NumPy is certain to be available.
 """
 
 import json
@@ -22,14 +22,14 @@ Floats = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The same invented people for everyone.
+    """Invented people, the same for every library.
 
-    values:   100 * Beta(2.6, 5.8): between the bounds 0 and 100, mean 31, deviation 15.
-    skewed:   100 samples of lognormal(3.65, 1.3), bounds 0 and 10^6; median 38, 90 % point 204.
-    bins:     a bin of 1,000 for each person, bin r with a chance in proportion to 1 / r.
-    close:    20 samples of a bin of 1,000 for each person, all as likely: the fullest is in doubt.
-    features: two columns, even between -1 and 1.
-    outcome:  0.1 + 0.5 a - 0.3 b and normal noise of deviation 0.1, clipped to [-1, 1].
+    values:   100 * Beta(2.6, 5.8): between the bounds 0 and 100, mean 31, standard deviation 15.
+    skewed:   100 samples of lognormal(3.65, 1.3), bounds 0 and 10^6; median 38, 90th percentile
+    204. bins:     a bin of 1,000 for each person, bin r with probability proportional to 1 / r.
+    close:    20 samples of a bin of 1,000 for each person, all equally likely, so the largest is
+    uncertain. features: two columns, uniform between -1 and 1. outcome:  0.1 + 0.5 a - 0.3 b and
+    normal noise of standard deviation 0.1, clipped to [-1, 1].
     """
 
     values: Floats
@@ -41,23 +41,23 @@ class People:
 
     @property
     def histogram(self) -> NDArray[np.int64]:
-        """How many people are in each of the 1,000 bins."""
+        """The number of people in each of the 1,000 bins."""
         return np.bincount(self.bins.astype(int), minlength=1_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean squares of errors, part by part of all releases in their order.
+    """Mean squared errors of consecutive parts of all releases.
 
-    Parts hold whole releases or samples, whose errors may depend on each other; the same part holds
-    the same samples for everyone.
+    A part contains whole releases or samples, whose errors may depend on each other. The same part
+    contains the same samples for every library.
     """
 
     squares: tuple[float, ...]
 
     @classmethod
     def of(cls, errors: Floats) -> "Spread":
-        """Return the parts of errors, whose first axis is that of releases."""
+        """Return the parts of errors, whose first axis is the release."""
         return cls(tuple(np.square(errors).reshape(PARTS, -1).mean(axis=1).tolist()))
 
     @property
@@ -67,13 +67,14 @@ class Spread:
 
     @property
     def chance(self) -> float:
-        """The standard error of the root: that of the mean square, by the slope of the root."""
+        """The standard error of the root, from that of the mean square by the delta method."""
         return float(np.std(self.squares, ddof=1) / np.sqrt(PARTS) / (2 * self.root))
 
     def over(self, other: "Spread") -> tuple[float, float]:
         """Return the ratio of both roots, and its standard error by the jackknife over parts.
 
-        Leaving the same part out of both counts what they share, such as a sample with wide gaps.
+        Leaving the same part out of both accounts for what they share, such as a sample with wide
+        gaps.
         """
         own, others = np.array(self.squares), np.array(other.squares)
         without = np.sqrt((own.sum() - own) / (others.sum() - others))
@@ -89,10 +90,10 @@ def repeat(release: Callable[[], Any], truth: Any, times: int = RELEASES) -> Flo
 
 
 def regret(release: Callable[[NDArray[np.int64]], int], samples: Floats) -> Floats:
-    """Return roots of how far choices fall short, so that their mean square is the mean regret.
+    """Return the square roots of regrets, whose mean square is the mean regret.
 
-    Squares of regrets would be ruled by a few bad choices in thousands. ``release`` chooses one of
-    1,000 counts.
+    Squares of regrets would be dominated by a few bad choices in thousands. ``release`` chooses one
+    of 1,000 counts.
     """
     regrets = []
     for sample in samples:
@@ -102,7 +103,7 @@ def regret(release: Callable[[NDArray[np.int64]], int], samples: Floats) -> Floa
 
 
 def report(measures: Mapping[str, Measure]) -> None:
-    """Print as JSON the squares of each row that was asked for and that this peer can answer."""
+    """Print as JSON the squares of each requested row that this peer can answer."""
     path, *wanted = sys.argv[1:]
     with np.load(Path(path)) as arrays:
         people = People(**{name: arrays[name] for name in arrays.files})

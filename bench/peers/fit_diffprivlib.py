@@ -1,4 +1,4 @@
-"""diffprivlib's regressions, principal components and histogram on samples of `bench/models.py`."""
+"""Estimates by diffprivlib for the samples of `bench/models.py`."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from diffprivlib import models, tools
 
 
 def find_slopes(x: Floats, y: Floats) -> list[float]:
-    """Return the constant and slopes of its logistic regression."""
+    """Return the intercept and slopes of its logistic regression."""
     norm = float(np.sqrt(x.shape[1]))
     found = models.LogisticRegression(epsilon=1, data_norm=norm, C=1.0, max_iter=1_000)
     found.fit(x, y)
@@ -18,7 +18,7 @@ def find_slopes(x: Floats, y: Floats) -> list[float]:
 
 
 def find_line(pair: Floats) -> list[float]:
-    """Return the constant and slope of its linear regression on one column."""
+    """Return the intercept and slope of its linear regression on one column."""
     a, b = pair
     found = models.LinearRegression(epsilon=1, bounds_X=(-1, 1), bounds_y=(-1, 1))
     found.fit(a[:, None], b)
@@ -26,7 +26,7 @@ def find_line(pair: Floats) -> list[float]:
 
 
 def find_covariances(pair: Floats) -> list[float]:
-    """Return variance, covariance, variance by all of its principal components."""
+    """Return variance, covariance, and variance from all of its principal components."""
     found = models.PCA(2, epsilon=1, data_norm=float(np.sqrt(2)), bounds=(-1, 1))
     found.fit(pair.T)
     matrix = found.get_covariance()
@@ -34,7 +34,7 @@ def find_covariances(pair: Floats) -> list[float]:
 
 
 def main() -> None:
-    """Print the numbers that it finds, a list a sample: constant and slopes; heights of bins."""
+    """Print the estimates as JSON, with one list per sample."""
     warnings.simplefilter("ignore")
     drawn = np.load(sys.argv[1])
     bins, epsilon = int(drawn["bins"]), float(drawn["epsilon"])

@@ -1,4 +1,4 @@
-"""opendp 0.16 on the samples of `bench/models.py`: its line, and noisy sums by hand."""
+"""Estimates by opendp 0.16 for the samples of `bench/models.py`: its line, and noisy sums."""
 
 import json
 import sys
@@ -9,14 +9,14 @@ from bench.peers.errors import Floats
 
 
 def add_noise(numbers: Floats, epsilon: float, largest: float) -> Floats:
-    """Return numbers with Laplace noise, of which a row changes the sum of sizes by ``largest``."""
+    """Return numbers with Laplace noise; a row changes them by ``largest`` in the l1 norm."""
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
     noise = dp.m.make_laplace(*space, scale=largest / epsilon)
     return np.array(noise(numbers.tolist()))
 
 
 def find_covariances(pair: Floats) -> list[float]:
-    """Return variance, covariance, variance from six noisy sums within [-1, 1], at epsilon 1."""
+    """Return variance, covariance, and variance from six noisy sums, at epsilon 1."""
     a, b = pair
     halves = [2 * a * a - 1, a * b, 2 * b * b - 1]
     sums = np.array([float(len(a)), *(float(each.sum()) for each in (a, b, *halves))])
@@ -42,7 +42,7 @@ def make_line(scale: float) -> dp.sklearn.linear_model.LinearRegression:
 
 
 def main() -> None:
-    """Print the numbers that it finds, a list a sample."""
+    """Print the estimates as JSON, with one list per sample."""
     dp.enable_features("contrib", "idealized-numerics", "honest-but-curious")
     drawn = np.load(sys.argv[1])
     bins, epsilon = int(drawn["bins"]), float(drawn["epsilon"])

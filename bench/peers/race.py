@@ -1,7 +1,7 @@
-"""What every peer does to be timed: read the rows, answer each question, print the seconds.
+"""Code shared by all timed peers: read the rows, answer each query, and print the seconds.
 
-Runs in a peer's own environment, where NumPy is all that can be counted on. Each question is asked
-once to warm up and then a few times, or once more where that took long; the median counts.
+It runs in a peer's own environment, where only NumPy is certain to be available. Each query runs
+once to warm up and then a few times, or only once more if that took long. The median counts.
 """
 
 import json
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of the race; what each array holds is said in bench/beside.py."""
+    """The rows of the race, one array per column."""
 
     region: Array
     items: Array
@@ -33,9 +33,9 @@ class Rows:
 
 
 def race(open_rows: Callable[[Rows], Mapping[str, Callable[[], object]]]) -> None:
-    """Print as JSON the seconds of each question that this peer can answer.
+    """Print as JSON the seconds of each query that this peer can answer.
 
-    ``open_rows`` takes the rows in, untimed, and returns a function for each question.
+    ``open_rows`` loads the rows, untimed, and returns a function for each query.
     """
     with np.load(Path(sys.argv[1])) as arrays:
         rows = Rows(**{name: arrays[name] for name in arrays.files})
@@ -47,7 +47,7 @@ def race(open_rows: Callable[[Rows], Mapping[str, Callable[[], object]]]) -> Non
 
 
 def median_seconds(ask: Callable[[], object]) -> float:
-    """Return how long an answer takes."""
+    """Return the median seconds of an answer."""
     times = 1 if _seconds(ask) > LONG else TIMES
     return statistics.median(_seconds(ask) for _ in range(times))
 

@@ -1,4 +1,4 @@
-"""diffprivlib on NumPy arrays, by the functions that its documents show."""
+"""Timed answers of diffprivlib on NumPy arrays, called as its docs show."""
 
 import warnings
 from collections.abc import Callable

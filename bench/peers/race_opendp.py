@@ -1,4 +1,4 @@
-"""opendp by its Polars API, on a frame in memory; a mean is a sum and a count there."""
+"""Timed answers of opendp's Polars API on a DataFrame in memory; a mean is a sum and a count."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def _open(rows: Rows) -> dict[str, Callable[[], object]]:
             "price": rows.price,
         }
     ).lazy()
-    # opendp adds the name dp to every expression of Polars.
+    # opendp adds the attribute `dp` to every Polars expression.
     price: Any = pl.col("price").fill_nan(0.0).fill_null(0.0)
     items: Any = pl.col("items").fill_null(0)
     middle = items.dp.quantile(0.5, list(range(100)))

@@ -1,4 +1,4 @@
-"""PipelineDP by its engine, run in one local process."""
+"""Timed answers of PipelineDP's engine in one local process."""
 
 from collections.abc import Callable
 from typing import Any

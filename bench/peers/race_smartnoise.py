@@ -1,4 +1,4 @@
-"""SmartNoise SQL on a pandas frame, the questions as SQL."""
+"""Timed answers of SmartNoise SQL on a pandas DataFrame."""
 
 import warnings
 from collections.abc import Callable

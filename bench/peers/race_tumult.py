@@ -1,4 +1,4 @@
-"""Tumult Analytics on Spark in one local process, by its query builder."""
+"""Timed answers of Tumult Analytics' query builder on Spark in one local process."""
 
 import os
 import sys

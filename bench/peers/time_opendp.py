@@ -1,8 +1,8 @@
-"""One question to opendp's Polars API, timed: what `bench/curator.py` compares itself with.
+"""Time one query with opendp's Polars API, for comparison in `bench/curator.py`.
 
-Runs under an interpreter of its own, as `time_opendp.py file row count`, with `user` for users as
-units and `sum` for a sum of the column of whole numbers; it prints the seconds from the question to
-the answer, without what it takes to import.
+It runs under its own interpreter, as `time_opendp.py file row count`, with `user` for users as
+units and `sum` for a sum of the integer column. It prints the seconds from the query to the answer,
+without import time.
 """
 
 import sys
