@@ -1,4 +1,4 @@
-"""Fixtures for every test, and the rule that nothing is skipped where it counts."""
+"""Fixtures for all tests, seed handling, and the rule that CI skips nothing."""
 
 import os
 import secrets
@@ -20,7 +20,7 @@ SEED: Final = "confide"
 PROGRAMS: Final = {"browser", "oracle", "spark"}
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
 
-# How long an example takes to make depends on the machine, and fails no test.
+# The time to generate an example depends on the machine and must not fail a test.
 PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", PATIENT, derandomize=True, database=None)
 settings.register_profile("nightly", PATIENT, max_examples=1_000, print_blob=True)
@@ -35,12 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed once for the whole run, and forget the settings of this shell."""
+    """Choose the seed for the whole run, and clear the settings of the shell."""
     clear_environment(os.environ)
     nightly = bool(config.getoption("--nightly"))
     settings.load_profile("nightly" if nightly else "fixed")
     chosen = secrets.token_hex(16) if nightly else SEED
-    # What is set here, processes that share the run inherit.
+    # Worker processes inherit this variable.
     config.stash[SEED_KEY] = seed = os.environ.setdefault("CONFIDE_TEST_SEED", chosen)
     if config.getoption("--progress") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(seed))
@@ -56,7 +56,7 @@ SEED_KEY: Final = pytest.StashKey[str]()
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
-    """Keep each file in one process with ``--dist loadscope``, the longest files first."""
+    """Keep each file in one process with ``--dist loadscope``, and run the longest files first."""
     return LongestFirst(config, log) if config.getoption("dist") == "loadscope" else None
 
 
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def select_items(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests that the options select: ``--seeded``, ``--properties``, or either of both."""
+    """Keep the tests selected by ``--seeded``, ``--properties``, or both."""
     selectors = {"--seeded": is_seeded, "--properties": is_property}
     chosen = [is_one for option, is_one in selectors.items() if config.getoption(option)]
     if not chosen:
@@ -87,32 +87,32 @@ def is_seeded(item: pytest.Item) -> bool:
 
 
 def is_property(item: pytest.Item) -> bool:
-    """Return whether Hypothesis chooses a test's examples; the run's seed does not reach these."""
+    """Return whether Hypothesis chooses a test's examples, independently of the run's seed."""
     return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
 @pytest.fixture
 def entropy(request: pytest.FixtureRequest) -> SeededEntropy:
-    """Bits that depend on the run's seed and the test's name, and come again with both."""
+    """Return bits that are determined by the run's seed and the test's name."""
     return SeededEntropy(request.config.stash[SEED_KEY], request.node.nodeid)
 
 
 @pytest.fixture
 def oracle() -> Callable[..., Any]:
-    """Run a program among the oracles and return what it prints, read as JSON."""
+    """Return a function that runs a program in the oracles' environment."""
     return ask_oracle
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """Run one PostgreSQL server for the whole session; each test makes a database in it."""
+    """Run one PostgreSQL server for the whole session; each test creates a database in it."""
     with run_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Spark]:
-    """Run one Spark for the whole session, which takes some ten seconds to start."""
+    """Run one Spark for the whole session, which takes about ten seconds to start."""
     with run_spark() as started:
         yield started
 
@@ -121,7 +121,7 @@ def spark() -> Iterator[Spark]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skipped test into a failed one in CI: there, what cannot run does not pass."""
+    """Turn a skipped test into a failed one in CI, where every test must run."""
     report = yield
     if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"

@@ -28,7 +28,7 @@ from confide.mechanisms import Gaussian
 from confide.noise import SYSTEM, DiscreteLaplace, Integer, RoundedGaussian
 from confide.release import add_noise
 from support.entropy import SeededEntropy
-from support.neighbours import MUCH, open_one, outcome, totals_of
+from support.neighbours import LARGE_BUDGET, open_one, outcome, totals_of
 from support.places import PLACES, find_place
 
 TINY: Final = 2.0**-60
@@ -210,7 +210,7 @@ def test_no_line_of_a_file_changes_how_others_are_read(mark: str, tmp_path: Path
         path.write_text("who,x,note\n" + "".join([*more, *lines]), encoding="utf-8")
         table = Table("p", str(path), unit="who", columns={"x": Int(0, 1), "note": Text()})
         counts.append(
-            totals_of(Curator([table], budget=MUCH), "SELECT COUNT(*) AS n FROM p")[()][0]
+            totals_of(Curator([table], budget=LARGE_BUDGET), "SELECT COUNT(*) AS n FROM p")[()][0]
         )
 
     assert [40, 41, 41] == counts
@@ -293,7 +293,7 @@ def test_no_engine_adds_in_small_floats(name: str, request: pytest.FixtureReques
         rows = pa.table({"who": list(range(len(values))), "x": values}, schema=schema)
         table = Table("p", rows, unit="who", columns={"x": Float(0, 2**20, step=1)})
         moved = find_place(name, request).move([table])
-        totals.append(totals_of(Curator(moved, budget=MUCH), SUMS)[()])
+        totals.append(totals_of(Curator(moved, budget=LARGE_BUDGET), SUMS)[()])
 
     assert 1 == totals[1][0] - totals[0][0]
 

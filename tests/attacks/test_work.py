@@ -18,7 +18,7 @@ from confide.declare import Table, Text
 from confide.errors import Refusal, UnsupportedQuery
 from confide.expressions.construct import plain_pattern
 from support.entropy import SeededEntropy
-from support.neighbours import MUCH, totals_of
+from support.neighbours import LARGE_BUDGET, totals_of
 from support.places import PLACES, Place, find_place
 
 PATTERNS: Final = 16
@@ -38,7 +38,7 @@ def open_texts(texts: list[str], place: Place) -> Curator:
     """Return a curator over people with one text each, in an engine."""
     rows = pa.table({"who": list(range(len(texts))), "t": texts})
     table = Table("p", rows, unit="who", columns={"t": Text()}, unique=True)
-    return Curator(place.move([table]), budget=MUCH)
+    return Curator(place.move([table]), budget=LARGE_BUDGET)
 
 
 def count_matches(patterns: list[str]) -> str:
@@ -167,7 +167,7 @@ def test_functions_that_only_take_time_are_refused(expression: str) -> None:
     """What sleeps, blows up a text or matches expressions with a way back cannot be asked."""
     curator = Curator(
         [Table("p", pa.table({"who": [1], "t": ["a"]}), unit="who", columns={"t": Text()})],
-        budget=MUCH,
+        budget=LARGE_BUDGET,
     )
     for text in (
         f"SELECT COUNT(*) AS n FROM p WHERE {expression} IS NULL",

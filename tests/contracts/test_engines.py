@@ -46,11 +46,11 @@ from support.overflows import REORDERED, ROUNDED, make_visits
 from support.people import Limits, change_one, declare_worlds, draw_worlds
 from support.places import (
     COLUMNS,
-    FEWER,
+    INEXACT_FUNCTIONS,
     PLACES,
-    ROUGH,
     SALT,
     SHARE,
+    SLOW_PLACES,
     Place,
     find_place,
     pair_tables,
@@ -95,7 +95,7 @@ def test_every_question_gives_the_integers_of_duckdb(
     pair = pair_world(maker, other)
     plan = pair.plan(text)
     expected, actual = read_exactly(pair.here, plan), read_exactly(pair.there, plan)
-    if any(f"{name.value.upper()}(" in text for name in rough_functions(request)):
+    if any(f"{name.value.upper()}(" in text for name in inexact_functions(request)):
         assert are_near(expected[0], actual[0])
     else:
         assert expected == actual
@@ -125,9 +125,9 @@ def read_both(question: str, place: Place) -> None:
             assert [()] == list(read_exactly(pair.there, plan)[0])
 
 
-def rough_functions(request: pytest.FixtureRequest) -> frozenset[Function]:
+def inexact_functions(request: pytest.FixtureRequest) -> frozenset[Function]:
     """Return the functions whose last bit differs on the engine that is asked."""
-    return ROUGH.get(request.node.callspec.params["other"], frozenset())
+    return INEXACT_FUNCTIONS.get(request.node.callspec.params["other"], frozenset())
 
 
 def crowded() -> World:
@@ -232,10 +232,10 @@ def test_expressions_have_the_values_of_duckdb(
     """Random expressions over every odd value fail on no row and give what DuckDB gives."""
     pair = pair_tables([without_zero(draw_table(rng))], other)
     drawer, emitter = Drawer(rng), Emitter(RANGES)
-    count = EXPRESSIONS // (5 if request.node.callspec.params["other"] in FEWER else 1)
+    count = EXPRESSIONS // (5 if request.node.callspec.params["other"] in SLOW_PLACES else 1)
     for _ in range(count):
         drawn = drawer.draw(drawer.pick(TREES))
-        if drawn.kind is None or is_rough(drawn, rough_functions(request)):
+        if drawn.kind is None or is_inexact(drawn, inexact_functions(request)):
             continue
 
         def values(engine: SqlEngine, drawn: Any = drawn) -> dict[Any, Any]:
@@ -253,7 +253,7 @@ def test_expressions_have_the_values_of_duckdb(
         assert {} == differing, emitter.emit(drawn).sql("duckdb")
 
 
-def is_rough(expression: Expression, rough: frozenset[Function]) -> bool:
+def is_inexact(expression: Expression, rough: frozenset[Function]) -> bool:
     """Tell whether an expression has a function that may differ; texts of doubles go with them."""
     return any(
         part.function in rough
@@ -289,7 +289,7 @@ def test_no_unit_moves_the_totals_further_than_planned(
     curator = Curator([before], budget=Budget(100, 1e-6), neighbours=neighbours)
     first, second = (pair_tables([some], other).there for some in (before, after))
     pair = Pair(curator, first, second)
-    for _ in range(1 if request.node.callspec.params["other"] in FEWER else 3):
+    for _ in range(1 if request.node.callspec.params["other"] in SLOW_PLACES else 3):
         text = draw_question(rng)
         plan = pair.plan(text)
 
@@ -304,7 +304,7 @@ def test_no_unit_moves_joined_totals_further_than_planned(
 ) -> None:
     """Joins and one row for each unit keep within the planned reach, as they do on DuckDB."""
     monkeypatch.setattr(test_joined_sensitivity, "DuckDB", opener(other))
-    is_slow = request.node.callspec.params["other"] in FEWER
+    is_slow = request.node.callspec.params["other"] in SLOW_PLACES
     for limits, neighbours in product(JOINED_LIMITS[: 1 if is_slow else None], Neighbours):
         pair = test_joined_sensitivity.draw_people(limits, neighbours, rng).open("pure", rng)
         for shape in rng.permutation(SHAPES)[: 3 if is_slow else 5]:
@@ -322,7 +322,7 @@ def test_no_unit_moves_a_choice_further_than_planned(
 ) -> None:
     """No choice of a quantile spans more than its epsilon, as none does on DuckDB."""
     monkeypatch.setattr(test_quantiles, "DuckDB", opener(other))
-    is_slow = request.node.callspec.params["other"] in FEWER
+    is_slow = request.node.callspec.params["other"] in SLOW_PLACES
     for limits, neighbours in product(test_quantiles.LIMITS[1 : 2 if is_slow else 3], Neighbours):
         twins = test_quantiles.draw_twins(limits, neighbours, rng)
         for _ in range(1 if is_slow else 3):

@@ -10,7 +10,15 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import ROW, Bool, Budget, Category, Column, Date, Float, Int, PublicTable, Text
-from support.noiseless import BUDGETS, Opened, World, compare, find_blunt, make_world, open_world
+from support.noiseless import (
+    BUDGETS,
+    Opened,
+    World,
+    compare,
+    find_insensitive,
+    make_world,
+    open_world,
+)
 
 KEYS: Final = ("Zoë", "Zoe\u0308", "ЖЖ", "日本", "👩\u200d🚀", " a", "a ", "A", "ß", 'it\'s "so"')
 
@@ -160,7 +168,7 @@ def test_awkward_tables_are_answered_as_by_duckdb(
     opened = open_world(maker, accounting)
 
     assert [] == compare(opened, text)
-    assert [] == find_blunt(opened, text)
+    assert [] == find_insensitive(opened, text)
 
 
 def earned() -> World:
@@ -195,4 +203,4 @@ def test_shared_texts_are_answered_as_by_duckdb(text: str) -> None:
     opened = Opened(world, Curator(tables, budget=Budget(1e12, 1e-6)), oracle, 1e9)
 
     assert [] == compare(opened, text)
-    assert [] == find_blunt(opened, text)
+    assert [] == find_insensitive(opened, text)

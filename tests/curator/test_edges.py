@@ -12,11 +12,11 @@ from confide.loss import Share
 from confide.query.sql import read_sql
 from confide.release.unseal import unseal
 
-MUCH = cf.Budget(10**9, 1e-9)
+LARGE_BUDGET = cf.Budget(10**9, 1e-9)
 
 
 def make(
-    rows: dict[str, list[Any]], columns: dict[str, Any], budget: cf.Budget = MUCH
+    rows: dict[str, list[Any]], columns: dict[str, Any], budget: cf.Budget = LARGE_BUDGET
 ) -> cf.Curator:
     frame = pd.DataFrame({"who": range(len(next(iter(rows.values())))), **rows})
     table = cf.Table("p", frame, unit="who", columns=columns)
@@ -90,7 +90,7 @@ def test_a_join_that_compares_in_another_type_is_cut() -> None:
     near = pd.DataFrame({"y": [2**62 + k for k in range(-100, 101)]})
     frame = pd.DataFrame({"who": [1], "x": [float(2**62)]})
     table = cf.Table("p", frame, unit="who", columns={"x": cf.Float(0, 2**62)}, unique=True)
-    curator = cf.Curator([table, cf.PublicTable("q", near)], budget=MUCH)
+    curator = cf.Curator([table, cf.PublicTable("q", near)], budget=LARGE_BUDGET)
 
     found = totals(curator, "SELECT COUNT(*) AS n FROM p JOIN q ON p.x = q.y")
 
@@ -129,7 +129,7 @@ def test_units_are_found_in_upper_and_lower_case() -> None:
         cf.Table("a", first, unit="U", columns={"x": cf.Int(0, 1)}, unique=True),
         cf.Table("b", second, unit="U", columns={"y": cf.Int(0, 1)}, unique=True),
     ]
-    curator = cf.Curator(tables, budget=MUCH)
+    curator = cf.Curator(tables, budget=LARGE_BUDGET)
 
     assert {(): (1,)} == totals(curator, "SELECT COUNT(*) AS n FROM a JOIN b ON a.U = b.U")
 
@@ -139,7 +139,7 @@ def test_a_missing_unit_column_is_the_owners_to_mend() -> None:
     table = cf.Table("p", pd.DataFrame({"x": [1]}), unit="who", columns={"x": cf.Int(0, 1)})
 
     with pytest.raises(cf.BadDeclaration, match="'who'"):
-        cf.Curator([table], budget=MUCH)
+        cf.Curator([table], budget=LARGE_BUDGET)
 
 
 def test_a_mean_lies_within_its_interval_however_narrow() -> None:

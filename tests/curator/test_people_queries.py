@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from support.datasets import nafld, randhie
-from support.noiseless import BUDGETS, World, compare, find_blunt, open_world
+from support.noiseless import BUDGETS, World, compare, find_insensitive, open_world
 
 YEARS: Final = (
     "SELECT COUNT(*) AS n, COUNT(DISTINCT zper) AS u, COUNT(educ) AS c FROM years",
@@ -98,7 +98,7 @@ def test_people_are_counted_as_by_duckdb(
     opened = open_world(maker, accounting)
 
     assert [] == compare(opened, text)
-    assert [] == find_blunt(opened, text)
+    assert [] == find_insensitive(opened, text)
 
 
 @pytest.mark.parametrize("maker", [randhie, nafld])

@@ -20,7 +20,7 @@ from support.noiseless import (
     World,
     ask_oracle,
     compare,
-    find_blunt,
+    find_insensitive,
     is_near,
     make_world,
     open_world,
@@ -236,7 +236,7 @@ def test_answers_without_noise_are_those_of_sql(name: str, text: str, accounting
     opened = open_world(WORLDS[name], accounting)
 
     assert [] == compare(opened, text)
-    assert [] == find_blunt(opened, text)
+    assert [] == find_insensitive(opened, text)
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)

@@ -36,7 +36,7 @@ from confide.plan import Plan
 from support.places import pair_tables, read_exactly
 from support.postgres import Postgres, cut_connection, run_postgres
 from support.warehouses import Warehouse
-from support.written import write_down_statements
+from support.written import record_statements
 
 BUDGET: Final = Budget(100, 1e-6)
 COUNT: Final = "SELECT COUNT(*) AS n FROM visits"
@@ -79,7 +79,7 @@ def owner_log(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
 def test_several_processes_read_a_table(warehouse: Warehouse) -> None:
     """A server can read a table in parallel in spite of fences and contribution bounding."""
     curator = open_curator(warehouse, max_rows_per_unit=5, max_groups_per_unit=2)
-    written = write_down_statements(curator)
+    written = record_statements(curator)
     curator.sql("SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward", epsilon=1)
     with warehouse.connect() as connection:
         for name in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):

@@ -42,7 +42,7 @@ from support.failing import open_curator as open_rows
 from support.places import SHARE, read_exactly
 from support.spark import Spark
 from support.tree import ROOT
-from support.written import write_down_statements
+from support.written import record_statements
 
 MUCH: Final = Budget(1e12)
 ROWS: Final = pa.table(
@@ -392,7 +392,7 @@ def test_a_large_unit_is_bounded_before_the_shuffle(spark: Spark) -> None:
     )
     curator = Curator([declared], budget=MUCH)
     engine: Any = curator._engine
-    written = write_down_statements(curator)
+    written = record_statements(curator)
     answer = curator.sql("SELECT k, COUNT(*) AS n, SUM(n) AS s FROM t GROUP BY k", epsilon=1e9)
     plan = engine._spark.sql(f"EXPLAIN {written[-1]}").collect()[0][0]
     first, *rest = plan.split("WindowGroupLimit")

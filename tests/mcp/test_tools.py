@@ -17,7 +17,7 @@ from confide.errors import Fault
 from confide.loss import Share
 from confide.mcp import HttpBackend, make_tools
 from mcp import Client, StdioServerParameters
-from support.agents import call, said, tools_of
+from support.agents import call, text_of, tools_of
 from support.service import COUNT, House, bearer, build_house, close_files, serving
 from support.tree import ROOT
 
@@ -141,7 +141,7 @@ def test_refusals_include_their_code(house: House, code: str, given: dict[str, A
     (refused,) = call(tools_of(house), ("ask", given))
 
     assert refused.is_error
-    assert f"{code}: " in said(refused)
+    assert f"{code}: " in text_of(refused)
     assert 0 == house.curator.budget.spent.share
 
 
@@ -158,8 +158,8 @@ def test_a_fault_reveals_nothing_to_a_model(caplog: pytest.LogCaptureFixture) ->
     results = [call(broken(kind), ("budget", {}))[0] for kind in kinds]
 
     assert all(result.is_error for result in results)
-    assert 1 == len({said(result) for result in results})
-    assert "Smith" not in said(results[0]) + caplog.text
+    assert 1 == len({text_of(result) for result in results})
+    assert "Smith" not in text_of(results[0]) + caplog.text
     assert all(f"{kind.__name__} at " in caplog.text for kind in kinds)
 
 
@@ -196,7 +196,7 @@ def test_a_watch_is_charged_once(house: House) -> None:
 
     assert {"above": False, "left": 1} == below.structured_content
     assert {"above": True, "left": 0} == above.structured_content == again.structured_content
-    assert "budget-exceeded: " in said(over)
+    assert "budget-exceeded: " in text_of(over)
     assert (number, True) == tuple(same.structured_content[name] for name in ("watch", "reused"))
     assert "2%" == budget.structured_content["spent"]["share"]
 
@@ -213,7 +213,7 @@ def test_no_tool_exceeds_an_agents_limit(house: House, tool: str, given: dict[st
         ("budget", {}),
     )
 
-    assert "budget-exceeded: " in said(past)
+    assert "budget-exceeded: " in text_of(past)
     assert not within.is_error
     assert "1%" == budget.structured_content["left"]["share"]
 
@@ -228,8 +228,8 @@ def test_an_agent_cannot_use_its_analysts_watch(house: House) -> None:
     theirs, nothing = call(tools_of(house, bot), *asked)
     (own,) = call(tools_of(house), asked[0])
 
-    assert said(theirs) == said(nothing)
-    assert "not-yours: " in said(theirs)
+    assert text_of(theirs) == text_of(nothing)
+    assert "not-yours: " in text_of(theirs)
     assert {"above": True, "left": 0} == own.structured_content
 
 
@@ -245,7 +245,7 @@ def test_malformed_calls_name_the_argument(house: House, tool: str, given: dict[
     """A malformed call gets an error that names the argument, as the routes do."""
     (refused,) = call(tools_of(house), (tool, given))
 
-    assert "malformed-request: " in said(refused)
+    assert "malformed-request: " in text_of(refused)
     assert 0 == house.curator.budget.spent.share
 
 
@@ -271,9 +271,9 @@ def test_wrong_arguments_get_a_short_error(
     (refused,) = call(tools_of(house), (tool, given))
 
     assert refused.is_error
-    assert told in said(refused)
-    assert len(said(refused)) < 300
-    assert "pydantic" not in said(refused)
+    assert told in text_of(refused)
+    assert len(text_of(refused)) < 300
+    assert "pydantic" not in text_of(refused)
     assert 0 == house.curator.budget.spent.share
 
 
@@ -297,7 +297,7 @@ def test_an_agent_cannot_spend_more_than_its_limit(house: House) -> None:
     *asked, budget = call(tools_of(house, bot), *questions, ("budget", {}))
 
     assert [False, False, True, True] == [result.is_error for result in asked]
-    assert "budget-exceeded: " in said(asked[2])
+    assert "budget-exceeded: " in text_of(asked[2])
     assert "1%" == budget.structured_content["left"]["share"]
     assert "1/25" == str(house.curator.as_analyst("ana").budget.spent.share)
 
@@ -350,7 +350,7 @@ def test_tools_can_use_a_remote_server(house: House, served: str) -> None:
 
     assert shown.structured_content["tables"]
     assert before.structured_content["cost"] == answer.structured_content["cost"]
-    assert "unsupported-query: " in said(refused)
+    assert "unsupported-query: " in text_of(refused)
     assert "1%" == budget.structured_content["spent"]["share"]
     assert 1 == len(history.structured_content["answers"])
     assert not any(result.is_error for result in others)
@@ -384,4 +384,4 @@ def test_tools_over_the_standard_streams(tmp_path: Path) -> None:
     first, second = anyio.run(run)
 
     assert not first.is_error
-    assert "budget-exceeded: " in said(second)
+    assert "budget-exceeded: " in text_of(second)

@@ -27,11 +27,11 @@ from support.people import (
     Person,
     change_one,
     declare_worlds,
-    draw_nobody,
+    draw_orphans,
     draw_person,
     draw_worlds,
 )
-from support.reach import WORLDS, Moved, Pair, bound_otherwise, measure, passes
+from support.reach import WORLDS, Moved, Pair, measure, passes, replace_contribution
 from support.shapes import PUBLIC, SHAPES, draw_joined
 
 BUDGETS: Final = {"pure": Budget(100), "gaussian": Budget(100, 1e-6)}
@@ -86,7 +86,7 @@ class Drawn:
     ) -> list[Table | PublicTable]:
         names = ("visits", "labs")
         private = [
-            declare_worlds([*some, *draw_nobody(rng, WORLDS)], limits, rng, name)
+            declare_worlds([*some, *draw_orphans(rng, WORLDS)], limits, rng, name)
             for name, some, limits in zip(names, people, self.limits, strict=True)
         ]
         return [*private, *(PublicTable(name, rows) for name, rows in PUBLIC.items())]
@@ -173,7 +173,7 @@ def test_joins_without_bounded_rows_are_detected(family: str) -> None:
     """Without bounding of a unit's rows in a join, totals change by too much."""
     pair = open_fixed(Neighbours.ADD_REMOVE)
     plan = plan_question(pair, count_some(family))
-    open_wide = bound_otherwise(plan, needs_bounding=False)
+    open_wide = replace_contribution(plan, needs_bounding=False)
 
     assert not passes(plan, pair.compare(open_wide).values())
 
@@ -186,7 +186,7 @@ def test_joins_without_bounded_groups_are_detected(family: str) -> None:
     plan = plan_question(
         pair, f"SELECT {keys}, COUNT(DISTINCT v.pid) AS n FROM {SOURCES[family]} GROUP BY {keys}"
     )
-    open_wide = bound_otherwise(plan, groups=9)
+    open_wide = replace_contribution(plan, groups=9)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())

@@ -22,7 +22,7 @@ from confide.mechanisms import Neighbours
 from support.entropy import SeededEntropy
 from support.grammar import draw_question
 from support.people import Limits, Person, change_one, declare_worlds, draw_worlds
-from support.reach import WORLDS, Pair, bound_otherwise, measure, passes
+from support.reach import WORLDS, Pair, measure, passes, replace_contribution
 
 QUESTIONS: Final = 8
 SALT: Final = "grain"
@@ -167,7 +167,7 @@ def test_a_statement_without_bounded_rows_is_detected(rng: np.random.Generator) 
     """Without bounding of a unit's rows, the same comparison fails."""
     pair = draw_pair(Limits(3, 2), Neighbours.ADD_REMOVE, Budget(100), rng)
     plan = pair.plan(QUESTION)
-    open_wide = bound_otherwise(plan, needs_bounding=False)
+    open_wide = replace_contribution(plan, needs_bounding=False)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())
@@ -179,7 +179,7 @@ def test_a_statement_without_bounded_groups_is_detected(rng: np.random.Generator
     plan = pair.plan(
         "SELECT world, ward, COUNT(DISTINCT pid) AS n FROM visits GROUP BY world, ward"
     )
-    open_wide = bound_otherwise(plan, groups=3)
+    open_wide = replace_contribution(plan, groups=3)
 
     assert passes(plan, pair.compare(plan).values())
     assert not passes(plan, pair.compare(open_wide).values())

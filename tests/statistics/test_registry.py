@@ -44,7 +44,7 @@ from confide.statistics.registry import STATISTICS, register
 from confide.statistics.replicas import sample_parts, thin
 from confide.statistics.spec import StatisticSpec
 from mcp import Client
-from support.agents import call, caller_of, said, service_of, tools_of
+from support.agents import call, caller_of, service_of, text_of, tools_of
 from support.service import House, open_house, serving
 from support.tree import run_python
 
@@ -237,9 +237,9 @@ def test_an_agent_runs_a_registered_statistic(house: House) -> None:
     assert "[low, high], both included" == tool.input_schema["properties"]["between"]["description"]
     assert "share_between" in tool.input_schema["properties"]["statistic"]["enum"]
     assert 0 <= answered.structured_content["values"][0] <= 1
-    assert "there is no argument 'betwen'; did you mean between?" in said(misspelled)
-    assert "malformed-request: " in said(short)
-    assert "malformed-request: " in said(other)
+    assert "there is no argument 'betwen'; did you mean between?" in text_of(misspelled)
+    assert "malformed-request: " in text_of(short)
+    assert "malformed-request: " in text_of(other)
     assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]
 
 
@@ -353,7 +353,7 @@ def test_tools_take_the_statistics_registered_at_creation(house: House) -> None:
         call(tools_of(house), ("estimate", BETWEEN)),
     )
 
-    assert "malformed-request: " in said(refused)
+    assert "malformed-request: " in text_of(refused)
     assert not answered.is_error
 
 

@@ -1,1 +1,1 @@
-"""What several test files share: seeded entropy, tests of laws, the oracles, the documents."""
+"""Code shared by tests: seeded entropy, tests of distributions, oracles, and project files."""

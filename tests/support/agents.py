@@ -1,4 +1,4 @@
-"""Tools of a house, as a language model calls them: in memory, through the SDK's own client."""
+"""Agent tools of a test service, called in memory through the client of the SDK."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from confide.server.service import Caller, Service
 from mcp import Client
 from support.service import House
 
-__all__ = ["call", "caller_of", "said", "service_of", "tools_of"]
+__all__ = ["call", "caller_of", "service_of", "text_of", "tools_of"]
 
 
 def service_of(house: House) -> Service:
-    """Return the service of a house, which tools reach directly."""
+    """Return the service of a house, which tools call directly."""
     service: Service = house.app.state.service
     return service
 
@@ -40,6 +40,6 @@ def call(server: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
     return anyio.run(run)
 
 
-def said(result: Any) -> str:
-    """Return the text of a result that a model reads."""
+def text_of(result: Any) -> str:
+    """Return the text of a result, as a model reads it."""
     return "\n".join(part.text for part in result.content)

@@ -1,7 +1,7 @@
-"""Analysts who learn a holdout's rows from its answers, on data where every truth is 1/2.
+"""Analysts who learn a holdout's rows from its answers, on data where every true value is 1/2.
 
-Labels are fair coins, so whatever a query says of a row is right with probability 1/2, and a
-query can be written as which rows it gets right: a random bit for each row. An analyst who combines
+Labels are fair coins, so a prediction for a row is correct with probability 1/2. A query is
+therefore represented by the rows that it gets right: a random bit per row. An analyst who combines
 queries combines these bits. Any answer far from 1/2 is overfitting.
 """
 
@@ -42,7 +42,7 @@ Generator = np.random.Generator
 
 @dataclass
 class Report:
-    """What a session told: each value and interval, and what it ended with."""
+    """The output of a session: each value and interval, and the last answer."""
 
     values: list[float] = field(default_factory=list)
     brackets: list[Bracket] = field(default_factory=list)
@@ -55,11 +55,11 @@ class Report:
 
     @property
     def is_covered(self) -> bool:
-        """Whether every interval held the truth."""
+        """Whether every interval covers the true value."""
         return all(map(holds_half, self.brackets))
 
     def note(self, answer: Any) -> float:
-        """Keep an answer and return its value."""
+        """Record an answer and return its value."""
         self.values.append(answer.value)
         self.brackets.append(answer.bracket)
         self.last = answer.value
@@ -67,17 +67,17 @@ class Report:
 
 
 def holds_half(bracket: Bracket) -> bool:
-    """Tell whether an interval holds 1/2, without working out its ends."""
+    """Return whether an interval contains 1/2, without computing its ends."""
     nearest = min(max(0.5, bracket.low), bracket.high)
     return bracket.rows * bernoulli_divergence(nearest, 0.5) <= bracket.nats
 
 
 def vote_error(n: int, k: int, *, kept_half: bool = False) -> float:
-    """Return how far a naive holdout overstates a vote over k random queries.
+    """Return the error of a naive holdout on a vote over k random queries.
 
     Why: a query's mean is 1/2 + Z / (2 sqrt(n)), so flipping it to its better side makes each row
-    right with probability 1/2 + E|Z| / (2 sqrt(n)); a majority of k adds up k such leanings.
-    Keeping the better half instead has half as many votes.
+    correct with probability 1/2 + E|Z| / (2 sqrt(n)); a majority of k adds up k such advantages.
+    Keeping only the better half leaves half as many votes.
     """
     votes = k / 2 if kept_half else k
     return float(special.ndtr(math.sqrt(2 * votes / (math.pi * n)))) - 0.5
@@ -91,7 +91,7 @@ def draw_bits(rng: Generator, k: int, n: int) -> Bits:
 
 
 def ask_all(holdout: Holdout, train: Bits, held: Bits, report: Report) -> NDArray[np.float64]:
-    """Ask all queries at once; return the values told, fewer where the session ended."""
+    """Ask all queries at once; return the released values, fewer if the session ended."""
     answers = holdout.ask_many(train.T, held.T)
     for place in range(len(answers)):
         report.note(answers[place])
@@ -99,13 +99,13 @@ def ask_all(holdout: Holdout, train: Bits, held: Bits, report: Report) -> NDArra
 
 
 def vote(bits: Bits, flips: Bits) -> Bits:
-    """Return the majority of queries, each flipped or not; an odd number, so that none is a tie."""
+    """Return the majority of queries, each flipped or not; an odd number rules out ties."""
     size = len(bits) - 1 + len(bits) % 2
     return np.asarray((bits[:size] ^ flips[:size, None]).sum(axis=0) * 2 > size)
 
 
 def sign_votes(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
-    """Flip each of k random queries to the side its answer favours, and ask for the majority."""
+    """Flip each of k random queries to its answer's better side, and ask for the majority."""
     report = Report()
     train, held = draw_bits(rng, k, n), draw_bits(rng, k, n)
     told = ask_all(holdout, train, held, report)
@@ -136,7 +136,7 @@ def poison_training(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
 
 
 def climb_by_flips(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
-    """Flip one row's prediction at a time, and keep the flip when the score does not fall."""
+    """Flip one row's prediction at a time, and keep the flip unless the score falls."""
     report = Report()
     train, held = draw_bits(rng, 1, n)[0], draw_bits(rng, 1, n)[0]
     with suppress(BudgetExceeded):
@@ -151,10 +151,10 @@ def climb_by_flips(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
 
 
 def save_the_last(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
-    """Spend all overfits but one on queries whose guess is wrong on purpose, then vote by signs.
+    """Spend all overfits but one on queries with a deliberately wrong guess, then vote by signs.
 
-    The vote is asked with an honest guess, so that it is answered while a session with a budget
-    still goes on; without one this is a vote by signs of k queries.
+    The vote uses an honest guess, so a session with a limited number of overfits still answers it.
+    Without such a limit, this is a vote by signs of k queries.
     """
     report = Report()
     overfits = holdout.left.overfits
@@ -168,10 +168,11 @@ def save_the_last(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
 
 
 def choose_features(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
-    """Keep the features that agree on both sets, and ask how often their majority is right.
+    """Keep the features that agree on both sets, and ask how often their majority is correct.
 
-    Of k features as good as coins, those count whose training and told means lie on the same side
-    of 1/2, both by a deviation; of these the k / 20 strongest on the training rows are taken.
+    Features are fair coins. A feature qualifies if its training mean and its released mean are on
+    the same side of 1/2, each by at least one standard deviation. The k / 20 strongest of these on
+    the training rows are used.
     """
     report = Report()
     train, held = draw_bits(rng, k, n), draw_bits(rng, k, n)
@@ -186,10 +187,10 @@ def choose_features(holdout: Holdout, rng: Generator, n: int, k: int) -> Report:
 
 
 def feature_error(n: int, taken: int) -> float:
-    """Return how far a naive holdout overstates the majority of chosen features.
+    """Return the error of a naive holdout on the majority of chosen features.
 
-    Why: a feature that passes lies E(Z | Z > 1) deviations off on the holdout, whatever it does on
-    the training rows; a majority adds up as many such leanings.
+    Why: a qualifying feature is E(Z | Z > 1) standard deviations off on the holdout, independently
+    of the training rows; a majority adds up as many such advantages.
     """
     mean = math.exp(-0.5) / math.sqrt(2 * math.pi) / float(special.ndtr(-1.0))
     return float(special.ndtr(mean * math.sqrt(taken / n))) - 0.5
@@ -198,7 +199,7 @@ def feature_error(n: int, taken: int) -> float:
 def search_until_good(
     holdout: Holdout, rng: Generator, n: int, k: int, good: float = 0.53
 ) -> Report:
-    """Try random queries until one scores well, and stop there."""
+    """Try random queries until one scores well, then stop."""
     report = Report()
     train, held = draw_bits(rng, k, n), draw_bits(rng, k, n)
     with suppress(BudgetExceeded):
@@ -209,7 +210,7 @@ def search_until_good(
 
 
 def average_answers(holdout: Holdout, rng: Generator, n: int, k: int, times: int = 5) -> Report:
-    """Ask each query several times, average its answers, and vote by the signs of averages."""
+    """Ask each query several times, average its answers, and vote by the signs of the averages."""
     report = Report()
     size = k // times
     train, held = draw_bits(rng, size, n), draw_bits(rng, size, n)
@@ -223,10 +224,10 @@ def average_answers(holdout: Holdout, rng: Generator, n: int, k: int, times: int
 
 
 def average_error(n: int, size: int, times: int, sigma: float) -> float:
-    """Return how far fresh noise on each answer leaves a vote over ``size`` averaged queries.
+    """Return the error of a vote over ``size`` averaged queries, with fresh noise on each answer.
 
-    Why: an average has noise of deviation sigma / sqrt(times); its sign agrees with that of the
-    mean, which deviates by 1 / (2 sqrt(n)), as their correlation says.
+    Why: an average has noise of standard deviation sigma / sqrt(times); how often its sign agrees
+    with that of the mean, which deviates by 1 / (2 sqrt(n)), follows from their correlation.
     """
     spread, noise = 0.5 / math.sqrt(n), sigma / math.sqrt(times)
     leaning = math.sqrt(2 * size / (math.pi * n)) * spread / math.hypot(spread, noise)
@@ -234,7 +235,7 @@ def average_error(n: int, size: int, times: int, sigma: float) -> float:
 
 
 class Noisy:
-    """A naive holdout that adds fresh normal noise to every answer, and keeps no account."""
+    """A naive holdout that adds fresh normal noise to every answer, without accounting."""
 
     def __init__(self, holdout: Holdout, rng: Generator, sigma: float) -> None:
         self._holdout, self._rng, self._sigma = holdout, rng, sigma

@@ -1,4 +1,4 @@
-"""The auditor of `confide.audit`, at the rate of false alarms that tests may have."""
+"""The auditor of `confide.audit` at the false alarm rate of tests."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ Outputs = NDArray[Any]
 def audit(
     left: Outputs, right: Outputs, *, delta: float = 0.0, false_alarms: float = ALPHA
 ) -> float:
-    """Return an epsilon that the two laws surely exceed at ``delta``; 0 if nothing is sure.
+    """Return an epsilon that the two distributions exceed at ``delta``, or 0 without evidence.
 
-    If the laws are (epsilon, delta)-indistinguishable, the answer is above epsilon with
-    probability at most ``false_alarms``, whatever event is tried.
+    If the distributions are (epsilon, delta)-indistinguishable, the result is above epsilon with
+    probability at most ``false_alarms``, for any event that is tried.
     """
     sides = [np.asarray(side) for side in (left, right)]
     if sides[0].dtype.kind not in "iufb":

@@ -1,4 +1,4 @@
-"""The law of a quantile's value from averaged rows: as it is stated, and as the program has it."""
+"""The distribution of a quantile from averaged rows, as stated and as implemented."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,23 +9,23 @@ from confide.release.rank_averages import average_rows
 
 __all__ = ["chances_as_run", "chances_as_stated", "even_cells", "log_ratios"]
 
-DEEPEST = 60.0
-FAR = 60.0
-FURTHER = 100.0
+MAX_DEPTH = 60.0
+TAIL = 60.0
+LONG_TAIL = 100.0
 
 Floats = NDArray[np.float64]
 
 
 def even_cells(count: int) -> Cells:
-    """Return so many cells of the same weight."""
+    """Return ``count`` cells of equal weight."""
     return AsinhCells(0.0, float(count), count, line=1.0, bend=0.0, rate=0.0, is_integer=False)
 
 
 def share_out(places: Floats, scores: Floats, starts: Floats, deepest: float) -> Floats:
-    """Return the chance of each cell, from where stretches begin and end and what they score.
+    """Return the probability of each cell, from the boundaries of stretches and their scores.
 
-    What lies outside all cells counts for the first or the last; ``range_score`` is a score that
-    all places of cells have besides.
+    Anything outside all cells counts for the first or the last one. ``deepest`` is an additional
+    score of all positions in cells.
     """
     ends = np.unique(np.concatenate([places, starts]))
     ends = ends[(ends >= places[0]) & (ends <= places[-1])]
@@ -39,7 +39,7 @@ def share_out(places: Floats, scores: Floats, starts: Floats, deepest: float) ->
 
 
 def chances_as_run(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
-    """Return the chance of each cell by the stretches that the program chooses among."""
+    """Return the probability of each cell from the stretches that the program chooses among."""
     averaged = average_rows([counts], cells, quantile)
     starts = np.ldexp(cells.start(np.arange(cells.count + 1)).astype(np.float64), averaged.bits)
     rate = float(quantile.choice.rate)
@@ -48,9 +48,9 @@ def chances_as_run(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
 
 
 def chances_as_stated(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
-    """Return the chance of each cell by the law, half by half, weight by weight.
+    """Return the probability of each cell from the stated distribution, term by term.
 
-    Halves that no row has lie at the ends of the range: their steps are next to nothing.
+    Halves without a row are at the ends of the range, with steps of almost zero width.
     """
     starts = cells.start(np.arange(cells.count + 1)).astype(np.float64)
     halves = [
@@ -60,8 +60,8 @@ def chances_as_stated(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
     ]
     level, rate = quantile.level, float(quantile.choice.rate)
     a, b = np.exp(-rate * level.denominator), np.exp(-float(quantile.decay))
-    far = int(FAR / float(quantile.decay)) + 2
-    beyond = int(FURTHER / (rate * level.denominator)) + 2
+    far = int(TAIL / float(quantile.decay)) + 2
+    beyond = int(LONG_TAIL / (rate * level.denominator)) + 2
     own = a / b * ((1 - b) / (1 - a)) ** 2
     weights = (1 - own) * (1 - b) / (1 + b) * b ** np.abs(np.arange(-far, far + 1.0))
     weights[far] += own
@@ -70,14 +70,14 @@ def chances_as_stated(counts: Pair, quantile: Quantile, cells: Cells) -> Floats:
     number = np.arange(1 - beyond, len(halves) + beyond)
     rank = 2 * level.numerator * (len(halves) // 2 - 1) + level.denominator
     scores = -rate * np.abs(number * level.denominator - rank)
-    deepest = -rate * np.ceil(DEEPEST / rate)
+    deepest = -rate * np.ceil(MAX_DEPTH / rate)
     return share_out(np.maximum.accumulate(y), scores, starts, deepest)
 
 
 def log_ratios(old: Pair, new: Pair, quantile: Quantile, cells: Cells) -> Floats:
-    """Return log-ratios of the densities of all places, but for slivers of 2^-20 of a cell.
+    """Return log-ratios of the densities of all positions, except slivers of 2^-20 of a cell.
 
-    Those of cells lie between those of their places.
+    The log-ratios of cells lie between those of their positions.
     """
     sides = [average_rows([one], cells, quantile) for one in (old, new)]
     whole, rate = sides[0].range_end, float(quantile.choice.rate)

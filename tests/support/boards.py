@@ -1,4 +1,4 @@
-"""A leaderboard as an owner declares it."""
+"""A leaderboard, declared as an owner would."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +24,7 @@ submissions = 1000
 
 
 def declare_board(folder: Path, labels: Iterable[object]) -> BoardSettings:
-    """Return a board called digits over these labels, whose files lie in the folder."""
+    """Return a board named digits over these labels, with its files in the folder."""
     lines = "\n".join(map(str, labels))
     (folder / "labels.csv").write_text(f"y\n{lines}\n", encoding="utf-8")
     [board] = parse_toml(DECLARED, name="x", folder=folder).boards

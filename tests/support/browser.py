@@ -1,4 +1,4 @@
-"""A real browser for tests of the page: Debian's chromium, installed where it is missing."""
+"""A real browser for tests of the web UI: Debian's Chromium, installed if it is missing."""
 
 import shutil
 import subprocess
@@ -12,8 +12,8 @@ from support.tree import ROOT
 
 __all__ = ["open_browser", "open_context"]
 
-PATIENCE = 300_000
-"""Milliseconds after which something must be wrong, however busy the machine is."""
+TIMEOUT = 300_000
+"""A timeout in milliseconds that no step reaches, however busy the machine is."""
 
 QUIET = [
     "--no-sandbox",
@@ -28,9 +28,9 @@ QUIET = [
 
 @contextmanager
 def open_browser() -> Iterator[Browser]:
-    """Yield a browser that fetches nothing by itself."""
+    """Yield a browser that makes no network requests of its own."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_find(), args=QUIET, timeout=PATIENCE)
+        browser = playwright.chromium.launch(executable_path=_find(), args=QUIET, timeout=TIMEOUT)
         try:
             yield browser
         finally:
@@ -38,14 +38,14 @@ def open_browser() -> Iterator[Browser]:
 
 
 def open_context(browser: Browser, **options: Any) -> BrowserContext:
-    """Return a window of its own, which waits long for what a page is to show."""
+    """Return a new browser context with a long timeout."""
     opened = browser.new_context(**options)
-    opened.set_default_timeout(PATIENCE)
+    opened.set_default_timeout(TIMEOUT)
     return opened
 
 
 def _find() -> str:
-    """Return the browser's program; try to install it, and say so where that fails."""
+    """Return the path of the browser, installing it if it is missing."""
     if shutil.which("chromium") is None:
         subprocess.run([ROOT / "tools/install_program.sh", "chromium", "chromium"], check=True)
     found = shutil.which("chromium")

@@ -1,4 +1,4 @@
-"""A clock for rate limits that stands still until a test moves it."""
+"""A clock for rate limits that only tests advance."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ __all__ = ["RateClock", "stop_rate_clock"]
 
 @dataclass(slots=True)
 class RateClock:
-    """Seconds since 1970, as rate limits read them."""
+    """The time in seconds since 1970, as rate limits read it."""
 
     time: float = 1_800_000_000.0
 
@@ -19,9 +19,9 @@ class RateClock:
 
 
 def stop_rate_clock(patch: pytest.MonkeyPatch) -> RateClock:
-    """Return the clock that rate limits read from now on.
+    """Replace the clock of rate limits, and return the new one.
 
-    Without it, a machine that needs a minute for a few requests would never reach a limit.
+    With the real clock, a machine that needs a minute for a few requests would never reach a limit.
     """
     clock = RateClock()
     patch.setattr("limits.storage.memory.time", SimpleNamespace(time=clock))

@@ -1,4 +1,4 @@
-"""A server as owners run it: its own processes, a declaration file, a durable ledger."""
+"""A server as owners run it: several processes, a declaration file, and a durable ledger."""
 
 import os
 import signal
@@ -38,14 +38,14 @@ age = {{ type = "int", low = 0, high = 120 }}
 
 {analysts}
 """
-PATIENCE = 300.0
+TIMEOUT = 300.0
 LISTENS = "0A"
-"""How Linux writes the state of a socket that listens."""
+"""The code that Linux uses for a listening socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A running server: where it is, where its ledger is, and its first process."""
+    """A running server, with its URL, its ledger's URL, and its first process."""
 
     url: str
     address: str
@@ -53,7 +53,7 @@ class Cluster:
     process: "subprocess.Popen[bytes]"
 
     def workers(self) -> list[int]:
-        """Return the processes that answer: children that were spawned to run the application."""
+        """Return the worker processes: children that were spawned to run the application."""
         found: list[int] = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -66,7 +66,7 @@ class Cluster:
         return found
 
     def kill_worker(self) -> None:
-        """Kill one of them without warning."""
+        """Kill one worker with SIGKILL."""
         os.kill(self.workers()[0], signal.SIGKILL)
 
 
@@ -94,14 +94,14 @@ def run_cluster(
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def _find_port(process: "subprocess.Popen[bytes]") -> int | None:
-    """Return the port on which a process listens, once it does."""
+    """Return the port on which a process listens, or None if it does not listen yet."""
     sockets = set[str]()
     for file in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(OSError):
@@ -114,8 +114,8 @@ def _find_port(process: "subprocess.Popen[bytes]") -> int | None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    """Return the address of a server, once it answers."""
-    deadline = time.monotonic() + PATIENCE
+    """Return the URL of a server once it responds."""
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.1)
         if (port := _find_port(process)) is None:

@@ -1,6 +1,6 @@
-"""A program that starts Spark Connect on this machine and asks it what DuckDB is asked too.
+"""A program that starts Spark Connect on this machine and compares it with DuckDB.
 
-It runs apart, since one process works with Spark either in the old way or over the network.
+It runs in its own process, since a process uses Spark either directly or over the network.
 """
 
 import os
@@ -12,19 +12,19 @@ import pyarrow as pa
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Float, PublicTable, Table
-from support.spark import QUICK
+from support.spark import FAST_JAVA_OPTIONS
 
 TEXT = "SELECT t.k, COUNT(*) AS n, SUM(x * w) AS s FROM t JOIN p ON t.k = p.k GROUP BY t.k"
 SETTINGS = {
-    # One small question does not pay for what makes large ones fast.
-    "spark.driver.extraJavaOptions": QUICK,
+    # A single small query does not pay off optimizations for large ones.
+    "spark.driver.extraJavaOptions": FAST_JAVA_OPTIONS,
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
 
 
 def ask(source: object, names: object) -> list[tuple[object, ...]]:
-    """Return an answer next to without noise, in whole numbers."""
+    """Return an answer with almost no noise, rounded to integers."""
     columns: dict[str, Column] = {"x": Float(0, 50), "k": Category(["a", "b"])}
     table = Table("t", source, unit="pid", columns=columns, max_rows_per_unit=2)
     curator = Curator([table, PublicTable("p", names)], budget=Budget(1e12))
@@ -35,7 +35,7 @@ def ask(source: object, names: object) -> list[tuple[object, ...]]:
 
 
 def main() -> None:
-    """Print how each way of reading compares with DuckDB."""
+    """Print how each kind of source compares with DuckDB."""
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -57,7 +57,7 @@ def main() -> None:
     for name in saved:
         connected.sql(f"DROP TABLE {name}").collect()
     sys.stdout.flush()
-    # Clients of Spark Connect wait long for a server that has gone; the server goes with us.
+    # Spark Connect clients wait a long time for a server that is gone; ours ends with the process.
     os._exit(0)
 
 

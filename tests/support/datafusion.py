@@ -1,7 +1,7 @@
 """DataFusion as an engine of confide: the worked example of docs/new-engine.md.
 
-It lives with the tests, as an engine of somebody else's would live in their own package: nothing in
-confide knows of it. A source says which engine reads it, by its attribute ``confide_engine``.
+It lives with the tests, as a third-party engine would live in its own package: confide does not
+know about it. A source names its engine in the attribute ``confide_engine``.
 """
 
 import re
@@ -72,11 +72,11 @@ KINDS: Final = (
 )
 
 
-# What DataFusion has no word for: functions of single values, over arrays of Arrow.
+# Functions that DataFusion lacks, for single values, applied to Arrow arrays.
 
 
 def _tail_of_md5(text: str) -> int:
-    """Return the last 31 bits of the MD5 of a text."""
+    """Return the last 31 bits of the MD5 of a string."""
     digest = md5(text.encode(), usedforsecurity=False).digest()
     return int.from_bytes(digest[-4:]) & MASK
 
@@ -86,7 +86,7 @@ def _count_bits(value: int) -> int:
 
 
 def _round_even(value: float) -> float:
-    """Return the nearest whole double, ties to the even one: ROUND goes away from zero."""
+    """Return the nearest integer as a double, with ties to even, unlike ROUND."""
     return float(round(value)) if abs(value) < 2.0**53 else value
 
 
@@ -115,7 +115,7 @@ def _read_truth(text: str) -> bool | None:
 
 
 def _read_day(text: str) -> int | None:
-    """Return a day by its number since 1970; what no calendar here has is far away."""
+    """Return a date as a number of days since 1970; dates outside the calendar are far away."""
     if re.match(INFINITE_DATE, text):
         return -FAR if "-" in text else FAR
     if text.strip(BLANKS).lower() == "epoch":
@@ -133,7 +133,7 @@ def _read_day(text: str) -> int | None:
 
 
 def _first_day(months: int) -> Callable[[date], int]:
-    """Return a function that gives the first day of the month, the quarter or the year."""
+    """Return a function that gives the first day of the month, the quarter, or the year."""
 
     def find(day: date) -> int:
         start = day.replace(month=(day.month - 1) // months * months + 1, day=1)
@@ -143,7 +143,7 @@ def _first_day(months: int) -> Callable[[date], int]:
 
 
 def _over_arrays(function: Callable[[Any], Any], found: pa.DataType) -> Callable[[Any], Any]:
-    """Return the same for arrays; NULL stays NULL, and days are numbers until the end."""
+    """Return a function that applies another to arrays; NULL stays NULL, and dates are integers."""
     kind = pa.int32() if found == pa.date32() else found
 
     def compute(values: pa.Array) -> pa.Array:
@@ -170,7 +170,7 @@ FUNCTIONS: Final[dict[str, tuple[Callable[[Any], Any], pa.DataType, pa.DataType]
 READERS: Final = {T.BIGINT: "bigint", T.DOUBLE: "double", T.BOOLEAN: "boolean", T.DATE: "date"}
 
 
-# What DataFusion spells otherwise: one rule for a node or a call.
+# Dialect rules for DataFusion: one per node or call.
 
 
 def _cast(node: Any) -> Sql | None:
@@ -235,7 +235,7 @@ def _substring(node: Any) -> Sql:
     text, *places = node.expressions
     part: Any = substring(text, [literal_of(place) for place in places])
     if isinstance(part.expressions[1], sql.Neg):
-        # Places from the end: DataFusion counts them on from before the first.
+        # Positions from the end: DataFusion counts them from before the first character.
         start = call("LENGTH", text.copy()) + sql.Paren(this=part.expressions[1]) + number(1)
         part.expressions[1] = start
         part.set("expressions", part.expressions)
@@ -248,7 +248,7 @@ def _part(name: str) -> Callable[[Any], Sql]:
 
 
 def _labelled(node: Any) -> None:
-    """Give every column a name, since no two may have the same; say ANTI JOIN as NOT EXISTS."""
+    """Name every column, since names must be unique; write ANTI JOIN as NOT EXISTS."""
     eliminate_semi_and_anti_joins(node)
     named = [
         label(part, f"c{place}")
@@ -291,18 +291,18 @@ WORDS: Final = Dialect(
 
 
 class DataFusionEngine(SqlEngine):
-    """Reads tables of Arrow through typed, clipped views of a context of its own."""
+    """Reads Arrow tables through typed, clipped views of its own context."""
 
     failures: ClassVar[tuple[type[Exception], ...]] = (Exception,)
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt = salt
-        # Statements are selections within selections, and 50 of these are not enough.
+        # Statements are deeply nested selections, which exceed the default limit of 50.
         config = datafusion.SessionConfig({"datafusion.sql_parser.recursion_limit": "500"})
         self._context: Any = datafusion.SessionContext(config)
         for name, (function, given, found) in FUNCTIONS.items():
             over = _over_arrays(function, found)
-            # As functions that may change they are not copied into every place that names them.
+            # Volatile functions are not copied into every place that refers to them.
             made = datafusion.udf(over, [given], found, "volatile", name=name)
             self._context.register_udf(made)
         kinds = {declared.name: self._open(declared) for declared in catalog.tables}
@@ -315,11 +315,11 @@ class DataFusionEngine(SqlEngine):
             self._check(declared)
 
     def _ask(self, asked: sql.Select) -> Rows:
-        """Return what a question about public tables gives."""
+        """Return the result of a query on public tables."""
         return self._read(self._write(asked), self._rows)
 
     def close(self) -> None:
-        """Forget the tables."""
+        """Release the tables."""
         self._context = None
 
     def _write(self, select: sql.Select) -> str:
@@ -335,7 +335,7 @@ class DataFusionEngine(SqlEngine):
         return name_columns(names, [tuple(row.values()) for row in found.to_pylist()])
 
     def _open(self, declared: Table | PublicTable) -> dict[str, Kind]:
-        """Make a source readable under its raw name, each column in one of five types."""
+        """Register a source under its raw name, with each column in one of five types."""
         rows: pa.Table = declared.source.rows
         found = {field.name: _kind_of(field.type) for field in rows.schema}
         wanted = list(found)
@@ -358,7 +358,7 @@ class DataFusionEngine(SqlEngine):
         return {name: kind for name, (kind, _) in known.items()}
 
     def _check(self, declared: Table) -> None:
-        """See that a unit declared unique is."""
+        """Raise BadDeclaration if a unit that is declared unique repeats."""
         if not declared.unique or isinstance(declared.unit, Row):
             return
         units = sql.Count(this=sql.Distinct(expressions=[unit_column()]))
@@ -371,7 +371,7 @@ class DataFusionEngine(SqlEngine):
 
 
 def _read(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return values in one of five types; DataFusion tells the two zeros apart, so one stays."""
+    """Return values in one of five types, with one zero, since DataFusion distinguishes -0.0."""
     found = values.cast(kind)
     return pc.add(found, 0.0) if kind == pa.float64() else found
 
@@ -382,14 +382,14 @@ def _kind_of(stored: pa.DataType) -> tuple[Kind, pa.DataType] | None:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Rows that DataFusion reads; the class says so."""
+    """Rows that DataFusion reads, as the class declares."""
 
     rows: Any = field(repr=False)
     confide_engine: ClassVar[type[DataFusionEngine]] = DataFusionEngine
 
 
 class DataFusion:
-    """The memory of this process, which DataFusion reads."""
+    """The memory of this process, read by DataFusion."""
 
     def move(self, tables: Iterable[Table | PublicTable]) -> list[Table | PublicTable]:
         """Return the same declarations over frames with their rows."""

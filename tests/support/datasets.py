@@ -1,8 +1,8 @@
-"""Real people, and the orders of invented ones, as worlds that can be asked.
+"""Datasets of real people, and generated orders, as worlds for queries.
 
 NHANES is the sample that comes with confide. The RAND health insurance experiment (randhie) has
-several years of each person, NAFLD two tables of the same patients. TPC-H data is made anew, once
-a run, in a folder that is removed at once.
+several years per person. NAFLD has two tables of the same patients. TPC-H data is generated once
+per run, in a temporary folder.
 """
 
 import shutil
@@ -39,7 +39,7 @@ SCALE: Final = "0.01"
 
 @cache
 def nhanes() -> World:
-    """Return the health survey, one row a person, with bounds that cut off some of each column."""
+    """Return the health survey, one row per person, with bounds that clip part of each column."""
     (path,) = Path(confide.__file__).parent.rglob("nhanes.parquet")
     raw = pq.read_table(path).rename_columns({"person": "pid"})
     columns: dict[str, Column] = {
@@ -62,7 +62,7 @@ def nhanes() -> World:
 def randhie() -> World:
     """Return doctors' visits and spending: 20,190 years of 5,912 people, at most five each.
 
-    The copy in statsmodels leaves out who a row is about; this one has it, as ``zper``.
+    The copy in statsmodels lacks the person's identifier; this one has it, as ``zper``.
     """
     columns: dict[str, Column] = {
         "site": Int(1, 6),
@@ -99,7 +99,7 @@ def randhie() -> World:
 
 @cache
 def nafld() -> World:
-    """Return patients (one row each) and their laboratory values (up to 513 a patient)."""
+    """Return patients (one row each) and their laboratory values (up to 513 per patient)."""
     patients: dict[str, Column] = {
         "age": Int(20, 90),
         "male": Bool(),
@@ -192,9 +192,9 @@ PUBLIC: Final = ("part", "supplier", "partsupp", "nation", "region")
 def tpch() -> World:
     """Return TPC-H at scale 0.01: customers, their orders and items, and public parts.
 
-    Items do not name their customer, so the owner prepares them: each with the customer and the
-    date, status and priority of its order; each order with its quantity and whether an item of it
-    came late.
+    Items do not name their customer, so the owner prepares the tables. Each item gets the customer
+    and the date, status, and priority of its order. Each order gets its quantity and whether one of
+    its items was late.
     """
     made = _make_tpch()
     plain = duckdb.connect()
@@ -217,7 +217,7 @@ def tpch() -> World:
 
 
 def _make_tpch() -> dict[str, pa.Table]:
-    """Return the eight tables as the generator makes them."""
+    """Return the eight tables as the generator writes them."""
     beside = str(Path(sys.executable).parent)
     generator = shutil.which("tpchgen-cli", path=beside) or shutil.which("tpchgen-cli")
     if generator is None:

@@ -1,7 +1,7 @@
-"""Random declarations, people who fit them badly, and questions about whatever was declared.
+"""Random declarations, rows that violate them, and random queries on them.
 
-Two private tables hold the same units, each with columns and limits of its own, and a public table
-is joined on a key. As in support/people.py many worlds share one table.
+Two private tables contain the same units, each with its own columns and limits, and a public table
+is joined on a key. As in support/people.py, many worlds share one table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What is declared of one table, how each column is stored, and the odd values that occur."""
+    """A declared table: its columns, their stored types, and the values that occur."""
 
     name: str
     limits: Limits
@@ -42,7 +42,7 @@ class Schema:
 
 
 def draw_schemas(rng: Rng) -> tuple[Schema, Schema]:
-    """Return two tables with random columns; each has a number and a key at least."""
+    """Return two tables with random columns, including at least one number and one key each."""
     return _draw_schema(rng, NAMES[0]), _draw_schema(rng, NAMES[1])
 
 
@@ -141,7 +141,7 @@ CODES: Final = pa.table(
 def draw_two(
     schemas: tuple[Schema, Schema], worlds: int, neighbours: Neighbours, rng: Rng
 ) -> tuple[dict[str, list[list[Row]]], dict[str, list[list[Row]]]]:
-    """Return the people of many worlds, and the same with one unit less, or another, in each."""
+    """Return the people of many worlds, and the same with one unit removed or replaced in each."""
     before: dict[str, list[list[Row]]] = {}
     after: dict[str, list[list[Row]]] = {}
     for world in range(worlds):
@@ -170,7 +170,7 @@ def _draw_rows(schema: Schema, rng: Rng) -> list[Row]:
 
 
 def draw_text(schemas: tuple[Schema, Schema], rng: Rng, *, earned: bool) -> str:
-    """Return a random question; ``earned`` lets keys be texts that nobody declared."""
+    """Return a random query; ``earned`` allows strings with undeclared values as keys."""
     first, second = schemas if rng.random() < 0.5 else schemas[::-1]
     form = rng.random()
     if form < 0.15:
@@ -213,7 +213,7 @@ TOTALS: Final = ("SUM", "AVG", "VAR_SAMP", "STDDEV")
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Random expressions over the columns of tables that stand under these names."""
+    """Random expressions over the columns of tables with these aliases."""
 
     rng: Rng
     tables: Sequence[tuple[str, Schema]]

@@ -1,4 +1,4 @@
-"""The seeded source of bits, for tests only; nothing under src/ takes a seed."""
+"""A seeded source of bits, for tests only; nothing under src/ takes a seed."""
 
 import hashlib
 
@@ -9,10 +9,10 @@ __all__ = ["SeededEntropy"]
 
 
 class SeededEntropy:
-    """Words that look random and come again whenever the same seed and purpose are given.
+    """Pseudorandom words that are determined by a seed and a purpose.
 
-    It stands in for `confide.noise.Entropy`. The generator is Philox, keyed with a hash of the
-    seed and the purpose, so that two tests never see the same stream.
+    It implements `confide.noise.Entropy`. The generator is Philox, keyed with a hash of the seed
+    and the purpose, so two tests never use the same stream.
     """
 
     def __init__(self, seed: str, purpose: str = "") -> None:

@@ -1,7 +1,7 @@
-"""A program with a Spark of its own, whose parts really fail: what an analyst hears is printed.
+"""A program whose Spark really fails, and which prints the messages that an analyst gets.
 
-It runs apart, since Java is killed in the end. What is left is a ledger, from which another process
-resumes the question.
+It runs in its own process, since it kills Java in the end. It leaves a ledger, from which another
+process resumes the query.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Float, Table
 from confide.errors import Fault
-from support.spark import QUICK
+from support.spark import FAST_JAVA_OPTIONS
 
 __all__ = ["COUNT", "open_curator", "write_rows"]
 
@@ -26,17 +26,17 @@ COUNT = "SELECT k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": QUICK,
+    "spark.driver.extraJavaOptions": FAST_JAVA_OPTIONS,
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
 DROP_FROM_BOUND, READ_ANYTHING = 24, (1, 2)
-"""Numbers of Linux: of a call of prctl, and of what lets root read what nobody may."""
+"""Linux constants: a prctl operation, and the capabilities that let root read any file."""
 
 
 def write_rows(folder: Path) -> None:
-    """Write the rows as a folder of Parquet."""
+    """Write the rows as a folder of Parquet files."""
     rows = folder / "rows"
     rows.mkdir()
     some = pa.table({"pid": [1, 2, 2, 3], "x": [1.0, 2.0, 4.0, 99.0], "k": list("abba")})
@@ -51,7 +51,7 @@ def open_curator(folder: Path) -> Curator:
 
 
 def ask(curator: Curator, key: str) -> None:
-    """Print what an analyst hears, and what is spent."""
+    """Print the result that an analyst gets, and the spent budget."""
     try:
         told = str(len(curator.sql(COUNT, epsilon=1e9, key=key, fresh=True).rows))
     except Fault as fault:
@@ -61,13 +61,13 @@ def ask(curator: Curator, key: str) -> None:
 
 
 def main(folder: Path) -> None:
-    """Take away the right to read, give it back, and kill Java; ask after each."""
+    """Revoke read permission, restore it, and kill Java, with a query after each step."""
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     warnings.simplefilter("ignore")
     if os.geteuid() == 0:
-        # Root may read what modes forbid. Java is not to, which this process starts from here on.
+        # Root may read any file. The Java process, which starts below, must not.
         for right in READ_ANYTHING:
             ctypes.CDLL(None).prctl(DROP_FROM_BOUND, right, 0, 0, 0)
     builder: Any = SparkSession.builder.master("local[2]")
@@ -80,12 +80,12 @@ def main(folder: Path) -> None:
     ask(curator, "denied")
     part.chmod(0o600)
     ask(curator, "denied")
-    process = session.sparkContext._gateway.proc  # there is no other way
+    process = session.sparkContext._gateway.proc  # there is no public attribute
     os.kill(process.pid, signal.SIGKILL)
     process.wait(60)
     ask(curator, "killed")
     sys.stdout.flush()
-    os._exit(0)  # what ends a session would wait for it
+    os._exit(0)  # anything that ends a session would wait for it
 
 
 if __name__ == "__main__":

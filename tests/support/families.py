@@ -1,4 +1,4 @@
-"""One question of each family that analysts can ask, over one small world, for every engine."""
+"""One query of each family over one small world, to compare engines."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -14,7 +14,7 @@ __all__ = ["EXPECTED", "FAMILIES", "MAGNIFIED", "NEAR", "are_near", "families"]
 
 
 def families() -> World:
-    """Return visits and tests of people, some with more rows than count, and a table of wards."""
+    """Return visits and lab values of people, some over their limits, and a table of wards."""
     rows: list[dict[str, Any]] = [
         {
             "pid": person,
@@ -95,7 +95,7 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         "GROUP BY pid) AS p ON t.pid = p.pid GROUP BY ward",
     }
 )
-"""What is asked, by what it is an example of."""
+"""One query per family."""
 
 EXPECTED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({})
 """Where an engine's integers differ from DuckDB's, by family and place, and why."""
@@ -103,16 +103,16 @@ EXPECTED: Final[Mapping[tuple[str, str], str]] = MappingProxyType({})
 NEAR: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {("logarithms and exponentials", "spark"): "near: the last bit of `LN` and `EXP` is Java's"}
 )
-"""Where they agree but for a last bit, which moves a sum by a step of its grid for a row."""
+"""Where results agree except for a last bit, which changes a sum by one grid step per row."""
 
 MAGNIFIED: Final = (
     "SELECT SUM(LEAST(GREATEST(EXP(cost / 2) - 7 * FLOOR(EXP(cost / 2) / 7), 0), 7)) AS s FROM t"
 )
-"""A question that such a bit moves by more than a step: what is left of very large numbers."""
+"""A query in which such a bit changes more than one step: the remainder of very large numbers."""
 
 
 def are_near(expected: Mapping[Any, Any], actual: Mapping[Any, Any]) -> bool:
-    """Tell whether all totals agree up to a step for every row, which is what a last bit moves."""
+    """Return whether all totals agree up to one step per row, the effect of a last bit."""
     return expected.keys() == actual.keys() and all(
         abs(a - b) <= max(totals)
         for group, totals in expected.items()

@@ -1,4 +1,4 @@
-"""Random questions about the worlds of support/people.py, every one of which can be answered."""
+"""Random queries on the worlds of support/people.py, all of which are supported."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ OF_NUMBERS: Final = ("SUM", "AVG", "VAR_SAMP", "STDDEV")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What may be said of the rows of a source."""
+    """The expressions available for the rows of a source."""
 
     numbers: tuple[str, ...] = NUMBERS
     conditions: tuple[str, ...] = CONDITIONS
@@ -101,14 +101,14 @@ PLAIN: Final = Words(others=("ward", "words", "smoker"))
 
 
 def draw_question(rng: np.random.Generator) -> str:
-    """Return a random question, with ``world`` as its first key."""
+    """Return a random query, with ``world`` as its first key."""
     return draw_wanted(rng, PLAIN, "visits")
 
 
 def draw_wanted(
     rng: np.random.Generator, words: Words, source: str, world: str = "world", unit: str = "pid"
 ) -> str:
-    """Return a random question about a source, with its world as first key."""
+    """Return a random query on a source, with its world as the first key."""
     keys = [str(key) for key in rng.choice(words.keys, size=int(rng.integers(0, 3)), replace=False)]
     if rng.random() < 0.15:
         wanted = [f"COUNT(DISTINCT {unit})"]
@@ -121,7 +121,7 @@ def draw_wanted(
 
 
 def draw_quantiles(rng: np.random.Generator) -> str:
-    """Return a random question about quantiles, some beside a count, ``world`` as first key."""
+    """Return a random query of quantiles, some next to a count, with ``world`` as the first key."""
     keys = [str(key) for key in rng.choice(KEYS, size=int(rng.integers(0, 3)), replace=False)]
     named = [f"{_draw_quantile(rng)} AS s{place}" for place in range(int(rng.integers(1, 3)))]
     named += ["COUNT(*) AS n"] if rng.random() < 0.3 else []

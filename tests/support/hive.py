@@ -1,6 +1,6 @@
-"""A program with a Spark that has Hive, whose table is asked what DuckDB is asked too.
+"""A program that compares a Hive table in Spark with DuckDB.
 
-It runs apart, since one process has one Spark, with Hive or without.
+It runs in its own process, since a process has one Spark, with or without Hive.
 """
 
 import os
@@ -31,14 +31,14 @@ COLUMNS: dict[str, Column] = {
 
 
 def ask(source: object) -> list[tuple[object, ...]]:
-    """Return an answer next to without noise, in whole numbers."""
+    """Return an answer with almost no noise, rounded to integers."""
     table = Table("t", source, unit="pid", columns=COLUMNS, max_rows_per_unit=2)
     answer = Curator([table], budget=Budget(1e12)).sql(TEXT, epsilon=1e9)
     return [(row["k"], row["m"], round(row["n"]), round(2 * row["s"])) for row in answer.rows]
 
 
 def main(folder: Path) -> None:
-    """Print whose table it was, and whether the answer is that of DuckDB."""
+    """Print the table's provider, and whether its answer equals that of DuckDB."""
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -1,6 +1,6 @@
 """Run a notebook in a real kernel, and print the notebook with its outputs.
 
-A program of its own: the client leaves sockets open, which is an error in a test.
+It is a separate program, since the client leaves sockets open, which is an error in a test.
 """
 
 import subprocess
@@ -13,18 +13,18 @@ import nbformat
 
 __all__ = ["CellFailed", "run_notebook"]
 
-PATIENCE = 600
-"""Seconds after which a cell must hang, however busy the machine is."""
-LONGEST = 60
-"""Characters of a folder's path; that of a socket below it may have 107."""
+TIMEOUT = 600
+"""A timeout in seconds that only a hanging cell reaches, however busy the machine is."""
+MAX_PATH_LENGTH = 60
+"""Maximum length of a folder's path; a socket's path below it may have 107 characters."""
 
 
 class CellFailed(Exception):
-    """A cell raised; the message is its traceback."""
+    """A cell raised an exception; the message is its traceback."""
 
 
 def run_notebook(cells: Any, folder: Path) -> list[Any]:
-    """Run the cells in a folder; return what each code cell printed and showed."""
+    """Run the cells in a folder; return the outputs of each code cell."""
     path = folder / "notebook.ipynb"
     nbformat.write(cells, path)
     done = subprocess.run(
@@ -41,16 +41,16 @@ def run_notebook(cells: Any, folder: Path) -> list[Any]:
 
 
 def main(path: Path) -> None:
-    """Run one notebook; its kernel listens on files in a folder, so no port has to be free."""
+    """Run one notebook, with a kernel that listens on files, so that no port has to be free."""
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
     cells = nbformat.read(path, as_version=4)
     usual = tempfile.gettempdir()
-    place = usual if len(usual) <= LONGEST else "/tmp"
+    place = usual if len(usual) <= MAX_PATH_LENGTH else "/tmp"
     with tempfile.TemporaryDirectory(prefix="kernel-", dir=place) as sockets:
         manager = AsyncKernelManager(transport="ipc", ip=f"{sockets}/k")
-        NotebookClient(cells, km=manager, timeout=PATIENCE).execute(cwd=str(path.parent))
+        NotebookClient(cells, km=manager, timeout=TIMEOUT).execute(cwd=str(path.parent))
     sys.stdout.write(nbformat.writes(cells))
 
 

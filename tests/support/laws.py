@@ -1,9 +1,9 @@
-"""Tests of draws against a stated law, with p-values that may be compared with ALPHA.
+"""Tests of draws against a stated distribution, with p-values to compare with ALPHA.
 
-A test at level ALPHA computes its statistic in far tails, where the textbook statistic of Pearson
-is no longer chi-square: one cell of mean 10 to 15 makes it cross the 1e-9 line up to 480 times too
-often. The likelihood ratio crosses it at most 7 times too often, whatever the mean; so that is
-what we compute, and SLACK pays for the rest. tests/repo/test_laws.py counts false alarms exactly.
+A test at level ALPHA evaluates its statistic in far tails, where Pearson's statistic is no longer
+chi-square: one cell with a mean of 10 to 15 makes it cross the 1e-9 line up to 480 times too often.
+The likelihood ratio crosses it at most 7 times too often, for any mean. So we compute the latter,
+and SLACK accounts for the rest. tests/repo/test_laws.py computes the false alarm rate exactly.
 """
 
 import math
@@ -18,26 +18,26 @@ from scipy import special
 __all__ = ["ALPHA", "binomial_p", "chi_square_p", "mean_p"]
 
 ALPHA: Final = 1e-9
-"""How often a statistical test may fail although the draws are right."""
+"""The probability that a statistical test fails although the draws are correct."""
 
 RARE: Final = 10
 """Cells with a smaller expected count are merged."""
 
 SLACK: Final = 10
-"""What p-values are multiplied by, since the likelihood ratio is only nearly chi-square."""
+"""A factor for p-values, since the likelihood ratio is only approximately chi-square."""
 
 Cell = tuple[int, float]
-"""How often a value was seen, and how often it was expected."""
+"""An observed count and an expected count."""
 
 
 def chi_square_p(draws: ArrayLike, probabilities: Mapping[int, float] | Sequence[float]) -> float:
-    """Return how surprising ``draws`` are if value v has probability ``probabilities[v]``.
+    """Return the p-value of ``draws`` if value v has probability ``probabilities[v]``.
 
-    Values that are not listed share what the listed probabilities leave of 1. Neighbouring rare
-    cells are merged. A small p-value speaks against the law; 0.0 means a value was drawn that
-    the law excludes.
+    Values that are not listed share the remaining probability. Adjacent rare cells are merged. A
+    small p-value is evidence against the distribution; 0.0 means that a value was drawn that the
+    distribution excludes.
 
-    Why: twice the log likelihood ratio of k cells is nearly chi-square with k - 1 degrees of
+    Why: twice the log likelihood ratio of k cells is approximately chi-square with k - 1 degrees of
     freedom, and Williams' divisor removes the first-order error of its mean.
     """
     flat = np.asarray(draws).ravel()
@@ -54,17 +54,17 @@ def chi_square_p(draws: ArrayLike, probabilities: Mapping[int, float] | Sequence
 
 
 def binomial_p(successes: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value of ``successes``; exact, so never too small for the law."""
+    """Return the two-sided p-value of ``successes``; it is exact, so never too small."""
     below = special.bdtr(successes, trials, probability)
     above = special.bdtrc(successes - 1, trials, probability) if successes else 1.0
     return min(1.0, 2 * float(min(below, above)))
 
 
 def mean_p(values: ArrayLike, least: float) -> float:
-    """Return how surprising ``values`` are if the mean of their law is ``least`` or more.
+    """Return the p-value of ``values`` if the mean of their distribution is at least ``least``.
 
-    Why: by Student's t-test, which takes means of so many values to be nearly normal. A long tail
-    below the mean makes it more cautious: a low mean then comes with a large deviation.
+    Why: Student's t-test assumes that means of many values are approximately normal. A long tail
+    below the mean makes it conservative: a low mean then comes with a large standard deviation.
     """
     flat = np.asarray(values, dtype=np.float64).ravel()
     error = float(flat.std(ddof=1)) / math.sqrt(flat.size)
@@ -80,7 +80,7 @@ def _count_cells(seen: Counter[int], law: Mapping[int, float]) -> list[Cell]:
         raise ValueError("probabilities must be at least 0 and sum to at most 1")
     size = seen.total()
     cells = [(seen[value], size * float(law[value])) for value in sorted(law)]
-    # A remainder of 1e-12 is what is lost in adding floats, not a promise of other values.
+    # A remainder of 1e-12 is the rounding error of adding floats, not other values.
     others = size - sum(count for count, _ in cells)
     return [*cells, (others, size * left if left > 1e-12 else 0.0)]
 

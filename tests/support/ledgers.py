@@ -1,4 +1,4 @@
-"""Ledgers of every kind, to be opened, closed and opened again."""
+"""Ledgers of every kind, which tests open, close, and reopen."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ WHOLE: Final = PureFilter(Fraction(1))
 NOISY: Final[dict[str, Any]] = {"steps": [[1, 2], [3, 4]]}
 DAY: Final = 24 * 60 * 60 * 10**6
 LONG: Final = 300.0
-"""Seconds for which a change waits for others: more than any machine needs, however busy."""
+"""A timeout in seconds for changes that wait for others, longer than any machine needs."""
 
 
 def ask(
     text: str = "SELECT COUNT(*) FROM visits", fingerprint: str = "v1", analyst: str = "ana"
 ) -> QueryIdentity:
-    """Return a question as the ledger writes it down."""
+    """Return the identity of a query, as the ledger records it."""
     return QueryIdentity(text, fingerprint, analyst)
 
 
@@ -43,7 +43,7 @@ class Clock:
 
 @dataclass(slots=True)
 class Home:
-    """Where ledgers of one kind live: `open` makes one, and `again` opens it once more."""
+    """A location of ledgers of one kind: `open` creates one, and `again` reopens it."""
 
     kind: str
     folder: Path
@@ -76,14 +76,14 @@ class Home:
         clock: Callable[[], int] = now,
         anchor: Any = None,
     ) -> Ledger:
-        """Return the newest ledger as another process finds it; in memory, as it is."""
+        """Return the newest ledger as another process finds it, or the same object if in memory."""
         if self.kind == "memory":
             return self.opened[-1]
         made = open_ledger(self.address, opening, limits, clock=clock, anchor=anchor, wait=LONG)
         return self._keep(made)
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close all ledgers."""
         for ledger in self.opened:
             if isinstance(ledger, SqlLedger):
                 ledger.close()

@@ -1,4 +1,4 @@
-"""The rule of the cut in plain Python: marks, places, and which rows of a unit stay."""
+"""Contribution bounding in plain Python: hashes of rows, their order, and the rows that count."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -16,12 +16,12 @@ Row = tuple[Any, ...]
 
 
 def fold(value: int) -> int:
-    """Return the upper and the lower bits laid over each other."""
+    """Return the xor of the upper and the lower bits."""
     return (value ^ (value >> 31)) & MASK
 
 
 def digits_of(value: Any, kind: Kind) -> list[int]:
-    """Return the whole numbers that stand for a value."""
+    """Return the integers that represent a value."""
     if value is None:
         return [MASK, MASK] if kind is Kind.FLOAT else [MASK]
     match kind:
@@ -40,7 +40,7 @@ def digits_of(value: Any, kind: Kind) -> list[int]:
 
 
 def join_texts(values: list[tuple[Any, Kind]]) -> list[tuple[Any, Kind]]:
-    """Return values with all texts as one, where the first of several stood."""
+    """Return values with all strings joined into one, at the position of the first."""
     texts = ["\x1e" if value is None else value for value, kind in values if kind is Kind.TEXT]
     if len(texts) < 2:
         return values
@@ -58,23 +58,24 @@ def number_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
 
 
 def mark_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
-    """Return the mark of some values."""
+    """Return the keyed hash of some values."""
     number = number_of(values, salt)
     square = number * number
     return ((square >> 31) % 2**15 + (square >> 16) % 2**14) * 2**31 + number
 
 
 def content(values: Iterable[Any]) -> list[tuple[bool, Any]]:
-    """Return values in an order in which NULL comes last."""
+    """Return a sort key of values in which NULL comes last."""
     return [(value is None, 0 if value is None else value) for value in values]
 
 
 def keep_rows(
     rows: Sequence[Row], limits: tuple[int, int], kinds: Mapping[str, Kind], keys: int, salt: str
 ) -> list[Row]:
-    """Return the rows of one unit that stay: its first groups, and of these the first rows.
+    """Return the rows of one unit that count: those of its first groups, and of these the first.
 
-    A row is its unit, ``keys`` keys and its parts, whose kinds are given in this order.
+    A row consists of its unit, ``keys`` keys, and its summands, whose kinds are given in this
+    order.
     """
     most_rows, most_groups = limits
     is_grouped = keys and most_groups < most_rows

@@ -1,4 +1,4 @@
-"""Two curators that differ in one person, for attacks that compare what both of them say."""
+"""Two curators that differ in one person, for attacks that compare their outputs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,9 +13,9 @@ from confide.loss import Share
 from confide.query.sql import read_sql
 from confide.release.unseal import unseal
 
-__all__ = ["MUCH", "open_one", "outcome", "totals_of"]
+__all__ = ["LARGE_BUDGET", "open_one", "outcome", "totals_of"]
 
-MUCH: Final = Budget(10**9, 1e-9)
+LARGE_BUDGET: Final = Budget(10**9, 1e-9)
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -25,7 +25,7 @@ def open_one(
     columns: Mapping[str, Column],
     *,
     schema: pa.Schema | None = None,
-    budget: Budget = MUCH,
+    budget: Budget = LARGE_BUDGET,
     public: tuple[PublicTable, ...] = (),
     **limits: Any,
 ) -> Curator:
@@ -36,7 +36,7 @@ def open_one(
 
 
 def outcome(curator: Curator, text: str, epsilon: float = 1) -> tuple[str, ...]:
-    """Return what of an answer must not depend on rows: its shape, or the words of a refusal."""
+    """Return an answer's shape or a refusal's text, which must not depend on rows."""
     try:
         answer = curator.sql(text, epsilon=epsilon, fresh=True)
     except ConfideError as refusal:
@@ -46,7 +46,7 @@ def outcome(curator: Curator, text: str, epsilon: float = 1) -> tuple[str, ...]:
 
 
 def totals_of(curator: Curator, text: str) -> dict[Any, tuple[int, ...]]:
-    """Return the exact totals behind an answer, as only a test may."""
+    """Return the exact totals of an answer, which only a test may read."""
     share = Share.floor("1%")
     plan = curator._planner.plan(read_sql(text, curator.names), share)
     paid = curator.ledger.reserve(QueryIdentity(text, "", ""), share)

@@ -1,8 +1,8 @@
-"""Questions asked with next to no noise, and what DuckDB itself says of the same rows.
+"""Queries with almost no noise, compared with DuckDB on the same rows.
 
-The oracle is a plain connection that holds the rows as the declaration leaves them, clipped here
-by other means than the engine's. Each question is put to both in the analyst's own words, so
-parsing, planning, engine SQL, grids, noise and arithmetic on answers are all on trial at once.
+The oracle is a plain connection that contains the rows as declared, clipped here independently of
+the engine. Both run the same SQL, so parsing, planning, generated SQL, grids, noise, and arithmetic
+on answers are all tested at once.
 """
 
 import math
@@ -46,7 +46,7 @@ __all__ = [
     "ask_oracle",
     "clip_frame",
     "compare",
-    "find_blunt",
+    "find_insensitive",
     "is_near",
     "make_world",
     "open_world",
@@ -55,22 +55,22 @@ __all__ = [
 Rows = list[dict[str, Any]]
 
 EPSILONS: Final = {"pure": 1e9, "gaussian": 1e17}
-"""What a question costs: Gaussian noise falls with the root of epsilon only, and needs more."""
+"""The cost of a query: Gaussian noise falls only with the root of epsilon, so it needs more."""
 
 BUDGETS: Final = {"pure": Budget(1e12), "gaussian": Budget(1e20, 1e-6)}
 LEVEL: Final = 0.999
-FARTHER: Final = 5
-"""Noise stays within so many times the interval of that level.
+MAX_NOISE: Final = 5
+"""The noise stays within this multiple of the interval at that level.
 
-Why: it reaches over 7 scales of Laplace noise or 3 deviations of Gaussian noise, so five times it
-     is passed with a probability below 1e-14.
+Why: the interval covers more than 7 scales of Laplace noise or 3 standard deviations of Gaussian
+noise, so the noise exceeds five times the interval with a probability below 1e-14.
 """
 
 RELATIVE: Final = 1e-9
-"""What rounding each row to its grid, and DuckDB's own sums of doubles, may come to."""
+"""The relative error of rounding each row to its grid, and of DuckDB's own sums of doubles."""
 
 OFF: Final = (0.0, 0.99, 1.01)
-"""Factors by which no expected number may be wrong unnoticed."""
+"""Factors by which an expected number must not be wrong without being noticed."""
 
 LIMIT: Final = re.compile(r"\sLIMIT \d+\s*$")
 
@@ -85,7 +85,7 @@ class World:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """A world with a curator for it and the oracle; ``epsilon`` leaves next to no noise."""
+    """A world with a curator for it and the oracle; ``epsilon`` leaves almost no noise."""
 
     world: World
     curator: Curator
@@ -95,7 +95,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value of an answer, what DuckDB says of it, and how far the noise can put them apart."""
+    """One value of an answer, DuckDB's value, and the largest difference that noise can cause."""
 
     place: str
     expected: Any
@@ -103,11 +103,11 @@ class Cell:
     slack: float
 
     def is_right(self) -> bool:
-        """Tell whether both agree."""
+        """Return whether both agree."""
         return is_near(self.expected, self.actual, self.slack)
 
-    def is_blunt(self) -> bool:
-        """Tell whether an expected number could be a hundredth off, or nothing, unnoticed."""
+    def is_insensitive(self) -> bool:
+        """Return whether the comparison would miss an error of 1% or a result of zero."""
         if not isinstance(self.expected, int | float | Decimal) or not self.expected:
             return False
         return any(is_near(float(self.expected) * off, self.actual, self.slack) for off in OFF)
@@ -115,7 +115,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The cells of an answer beside DuckDB's, and what is wrong with its rows as such."""
+    """The cells of an answer next to DuckDB's, and the errors in its rows."""
 
     cells: tuple[Cell, ...]
     wrong: tuple[str, ...]
@@ -123,7 +123,7 @@ class Compared:
 
 @cache
 def open_world(maker: Callable[[], World], accounting: str) -> Opened:
-    """Return a world that can be asked; made once for all of its questions."""
+    """Return a world that is ready for queries, built once for all of them."""
     world = maker()
     oracle = duckdb.connect()
     for name, rows in world.plain.items():
@@ -133,7 +133,7 @@ def open_world(maker: Callable[[], World], accounting: str) -> Opened:
 
 
 def ask_oracle(oracle: duckdb.DuckDBPyConnection, text: str) -> Rows:
-    """Return DuckDB's own rows."""
+    """Return the rows of a query on DuckDB."""
     found = oracle.execute(text)
     names = [column[0] for column in found.description or ()]
     return [
@@ -147,7 +147,7 @@ def _as_day(value: Any) -> Any:
 
 
 def is_near(expected: Any, actual: Any, slack: float) -> bool:
-    """Tell whether two cells agree; what SQL calls NULL for want of rows may be any number."""
+    """Return whether two cells agree; a NULL in SQL for lack of rows may be any number."""
     if isinstance(expected, str | date | bool):
         return bool(expected == actual)
     if expected is None:
@@ -156,9 +156,9 @@ def is_near(expected: Any, actual: Any, slack: float) -> bool:
 
 
 def is_total(expression: Expression) -> bool:
-    """Tell whether a column is made of counts and sums that are not divided by each other.
+    """Return whether a column is built of counts and sums that are not divided by each other.
 
-    Dividing by a constant leaves a total what it is: one unit moves it by all of its rows.
+    A total divided by a constant is still a total: one unit changes it by all of its rows.
     """
     parts = list(walk(expression))
     are_linear = all(
@@ -175,7 +175,7 @@ def is_total(expression: Expression) -> bool:
 
 
 def compare(opened: Opened, text: str, expected_text: str | None = None) -> list[str]:
-    """Return in which cells the answer differs from DuckDB's; nothing when all is well."""
+    """Return the cells in which the answer differs from DuckDB's."""
     compared = _compare(opened, text, expected_text or text)
     differing = [cell for cell in compared.cells if not cell.is_right()]
     return [
@@ -184,24 +184,24 @@ def compare(opened: Opened, text: str, expected_text: str | None = None) -> list
     ]
 
 
-def find_blunt(opened: Opened, text: str) -> list[str]:
-    """Return the cells whose comparison could not fail: it would pass an error of a hundredth."""
+def find_insensitive(opened: Opened, text: str) -> list[str]:
+    """Return the cells whose comparison would miss an error of 1%."""
     return [
         f"{cell.place}: {cell.expected!r} is compared to within {cell.slack!r}"
         for cell in _compare(opened, text, text).cells
-        if cell.is_blunt()
+        if cell.is_insensitive()
     ]
 
 
 @cache
 def _compare(opened: Opened, text: str, expected_text: str) -> Compared:
-    """Return an answer beside DuckDB's.
+    """Return an answer next to DuckDB's.
 
-    Groups are compared by their keys. Where a group is empty SQL says NULL or leaves it out, and
-    confide cannot, for whether it is empty is private: a total is then 0 and a mean anything. Which
-    rows a LIMIT keeps is no cell: two groups may be nearer each other than the noise (in TPC-H the
-    first two suppliers are), so each row that is kept is compared with DuckDB's row of the same
-    keys, and as many must be kept.
+    Groups are compared by their keys. For an empty group, SQL returns NULL or no row, but confide
+    cannot, since emptiness is private: a total is then 0, and a mean can be any number. The rows
+    that a LIMIT keeps are not compared as such, since two groups may differ by less than the noise
+    (as the first two suppliers in TPC-H do). Instead, each kept row is compared with DuckDB's row
+    of the same keys, and the number of rows must match.
     """
     answer = opened.curator.sql(text, epsilon=opened.epsilon)
     query = answer.plan.query
@@ -224,7 +224,7 @@ def _compare(opened: Opened, text: str, expected_text: str) -> Compared:
         wrong += [
             f"{group}: missing"
             for group in missing
-            if not _is_untold(group, list(keys.values()), actual)
+            if not _is_null_group(group, list(keys.values()), actual)
         ]
     cells = []
     for group, row in actual.items():
@@ -241,16 +241,16 @@ def _compare(opened: Opened, text: str, expected_text: str) -> Compared:
 
 
 def _slack_of(row: Mapping[str, Any], name: str) -> float:
-    """Return how far the noise can put a number off, by what the answer says of its own noise."""
+    """Return the largest difference that noise can cause, from the answer's own interval."""
     ends = [row.get(f"{name}_{side}") for side in ("low", "high")]
-    return FARTHER * max((abs(end - row[name]) for end in ends if end is not None), default=0.0)
+    return MAX_NOISE * max((abs(end - row[name]) for end in ends if end is not None), default=0.0)
 
 
-def _is_untold(group: tuple[Any, ...], keys: list[Expression], actual: Collection[Any]) -> bool:
-    """Tell whether a group stays out since NULL is not among the values of one of its keys.
+def _is_null_group(group: tuple[Any, ...], keys: list[Expression], actual: Collection[Any]) -> bool:
+    """Return whether a group is missing because NULL is not a value of one of its keys.
 
-    A column is such a key, of which NULL is answered only where the owner lists it, and so may a
-    choice between values be. There is no excuse where NULL is answered in another group.
+    For a column, NULL is answered only if the owner lists it, and the same holds for some CASE
+    expressions. There is no excuse if NULL is answered in another group.
     """
     return any(
         value is None
@@ -261,7 +261,7 @@ def _is_untold(group: tuple[Any, ...], keys: list[Expression], actual: Collectio
 
 
 def _may_leave_null_out(key: Expression) -> bool:
-    """Tell whether NULL is a column's own, which has no group; a CASE without ELSE has one."""
+    """Return whether NULL comes from a column, without a group; a CASE without ELSE has one."""
     return isinstance(key, tree.Column) or not may_be_null(key, frozenset())
 
 
@@ -270,7 +270,7 @@ def _by_keys(rows: Rows, keys: Iterable[str]) -> dict[tuple[Any, ...], Any]:
 
 
 def clip(column: Column, value: Any) -> Any:
-    """Return a raw value as declared: clipped, or None where it is of another kind."""
+    """Return a raw value as declared: clipped, or None if it is of another kind."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     match column:
@@ -287,7 +287,7 @@ def clip(column: Column, value: Any) -> Any:
 
 
 def clip_frame(frame: Any, columns: Mapping[str, Column]) -> Any:
-    """Return a pandas frame with its columns as declared, and others as they are."""
+    """Return a pandas DataFrame with its columns as declared, and the others unchanged."""
     clipped = frame.copy()
     for name, column in columns.items():
         match column:
@@ -320,9 +320,9 @@ PLAIN: Final = {
 
 
 def make_world(rows: Rows, columns: Mapping[str, Column], **limits: Any) -> World:
-    """Return a world of one table ``t`` by hand, whose source is as raw as Arrow can hold.
+    """Return a world with one table ``t``, whose source is as raw as Arrow allows.
 
-    Whole numbers are real ones there, so that they too can be NaN or infinite. People are ``pid``.
+    Integers are stored as floats, so that they can be NaN or infinite too. The unit is ``pid``.
     """
     unit = limits.pop("unit", "pid")
     who = {"pid": limits.pop("unit_type", pa.int64())} if unit != ROW else {}

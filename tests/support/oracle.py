@@ -1,4 +1,4 @@
-"""The libraries we compare ourselves with, called where they live: in .venv-oracle."""
+"""Calls to the libraries in .venv-oracle, which confide is compared with."""
 
 import json
 import os
@@ -14,10 +14,10 @@ HOME: Final = Path(__file__).parents[2] / ".venv-oracle" / "bin" / "python"
 
 
 def ask_oracle(program: str, *arguments: object, seconds: float = 600) -> Any:
-    """Run ``program`` among the oracles and return what it prints, read as JSON.
+    """Run ``program`` in the oracles' environment and return its output, parsed as JSON.
 
-    Arguments arrive as a list named ``arguments``, by way of JSON. Without the oracles the test
-    is skipped, which conftest.py turns into a failure in CI.
+    The program receives the arguments as a list named ``arguments``, passed as JSON. Without the
+    oracles, the test is skipped, which conftest.py turns into a failure in CI.
     """
     interpreter = Path(os.environ.get("CONFIDE_ORACLE_PYTHON", HOME))
     if not interpreter.exists():

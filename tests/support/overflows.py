@@ -1,4 +1,4 @@
-"""Questions in which whole numbers pass 64 bits on some rows, if an engine computes them badly."""
+"""Queries in which integers exceed 64 bits on some rows if an engine computes them badly."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ REORDERED: Final = (
     f"COUNT(*) FROM v WHERE (5 + (CASE WHEN k > 8 THEN {M} ELSE {M - 200} END + "
     f"CASE WHEN k > 5 THEN -{M} ELSE -{M - 1} END)) + 100 = 7",
 )
-"""Sums and products that an engine may order otherwise."""
+"""Sums and products that an engine may reorder."""
 
 ROUNDED: Final = (
     f"COUNT(*) FROM v WHERE {power(D_PLAIN, 8)} = 7",
@@ -46,10 +46,10 @@ ROUNDED: Final = (
     f"COUNT(*) FROM v WHERE {power(D_EXP, 2)} = 7",
     f"COUNT(*) FROM {PER_UNIT} WHERE {power('FLOOR(GREATEST((s - 0.2) * 1e19, 0))', 8)} = 7",
 )
-"""Powers of what doubles might round past a range."""
+"""Powers of values that doubles might round past a range."""
 
 
 def make_visits(high: int) -> Table:
-    """Return rows of two people, of whom one has a number as high as this."""
+    """Return rows of two people, one with the number ``high``."""
     frame = pd.DataFrame({"pid": [1, 1, 2, 2], "k": [1, 2, high, high]})
     return Table("v", frame, unit="pid", columns={"k": Int(0, 10)}, max_rows_per_unit=2)

@@ -1,8 +1,8 @@
 """Invented people with every awkward value, in many small databases at once.
 
-One table holds many *worlds*: small databases that share nothing, told apart by the column
-``world``. A unit lives in one world only, so one statement grouped by world gives the exact totals
-of all of them, and thousands of pairs of neighbours cost a few statements.
+One table holds many *worlds*: small databases that share nothing, distinguished by the column
+``world``. A unit lives in one world only. So one statement grouped by world gives the exact totals
+of all of them, and thousands of neighboring pairs cost a few statements.
 """
 
 import math
@@ -23,7 +23,7 @@ __all__ = [
     "Person",
     "change_one",
     "declare_worlds",
-    "draw_nobody",
+    "draw_orphans",
     "draw_person",
     "draw_worlds",
     "to_arrow",
@@ -39,7 +39,7 @@ COLUMNS: Final[dict[str, Column]] = {
     "day": Date("2020-01-15", "2020-12-31"),
     "words": Text(),
 }
-"""``age`` is stored as real numbers, so that it too can be infinite or NaN."""
+"""Declared columns; ``age`` is stored as floats, so that it can be infinite or NaN too."""
 
 VALUES: Final[dict[str, Sequence[Any]]] = {
     "age": (None, 0.0, 120.0, 60.0, 61.0, 2.5, -7.0, 1e300, math.inf, math.nan, 33.0),
@@ -66,12 +66,12 @@ SCHEMA: Final = pa.schema(
         "words": pa.string(),
     }
 )
-MOST_TAGS: Final = 9_999
+MAX_TAG: Final = 9_999
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the owner declares about one unit."""
+    """Limits that the owner declares for one unit."""
 
     rows: int
     groups: int
@@ -80,7 +80,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A unit with all its rows; without a ``pid``, rows that are nobody's."""
+    """A unit with all its rows, or without a ``pid``, rows that belong to no unit."""
 
     pid: str | None
     world: int
@@ -90,12 +90,12 @@ class Person:
 def declare_worlds(
     people: Iterable[Person], limits: Limits, rng: np.random.Generator, name: str = "visits"
 ) -> Table:
-    """Return the table of these people, its rows in random order."""
+    """Return the table of these people, with rows in random order."""
     return Table(
         name,
         to_arrow(people, rng),
         unit="pid",
-        columns={"world": Int(0, 199), "tag": Int(0, MOST_TAGS), **COLUMNS},
+        columns={"world": Int(0, 199), "tag": Int(0, MAX_TAG), **COLUMNS},
         max_rows_per_unit=limits.rows,
         max_groups_per_unit=limits.groups,
         unique=limits.unique,
@@ -103,7 +103,7 @@ def declare_worlds(
 
 
 def to_arrow(people: Iterable[Person], rng: np.random.Generator) -> pa.Table:
-    """Return everybody's rows in random order."""
+    """Return all rows in random order."""
     rows = [
         {"pid": person.pid, "world": person.world, **row}
         for person in people
@@ -121,14 +121,14 @@ def draw_worlds(rng: np.random.Generator, count: int, limits: Limits) -> list[Pe
     ]
 
 
-def draw_nobody(rng: np.random.Generator, count: int) -> list[Person]:
+def draw_orphans(rng: np.random.Generator, count: int) -> list[Person]:
     """Return rows that belong to no unit, some in each world; they count for nothing."""
     limits = Limits(2, 1)
     return [draw_person(rng, None, world, limits) for world in range(count) if rng.random() < 0.7]
 
 
 def draw_person(rng: np.random.Generator, pid: str | None, world: int, limits: Limits) -> Person:
-    """Return somebody with one row, as many as allowed, or many more."""
+    """Return a person with one row, as many as allowed, or many more."""
     most = 1 if limits.unique else int(rng.choice([1, limits.rows, 2 * limits.rows + 2]))
     few = [_draw_row(rng) for _ in range(int(rng.integers(1, 4)))]
     alike = rng.random() < 0.3  # rows that repeat each other
@@ -146,7 +146,7 @@ def _draw_row(rng: np.random.Generator) -> dict[str, Any]:
 def change_one(
     people: Sequence[Person], neighbours: Neighbours, limits: Limits, rng: np.random.Generator
 ) -> list[Person]:
-    """Return neighbours of all worlds: in each one unit is added, removed or replaced."""
+    """Return neighbors of all worlds: in each, one unit is added, removed, or replaced."""
     changed: list[Person] = []
     for world in range(max(person.world for person in people) + 1):
         members = [person for person in people if person.world == world]

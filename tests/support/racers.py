@@ -1,7 +1,7 @@
 """Processes and threads that race for one budget.
 
-Run as a program, which imports everything once and forks the racers. Each asks for shares until it
-has asked as often as it may; what each was granted is printed.
+Run as a program, it imports everything once and forks the racers. Each racer requests shares a
+given number of times. The program prints the grants of each.
 """
 
 import argparse
@@ -29,7 +29,7 @@ TRIES: Final = 1_000
 
 
 def race(ledger: SqlLedger, name: str, requests: int) -> dict[str, Any]:
-    """Ask for shares, each with a key of its own, again while the ledger cannot be reached."""
+    """Request shares, each with its own key, retrying while the ledger is unavailable."""
     granted, faults = list[int](), 0
     for number in range(requests):
         key, question = f"{name}-{number}", QueryIdentity(f"SELECT {name}", "v1", "")
@@ -47,8 +47,8 @@ def race(ledger: SqlLedger, name: str, requests: int) -> dict[str, Any]:
     return {"granted": granted, "faults": faults}
 
 
-def insist(work: Callable[[], T]) -> T:
-    """Return what ``work`` returns, once the ledger can be reached."""
+def retry(work: Callable[[], T]) -> T:
+    """Return the result of ``work``, retrying while the ledger is unavailable."""
     for _ in range(TRIES):
         try:
             return work()
@@ -58,8 +58,8 @@ def insist(work: Callable[[], T]) -> T:
 
 
 def race_threads(address: str, name: str, *, threads: int, requests: int) -> list[dict[str, Any]]:
-    """Race as a server does: one ledger, several threads."""
-    ledger = insist(lambda: open_ledger(address, OPENING))
+    """Race as a server does, with one ledger and several threads."""
+    ledger = retry(lambda: open_ledger(address, OPENING))
     found: list[dict[str, Any]] = []
 
     def run(number: int) -> None:
@@ -75,7 +75,7 @@ def race_threads(address: str, name: str, *, threads: int, requests: int) -> lis
 
 
 def draw_and_reserve(ledger: SqlLedger, name: str) -> list[dict[str, Any]]:
-    """Charge with the ledger that was inherited, and draw as noise does."""
+    """Charge the inherited ledger, and draw entropy as noise does."""
     try:
         hold = ledger.reserve(QueryIdentity("SELECT 1", "v1", ""), SHARE)
     except BudgetExceeded:
@@ -87,27 +87,27 @@ def draw_and_reserve(ledger: SqlLedger, name: str) -> list[dict[str, Any]]:
 
 
 def fork_each(count: int, work: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Run ``work`` in so many forks at the same time; return all that they found."""
+    """Run ``work`` in ``count`` forks at the same time; return all of their results."""
     listeners: list[int] = []
     children: list[int] = []
     for number in range(count):
-        listen, tell = os.pipe()
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                os.close(listen)
-                with os.fdopen(tell, "w") as file:
+                os.close(read_end)
+                with os.fdopen(write_end, "w") as file:
                     json.dump(work(str(number)), file)
                 code = 0
             finally:
                 os._exit(code)
-        os.close(tell)
-        listeners.append(listen)
+        os.close(write_end)
+        listeners.append(read_end)
         children.append(child)
     found: list[dict[str, Any]] = []
-    for listen in listeners:
-        with os.fdopen(listen) as file:
+    for read_end in listeners:
+        with os.fdopen(read_end) as file:
             found += json.load(file)
     ends = [os.waitpid(child, 0)[1] for child in children]
     if any(ends):
@@ -116,29 +116,29 @@ def fork_each(count: int, work: Callable[[str], list[dict[str, Any]]]) -> list[d
 
 
 def main() -> None:
-    """Race, or fork, as the words say; print what each was granted."""
+    """Race or fork, depending on the arguments; print the grants."""
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--inherit", action="store_true")
-    told = parser.parse_args()
-    ledger = insist(lambda: open_ledger(told.address, OPENING))
-    if told.inherit:
+    args = parser.parse_args()
+    ledger = retry(lambda: open_ledger(args.address, OPENING))
+    if args.inherit:
         rounds = [
             fork_each(20, lambda name: draw_and_reserve(ledger, name))
-            for _ in range(told.processes // 20)
+            for _ in range(args.processes // 20)
         ]
         found = [one for some in rounds for one in some]
     else:
         found = fork_each(
-            told.processes,
+            args.processes,
             lambda name: race_threads(
-                told.address, name, threads=told.threads, requests=told.requests
+                args.address, name, threads=args.threads, requests=args.requests
             ),
         )
-    insist(ledger.verify)
+    retry(ledger.verify)
     ledger.close()
     print(json.dumps(found))  # noqa: T201
 

@@ -1,4 +1,4 @@
-"""How far the exact totals of neighboring databases lie apart, as `TotalSensitivity` has it."""
+"""Distances between exact totals of neighboring databases, compared with `TotalSensitivity`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.unseal import unseal
 
-__all__ = ["WORLDS", "Moved", "Pair", "bound_otherwise", "measure", "passes"]
+__all__ = ["WORLDS", "Moved", "Pair", "measure", "passes", "replace_contribution"]
 
 WORLDS: Final = 200
 WHOLE: Final = Fraction(1)
@@ -29,7 +29,7 @@ Groups = dict[tuple[Value, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How far the totals of one world moved, group by group and total by total, in sides.
+    """Changes of the totals of one world, by group and total, in units of one row's contribution.
 
     ``shown`` is the same after rounding to noise steps.
     """
@@ -38,24 +38,24 @@ class Moved:
     shown: tuple[tuple[Fraction, ...], ...] = ()
 
     def part(self, plan: Plan) -> Fraction:
-        """Return how much of the planned reach was used: 1 where some unit attains it."""
+        """Return the used fraction of the planned sensitivity; it is 1 if some unit attains it."""
         return max(used for changes in (self.exact, self.shown) for used in measure(plan, changes))
 
     def is_within(self, plan: Plan, most: Fraction) -> bool:
-        """Tell whether no more than so much of the planned reach was used."""
+        """Return whether at most this fraction of the planned sensitivity was used."""
         return not self.exact or self.part(plan) <= most
 
 
-def bound_otherwise(plan: Plan, **changes: Any) -> Plan:
-    """Return a plan whose statement bounds what a unit adds otherwise than its noise supposes."""
+def replace_contribution(plan: Plan, **changes: Any) -> Plan:
+    """Return a plan whose statement bounds contributions differently than its noise assumes."""
     measurement = plan.measurement
     contribution = replace(measurement.contribution, **changes)
-    text = f"{measurement.text} bound otherwise"  # by which statements are found again
+    text = f"{measurement.text} bound otherwise"  # statements are cached by this text
     return replace(plan, measurement=replace(measurement, text=text, contribution=contribution))
 
 
 def measure(plan: Plan, changes: Sequence[Sequence[Fraction]]) -> list[Fraction]:
-    """Return the parts used: of the sum over groups, and of each total's squares."""
+    """Return the used fractions: of the sum over groups, and of each total's squares."""
     sums = [
         max(abs(z) / reach.boxes for z, reach in zip(group, plan.sensitivities, strict=True))
         for group in changes
@@ -68,7 +68,7 @@ def measure(plan: Plan, changes: Sequence[Sequence[Fraction]]) -> list[Fraction]
 
 
 def _measure(plan: Plan, before: Groups, after: Groups) -> dict[Value, Moved]:
-    """Return for each world how far its totals moved."""
+    """Return the changes of each world's totals."""
     sides, steps = [Fraction(reach.side) for reach in plan.sensitivities], plan.noise.steps
     cuts = list(map(truediv, sides, steps))
     nothing = (0,) * len(sides)
@@ -86,22 +86,22 @@ def _measure(plan: Plan, before: Groups, after: Groups) -> dict[Value, Moved]:
 
 
 def passes(plan: Plan, moved: Iterable[Moved], most: Fraction = WHOLE) -> bool:
-    """Tell whether no world moved further than the plan says, or than a part of it."""
+    """Return whether no world changed by more than the plan allows, or by a fraction of that."""
     return all(one.is_within(plan, most) for one in moved)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two engines over neighbouring databases, and a curator who plans for both."""
+    """Two engines over neighboring databases, and a curator who plans for both."""
 
     curator: Curator
     before: SqlEngine
     after: SqlEngine
 
     def plan(self, text: str, share: str = "1/100") -> Plan:
-        """Return how the curator would answer, with the reach and the steps for a single world.
+        """Return the curator's plan, with the sensitivity and the steps for a single world.
 
-        A world has one in 200 of the declared keys, which is less reach than for all of them.
+        A world has one in 200 of the declared keys, so its sensitivity is smaller than that of all.
         """
         query = read_sql(text, self.curator.names)
         plan = self.curator._planner.plan(query, Share.floor(share))
@@ -113,11 +113,11 @@ class Pair:
         return replace(plan, sensitivities=reaches, noise=noise_for(reaches, plan.loss))
 
     def compare(self, plan: Plan) -> dict[Value, Moved]:
-        """Return how far apart the totals of each world are."""
+        """Return the changes of each world's totals."""
         return _measure(plan, _read(self.before, plan), _read(self.after, plan))
 
 
 def _read(engine: SqlEngine, plan: Plan) -> Groups:
-    """Return the totals of each group; where keys are earned, units were counted beside them."""
+    """Return the totals of each group, without the counts of units for partition selection."""
     found = unseal(engine.run(plan.measurement, Hold(0, SHARE))).groups
     return {group: totals[: len(plan.totals)] for group, totals in found.items()}

@@ -1,4 +1,4 @@
-"""Releases of sums by the thousand: terms of rows in NumPy, noise from a plan's own law."""
+"""Thousands of releases of sums: terms of rows in NumPy, noise from a plan's own distribution."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ OPERATIONS: Final[dict[Function, Any]] = {
 def curator_of(
     data: Mapping[str, Any], columns: Mapping[str, Column], budget: Budget, **options: Any
 ) -> Curator:
-    """Return a curator of a table ``people`` with one row a person."""
+    """Return a curator of a table ``people`` with one row per person."""
     size = len(next(iter(data.values())))
     frame = pa.table({"pid": np.arange(size), **data})
     table = Table("people", frame, unit="pid", columns=columns)
@@ -63,7 +63,7 @@ def curator_of(
 
 
 def ask(curator: Curator, epsilon: float) -> EstimateContext:
-    """Return the terms under which a statistic is asked for, as the curator's methods make them."""
+    """Return the context of a statistic, as the curator's methods create it."""
     return EstimateContext(curator._executor, Price.of({"epsilon": epsilon}), QueryOptions())
 
 
@@ -75,7 +75,7 @@ def granted(asked: EstimateContext) -> Share:
 def value_of(
     term: Term, columns: Mapping[str, Floats], known: dict[int, Floats] | None = None
 ) -> Floats:
-    """Return the value of a term for each row; ``known`` keeps values of terms met before."""
+    """Return the value of a term for each row; ``known`` caches the values of earlier terms."""
     found = known.get(id(term)) if known is not None else None
     if found is not None:
         return found
@@ -94,7 +94,7 @@ def value_of(
 
 
 def add_rows(terms: Sequence[Term], columns: Mapping[str, Floats]) -> Floats:
-    """Return the number of rows and the sums of terms; the last axis of columns is that of rows."""
+    """Return the number of rows and the sums of terms; the last axis of columns is the row."""
     first = next(iter(columns.values()))
     count = np.full(first.shape[:-1], first.shape[-1], dtype=np.float64)
     known: dict[int, Floats] = {}
@@ -105,7 +105,7 @@ def add_rows(terms: Sequence[Term], columns: Mapping[str, Floats]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of one question: evenly spread points of it, and real draws."""
+    """The noise of one query: evenly spread points, and real draws."""
 
     points: Floats
     variance: Floats
@@ -115,12 +115,12 @@ class Noise:
 def noise_of(
     curator: Curator, query: TableQuery, epsilon: float, count: int, entropy: SeededEntropy
 ) -> Noise:
-    """Return the noise that a question without groups gets at this epsilon."""
+    """Return the noise of a query without groups at this epsilon."""
     return plan_noise(plan_of(curator, query, epsilon), count, entropy)
 
 
 def plan_noise(plan: Plan, count: int, entropy: SeededEntropy) -> Noise:
-    """Return the noise that a plan without groups adds."""
+    """Return the noise of a plan without groups."""
     sums = read_sums(plan, [[0] * len(plan.totals)])
     sizes = [float(size) for size in plan.noise.steps]
     units = [float(total.grid.step if total.grid else Fraction(1)) for total in plan.totals]
@@ -131,7 +131,7 @@ def plan_noise(plan: Plan, count: int, entropy: SeededEntropy) -> Noise:
 def count_noise_of(
     curator: Curator, query: TableQuery, epsilon: float, count: int, entropy: SeededEntropy
 ) -> Noise:
-    """Return the noise that counts by declared group get: a column a group."""
+    """Return the noise of counts by declared group, with one column per group."""
     plan = plan_of(curator, query, epsilon)
     assert isinstance(plan.keys, DeclaredKeys)
     groups = len(plan.keys.groups)
@@ -142,15 +142,15 @@ def count_noise_of(
 
 
 def plan_of(curator: Curator, query: TableQuery, epsilon: float) -> Plan:
-    """Return the plan of a question at this epsilon."""
+    """Return the plan of a query at this epsilon."""
     planner = curator._planner
     return planner.plan(planner.read(query), granted(ask(curator, epsilon)))
 
 
 def is_within(hits: int, trials: int, low: float, high: float) -> bool:
-    """Tell whether so many hits may come from a rate between ``low`` and ``high``.
+    """Return whether ``hits`` is consistent with a rate between ``low`` and ``high``.
 
-    A rate within is refused with probability at most ALPHA.
+    A rate within that range is rejected with probability at most ALPHA.
     """
     above = special.bdtrc(hits - 1, trials, high) if hits else 1.0
     below = special.bdtr(hits, trials, low)

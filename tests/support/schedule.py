@@ -1,4 +1,4 @@
-"""Distribution of the tests over processes: the longest files first, all of Spark in one."""
+"""Distribution of tests over processes: the longest files first, and all of Spark in one."""
 
 import json
 import re
@@ -17,11 +17,11 @@ MEASURED: Final = ROOT / "build" / "durations.json"
 SHIPPED: Final = ROOT / "tests" / "durations.json"
 SPARK: Final = re.compile(r"/test_spark|\[(?:.*\W)?spark\b")
 SECONDS: Final = 0.02
-"""Expected for each test of a file without a measurement."""
+"""Expected seconds for each test of a file without a measurement."""
 
 
 def scope_of(nodeid: str) -> str:
-    """Return the tests that run in the same process as this one: its file, or all of Spark.
+    """Return the scope that runs in one process with this test: its file, or all of Spark.
 
     >>> scope_of("tests/loss/test_shares.py::test_shares_add_up[3]")
     'tests/loss/test_shares.py'
@@ -32,7 +32,7 @@ def scope_of(nodeid: str) -> str:
 
 
 def read_durations() -> dict[str, float]:
-    """Return the seconds that each scope took when it last ran here, or else where we measured."""
+    """Return the seconds of each scope from its last run here, or else from the shipped file."""
     found: dict[str, float] = {}
     for path in (SHIPPED, MEASURED):
         if path.exists():
@@ -41,7 +41,7 @@ def read_durations() -> dict[str, float]:
 
 
 def write_durations(seconds: Mapping[str, float], path: Path = MEASURED) -> None:
-    """Keep the seconds of each scope for the next run, next to those of others."""
+    """Store the seconds of each scope for the next run, keeping those of other scopes."""
     path.parent.mkdir(exist_ok=True)
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     rounded = {**known, **{scope: round(spent, 1) for scope, spent in seconds.items()}}
@@ -50,10 +50,10 @@ def write_durations(seconds: Mapping[str, float], path: Path = MEASURED) -> None
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
-    """Gives each idle process the longest scope that is left.
+    """Gives each idle process the longest remaining scope.
 
-    A scope stays in one process, so that what its tests share is made once. Spark takes ten
-    seconds to start and a gigabyte of memory, so all tests that use it are one scope.
+    A scope stays in one process, so that its tests share their fixtures. Spark takes ten seconds to
+    start and a gigabyte of memory, so all tests that use it are one scope.
     """
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:

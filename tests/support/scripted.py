@@ -1,4 +1,4 @@
-"""A source whose first words the test chooses."""
+"""An entropy source whose first words the test chooses."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ __all__ = ["ScriptedEntropy"]
 
 
 class ScriptedEntropy:
-    """The given words in order, then those of another source; an error where there is none."""
+    """The given words in order, then those of another source, or an error without one."""
 
     def __init__(self, words: Iterable[int], then: Entropy | None = None) -> None:
         self._script, self._then = list(words), then

@@ -26,8 +26,8 @@ __all__ = ["COUNT", "House", "bearer", "build_house", "close_files", "open_house
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 WARDS = ["A", "B", "<script>alert(1)</script>"]
-PATIENCE = 300
-"""Seconds that a server waits for a caller: more than any needs, however busy the machine is."""
+TIMEOUT = 300
+"""A server timeout in seconds that no caller reaches, however busy the machine is."""
 
 
 def visits(wards: Sequence[str], people: int = 300) -> cf.Table:
@@ -53,13 +53,13 @@ def visits(wards: Sequence[str], people: int = 300) -> cf.Table:
 
 
 def beds(wards: Sequence[str]) -> cf.PublicTable:
-    """Return a table about no one."""
+    """Return a public table."""
     return cf.PublicTable("wards", pa.table({"ward": wards, "beds": [10] * len(wards)}))
 
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """One server with its parts; ``ana``, ``ben`` and ``owner`` are tokens."""
+    """One server with its parts; ``ana``, ``ben``, and ``owner`` are tokens."""
 
     app: FastAPI
     client: TestClient
@@ -80,15 +80,15 @@ class House:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """Return the header that shows a token."""
+    """Return the header that carries a token."""
     return {"authorization": f"Bearer {token}"}
 
 
 @contextmanager
 def serving(app: FastAPI) -> Iterator[str]:
-    """Yield the address of an application that listens on a real socket.
+    """Yield the URL of an application that listens on a real socket.
 
-    It waits long for callers, so that no request is cut off because the machine is busy.
+    Its timeouts are long, so that no request is cut off because the machine is busy.
     """
     listener = socket.create_server(("127.0.0.1", 0), backlog=2_048)
     config = uvicorn.Config(
@@ -98,13 +98,13 @@ def serving(app: FastAPI) -> Iterator[str]:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=PATIENCE,
+        timeout_keep_alive=TIMEOUT,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     with (
-        patch.object(middleware, "BODY_TIMEOUT", PATIENCE),
-        patch.object(middleware, "HEADER_TIMEOUT", float(PATIENCE)),
+        patch.object(middleware, "BODY_TIMEOUT", TIMEOUT),
+        patch.object(middleware, "HEADER_TIMEOUT", float(TIMEOUT)),
     ):
         thread.start()
         try:
@@ -119,10 +119,10 @@ def serving(app: FastAPI) -> Iterator[str]:
 
 
 def close_files(app: FastAPI) -> None:
-    """Close the files of an application's ledger and tokens, which open again when needed.
+    """Close the files of an application's ledger and tokens, which reopen when needed.
 
-    FastAPI caches functions of every application, and with them whatever these refer to. Without
-    this, each server would keep some six files open until the process ends.
+    FastAPI caches functions of every application, and with them everything that they refer to.
+    Without this, each server would keep about six files open until the process ends.
     """
     service: Service = app.state.service
     service.tokens._database.close()
@@ -140,7 +140,7 @@ def build_house(
     boards: Sequence[BoardSettings] = (),
     **service: Any,
 ) -> House:
-    """Return a house whose ledger lies in a folder; its client is not running yet."""
+    """Return a house with its ledger in a folder; its client is not running yet."""
     ledger = address or folder / "ledger.db"
     curator = cf.Curator(
         [visits(wards, people), beds(wards)],
@@ -158,7 +158,7 @@ def build_house(
 
 @contextmanager
 def open_house(folder: Path, **given: Any) -> Iterator[House]:
-    """Yield a running house whose ledger lies in a folder."""
+    """Yield a running house with its ledger in a folder."""
     house = build_house(folder, **given)
     try:
         with house.client:

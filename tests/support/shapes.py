@@ -1,8 +1,8 @@
-"""Random sources: what a question is asked of, from one table to statistics of joined units.
+"""Random sources of queries, from one table to statistics of joined units.
 
-Tables are those of support/people.py: ``visits`` and ``labs`` have the same columns and people;
-``wards`` and ``bands`` are about nobody. In ``wards`` a key has several lines, so that a row meets
-more than one of them; in ``bands`` none has.
+Tables are those of support/people.py: ``visits`` and ``labs`` have the same columns and people, and
+``wards`` and ``bands`` are public. In ``wards`` a key has several lines, so that a row matches more
+than one of them; in ``bands`` it has one.
 """
 
 import re
@@ -16,7 +16,7 @@ from support.grammar import CONDITIONS, KEYS, NUMBERS, Words, draw_wanted, pick
 
 __all__ = ["PUBLIC", "SHAPES", "draw_joined"]
 
-# Some lines match nobody, some lack what they are joined on, one says nothing.
+# Some lines match no row, some lack the join key, and one has no values.
 PUBLIC: Final = {
     "wards": pa.table(
         {
@@ -76,7 +76,7 @@ UNITS: Final = Words(
     keys=("o.c", "o.c > 1", "o.t > 5", "CASE WHEN o.m > 3 THEN 'much' ELSE 'little' END"),
 )
 EARNED: Final = Words((), (), ("v.words", "LOWER(v.words)"))
-"""Keys that nobody declared, for budgets that can name them."""
+"""Undeclared keys, for budgets that allow partition selection."""
 
 BESIDE: Final = Words(("p.size", "p.score * o.c"), ("p.score > 0",), ("p.size",))
 INNER: Final = ("COUNT(*)", "COUNT({})", "SUM({})", "AVG({})")
@@ -84,7 +84,7 @@ INNER: Final = ("COUNT(*)", "COUNT({})", "SUM({})", "AVG({})")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A source with what may be said of its rows; ``head`` is a WITH before the question."""
+    """A source with the expressions for its rows; ``head`` is a WITH before the query."""
 
     source: str
     world: str
@@ -94,14 +94,14 @@ class Shape:
 
 
 def draw_joined(family: str, rng: np.random.Generator, *, earned: bool = False) -> str:
-    """Return a random question about a source of that family, some with keys to be earned."""
+    """Return a random query on a source of that family, some with undeclared keys."""
     shape = _draw_shape(family, rng)
     words = shape.words | EARNED if earned and shape.unit == "v.pid" else shape.words
     return shape.head + draw_wanted(rng, words, shape.source, shape.world, shape.unit)
 
 
 def _draw_shape(family: str, rng: np.random.Generator) -> Shape:
-    """Return a random source of a family, in which everybody stays in one world."""
+    """Return a random source of a family, in which every unit stays in one world."""
     kind = pick(rng, ("JOIN", "LEFT JOIN"))
     people = f"visits AS v {kind} labs AS w ON v.pid = w.pid"
     match family:
@@ -131,7 +131,7 @@ def _draw_shape(family: str, rng: np.random.Generator) -> Shape:
 
 
 def _draw_shape_of_units(family: str, kind: str, rng: np.random.Generator) -> Shape:
-    """Return a source of one row a unit, in its place or with a name of its own."""
+    """Return a source of one row per unit, inline or as a named subquery."""
     match family:
         case "units of joins" if rng.random() < 0.5:
             inner = _draw_units(rng, f"visits AS v {kind} labs AS w ON v.pid = w.pid", "v", "w")
@@ -154,7 +154,7 @@ def _draw_shape_of_units(family: str, kind: str, rng: np.random.Generator) -> Sh
 
 
 def _of_tables(rng: np.random.Generator, *names: str) -> Words:
-    """Return what may be said of these tables' rows, each column of one of them."""
+    """Return the expressions for these tables' rows, each column from one of them."""
 
     def name(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(COLUMN.sub(lambda one: f"{pick(rng, names)}.{one[0]}", text) for text in texts)
@@ -163,7 +163,7 @@ def _of_tables(rng: np.random.Generator, *names: str) -> Words:
 
 
 def _draw_units(rng: np.random.Generator, source: str, *names: str) -> str:
-    """Return a question about each unit's own rows, some of them only.
+    """Return a query on each unit's own rows, or on some of them.
 
     World is the same in all rows of a unit, so its mean over them is the world again.
     """

@@ -1,4 +1,4 @@
-"""A Spark of the tests' own: one process on this machine, reached by nobody else."""
+"""A Spark for tests: one process on this machine, unreachable from outside."""
 
 import os
 import tempfile
@@ -16,27 +16,27 @@ import pyarrow.parquet as pq
 from confide.declare import PublicTable, Table
 from support.warehouses import as_arrow, moved
 
-__all__ = ["QUICK", "Spark", "run_spark"]
+__all__ = ["FAST_JAVA_OPTIONS", "Spark", "run_spark"]
 
 NUMBERS: Final = count()
 MANY_ROWS: Final = 2_000
-QUICK: Final = (
+FAST_JAVA_OPTIONS: Final = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
-"""Options of Java for many small questions: quick starts count for more than fast loops."""
+"""Java options for many small queries, where startup matters more than fast loops."""
 
 SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": QUICK,
+    "spark.driver.extraJavaOptions": FAST_JAVA_OPTIONS,
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Settings of an owner that must change nothing: statements run in a session of their own.
+    # Owner settings that must not change results: statements run in their own session.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "Asia/Tokyo",
 }
@@ -50,10 +50,10 @@ class Spark:
     folder: Path
 
     def frame(self, rows: Any) -> Any:
-        """Return rows of Arrow as a DataFrame.
+        """Return Arrow rows as a DataFrame.
 
-        Many rows go to a Parquet file. Those in memory are a constant to Spark's optimizer, which
-        would compute statements over them, one row after another, while it plans.
+        Many rows go to a Parquet file. Rows in memory are a constant to Spark's optimizer, which
+        would evaluate statements over them row by row during planning.
         """
         if len(rows) > MANY_ROWS:
             path = self.folder / f"rows{next(NUMBERS)}.parquet"
@@ -68,14 +68,14 @@ class Spark:
         return [moved(table, self.frame(as_arrow(table.source))) for table in tables]
 
     def save(self, rows: Any) -> str:
-        """Return the name of a new table in the catalog of Spark that holds these rows."""
+        """Return the name of a new table in Spark's catalog that contains these rows."""
         name = f"copy{next(NUMBERS)}"
         self.frame(rows).write.saveAsTable(name)
         return name
 
 
 def _without_views(rows: pa.Table) -> pa.Table:
-    """Return rows whose texts are of a type of Arrow that Spark knows."""
+    """Return rows whose strings have an Arrow type that Spark supports."""
     fields = [
         field.with_type(pa.string()) if field.type == pa.string_view() else field
         for field in rows.schema
@@ -85,7 +85,7 @@ def _without_views(rows: pa.Table) -> pa.Table:
 
 @contextmanager
 def run_spark() -> Iterator[Spark]:
-    """Run Spark in a process beside this one until the block ends."""
+    """Run Spark in a separate process until the block ends."""
     from pyspark.sql import SparkSession
 
     with tempfile.TemporaryDirectory(prefix="confide-spark-") as folder, _quiet(Path(folder)):
@@ -102,7 +102,7 @@ def run_spark() -> Iterator[Spark]:
 
 @contextmanager
 def _quiet(folder: Path) -> Iterator[None]:
-    """Keep the words of Java out of the terminal, and what it leaves behind in the folder."""
+    """Keep Java's output out of the terminal, and its leftover files in the folder."""
     before, os.environ["SPARK_LOCAL_DIRS"] = os.environ.get("SPARK_LOCAL_DIRS"), str(folder)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:

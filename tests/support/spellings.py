@@ -1,4 +1,4 @@
-"""Questions that SQL may ask, each with the one line that it means."""
+"""SQL queries, each with its canonical text on one line."""
 
 __all__ = ["CONDITIONS", "STATISTICS", "WHOLE"]
 

@@ -1,4 +1,4 @@
-"""Every question that the curator's tests ask of DuckDB, to be asked of other engines too."""
+"""All queries that the curator's tests run on DuckDB, for use on other engines."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -18,7 +18,7 @@ __all__ = ["QUESTIONS"]
 
 
 def named() -> World:
-    """Return texts that nobody declared, and a public table that has some of them."""
+    """Return undeclared strings, and a public table that contains some of them."""
     world = awkward.earned()
     words = list(awkward.KEYS[:6])
     names = pa.table({"word": words, "name": list("uvwuvw"), "size": [1, 2, 3, 4, 5, 6]})
@@ -27,7 +27,7 @@ def named() -> World:
 
 
 def texts_of(test: Any) -> Iterator[str]:
-    """Return the questions that a test asks, from its only parameter."""
+    """Return the queries of a test, from its only parameter."""
     ((_, texts),) = [mark.args for mark in test.pytestmark if mark.name == "parametrize"]
     return iter(texts)
 
@@ -41,4 +41,4 @@ QUESTIONS: Final[tuple[tuple[Callable[[], World], str], ...]] = (
     *((named, text) for text in texts_of(awkward.test_shared_texts_are_answered_as_by_duckdb)),
     *((question.maker, question.sql()) for question in quantiles.QUESTIONS),
 )
-"""The people and their tables, and a question in the words of an analyst."""
+"""Pairs of a world and a SQL query on it."""

@@ -1,4 +1,4 @@
-"""Probabilities of an integer law that is symmetric about zero, from its exact tail."""
+"""Probabilities of a symmetric integer distribution, from its exact tail."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ PRECISION = 160
 
 
 def floor(real: arb) -> int:
-    """Return the integer below a real number that its ball leaves no doubt about."""
+    """Return the integer part of a ball, or raise ValueError if it is not unique."""
     whole = real.floor().unique_fmpz()
     if whole is None:
         raise ValueError(f"{real} has more than one floor; raise the precision")
@@ -22,7 +22,7 @@ def floor(real: arb) -> int:
 
 
 def at_least(law: Law, value: int) -> arb:
-    """Enclose P(Z >= value)."""
+    """Return an enclosure of P(Z >= value)."""
     with ctx.workprec(PRECISION):
         return law.tail(value) / 2 if value > 0 else 1 - law.tail(1 - value) / 2
 

@@ -36,12 +36,12 @@ LABEL: Final = re.compile(rf"^[ ]*({'|'.join(LABELS)}):", re.MULTILINE)
 
 
 def project() -> dict[str, Any]:
-    """Return pyproject.toml."""
+    """Return the parsed pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def layers() -> list[set[str]]:
-    """Return the names on each layer, ground first."""
+    """Return the packages of each layer, lowest layer first."""
     contract, *_ = project()["tool"]["importlinter"]["contracts"]
     return [set(re.findall(r"\w+", layer)) for layer in reversed(contract["layers"])]
 
@@ -55,7 +55,7 @@ def modules() -> list[ModuleType]:
 
 @cache
 def docstrings(path: Path) -> tuple[tuple[str, str], ...]:
-    """Return (name, docstring) of a file's module, classes and functions."""
+    """Return (name, docstring) of a file's module, classes, and functions."""
     return tuple(
         (getattr(node, "name", path.stem), text)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -65,7 +65,7 @@ def docstrings(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def labelled(docstring: str) -> dict[str, str]:
-    r"""Return the text behind each of our labels, up to the next label or a blank line.
+    r"""Return the text after each of our labels, up to the next label or a blank line.
 
     >>> labelled("Do it.\n\nClaim:  private,\n        truly.\nSource: [DR14].\n\nMore.")
     {'Claim': 'private,\n        truly.', 'Source': '[DR14].'}
@@ -82,7 +82,7 @@ def reference_keys() -> list[str]:
 
 
 def documents() -> list[Path]:
-    """Return every page that people read."""
+    """Return every page of the docs."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "bench/README.md"])
 
 
@@ -93,7 +93,7 @@ def make_targets() -> set[str]:
 
 
 def run_python(*arguments: str) -> str:
-    """Return what a fresh interpreter prints."""
+    """Return the output of a new interpreter."""
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -1,4 +1,4 @@
-"""Random questions as trees, typed and normalised like those that the front ends make."""
+"""Random queries as trees, typed and normalized like those of the front ends."""
 
 from collections.abc import Callable
 from datetime import date
@@ -79,7 +79,7 @@ SHAPES: dict[Kind, list[tuple[Function, list[Kind]]]] = {
 def expressions(
     draw: st.DrawFn, kind: Kind, depth: int = 3, *, grouped: bool = False
 ) -> Expression:
-    """Draw an expression of a row, or (``grouped``) one with statistics in it."""
+    """Draw an expression of a row, or with ``grouped``, one that contains statistics."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         if grouped and kind in (Kind.INT, Kind.FLOAT):
             return draw(aggregates(kind))
@@ -109,7 +109,7 @@ def aggregates(draw: st.DrawFn, kind: Kind) -> AggregateCall:
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
-    """Draw a question about one table, grouped by up to two columns."""
+    """Draw a query on one table, grouped by up to two columns."""
     plain = [Column("t1", name, kind) for kind, name in COLUMNS.items()]
     keys: tuple[Expression, ...] = tuple(
         draw(st.lists(st.sampled_from(plain), max_size=2, unique=True))

@@ -1,11 +1,11 @@
-"""Processes that ask a question and are killed on the way, and what must hold after each kill.
+"""Processes that are killed while they run a query, and the invariants after each kill.
 
-Run as a program, which imports everything once, forks a victim, kills it, looks at the ledger, lets
-a survivor ask with the same key, looks again, and does so over and over. It prints what it found.
+Run as a program, it imports everything once, forks a victim, kills it, checks the ledger, lets a
+survivor run the query with the same key, and checks again, repeatedly. It prints a report.
 
-The survivor is always a new process, since it must find its way in what the kill left behind. It
+The survivor is always a new process, since it must recover from the state that the kill left. It
 then waits to become the next victim, which saves a process and a curator for most kills. Every
-fourth victim is a new process instead and dies in its first question.
+fourth victim is a new process instead and dies in its first query.
 """
 
 import argparse
@@ -48,8 +48,8 @@ STEPS: Final = (
 )
 CALLS: Final = ("commit", "execute", "fsync", "rollback")
 LONG: Final = 60.0
-WIDE: Final = 0.02
-"""Seconds for which a path that answers first stays wrong, so that many kills fall into them."""
+DELAY: Final = 0.02
+"""Seconds for which a path that answers first stays wrong, so that many kills happen then."""
 
 MODES: Final = ("right", "answer-first", "no-keys")
 READY: Final = b'"ready"\n'
@@ -57,7 +57,7 @@ READY: Final = b'"ready"\n'
 
 @dataclass(slots=True)
 class Report:
-    """How many were killed where, and what was wrong afterwards."""
+    """The number of kills by kind, and the errors found afterwards."""
 
     kills: int = 0
     points: int = 0
@@ -67,20 +67,20 @@ class Report:
     wrong: list[str] = field(default_factory=list)
 
 
-def obey(address: str, anchor: str, orders: int, tell: int) -> None:
-    """Open a curator and ask each question ordered, until the orders end or one is the last."""
+def run_orders(address: str, anchor: str, orders: int, results: int) -> None:
+    """Open a curator and run each query ordered, until the orders end or one is the last."""
     curator = open_curator(ledger=address, anchor=anchor)
-    os.write(tell, READY)
+    os.write(results, READY)
     for order in read_lines(orders):
-        ask(curator, tell, order["key"], kill_at=order["kill_at"])
+        ask(curator, results, order["key"], kill_at=order["kill_at"])
         if order["linger"] is not None:
             time.sleep(order["linger"])
             break
-        os.write(tell, READY)
+        os.write(results, READY)
 
 
-def ask(curator: Curator, tell: int, key: str, *, kill_at: int | None) -> None:
-    """Ask one question with a key and tell the answer; die at a step if one is named."""
+def ask(curator: Curator, results: int, key: str, *, kill_at: int | None) -> None:
+    """Run one query with a key and deliver the answer; die at a step if one is given."""
     passed = 0
 
     def step(frame: FrameType, event: str, argument: Any) -> None:
@@ -99,7 +99,7 @@ def ask(curator: Curator, tell: int, key: str, *, kill_at: int | None) -> None:
     sys.setprofile(None)
     seconds = time.perf_counter() - started
     deliver(
-        tell, key, answer.receipt.entry, answer.totals.to_json(), passed=passed, seconds=seconds
+        results, key, answer.receipt.entry, answer.totals.to_json(), passed=passed, seconds=seconds
     )
 
 
@@ -111,31 +111,31 @@ def open_curator(**where: Any) -> Curator:
 
 
 def warm_up() -> None:
-    """Import whatever a question needs, so that no victim has to; leave no thread behind."""
+    """Import everything that a query needs, so that no victim has to; leave no thread running."""
     curator = open_curator()
     curator.sql(QUESTION, share=SHARE.fraction)
     curator._engine.close()
-    # A collection in a fork would visit, and so copy, every page of what it inherited.
+    # A garbage collection in a fork would touch, and so copy, every inherited page.
     gc.collect()
     gc.freeze()
 
 
 def deliver(
-    tell: int, key: str, entry: int, noisy: Payload, *, passed: int = 0, seconds: float = 0.0
+    results: int, key: str, entry: int, noisy: Payload, *, passed: int = 0, seconds: float = 0.0
 ) -> None:
-    """Hand an answer to the analyst: from here on it is out."""
+    """Write an answer to the pipe, which delivers it to the analyst."""
     line = {"key": key, "entry": entry, "noisy": noisy, "passed": passed, "seconds": seconds}
-    os.write(tell, json.dumps(line).encode() + b"\n")
+    os.write(results, json.dumps(line).encode() + b"\n")
 
 
-def break_path(mode: str, tell: int) -> None:
-    """Make the path wrong in a way that the checks must notice."""
+def break_path(mode: str, results: int) -> None:
+    """Break the path in a way that the checks must notice."""
     if mode == "answer-first":
         commit = executor.Request.commit
 
         def shown(self: executor.Request, hold: Any, payload: Payload) -> executor.Settlement:
-            deliver(tell, self.options.key, hold.entry, payload)
-            time.sleep(WIDE)
+            deliver(results, self.options.key, hold.entry, payload)
+            time.sleep(DELAY)
             return commit(self, hold, payload)
 
         executor.Request.commit = shown  # type: ignore[method-assign]
@@ -150,8 +150,8 @@ def break_path(mode: str, tell: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """A process that asks what it is ordered to; it has opened its curator."""
+class QueryProcess:
+    """A process that runs queries on order and has opened its curator."""
 
     child: int
     orders: int
@@ -159,38 +159,38 @@ class Asker:
     lines: Iterator[Any]
 
     @classmethod
-    def start(cls, address: str, anchor: str, mode: str) -> "Asker":
+    def start(cls, address: str, anchor: str, mode: str) -> "QueryProcess":
         """Fork a process and return it once its curator is open."""
         obeyed, orders = os.pipe()
-        listen, tell = os.pipe()
+        listen, results = os.pipe()
         child = os.fork()
         if child == 0:
             code = 1
             try:
                 os.close(orders)
                 os.close(listen)
-                break_path(mode, tell)
-                obey(address, anchor, obeyed, tell)
+                break_path(mode, results)
+                run_orders(address, anchor, obeyed, results)
                 code = 0
             finally:
                 os._exit(code)
         os.close(obeyed)
-        os.close(tell)
+        os.close(results)
         started = cls(child, orders, listen, read_lines(listen))
-        started.hear()
+        started.receive()
         return started
 
     def order(self, key: str, *, kill_at: int | None = None, linger: float | None = None) -> None:
-        """Let it ask; with ``linger`` this is its last question, after which it stays so long."""
+        """Order a query; with ``linger`` it is the last, and the process then waits that long."""
         line = {"key": key, "kill_at": kill_at, "linger": linger}
         os.write(self.orders, json.dumps(line).encode() + b"\n")
 
-    def hear(self) -> list[Any]:
-        """Return the answers told until it is ready for the next order, or gone."""
+    def receive(self) -> list[Any]:
+        """Return the answers delivered until the process is ready for the next order, or gone."""
         return list(takewhile(lambda line: isinstance(line, dict), self.lines))
 
     def end(self) -> int:
-        """Return its status, once it has come to its end without further orders."""
+        """Return the exit status of the process after it has run out of orders."""
         os.close(self.orders)
         _, status = os.waitpid(self.child, 0)
         os.close(self.listen)
@@ -199,27 +199,27 @@ class Asker:
 
 @dataclass(slots=True)
 class Scene:
-    """One ledger, with those who ask of it and those who kill them."""
+    """One ledger, with the processes that use it and the report."""
 
     address: str
     anchor: str
     mode: str
     ledger: SqlLedger
     report: Report
-    waiting: Asker | None = None
-    """The last survivor, which is ready for another question."""
+    waiting: QueryProcess | None = None
+    """The last survivor, which is ready for another query."""
 
     def survive(self, key: str, *, kill_at: int | None = None) -> list[Any]:
-        """Return what a new process is told, which then waits."""
+        """Return the answers that a new process delivers, which then waits."""
         self.dismiss()
-        self.waiting = Asker.start(self.address, self.anchor, self.mode)
+        self.waiting = QueryProcess.start(self.address, self.anchor, self.mode)
         self.waiting.order(key, kill_at=kill_at)
-        return self.waiting.hear()
+        return self.waiting.receive()
 
     def dismiss(self) -> None:
-        """Let the process that waits come to its end."""
+        """End the waiting process."""
         if self.waiting is not None:
-            self.see_end("dismissed", self.waiting.end())
+            self.record_end("dismissed", self.waiting.end())
         self.waiting = None
 
     def kill(
@@ -229,74 +229,74 @@ class Scene:
         is_new: bool = False,
         kill_at: int | None = None,
         after: float | None = None,
-        once_told: bool = False,
+        once_answered: bool = False,
     ) -> list[Any]:
-        """Let a process ask for the last time; return the answers told before its end.
+        """Order a process's last query; return the answers delivered before its end.
 
-        It is killed at a step, ``after`` so many seconds, or ``once_told`` the answer is out.
+        It is killed at a step, after ``after`` seconds, or once the answer was delivered.
         """
         if is_new:
             self.dismiss()
-        victim = self.waiting or Asker.start(self.address, self.anchor, self.mode)
-        self.waiting, told = None, list[Any]()
-        victim.order(key, kill_at=kill_at, linger=LONG if once_told else after or 0.0)
-        if once_told:
-            told.append(next(victim.lines, None))
+        victim = self.waiting or QueryProcess.start(self.address, self.anchor, self.mode)
+        self.waiting, delivered = None, list[Any]()
+        victim.order(key, kill_at=kill_at, linger=LONG if once_answered else after or 0.0)
+        if once_answered:
+            delivered.append(next(victim.lines, None))
         if after is not None:
             time.sleep(after)
-        if once_told or after is not None:
+        if once_answered or after is not None:
             os.kill(victim.child, signal.SIGKILL)
-        told += victim.hear()
-        self.see_end(key, victim.end())
-        return [line for line in told if line is not None]
+        delivered += victim.receive()
+        self.record_end(key, victim.end())
+        return [line for line in delivered if line is not None]
 
-    def see_end(self, key: str, status: int) -> None:
-        """Count a kill, and note a process that failed."""
+    def record_end(self, key: str, status: int) -> None:
+        """Count a kill, and record a process that failed."""
         if os.WIFSIGNALED(status):
             self.report.kills += 1
         elif os.WEXITSTATUS(status):
             self.report.wrong.append(f"{key}: ended with {os.WEXITSTATUS(status)}")
 
     def kill_and_check(self, key: str, **how: Any) -> None:
-        """Kill one who asks, look, let a survivor ask with the same key, and look again."""
+        """Kill a process during a query, check, repeat the query with the same key, and check."""
         before = self.ledger.filter.spent
-        told = self.kill(key, **how)
-        between = self.check(key, told, before)
-        self.report.delivered += bool(told)
-        self.report.resumed += between > before and not told
+        delivered = self.kill(key, **how)
+        between = self.check(key, delivered, before)
+        self.report.delivered += bool(delivered)
+        self.report.resumed += between > before and not delivered
         survivor = self.survive(key)
-        after = self.check(key, [*told, *survivor], between)
-        answers = {values(line["noisy"]) for line in [*told, *survivor]}
+        after = self.check(key, [*delivered, *survivor], between)
+        answers = {values(line["noisy"]) for line in [*delivered, *survivor]}
         self.expect(key, len(answers) == 1, f"{len(answers)} different answers")
         self.expect(key, after == before + SHARE, "not charged exactly once")
 
-    def check(self, key: str, told: list[Any], before: Share) -> Share:
-        """Compare the ledger with what was told; return what is spent."""
+    def check(self, key: str, delivered: list[Any], before: Share) -> Share:
+        """Compare the ledger with the delivered answers; return the spent share."""
         self.ledger.verify()
         spent = self.ledger.filter.spent
         self.expect(key, spent >= before, "spent less than before")
-        for line in told:
+        for line in delivered:
             kept = self.ledger.answer(line["entry"])
             self.expect(key, kept is not None, "an answer is out that was not committed")
             is_same = kept is None or values(kept.noisy) == values(line["noisy"])
             self.expect(key, is_same, "another answer was committed")
-        # With no connection open, whoever looks after the next kill has to recover the file.
+        # Without an open connection, the first to look after the next kill has to recover the file.
         self.ledger.close()
         return spent
 
     def expect(self, key: str, holds: bool, what: str) -> None:
-        """Note what does not hold."""
+        """Record a violated invariant."""
         if not holds:
             self.report.wrong.append(f"{key}: {what}")
 
 
 def values(noisy: Payload) -> str:
-    """Return what an answer says, without the steps in which it is written."""
+    """Return the values of an answer, without its encoding."""
     return json.dumps([noisy["groups"], noisy["steps"]])
 
 
 def read_lines(file: int) -> Iterator[Any]:
-    """Yield what a process tells, line by line, until it is gone."""
+    """Yield the lines that a process writes until it is gone."""
     with os.fdopen(os.dup(file), "rb") as lines:
         for line in lines:
             if line.endswith(b"\n"):
@@ -304,7 +304,7 @@ def read_lines(file: int) -> Iterator[Any]:
 
 
 def measure(scene: Scene) -> list[tuple[int, float]]:
-    """Return the steps and the seconds of a process's later questions, and of its first one."""
+    """Return the steps and the seconds of a process's later queries, and of its first one."""
     counted = [scene.survive("a", kill_at=-1), scene.kill("b", kill_at=-1)]
     timed = [scene.survive("c"), scene.kill("d")]
     first, later = (
@@ -315,28 +315,28 @@ def measure(scene: Scene) -> list[tuple[int, float]]:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Kill as often as asked, first at steps and then at random moments; print the report."""
+    """Kill as often as requested, first at steps and then at random times; print the report."""
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("--anchor", type=Path, required=True)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", default="confide")
     parser.add_argument("--mode", choices=MODES, default="right")
-    told = parser.parse_args(words)
+    delivered = parser.parse_args(words)
     warm_up()
-    ledger = open_ledger(told.address, PureFilter(Fraction(1)), anchor=told.anchor)
-    scene = Scene(told.address, str(told.anchor), told.mode, ledger, Report())
-    report, draw = scene.report, random.Random(told.seed)
+    ledger = open_ledger(delivered.address, PureFilter(Fraction(1)), anchor=delivered.anchor)
+    scene = Scene(delivered.address, str(delivered.anchor), delivered.mode, ledger, Report())
+    report, draw = scene.report, random.Random(delivered.seed)
     found = measure(scene)
     report.points = sum(steps for steps, _ in found)
     places = [draw.sample(range(1, steps + 1), steps) for steps, _ in found]
     name = secrets.token_hex(4)
-    for number in range(told.kills * 3):
-        if report.kills >= told.kills:
+    for number in range(delivered.kills * 3):
+        if report.kills >= delivered.kills:
             break
         key, is_new = f"{name}-{number}", number % 8 < 2
         if number % 10 == 9:
-            scene.kill_and_check(key, is_new=is_new, once_told=True)
+            scene.kill_and_check(key, is_new=is_new, once_answered=True)
         elif number % 2 == 0 and places[is_new]:
             report.at_points += 1
             scene.kill_and_check(key, is_new=is_new, kill_at=places[is_new].pop())

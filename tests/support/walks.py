@@ -1,4 +1,4 @@
-"""Regressions by the thousand: rows in NumPy, noise from the plans' own laws, no engine."""
+"""Thousands of regressions: rows in NumPy, noise from the plans' own distributions, no engine."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,15 +20,15 @@ __all__ = ["Walker", "draw_people", "make_walker", "place_truth"]
 
 Floats = NDArray[np.float64]
 BATCH: Final = 256
-MOST: Final = 15
+MAX_COUNT: Final = 15
 
 
 @dataclass(slots=True)
 class Walker:
-    """Walks of one regression, each over rows and noise of its own.
+    """Fits of one regression, each over its own rows and noise.
 
-    Replicas of a walk are made from ``replicas`` points of the noise's law, drawn anew each time:
-    so the place of the truth among them is even, whatever their number, if intervals are right.
+    Replicas of a fit use ``replicas`` points of the noise's distribution, drawn again each time. So
+    the rank of the true value among them is uniform, for any number, if intervals are correct.
     """
 
     asked: EstimateContext
@@ -43,7 +43,7 @@ class Walker:
         self.rng = np.random.default_rng(int(self.entropy.words(1)[0]))
 
     def walk(self, rows: Mapping[str, Floats]) -> GlmSolver:
-        """Return a walk over the sums of these rows, with noise."""
+        """Return a solver that ran on the noisy sums of these rows."""
         walk = GlmSolver(self.model)
         while question := walk.ask():
             noise, draws = self._law(question)
@@ -53,7 +53,7 @@ class Walker:
         return walk
 
     def _law(self, question: SumRequest) -> tuple[Noise, Iterator[Floats]]:
-        """Return the noise of a question, which depends on how many terms it has, not on which."""
+        """Return the noise of a request, which depends only on the number of its terms."""
         key = (len(question.terms), question.part, question.counted)
         if key not in self.laws:
             names = self.model.design.names
@@ -72,10 +72,10 @@ class Walker:
 def make_walker(
     family: str, columns: int, entropy: SeededEntropy, *, accounting: str = "pure", replicas: int
 ) -> Walker:
-    """Return walks of a regression on so many columns of people, at epsilon 1."""
+    """Return fits of a regression on this number of columns, at epsilon 1."""
     names = [f"c{place}" for place in range(columns)]
     kinds: dict[str, Column] = {name: Float(-1, 1) for name in names}
-    kinds["y"] = Int(0, 1 if family == "logistic" else MOST)
+    kinds["y"] = Int(0, 1 if family == "logistic" else MAX_COUNT)
     curator = curator_of({name: [0] for name in kinds}, kinds, BUDGETS[accounting])
     asked = ask(curator, 1)
     design = read_formula(asked, "people", f"y ~ {' + '.join(names)}")
@@ -86,22 +86,22 @@ def make_walker(
 def draw_people(
     family: str, truth: Floats, rows: int, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """Return rows that follow a regression with these coefficients, the constant's first."""
+    """Return rows that follow a regression with these coefficients, intercept first."""
     columns = rng.uniform(-1, 1, (len(truth) - 1, rows))
     linear = truth[0] + truth[1:] @ columns
     draws: dict[str, Callable[[], Floats]] = {
         "logistic": lambda: rng.random(rows) < 1.0 / (1.0 + np.exp(-linear)),
-        "poisson": lambda: np.minimum(rng.poisson(np.exp(linear)), MOST),
+        "poisson": lambda: np.minimum(rng.poisson(np.exp(linear)), MAX_COUNT),
     }
     people = {f"c{place}": column for place, column in enumerate(columns)}
     return {**people, "y": np.asarray(draws[family](), dtype=np.float64)}
 
 
 def place_truth(replicas: Floats, truth: Floats, *, narrowed: float = 1.0) -> NDArray[np.bool_]:
-    """Tell whether 95 % intervals hold the truth: it has 2.5 % of replicas on either side.
+    """Return whether 95% intervals cover the true value: 2.5% of replicas are on either side.
 
-    ``narrowed`` draws replicas together about their median. Of 40 k - 1 replicas and the truth,
-    all alike, the truth is one of the k lowest or k highest in one case of 20.
+    ``narrowed`` contracts replicas toward their median. Of 40 k - 1 replicas and the true value,
+    which are exchangeable, the true value is one of the k lowest or k highest in one case of 20.
     """
     middle = np.median(replicas, axis=0)
     below = (middle + narrowed * (replicas - middle) < truth).sum(axis=0)

@@ -1,4 +1,4 @@
-"""The same rows in other engines: tables of Arrow copied to where an engine reads them."""
+"""Copies of Arrow tables in other engines."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,13 +48,13 @@ def moved(declared: Table | PublicTable, source: Any) -> Table | PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """A database of PostgreSQL into which tables are copied."""
+    """A PostgreSQL database into which tables are copied."""
 
     address: str
 
     @classmethod
     def of(cls, server: Postgres) -> "Warehouse":
-        """Return a new, empty one."""
+        """Return a new, empty database."""
         return cls(server.create())
 
     def connect(self) -> "psycopg.Connection[Any]":
@@ -62,11 +62,11 @@ class Warehouse:
         return psycopg.connect(self.address, autocommit=True)
 
     def at(self, table: str) -> str:
-        """Return the address of a table."""
+        """Return the URL of a table."""
         return f"{self.address}&table={table}"
 
     def copy(self, rows: pa.Table) -> str:
-        """Return the address of a new table that holds these rows."""
+        """Return the URL of a new table that contains these rows."""
         name = f"copy{next(NUMBERS)}"
         listed = ", ".join(f'"{field.name}" {_type(field.type)}' for field in rows.schema)
         with self.connect() as connection:
@@ -102,5 +102,5 @@ def _type(kind: pa.DataType) -> str:
 
 
 def _value(value: Any) -> Any:
-    """Return a value that PostgreSQL can hold: its texts have no character zero."""
+    """Return a value that PostgreSQL can store, whose strings have no NUL character."""
     return value.replace("\0", "") if isinstance(value, str) else value

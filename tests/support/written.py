@@ -1,14 +1,14 @@
-"""The statements that a curator's engine is given."""
+"""The statements that a curator passes to its engine."""
 
 from typing import Any
 
 from confide.curator import Curator
 
-__all__ = ["write_down_statements"]
+__all__ = ["record_statements"]
 
 
-def write_down_statements(curator: Curator) -> list[str]:
-    """Return a list to which every statement is added whose rows the engine reads from now on."""
+def record_statements(curator: Curator) -> list[str]:
+    """Return a list that collects every statement whose rows the engine reads from now on."""
     engine: Any = curator._engine
     written: list[str] = []
     run = engine._rows

@@ -62,7 +62,7 @@ def show_report(console: Console, report: Report) -> None:
 
 
 def _rank(finding: Finding | None) -> float:
-    """Return how close a finding comes to disproving its claim; None ranks lowest."""
+    """Return the strength of a finding relative to its claim; None ranks lowest."""
     if finding is None:
         return -1.0
     if finding.verdict is Verdict.CONVICTED:
