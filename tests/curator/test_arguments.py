@@ -1,4 +1,4 @@
-"""Arguments that are no such thing, and values as pandas and NumPy have them."""
+"""Arguments of the wrong type, and values in the types of pandas and NumPy."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -40,7 +40,7 @@ WRONG: list[tuple[str, Callable[[cf.Curator], object]]] = [
 def test_what_is_no_such_thing_is_refused_in_words(
     told: str, wrong: Callable[[cf.Curator], object]
 ) -> None:
-    """A wrong argument is an error of ours with words, not of Python, and costs nothing."""
+    """A wrong argument raises an error of confide, not of Python, and costs nothing."""
     curator = opened()
     with pytest.raises(cf.ConfideError, match=told):
         wrong(curator)
@@ -54,7 +54,7 @@ def test_what_is_no_such_thing_is_refused_in_words(
         ("a", np.int64(1)),
         ("a", np.float32(1.5)),
         ("a", np.float64(1.5)),
-        ("d", datetime(2020, 6, 1)),  # noqa: DTZ001  # as pandas has days
+        ("d", datetime(2020, 6, 1)),  # noqa: DTZ001  # as pandas stores dates
         ("d", pd.Timestamp("2020-06-01")),
         ("d", np.datetime64("2020-06-01")),
         ("d", np.datetime64("2020-06", "M")),
@@ -64,14 +64,14 @@ def test_what_is_no_such_thing_is_refused_in_words(
     ],
 )
 def test_values_of_numpy_and_pandas_are_values(column: str, value: Any) -> None:
-    """What a cell of a frame holds can be compared with; a day may come as its first moment."""
+    """Values of pandas and NumPy work in comparisons; a date may come as its midnight."""
     asked = opened().table("t").where(cf.col(column) > value).agg(n=cf.count())
 
     assert [{"n": 1}] == asked.ask(epsilon=1e9).rows
 
 
 def refused(column: str, value: Any) -> str:
-    """Return what is said about a value that cannot be compared with."""
+    """Return the message for a value that cannot be compared with."""
     with pytest.raises(cf.UnsupportedQuery) as caught:
         opened().table("t").where(cf.col(column) > value).agg(n=cf.count()).preview(epsilon=1)
     return str(caught.value)
@@ -80,7 +80,7 @@ def refused(column: str, value: Any) -> str:
 @pytest.mark.parametrize(
     "moment",
     [
-        datetime(2020, 6, 1, 12),  # noqa: DTZ001  # as pandas has moments
+        datetime(2020, 6, 1, 12),  # noqa: DTZ001  # as pandas does
         pd.Timestamp("2020-06-01 12:00"),
         pd.Timestamp("2020-06-01 00:00:00.000000001"),
         np.datetime64("2020-06-01T12", "h"),
@@ -91,13 +91,13 @@ def refused(column: str, value: Any) -> str:
 )
 @pytest.mark.parametrize("column", ["a", "d"])
 def test_a_moment_within_a_day_is_no_day(column: str, moment: Any) -> None:
-    """A time of day, or a day past all calendars, is refused rather than cut off or counted."""
+    """A timestamp within a day, or one out of range, is refused rather than truncated."""
     assert "a day" in refused(column, moment)
 
 
 @pytest.mark.parametrize("nothing", [pd.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")])
 def test_no_time_is_refused_with_what_to_write(nothing: Any) -> None:
-    """NaT is neither a day nor NULL in silence."""
+    """NaT is refused rather than treated as a date or NULL."""
     assert "NaT is no day; write a day, None for NULL" in refused("d", nothing)
 
 
@@ -113,5 +113,5 @@ def test_no_time_is_refused_with_what_to_write(nothing: Any) -> None:
 )
 @pytest.mark.parametrize("column", ["a", "d"])
 def test_a_span_of_time_is_no_number(column: str, span: Any) -> None:
-    """A span is refused beside days and beside numbers, whatever its unit."""
+    """A time span is refused where a date or a number is expected, in any unit."""
     assert "a span of time is no value; write a number" in refused(column, span)

@@ -1,4 +1,4 @@
-"""Tables at the edge of what can be declared are answered as DuckDB answers them."""
+"""Tables at the limits of what can be declared give DuckDB's answers."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ KEYS: Final = ("Zoë", "Zoe\u0308", "ЖЖ", "日本", "👩\u200d🚀", " a", "a
 
 
 def twins() -> World:
-    """Return people whose rows repeat each other word for word."""
+    """Return people whose rows are all equal."""
     rows = [
         {"pid": person, "x": 2.5, "k": "ab"[person % 2], "same": 3.0}
         for person in range(100)
@@ -39,7 +39,7 @@ def twins() -> World:
 
 
 def blanks() -> World:
-    """Return columns of which some or all is missing, and NULL as a key that is listed."""
+    """Return columns with some or all values missing, and NULL as a listed key."""
     rows = [
         {
             "pid": person,
@@ -62,7 +62,7 @@ def blanks() -> World:
 
 
 def tongues() -> World:
-    """Return keys and people beyond ASCII; every key is shared by many people."""
+    """Return keys and people beyond ASCII, with many people per key."""
     rows = [
         {"pid": f"{person}-ñ", "k": KEYS[person % len(KEYS)], "x": float(person % 7)}
         for person in range(600)
@@ -72,7 +72,7 @@ def tongues() -> World:
 
 
 def giants() -> World:
-    """Return the largest whole numbers, and real ones far below zero."""
+    """Return the largest integers, and floats far below zero."""
     rows = [
         {"pid": person, "n": float((-1) ** (person % 3) * (2**53 - person)), "far": -1e15 - person}
         for person in range(50)
@@ -82,7 +82,7 @@ def giants() -> World:
 
 
 def fringes() -> World:
-    """Return the least numbers, days at the ends of time, and a column of one value."""
+    """Return the smallest numbers, dates at the limits of the calendar, and a constant column."""
     days = (date(1, 1, 1), date(1600, 2, 29), date(1970, 1, 1), date(2100, 2, 28), date.max)
     rows = [
         {"pid": person, "tiny": person * 1e-300, "day": days[person % 5], "same": 7.0}
@@ -97,7 +97,7 @@ def fringes() -> World:
 
 
 def pennies() -> World:
-    """Return prices on a declared grid of a hundredth; those between are rounded row by row."""
+    """Return prices on a declared grid of 0.01, to which each row is rounded."""
     rows = [{"price": round(0.01 * (place * 7 % 1_000), 2), "n": place % 3} for place in range(900)]
     columns: dict[str, Column] = {"price": Float(0, 10, step=0.01), "n": Int(0, 2)}
     return make_world(rows, columns, unit=ROW)
@@ -164,7 +164,7 @@ CASES: Final = [(maker, text) for maker, texts in QUESTIONS.items() for text in 
 def test_awkward_tables_are_answered_as_by_duckdb(
     maker: Callable[[], World], text: str, accounting: str
 ) -> None:
-    """Each cell equals DuckDB's, whatever the table holds, and a hundredth off would not."""
+    """Each cell equals DuckDB's for every table, and an error of 1% would be detected."""
     opened = open_world(maker, accounting)
 
     assert [] == compare(opened, text)
@@ -172,7 +172,7 @@ def test_awkward_tables_are_answered_as_by_duckdb(
 
 
 def earned() -> World:
-    """Return texts that nobody declared, each shared by fifty people."""
+    """Return undeclared strings, each shared by fifty people."""
     rows = [
         {"pid": person, "k": KEYS[person % 10], "b": person % 4 == 0, "x": float(person % 9)}
         for person in range(500)
@@ -193,13 +193,13 @@ def earned() -> World:
     ],
 )
 def test_shared_texts_are_answered_as_by_duckdb(text: str) -> None:
-    """Keys that enough people share are all named, with DuckDB's values; public names join them."""
+    """All keys that enough people share are released with DuckDB's values, and can be joined."""
     world = earned()
     names = pa.table({"word": list(KEYS[:6]), "name": list("uvwuvw"), "size": [1, 2, 3, 4, 5, 6]})
     tables = (*world.tables, PublicTable("names", names))
     oracle = open_world(earned, "gaussian").oracle
     oracle.register("names", names)
-    # Enough for these numbers, and not so much that naming keys takes long.
+    # Enough for these numbers, without making partition selection slow.
     opened = Opened(world, Curator(tables, budget=Budget(1e12, 1e-6)), oracle, 1e9)
 
     assert [] == compare(opened, text)

@@ -1,4 +1,4 @@
-"""A set of questions planned together and answered once."""
+"""Sets of queries that are planned together and charged once."""
 
 from fractions import Fraction
 
@@ -34,7 +34,7 @@ def make_curator(budget: cf.Budget) -> cf.Curator:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "gaussian"])
 def test_a_batch_is_answered_in_order_from_one_charge(budget: cf.Budget) -> None:
-    """Answers stand in the order of the questions, and one entry pays for all of them."""
+    """Answers come in the order of the queries, and one entry pays for all of them."""
     curator = make_curator(budget)
 
     first, second, third = curator.release([COUNT, TOTAL, MEAN], share="30%")
@@ -50,7 +50,7 @@ def test_a_batch_is_answered_in_order_from_one_charge(budget: cf.Budget) -> None
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "gaussian"])
 def test_the_same_batch_again_is_free_and_equal(budget: cf.Budget) -> None:
-    """A repeated batch gives the same rows at no cost; fresh=True pays again."""
+    """A repeated batch returns the same rows at no cost; fresh=True pays again."""
     curator = make_curator(budget)
     before = curator.release([COUNT, TOTAL], share="10%")
 
@@ -65,7 +65,7 @@ def test_the_same_batch_again_is_free_and_equal(budget: cf.Budget) -> None:
 
 
 def test_a_question_asked_twice_is_paid_once() -> None:
-    """Equal questions in one batch share one plan and one answer."""
+    """Equal queries in one batch share one plan and one answer."""
     curator = make_curator(BUDGETS[0])
 
     one, other = curator.release([COUNT, "select count(*) as n from visits"], share="10%")
@@ -79,7 +79,7 @@ def test_a_question_asked_twice_is_paid_once() -> None:
 def test_the_batch_is_at_least_as_good_as_equal_shares(
     budget: cf.Budget, weights: list[int]
 ) -> None:
-    """The weighted squares of the noise add up to no more than under equal shares."""
+    """The weighted squared noise adds up to no more than with equal shares."""
     planner = make_curator(budget)._planner
     share = Share.floor("40%")
     queries = [planner.read(COUNT), planner.read(TOTAL)]
@@ -97,7 +97,7 @@ def test_the_batch_is_at_least_as_good_as_equal_shares(
 
 
 def test_an_error_that_no_double_holds_gets_an_equal_share() -> None:
-    """Sums of numbers whose squares are too large are released beside others."""
+    """Sums whose squared values overflow are released, with equal shares."""
     columns = {"huge": cf.Float(0, 1e200)}
     table = cf.Table("t", pd.DataFrame({"huge": [1e100]}), unit=cf.ROW, columns=columns)
     curator = cf.Curator([table], budget=cf.Budget(1))
@@ -111,7 +111,7 @@ def test_an_error_that_no_double_holds_gets_an_equal_share() -> None:
 def test_what_would_fill_the_memory_is_refused_before_it_is_paid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The numbers of an answer, and of all answers of a batch together, are bounded."""
+    """The number of values in an answer or in a whole batch is limited before any charge."""
     curator = make_curator(BUDGETS[0])
     monkeypatch.setattr(plan, "MAX_NUMBERS", 5)
     asked = "SELECT ward, SUM(cost) AS t, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -128,7 +128,7 @@ def test_what_would_fill_the_memory_is_refused_before_it_is_paid(
 
 
 def test_a_batch_that_does_not_fit_spends_nothing() -> None:
-    """A batch past the budget is refused as a whole."""
+    """A batch that exceeds the budget is refused as a whole."""
     curator = make_curator(BUDGETS[0])
     curator.release([COUNT], share="80%")
 
@@ -151,7 +151,7 @@ def test_a_batch_that_does_not_fit_spends_nothing() -> None:
 def test_a_wrong_batch_is_refused(
     questions: list[str], weights: list[int] | None, said: str
 ) -> None:
-    """A batch that cannot be planned says why and spends nothing."""
+    """A batch that cannot be planned is refused with a reason and spends nothing."""
     curator = make_curator(BUDGETS[0])
 
     with pytest.raises(cf.ConfideError, match=said):
@@ -161,6 +161,6 @@ def test_a_wrong_batch_is_refused(
 
 
 def test_a_batch_needs_a_cost_and_not_an_error() -> None:
-    """error= is refused for a batch, with what to say instead."""
+    """error= is refused for a batch, with the arguments to use instead."""
     with pytest.raises(cf.Refusal, match="epsilon= or share="):
         make_curator(BUDGETS[0]).release([COUNT], error=5)  # type: ignore[call-arg]  # no such

@@ -1,8 +1,9 @@
-"""Where limits cut, the answer is DuckDB's on the rows that stay.
+"""With contribution limits, answers equal DuckDB's on the rows that are kept.
 
-Which rows of a unit stay is decided by a keyed hash, so it cannot be foretold. But it can be seen:
-each row carries a power of two of its own, and the sum of them in the answer says which rows were
-counted. The oracle then gets exactly these, and every other column of the same answer must agree.
+A keyed hash decides which rows of a unit are kept, so the test cannot predict them. But it can
+detect them: each row carries its own power of two, and their sum in the answer shows which rows
+were counted. The oracle then gets exactly these rows, and every other column of the same answer
+must agree.
 """
 
 import math
@@ -37,14 +38,14 @@ STATISTICS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one unit may have."""
+    """Contribution limits of one unit."""
 
     rows: int
     groups: int
 
 
 def make_rows() -> Rows:
-    """Return up to nine rows a person, in up to three wards, each with its own power of two."""
+    """Return up to nine rows per person, in up to three wards, each with its own power of two."""
     return [
         {
             "pid": person,
@@ -84,7 +85,7 @@ def ask(text: str, limits: Limits, accounting: str) -> Rows:
 def ask_about_kept(
     text: str, answer: Rows, keys: Sequence[str], rows: Rows | None = None
 ) -> dict[tuple[str, ...], dict[str, Any]]:
-    """Return DuckDB's answer on the rows that the codes in an answer say were counted."""
+    """Return DuckDB's answer on the rows that an answer's codes show as counted."""
     kept = [
         row
         for row in rows or make_rows()
@@ -97,7 +98,7 @@ def ask_about_kept(
 
 
 def are_near(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
-    """Tell whether two rows agree; one row of data more or less moves a column by far more."""
+    """Return whether two rows agree, up to much less than one row of data changes."""
     return all(is_near(expected[name], actual[name], SLACK) for name in expected)
 
 
@@ -105,7 +106,7 @@ def are_near(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("statistics", STATISTICS)
 @pytest.mark.parametrize("rows", [1, 3, 5])
 def test_the_rows_that_stay_are_counted(rows: int, statistics: str, accounting: str) -> None:
-    """Of each person as many rows stay as allowed, and all columns speak of these."""
+    """As many rows of each person are kept as allowed, and all columns use the same rows."""
     text = f"SELECT who, SUM(code) AS code, {statistics} FROM t GROUP BY who"
     answer = ask(text, Limits(rows, rows), accounting)
     expected = ask_about_kept(text, answer, ["who"])
@@ -118,7 +119,7 @@ def test_the_rows_that_stay_are_counted(rows: int, statistics: str, accounting: 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("limits", [Limits(6, 1), Limits(4, 2), Limits(2, 1)], ids=str)
 def test_the_groups_that_stay_are_counted(limits: Limits, accounting: str) -> None:
-    """A person stays in as many groups as allowed, with all rows of these up to the limit."""
+    """A person is kept in as many groups as allowed, with all of their rows up to the limit."""
     text = "SELECT who, k, SUM(code) AS code, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY who, k"
     answer = ask(text, limits, accounting)
     expected = ask_about_kept(text, answer, ["who", "k"])
@@ -141,7 +142,7 @@ def test_the_groups_that_stay_are_counted(limits: Limits, accounting: str) -> No
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("condition", ["TRUE", "x > 4", "k = 'b'", "code <> 4"])
 def test_conditions_come_before_the_cut(condition: str, accounting: str) -> None:
-    """Rows that a condition leaves out take no place from the others."""
+    """Rows that a condition excludes do not count toward the limit."""
     text = f"SELECT who, SUM(code) AS code, COUNT(*) AS n FROM t WHERE {condition} GROUP BY who"
     answer = ask(text, Limits(2, 2), accounting)
     oracle = duckdb.connect()
@@ -156,7 +157,7 @@ def test_conditions_come_before_the_cut(condition: str, accounting: str) -> None
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize(("size", "limit"), [(9, 4), (9, 1), (3, 5)])
 def test_subqueries_see_the_rows_that_stay(size: int, limit: int, accounting: str) -> None:
-    """A person's own statistics are those of the rows that stay."""
+    """A person's own statistics are computed from the rows that are kept."""
     rows = [row for row in make_rows() if row["pid"] == size - 1]
     world = make_world(rows, COLUMNS, max_rows_per_unit=limit)
     curator = Curator(world.tables, budget=BUDGETS[accounting])
@@ -174,7 +175,7 @@ def test_subqueries_see_the_rows_that_stay(size: int, limit: int, accounting: st
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 def test_joined_rows_are_cut_together(accounting: str) -> None:
-    """Of the pairs of rows that a join makes, at most the product of both limits stays."""
+    """At most the product of both limits is kept of the pairs that a join makes."""
     left = [{"pid": p, "who": WHO[p], "a": 2.0**i} for p in range(9) for i in range(1 + p % 3)]
     right = [{"pid": p, "b": 8.0**i} for p in range(9) for i in range(1 + p // 3)]
     tables = (
@@ -206,7 +207,7 @@ def test_joined_rows_are_cut_together(accounting: str) -> None:
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 def test_equal_rows_are_cut_to_the_limit(accounting: str) -> None:
-    """Of people with many equal visits in several wards so many count as the owner allows."""
+    """A person with many equal visits in several wards counts as often as the owner allows."""
     rows = [
         {"pid": person, "ward": ward, "cost": float(person)}
         for person in range(60)

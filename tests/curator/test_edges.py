@@ -1,4 +1,4 @@
-"""Edges at which one row could show without noise: each was open once, and is shut."""
+"""Edge cases that once revealed a row without noise."""
 
 from fractions import Fraction
 from typing import Any
@@ -24,7 +24,7 @@ def make(
 
 
 def totals(curator: cf.Curator, text: str) -> dict[Any, tuple[int, ...]]:
-    """Return the exact totals behind an answer, as only a test may."""
+    """Return the exact totals of an answer, which only a test may read."""
     query = read_sql(text, curator.names)
     share = Share.floor("1%")
     plan = curator._planner.plan(query, share)
@@ -33,7 +33,7 @@ def totals(curator: cf.Curator, text: str) -> dict[Any, tuple[int, ...]]:
 
 
 def test_a_tiny_share_is_refused_before_noise_outgrows_its_range() -> None:
-    """No share, however small, buys noise that is cut off where the total would show."""
+    """No share, however small, buys noise whose clipping would reveal the total."""
     curator = make({"x": [1] * 50}, {"x": cf.Int(0, 9)}, cf.Budget(1))
 
     with pytest.raises(cf.UnsupportedQuery, match="larger epsilon"):
@@ -54,7 +54,7 @@ def test_a_tiny_share_is_refused_before_noise_outgrows_its_range() -> None:
     ],
 )
 def test_no_value_makes_a_question_fail(text: str) -> None:
-    """A question is answered with the row that an engine would choke on, as without it."""
+    """A row that would make an engine fail is answered like any other."""
     columns = {"x": cf.Float(0, 1), "name": cf.Text(), "d": cf.Text()}
     odd = make({"x": [0.5], "name": ["bob"], "d": ["5877642-06-26 (BC)"]}, columns)
     even = make({"x": [0.5], "name": ["eve"], "d": ["2020-02-02"]}, columns)
@@ -73,7 +73,7 @@ def test_large_sums_are_exact_enough_on_their_coarser_grid() -> None:
 
 @pytest.mark.parametrize("odd", ["infinity", "-infinity", "5877642-06-26 (BC)", "99999-01-01"])
 def test_a_day_outside_the_calendar_touches_no_other_group(odd: str) -> None:
-    """Adding a unit with a day beyond year 9999 moves no total by more than that unit."""
+    """Adding a unit with a date beyond year 9999 changes no total by more than that unit."""
     days = ["9999-12-31"] * 30 + ["0001-01-01"] * 20
     question = "SELECT CAST(d AS DATE) AS day, COUNT(*) AS n FROM p GROUP BY CAST(d AS DATE)"
 
@@ -86,7 +86,7 @@ def test_a_day_outside_the_calendar_touches_no_other_group(odd: str) -> None:
 
 
 def test_a_join_that_compares_in_another_type_is_cut() -> None:
-    """One row meets at most one partner, where partners differ only beyond double precision."""
+    """A row matches at most one partner if partners differ only beyond double precision."""
     near = pd.DataFrame({"y": [2**62 + k for k in range(-100, 101)]})
     frame = pd.DataFrame({"who": [1], "x": [float(2**62)]})
     table = cf.Table("p", frame, unit="who", columns={"x": cf.Float(0, 2**62)}, unique=True)
@@ -98,7 +98,7 @@ def test_a_join_that_compares_in_another_type_is_cut() -> None:
 
 
 def test_both_zeros_are_one_key() -> None:
-    """A key is the same whether a row holds 0.0 or -0.0."""
+    """Rows with 0.0 and rows with -0.0 have the same key."""
     question = "SELECT x, COUNT(*) AS n FROM p GROUP BY x"
     columns = {"x": cf.Float(-1, 1), "t": cf.Text()}
     for rows in ([0.0] * 50, [-0.0] + [0.0] * 49):
@@ -110,7 +110,7 @@ def test_both_zeros_are_one_key() -> None:
 
 
 def test_each_row_stays_within_its_grid() -> None:
-    """What one row adds never passes what the plan says, for any declared step."""
+    """A row never adds more than the plan allows, for any declared step."""
     column = cf.Float(10**15, 10**15 + 1, step="0.001")
     curator = make({"x": [10.0**15 + 1]}, {"x": column})
     query = read_sql("SELECT SUM(x) AS s FROM p", curator.names)
@@ -122,7 +122,7 @@ def test_each_row_stays_within_its_grid() -> None:
 
 
 def test_units_are_found_in_upper_and_lower_case() -> None:
-    """Units of two tables compare in one type, however their columns are spelled."""
+    """Units of two tables are compared in one type, in any case of their column names."""
     first = pd.DataFrame({"u": [1, 2], "x": [1, 1]})
     second = pd.DataFrame({"u": ["1", "01", "bob"], "y": [1, 1, 1]})
     tables = [
@@ -135,7 +135,7 @@ def test_units_are_found_in_upper_and_lower_case() -> None:
 
 
 def test_a_missing_unit_column_is_the_owners_to_mend() -> None:
-    """A unit that the source does not have is refused by name when the data is opened."""
+    """A unit column that the source lacks is named in a BadDeclaration when the data is opened."""
     table = cf.Table("p", pd.DataFrame({"x": [1]}), unit="who", columns={"x": cf.Int(0, 1)})
 
     with pytest.raises(cf.BadDeclaration, match="'who'"):
@@ -143,7 +143,7 @@ def test_a_missing_unit_column_is_the_owners_to_mend() -> None:
 
 
 def test_a_mean_lies_within_its_interval_however_narrow() -> None:
-    """An interval narrower than the search grid still holds its own estimate."""
+    """An interval narrower than the search grid still contains its own estimate."""
     curator = make({"x": list(range(80)) * 20}, {"x": cf.Int(0, 80)})
     answer = curator.sql("SELECT AVG(x) AS m FROM p", epsilon=10**5)
     ends = answer.interval_rows()[0]

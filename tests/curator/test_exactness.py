@@ -1,4 +1,4 @@
-"""Whole numbers past 2^53, names of our own, and NULL alone: nothing that rows could be told by."""
+"""Integers beyond 2^53, reserved names, and constant NULLs reveal nothing about rows."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ LARGE: Final = 2**62
 def open_curator(
     *, unit: str | Row = "pid", units: int = 10, epsilon: float = 1, delta: float = 0
 ) -> cf.Curator:
-    """Return a curator of persons with two rows each, and of public numbers past 2^53."""
+    """Return a curator of people with two rows each, and of public numbers beyond 2^53."""
     frame = pd.DataFrame(
         {"pid": [*range(units)] * 2, "k": [0, 1] * units, "code": ["7"] * 2 * units}
     )
@@ -48,7 +48,7 @@ def open_curator(
     ],
 )
 def test_no_group_is_made_of_doubles_past_their_whole_numbers(key: str) -> None:
-    """A key that is computed past 2^53 is refused, free, whether or not a row reaches it."""
+    """A computed key beyond 2^53 is refused for free, whether or not a row reaches it."""
     for units in (1, 10):
         curator = open_curator(units=units, delta=1e-6)
         with pytest.raises(UnsupportedQuery, match="are not exact"):
@@ -67,7 +67,7 @@ def test_no_group_is_made_of_doubles_past_their_whole_numbers(key: str) -> None:
     ],
 )
 def test_whole_numbers_of_64_bits_are_keys(key: str) -> None:
-    """Columns, remainders and casts are exact however large, and group rows as before."""
+    """Columns, remainders, and casts of any size are exact, and group rows."""
     curator = open_curator(units=300, epsilon=20, delta=1e-6)
     answer = curator.sql(f"SELECT {key} AS g, COUNT(*) AS n FROM v GROUP BY g", share="1/2")
 
@@ -92,7 +92,7 @@ def test_whole_numbers_of_64_bits_are_keys(key: str) -> None:
 def test_no_row_meets_several_numbers_that_one_double_stands_for(
     unit: str | Row, source: str
 ) -> None:
-    """A join on a computed number past 2^53 is refused: a double there equals 513 of them."""
+    """A join on a computed number beyond 2^53 is refused, since 513 integers equal one double."""
     curator = open_curator(unit=unit)
     with pytest.raises(UnsupportedQuery, match="are not exact"):
         curator.sql(f"SELECT COUNT(*) AS n FROM {source}", epsilon=0.1)
@@ -110,7 +110,7 @@ def test_no_row_meets_several_numbers_that_one_double_stands_for(
     ],
 )
 def test_no_row_makes_a_question_fail_that_others_do_not(key: str) -> None:
-    """A choice of whole numbers past 2^53 fails neither with nor without a row that takes it."""
+    """A CASE of integers beyond 2^53 has the same outcome with or without a row that takes it."""
     text = f"SELECT {key} AS g, COUNT(*) AS n FROM v GROUP BY g"
     outcomes = set()
     for rows in ([1, 2, 3], [1, 2, 3, 7]):
@@ -136,7 +136,7 @@ def test_no_row_makes_a_question_fail_that_others_do_not(key: str) -> None:
     ],
 )
 def test_a_row_meets_one_number_of_64_bits(partner: str) -> None:
-    """Whole numbers past 2^53 that are chosen, not computed, are joined as 64 bits."""
+    """Selected, not computed, integers beyond 2^53 are joined as 64 bits."""
     curator = open_curator(unit=cf.ROW, epsilon=1e9)
     (row,) = curator.sql(
         f"SELECT COUNT(*) AS n FROM v JOIN p ON {partner} = p.id", epsilon=1e8
@@ -146,14 +146,14 @@ def test_a_row_meets_one_number_of_64_bits(partner: str) -> None:
 
 
 def test_python_s_per_unit_columns_differ_in_more_than_letters() -> None:
-    """The other front end refuses two names that engines take for one, too."""
+    """The Python front end also refuses two names that engines treat as equal."""
     visits = open_curator().table("v")
     with pytest.raises(UnsupportedQuery, match="two columns"):
         visits.per_unit(A=cf.sum("k"), a=cf.count()).agg(n=cf.sum("a")).ask(epsilon=0.1)
 
 
 def test_an_empty_public_column_of_days_can_be_asked_about() -> None:
-    """Where a public table has no day, its years are keys that no row has."""
+    """If a public table has no dates, their years are keys without rows."""
     days = pa.table({"k": pa.array([], pa.int64()), "d": pa.array([], pa.date32())})
     table = cf.Table("v", pd.DataFrame({"k": [1]}), unit=cf.ROW, columns={"k": cf.Int(0, 9)})
     curator = cf.Curator([table, cf.PublicTable("z", days)], budget=cf.Budget(1e9))
@@ -165,7 +165,7 @@ def test_an_empty_public_column_of_days_can_be_asked_about() -> None:
 
 
 def test_keys_of_a_unit_s_large_sums_are_refused() -> None:
-    """What a per-unit question computes past 2^53 is no key outside either."""
+    """A number beyond 2^53 from a per-unit subquery is refused as a key outside, too."""
     inner = "SELECT pid, SUM(big) AS t FROM v GROUP BY pid"
     with pytest.raises(UnsupportedQuery, match="are not exact"):
         open_curator().sql(f"SELECT t, COUNT(*) AS n FROM ({inner}) GROUP BY t", epsilon=0.1)
@@ -173,7 +173,7 @@ def test_keys_of_a_unit_s_large_sums_are_refused() -> None:
 
 @pytest.mark.parametrize("name", [UNIT, UNIT.upper(), "The Unit", "unit"])
 def test_no_column_of_a_per_unit_question_has_the_identifier_s_name(name: str) -> None:
-    """A name by which statements call the identifier is refused, in whatever letters."""
+    """A name that statements use for the identifier is refused in any case."""
     curator = open_curator()
     text = f'SELECT SUM("{name}") AS s FROM (SELECT pid, COUNT(*) AS "{name}" FROM v GROUP BY pid)'
 
@@ -184,7 +184,7 @@ def test_no_column_of_a_per_unit_question_has_the_identifier_s_name(name: str) -
 
 
 def test_no_two_columns_of_a_per_unit_question_differ_in_letters_alone() -> None:
-    """Engines take x and X for one column, so a question has only one of them."""
+    """A query has only one of x and X, since engines treat them as the same column."""
     inner = "SELECT pid, COUNT(*) AS x, SUM(k) AS X FROM v GROUP BY pid"
     with pytest.raises(UnsupportedQuery, match="two columns"):
         open_curator().sql(f"SELECT SUM(X) AS s FROM ({inner})", epsilon=0.1)
@@ -192,7 +192,7 @@ def test_no_two_columns_of_a_per_unit_question_differ_in_letters_alone() -> None
 
 @pytest.mark.parametrize("high", [2**52, 2**52 + 1, 2**53])
 def test_sums_of_a_unit_s_wide_numbers_are_not_halved(high: int) -> None:
-    """Up to 2^53 what a unit's rows add up to is exact, odd numbers included."""
+    """Sums of a unit's rows up to 2^53 are exact, including odd numbers."""
     frame = pd.DataFrame({"pid": [1, 2, 3], "k": [11, 20, 31]})
     table = cf.Table("v", frame, unit="pid", columns={"k": cf.Int(0, high)}, unique=True)
     curator = cf.Curator([table], budget=cf.Budget(1e40))
@@ -205,7 +205,7 @@ def test_sums_of_a_unit_s_wide_numbers_are_not_halved(high: int) -> None:
 
 
 def test_what_has_no_value_after_the_noise_is_null() -> None:
-    """A text compared with NULL alone and a whole number past 64 bits are NULL, not an error."""
+    """A string compared with NULL, and an integer beyond 64 bits, are NULL rather than an error."""
     text = "SELECT COUNT(*) AS n, 'A' >= NULL AS o, CEIL(1e300) AS p FROM v"
     answer = open_curator().sql(text, epsilon=0.1)
 
@@ -215,7 +215,7 @@ def test_what_has_no_value_after_the_noise_is_null() -> None:
 
 @pytest.mark.parametrize("weights", [["1e400", 1], [1e308, 1e308], ["1e-4000", "1e4000"]])
 def test_weights_that_no_double_holds_are_refused(weights: list[float | str]) -> None:
-    """Weights too large or small to compute with are refused by name, before anything is paid."""
+    """Weights too large or small to compute with are refused by name before any charge."""
     curator = open_curator()
     texts = ["SELECT COUNT(*) AS n FROM v", "SELECT SUM(k) AS s FROM v"]
     with pytest.raises(BadArgument, match="weights must lie between"):
@@ -225,7 +225,7 @@ def test_weights_that_no_double_holds_are_refused(weights: list[float | str]) ->
 
 @pytest.mark.parametrize("question", [*REORDERED, *ROUNDED])
 def test_no_arithmetic_of_whole_numbers_fails_on_a_row(question: str) -> None:
-    """However an engine orders sums and products, and whatever doubles round, none overflows."""
+    """Integer arithmetic never overflows, in any order of evaluation and with any rounding."""
     for high in (4, 9):
         curator = cf.Curator([make_visits(high)], budget=cf.Budget(1))
         try:

@@ -1,4 +1,4 @@
-"""What a question will do, in sentences."""
+"""Explanations of a query, in sentences."""
 
 import pandas as pd
 import pytest
@@ -65,7 +65,7 @@ SAID = {
 @pytest.mark.parametrize("question", SAID)
 @pytest.mark.parametrize("budget", [BUDGET, cf.Budget(2)], ids=["gaussian", "pure"])
 def test_sentences_say_what_the_plan_does(question: str, budget: cf.Budget) -> None:
-    """Limits, keys, ranges, noise and cost are all said, and nothing is spent."""
+    """Limits, keys, ranges, noise, and cost are all explained, and nothing is spent."""
     curator = make_curator(3, budget)
     if "note" in question and not budget.delta:
         with pytest.raises(cf.Refusal):
@@ -80,7 +80,7 @@ def test_sentences_say_what_the_plan_does(question: str, budget: cf.Budget) -> N
 
 
 def test_sentences_do_not_depend_on_rows() -> None:
-    """Two tables with other rows are explained in the same words."""
+    """Two tables with different rows have the same explanation."""
     for question in SAID:
         one, other = (make_curator(rows).explain(question, share="1%") for rows in (0, 50))
 
@@ -89,7 +89,7 @@ def test_sentences_do_not_depend_on_rows() -> None:
 
 
 def test_one_row_counts() -> None:
-    """The sentence about a limit of one row is about one row."""
+    """The sentence about a limit of one row uses the singular."""
     frame = pd.DataFrame({"patient": [1, 1], "cost": [7.0, 8.0]})
     columns: dict[str, Declared] = {"cost": cf.Float(0, 5_000)}
     table = cf.Table("visits", frame, unit="patient", columns=columns)

@@ -1,4 +1,4 @@
-"""Questions at the edge are answered or refused; none fails after it was paid for."""
+"""Extreme queries are answered or refused; none fails after it was charged."""
 
 from fractions import Fraction
 from typing import Final
@@ -50,7 +50,7 @@ QUESTIONS: Final = {
     "nested roots": f"SELECT COUNT(*) AS a FROM t WHERE {'SQRT(' * 16}age{')' * 16} > 0",
     "nested divisions": f"SELECT COUNT(*) AS a FROM t WHERE age{' / age' * 8} > 0",
 }
-LONGEST: Final = 500_000
+MAX_LENGTH: Final = 500_000
 BUDGETS: Final = {"pure": Budget(2), "gaussian": Budget(2, 1e-6)}
 
 
@@ -67,13 +67,13 @@ def test_edges_are_answered_or_refused(text: str, accounting: str) -> None:
     else:
         assert len(answer.rows) == len(answer.interval_rows(Fraction(9, 10)))
         assert "nan" not in [row.get("a") for row in answer.rows]
-        assert len(write_statement(answer.plan.measurement, "salt").sql("duckdb")) < LONGEST
+        assert len(write_statement(answer.plan.measurement, "salt").sql("duckdb")) < MAX_LENGTH
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("error", [1e12, 1e17, 1e200])
 def test_any_error_is_cheap_enough(error: float, accounting: str) -> None:
-    """However large an error may be, an answer within it is found at hardly any cost."""
+    """However large the error, an answer within it is found at almost no cost."""
     table = Table("t", FRAME, unit="pid", columns=COLUMNS, max_rows_per_unit=3)
     curator = Curator([table], budget=BUDGETS[accounting])
     before = curator.preview("SELECT COUNT(*) AS n FROM t", error=error)

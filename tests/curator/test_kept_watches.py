@@ -1,4 +1,4 @@
-"""Watches whose state lies in the ledger: shared by processes, safe after crashes, kept secret."""
+"""Watches stored in the ledger: shared by processes, crash-safe, and secret."""
 
 import json
 import threading
@@ -33,7 +33,7 @@ def open_curator(ledger: Path | None = None, budget: Budget = HUGE, **more: Any)
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Curator, Curator]:
-    """Two curators of one ledger on disk, as two processes have them."""
+    """Return two curators of one ledger on disk, as two processes have them."""
     return open_curator(tmp_path / "ledger.db"), open_curator(tmp_path / "ledger.db")
 
 
@@ -42,13 +42,13 @@ def younger(age: int) -> str:
 
 
 def states(curator: Curator) -> list[dict[str, Any]]:
-    """Return what the ledger keeps of every record."""
+    """Return the stored state of every record in the ledger."""
     found = [curator.ledger.answer(entry.number) for entry in curator.ledger.entries()]
     return [stored.noisy for stored in found if stored is not None]
 
 
 def test_processes_share_one_session(pair: tuple[Curator, Curator]) -> None:
-    """Whoever takes a session up goes on where the others stand, and it is charged once."""
+    """A process that resumes a session continues where the others left off, and pays nothing."""
     one = pair[0].keep_watch(20, above=3, share="1/2")
     other = pair[1].resume_watch(one.receipt.entry)
     told = [
@@ -66,9 +66,9 @@ def test_processes_share_one_session(pair: tuple[Curator, Curator]) -> None:
 
 
 def test_the_noisy_threshold_is_drawn_once() -> None:
-    """With much noise all steps of a session keep the first draw, and sessions have their own.
+    """With much noise, all steps of a session keep its first draw, and each session has its own.
 
-    The scale is above 10^5, so that five sessions draw the same once in 10^20 runs.
+    The scale is above 10^5, so five sessions have the same draw once in 10^20 runs.
     """
     curator = open_curator(budget=Budget(1))
     watch = curator.keep_watch(10**6, above=2, share="1/100")
@@ -83,7 +83,7 @@ def test_the_noisy_threshold_is_drawn_once() -> None:
 
 
 def test_digests_hide_the_noisy_threshold() -> None:
-    """Sessions that stand alike have different seals: each covers 256 bits that no one else has."""
+    """Sessions in equal states have different seals, since each covers 256 secret bits."""
     curator = open_curator()
     for _ in range(2):
         curator.keep_watch(20, share="1/4")
@@ -98,7 +98,7 @@ def test_digests_hide_the_noisy_threshold() -> None:
 
 
 def test_a_key_finds_its_session_again(pair: tuple[Curator, Curator]) -> None:
-    """The same key opens one session, in whatever process, and pays once."""
+    """The same key opens one session, in any process, and pays once."""
     one = pair[0].keep_watch(20, share="1/2", key="k")
     again = pair[1].keep_watch(20, share="1/2", key="k")
 
@@ -110,7 +110,7 @@ def test_a_key_finds_its_session_again(pair: tuple[Curator, Curator]) -> None:
 
 
 def test_a_key_is_told_the_same(pair: tuple[Curator, Curator]) -> None:
-    """A repeated key uses up no answer, also much later and elsewhere; it means one question."""
+    """A repeated key uses up no answer, even later and elsewhere; it belongs to one query."""
     one = pair[0].keep_watch(20, above=3, share="1/2")
     other = pair[1].resume_watch(one.receipt.entry)
     first = one.ask(younger(30), key="k")
@@ -126,7 +126,7 @@ def test_a_key_is_told_the_same(pair: tuple[Curator, Curator]) -> None:
 def test_a_key_survives_a_crash_before_it_is_remembered(
     pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a crash came right after an answer was kept, its key is still told that answer."""
+    """After a crash right after an answer was stored, its key still returns that answer."""
     one = pair[0].keep_watch(20, above=2, share="1/2")
     with monkeypatch.context() as patched:
         patched.setattr(pair[0].ledger, "remember", lambda *_: None)
@@ -139,7 +139,7 @@ def test_a_key_survives_a_crash_before_it_is_remembered(
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) -> None:
-    """Eight askers of several sessions' ends get exactly as many answers above as were paid for."""
+    """Eight concurrent queries of a session get exactly as many answers above as were paid for."""
     curators = [open_curator(tmp_path / "ledger.db") for _ in range(2)]
     curators = curators if where == "disk" else [open_curator()] * 2
     watch = curators[0].keep_watch(5, above=3, share="1/4")
@@ -164,7 +164,7 @@ def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) ->
 
 
 def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draw whose step another has taken is thrown away: the answer told is a step later."""
+    """A draw whose step was taken by another process is discarded, and the next step answers."""
     curator = open_curator()
     one = curator.keep_watch(20, above=2, share="1/4")
     other, run, faster = curator.resume_watch(one.receipt.entry), DuckDB.run, [True]
@@ -185,7 +185,7 @@ def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_step_that_a_crash_left_is_taken_up(
     pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a reading that failed the session goes on, with another question too, unspent."""
+    """After a failed reading, the session continues, even with another query, at no cost."""
     one = pair[0].keep_watch(20, above=1, share="1/4")
 
     def fail(engine: DuckDB, measurement: Measurement, hold: Hold) -> Sealed:
@@ -213,7 +213,7 @@ STRANGERS: Final[dict[str, Change]] = {
 
 @pytest.mark.parametrize("who", STRANGERS)
 def test_a_session_is_taken_up_by_its_analyst_alone(who: str, tmp_path: Path) -> None:
-    """For others an entry that is a session and one that is not there look alike."""
+    """For other analysts, an entry that is a session and a missing entry look the same."""
     ana = open_curator(tmp_path / "ledger.db", limits=LIMITS).as_analyst("ana")
     entry = ana.keep_watch(20, share="1/4").receipt.entry
     ana.sql(younger(3), share="1/100")
@@ -226,7 +226,7 @@ def test_a_session_is_taken_up_by_its_analyst_alone(who: str, tmp_path: Path) ->
 
 
 def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
-    """Answers, steps of sessions and sessions of one process are refused."""
+    """Answers, steps of sessions, and sessions of one process cannot be resumed."""
     curator = open_curator()
     answer = curator.sql(younger(3), share="1/100").receipt.entry
     alone = curator.watch(20, share="1/100", key="k").receipt.entry
@@ -242,7 +242,7 @@ def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
 
 
 def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> None:
-    """Closing ends it for everybody, refunds nothing, and can be said twice."""
+    """Closing a session ends it for everyone, refunds nothing, and can be repeated."""
     one = pair[0].keep_watch(20, above=2, share="1/4")
     one.ask(younger(5), key="k")
     one.close()
@@ -256,7 +256,7 @@ def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> N
 
 
 def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Free answers take room in the ledger, so there is an end of them."""
+    """Free answers use space in the ledger, so their number is limited."""
     monkeypatch.setattr(watches, "MAX_STEPS", 2)
     watch = open_curator().keep_watch(20, share="1/4")
     told = [watch.ask(younger(age)) for age in (3, 5)]
@@ -267,7 +267,7 @@ def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session goes on with the law that it was opened with, or not at all."""
+    """A session with a changed noise distribution is refused."""
     watch = open_curator().keep_watch(20, share="1/4")
     monkeypatch.setattr("confide.mechanisms.sparse_vector._best_ratio", lambda _: Fraction(7))
     with pytest.raises(UnsupportedQuery, match="drew its noise otherwise"):
@@ -275,7 +275,7 @@ def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_half_widths_are_those_of_any_watch() -> None:
-    """What is kept elsewhere is as accurate as what lives in one process."""
+    """A stored watch is as accurate as one that lives in a process."""
     curator = open_curator(budget=Budget(1))
     one, other = curator.watch(5, share="1/4"), curator.keep_watch(5, share="1/4")
 

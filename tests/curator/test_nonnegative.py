@@ -1,4 +1,4 @@
-"""Counts that are never shown below zero, where the owner asks for it."""
+"""Nonnegative counts, if the owner declares them."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ WARDS = [f"w{place}" for place in range(200)]
 
 
 def ask(question: str, *, nonnegative: bool) -> cf.Answer:
-    """Ask an empty table, whose noisy counts are negative in half of all groups."""
+    """Return the answer on an empty table, where half of all noisy counts are negative."""
     frame = pd.DataFrame(
         {"patient": pd.Series([], dtype="int64"), "ward": pd.Series([], dtype=str)}
     )
@@ -31,9 +31,9 @@ def ask(question: str, *, nonnegative: bool) -> cf.Answer:
 
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_no_count_is_below_zero_if_the_owner_asks(nonnegative: bool) -> None:
-    """Values and ends of intervals stop at zero when asked; of 200 empty groups some go below else.
+    """Values and intervals stop at zero if declared; otherwise some of 200 groups go below.
 
-    All 400 noisy counts of empty groups are at least zero with probability below 1e-40.
+    All 400 noisy counts of empty groups are nonnegative with probability below 1e-40.
     """
     answer = ask(COUNTS, nonnegative=nonnegative)
     values = [row[name] for row in answer.rows for name in ("n", "people")]
@@ -44,7 +44,7 @@ def test_no_count_is_below_zero_if_the_owner_asks(nonnegative: bool) -> None:
 
 
 def test_sums_and_order_follow_the_counts_shown() -> None:
-    """HAVING and arithmetic see the counts as they are shown."""
+    """HAVING and arithmetic use the counts as shown."""
     shown = ask(
         "SELECT ward, 2 * COUNT(*) AS twice FROM visits GROUP BY ward HAVING COUNT(*) >= 0",
         nonnegative=True,
@@ -55,7 +55,7 @@ def test_sums_and_order_follow_the_counts_shown() -> None:
 
 
 def test_a_file_can_ask_for_it(tmp_path: Path) -> None:
-    """nonnegative = true in a table's section is read."""
+    """`nonnegative = true` in a table's section is read."""
     text = """
     [budget]
     epsilon = 1

@@ -81,7 +81,7 @@ def test_a_shared_filter_leaves_every_declared_key() -> None:
 
 
 def test_undeclared_keys_are_not_chosen_by_a_filter() -> None:
-    """Which undeclared keys are shown does not depend on a FILTER, so it is not a WHERE there."""
+    """The undeclared keys shown do not depend on a FILTER, so it is not a WHERE there."""
     curator = visits(**LIMITS)
     text = "SELECT t, COUNT(*) FILTER (WHERE month = 2) AS n FROM p GROUP BY t"
     ((february, _),) = totals_of(curator, text).values()
@@ -123,7 +123,7 @@ UNGROUPED: Final = (
     ],
 )
 def test_answers_and_previews_name_the_limit(text: str, note: str) -> None:
-    """Both carry the same note, in their fields and in what they print."""
+    """Answers and previews have the same note, as a field and in their output."""
     curator = visits(**LIMITS)
     preview, answer = curator.preview(text, epsilon=1), curator.sql(text, epsilon=1)
 
@@ -158,7 +158,7 @@ NEEDS: Final = re.compile(
     ],
 )
 def test_quantiles_name_how_many_rows_they_need(text: str, place: str, name: str) -> None:
-    """Answers and previews say below how many rows a quantile and its interval mean little.
+    """Answers and previews name the number of rows that a quantile and its interval need.
 
     A rank error of a tenth of the rows beyond the 90% quantile, a 100th of the group, is too large.
     """

@@ -1,4 +1,4 @@
-"""The path of a question: charge, then read; and nothing gets out but the answer."""
+"""The path of a query: charge before reading, and reveal nothing but the answer."""
 
 import copy
 import json
@@ -28,7 +28,7 @@ from confide.release import add_noise
 
 
 def engine_of(curator: Curator) -> Any:
-    """Return the engine, to be tampered with."""
+    """Return the engine, for tampering."""
     return curator._engine
 
 
@@ -37,7 +37,7 @@ SECRET: Final = "Wilhelmina"
 
 
 def frame(people: int = 6) -> pa.Table:
-    """Return two visits each of so many people."""
+    """Return two visits each of ``people`` people."""
     rows = [(place // 2, 10.0 * place, "AB"[place % 2], SECRET) for place in range(2 * people)]
     columns = zip(*rows, strict=True) if rows else ([], [], [], [])
     types = (pa.int64(), pa.float64(), pa.string(), pa.string())
@@ -64,7 +64,7 @@ def open_curator(source: pa.Table | None = None, **terms: Any) -> Curator:
 
 @dataclass
 class Diary:
-    """What the ledger, the engine and the noise did, in order."""
+    """The calls to the ledger, the engine, and the noise, in order."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ def spent(curator: Curator) -> Fraction:
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
 def test_charge_then_read_then_keep(budget: Budget) -> None:
-    """The budget is charged before the engine runs, and the answer kept before it is shown."""
+    """The budget is charged before the engine runs, and the answer is stored before it is shown."""
     curator, diary = open_curator(budget=budget), Diary()
     diary.watch(curator)
     curator.sql(QUESTION, share="1/10")
@@ -105,7 +105,7 @@ def test_charge_then_read_then_keep(budget: Budget) -> None:
 
 
 def test_a_failure_of_the_engine_leaves_the_charge() -> None:
-    """What was charged stays spent when the engine fails: no refund can tell about data."""
+    """The charge stays spent if the engine fails, so that no refund can reveal data."""
     curator = open_curator()
     engine_of(curator)._connection = Broken()
     with pytest.raises(Fault):
@@ -116,7 +116,7 @@ def test_a_failure_of_the_engine_leaves_the_charge() -> None:
 
 
 def test_engine_messages_stay_inside() -> None:
-    """An analyst whose question fails learns that it failed, and no word of the engine's."""
+    """An analyst whose query fails gets no word of the engine's message."""
     curator = open_curator()
     engine_of(curator)._connection = Broken()
     with pytest.raises(Fault) as caught:
@@ -127,7 +127,7 @@ def test_engine_messages_stay_inside() -> None:
 
 
 def test_a_failed_question_can_be_asked_again_and_pays_again() -> None:
-    """After a failure nothing is stored, so the next try is a new charge."""
+    """A failed query stores nothing, so the next attempt is a new charge."""
     curator = open_curator()
     healthy = engine_of(curator)._connection
     engine_of(curator)._connection = Broken()
@@ -156,7 +156,7 @@ REFUSED: Final = (
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_refusal_spends_nothing_and_reads_nothing(text: str) -> None:
-    """A question that cannot be answered leaves ledger and engine untouched."""
+    """A refused query leaves the ledger and the engine untouched."""
     curator, diary = open_curator(), Diary()
     diary.watch(curator)
     with pytest.raises(Refusal):
@@ -168,7 +168,7 @@ def test_a_refusal_spends_nothing_and_reads_nothing(text: str) -> None:
 
 
 def test_too_dear_a_question_spends_nothing_and_reads_nothing() -> None:
-    """A question past the budget is refused before the engine runs."""
+    """A query that exceeds the budget is refused before the engine runs."""
     curator, diary = open_curator(), Diary()
     curator.sql(QUESTION, share="9/10")
     diary.watch(curator)
@@ -183,7 +183,7 @@ def test_too_dear_a_question_spends_nothing_and_reads_nothing() -> None:
     "want", [{}, {"epsilon": 1, "share": 1}, {"epsilon": 0}, {"epsilon": -1}, {"share": 2}]
 )
 def test_a_question_without_a_sensible_cost_spends_nothing(want: dict[str, Any]) -> None:
-    """Exactly one cost, above nothing and within the budget, must be named."""
+    """A query needs exactly one price, above zero and within the budget."""
     curator = open_curator()
     with pytest.raises((BadDeclaration, Refusal)):
         curator.sql(QUESTION, **want)
@@ -192,7 +192,7 @@ def test_a_question_without_a_sensible_cost_spends_nothing(want: dict[str, Any])
 
 
 def test_what_is_of_another_type_is_refused_in_words() -> None:
-    """A table without its brackets, a bare number for a budget or a question: each is told."""
+    """Arguments of a wrong type are refused with a message that says what to write."""
     table = Table("visits", frame(), unit="pid", columns={"cost": Float(0, 100)})
     curator = Curator([table], budget=Budget(1))
     wrong: Any = table
@@ -212,7 +212,7 @@ def test_what_is_of_another_type_is_refused_in_words() -> None:
 
 
 def test_what_tells_nothing_is_not_charged() -> None:
-    """Keys that the declaration lists, and nothing beside them, are refused with what to add."""
+    """A query of declared keys alone is refused with what to add, at no cost."""
     curator = open_curator()
     for text in ("SELECT ward FROM visits GROUP BY ward", "SELECT DISTINCT ward FROM visits"):
         with pytest.raises(UnsupportedQuery, match=r"tells nothing about rows; add a statistic"):
@@ -222,7 +222,7 @@ def test_what_tells_nothing_is_not_charged() -> None:
 
 
 def test_a_preview_spends_nothing_and_reads_nothing() -> None:
-    """A preview tells cost and error from the declaration alone."""
+    """A preview computes cost and error from the declaration alone."""
     curator, diary = open_curator(), Diary()
     diary.watch(curator)
     seen = curator.preview(QUESTION, share="1/10")
@@ -235,7 +235,7 @@ def test_a_preview_spends_nothing_and_reads_nothing() -> None:
 
 
 def test_a_preview_keeps_to_the_confidence_that_is_asked() -> None:
-    """Half-widths, a chosen key and sentences are told at the level given, however it is paid."""
+    """Half-widths, regrets, and explanations use the given confidence, for any kind of price."""
     curator, count = open_curator(), "SELECT COUNT(*) AS n FROM visits"
     chosen = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
     usual, low = (curator.preview(count, share="1/10", confidence=level) for level in (0.95, 0.5))
@@ -250,7 +250,7 @@ def test_a_preview_keeps_to_the_confidence_that_is_asked() -> None:
 
 
 def test_an_error_that_is_too_small_is_refused_with_the_least() -> None:
-    """The refusal names an error that the whole budget pays for, and which can then be asked."""
+    """The refusal names an error that the whole budget pays for and that a query can request."""
     curator, count = open_curator(), "SELECT COUNT(*) AS n FROM visits"
     with pytest.raises(BudgetExceeded) as caught:
         curator.sql(count, error="1/1000")
@@ -262,7 +262,7 @@ def test_an_error_that_is_too_small_is_refused_with_the_least() -> None:
 
 
 def test_an_answer_without_numbers_speaks_of_no_intervals() -> None:
-    """Chosen keys are printed with their cost alone."""
+    """Chosen keys are printed with their cost and no intervals."""
     text = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
     answer = open_curator().sql(text, share="1/10")
 
@@ -271,7 +271,7 @@ def test_an_answer_without_numbers_speaks_of_no_intervals() -> None:
 
 
 def test_a_preview_tells_what_is_free() -> None:
-    """Asked before, a question is previewed as free, with what a new answer would cost."""
+    """A query that was asked before is previewed as free, with the cost of a new answer."""
     curator, diary = open_curator(), Diary()
     before = [curator.preview(QUESTION, share="1/5"), curator.explain(QUESTION, share="1/5")]
     curator.sql(QUESTION, share="1/10")
@@ -289,7 +289,7 @@ def test_a_preview_tells_what_is_free() -> None:
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
 def test_the_same_question_is_answered_alike_for_free(budget: Budget) -> None:
-    """Asked again, however it is spelled, a question gets the same values and costs nothing."""
+    """A repeated query, however it is written, returns the same values at no cost."""
     curator, diary = open_curator(budget=budget), Diary()
     first = curator.sql(QUESTION, share="1/10")
     diary.watch(curator)
@@ -303,7 +303,7 @@ def test_the_same_question_is_answered_alike_for_free(budget: Budget) -> None:
 
 
 def test_a_fresh_answer_pays_and_differs() -> None:
-    """With fresh=True a question is charged again, and gets noise of its own."""
+    """With fresh=True, a query is charged again and gets new noise."""
     curator = open_curator()
     answers = [curator.sql(QUESTION, share="1/100", fresh=True) for _ in range(4)]
 
@@ -313,7 +313,7 @@ def test_a_fresh_answer_pays_and_differs() -> None:
 
 @pytest.mark.parametrize("want", [{"share": 1.5}, {"share": "101%"}, {"epsilon": 2.1}], ids=str)
 def test_nothing_is_previewed_past_the_whole_budget(want: dict[str, Any]) -> None:
-    """A preview of more than there ever was is refused, as the question itself would be."""
+    """A preview of more than the total budget is refused, as the query itself would be."""
     curator = open_curator()
 
     for ask in (curator.preview, curator.explain, curator.sql):
@@ -325,7 +325,7 @@ def test_nothing_is_previewed_past_the_whole_budget(want: dict[str, Any]) -> Non
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("parts", [1, 3, 7, 49])
 def test_so_many_parts_of_a_budget_always_fit(parts: int, budget: Budget) -> None:
-    """k answers of share 1/k fit, written as a fraction or as a float, and nothing after them."""
+    """k answers of share 1/k fit, as a fraction or as a float, and nothing fits after them."""
     curator = open_curator(budget=budget)
     for place in range(parts):
         part = 1 / parts if place % 2 else Fraction(1, parts)
@@ -337,7 +337,7 @@ def test_so_many_parts_of_a_budget_always_fit(parts: int, budget: Budget) -> Non
 
 
 def test_epsilons_add_up_to_the_budget() -> None:
-    """Under pure accounting twenty answers of epsilon 0.1 make a budget of 2, and no more fit."""
+    """Under pure accounting, twenty answers of epsilon 0.1 use up a budget of 2."""
     curator = open_curator()
     for _ in range(20):
         curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.1, fresh=True)
@@ -353,7 +353,7 @@ def seal(curator: Curator) -> tuple[Plan, Sealed]:
 
 
 def test_sealed_values_stay_closed() -> None:
-    """Exact totals cannot be shown, compared, hashed, copied or stored; noise opens them."""
+    """Exact totals cannot be shown, compared, hashed, copied, or stored; only noise opens them."""
     plan, sealed = seal(open_curator())
 
     assert "Sealed(...)" == repr(sealed) == str(sealed) == f"{sealed}"
@@ -374,7 +374,7 @@ def test_sealed_values_stay_closed() -> None:
 
 
 def test_a_hold_lets_one_reading_pass() -> None:
-    """The engine reads once for each charge."""
+    """The engine reads once per charge."""
     curator = open_curator()
     plan = curator._planner.plan(read_sql(QUESTION, curator.names), Share.floor("1/10"))
     hold = Hold(0, Share.floor("1/10"))
@@ -384,7 +384,7 @@ def test_a_hold_lets_one_reading_pass() -> None:
 
 
 def test_a_text_that_comes_again_means_the_same() -> None:
-    """What is kept of an earlier reading is what a new one gives; refusals are not kept."""
+    """A cached parse equals a new one, and refusals are not cached."""
     curator, refused = open_curator(), "SELECT note FROM visits"
     first, again = curator._planner.read(QUESTION), curator._planner.read(QUESTION)
     said = []
@@ -399,7 +399,7 @@ def test_a_text_that_comes_again_means_the_same() -> None:
 
 
 class Listening:
-    """A connection that notes every statement before it runs it."""
+    """A connection that records every statement before it runs it."""
 
     def __init__(self, connection: Any, heard: list[str]) -> None:
         self._connection, self._heard = connection, heard
@@ -411,7 +411,7 @@ class Listening:
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
 def test_neighbours_see_the_same_statement(budget: Budget) -> None:
-    """What the engine is told, and how the answer is shaped, depends on no row."""
+    """The statements and the shape of the answer do not depend on rows."""
     heard: list[list[str]] = []
     shapes = []
     for people in (0, 1, 6, 7):
@@ -432,7 +432,7 @@ def test_neighbours_see_the_same_statement(budget: Budget) -> None:
 def test_nothing_is_logged_or_warned_of(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Answering and refusing write no line, and a failure tells the owner nothing but its kind."""
+    """Answers and refusals log nothing, and a failure logs only its kind."""
     curator = open_curator()
     with caplog.at_level(logging.INFO), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -455,9 +455,9 @@ def test_nothing_is_logged_or_warned_of(
 
 @pytest.mark.parametrize("accounting", ["gaussian", "renyi"])
 def test_the_epsilon_shown_counts_the_delta_of_names(accounting: str) -> None:
-    """Where delta is set aside for names, an answer's epsilon covers its part of that as well.
+    """If delta is reserved for key selection, an answer's epsilon covers its part of that as well.
 
-    Without it, 99 % of (1, 1e-6) with half of delta set aside would show 0.96 instead of 0.99.
+    Otherwise, 99% of (1, 1e-6) with half of delta reserved would show 0.96 instead of 0.99.
     """
     curator = open_curator(budget=Budget(1, 1e-6, accounting=accounting))
     opening = curator.ledger.opening
@@ -475,9 +475,9 @@ def test_the_epsilon_shown_counts_the_delta_of_names(accounting: str) -> None:
 @pytest.mark.parametrize("accounting", ["gaussian", "renyi"])
 @pytest.mark.parametrize("epsilon", ["0.93", "0.99", "1"])
 def test_every_epsilon_up_to_the_whole_is_granted(accounting: str, epsilon: str) -> None:
-    """An epsilon below the budget's is never more than the whole; one above it always is.
+    """An epsilon up to the budget's always fits the budget; a larger one never does.
 
-    Renyi's accounting takes more for the noise of 0.93 than for all that it composes to 1.
+    Renyi accounting needs more for the noise of 0.93 than for everything that it composes to 1.
     """
     curator = open_curator(budget=Budget(1, 1e-6, accounting=accounting))
     wanted = mu_squared_for(Fraction(epsilon), Fraction(1, 10**6))

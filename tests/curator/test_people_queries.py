@@ -1,7 +1,8 @@
-"""People with several rows, and people in two tables, are counted as DuckDB counts them.
+"""Queries on people with several rows, and in two tables, give DuckDB's answers.
 
-Two surveys of real people: years of the RAND health insurance experiment, and patients of the NAFLD
-study with their laboratory values. No limit cuts here; where one does, see test_cut_queries.py.
+The data comes from two surveys of real people: the RAND health insurance experiment by year, and
+patients of the NAFLD study with their laboratory values. No limit drops rows here; see
+test_cut_queries.py for limits that do.
 """
 
 from collections.abc import Callable
@@ -94,7 +95,7 @@ CASES: Final = [
 def test_people_are_counted_as_by_duckdb(
     maker: Callable[[], World], text: str, accounting: str
 ) -> None:
-    """Each cell equals DuckDB's, and a hundredth off would not; groups not found are empty."""
+    """Each cell equals DuckDB's, and an error of 1% would be detected; missing groups are empty."""
     opened = open_world(maker, accounting)
 
     assert [] == compare(opened, text)
@@ -103,7 +104,7 @@ def test_people_are_counted_as_by_duckdb(
 
 @pytest.mark.parametrize("maker", [randhie, nafld])
 def test_bounds_clip_people_too(maker: Callable[[], World]) -> None:
-    """The comparison has teeth: DuckDB itself gives other sums for rows that are not clipped."""
+    """DuckDB gives other sums for rows that are not clipped, so the comparison has power."""
     opened = open_world(maker, "pure")
     name, column = {"randhie": ("years", "outpatient"), "nafld": ("labs", "value")}[maker.__name__]
     raw = next(table.source for table in opened.world.tables if table.name == name)

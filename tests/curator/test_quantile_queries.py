@@ -1,7 +1,7 @@
-"""Without noise a quantile lies between the two rows that DuckDB's QUANTILE_CONT interpolates.
+"""Without noise, a quantile lies between the two rows that QUANTILE_CONT interpolates.
 
-Where both hold the same value, as among whole numbers, it is that value. Elsewhere it may be
-anywhere between them, for a quantile is chosen, not computed.
+If both rows have the same value, as is common among integers, it is that value. Otherwise it can be
+anywhere between them, since a quantile is chosen rather than computed.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from support.datasets import nafld, nhanes, randhie, tpch
 from support.noiseless import BUDGETS, World, ask_oracle, open_world
 
 CELL: Final = 2.0**-16
-"""No cell of a quantile's candidates is wider than this part of a column's range, on these data."""
+"""The maximum width of a cell of candidates, relative to the column's range, on these data."""
 
 ROW_AT: Final = "LIST_SORT(LIST({x}))[CAST({end}({level} * (COUNT({x}) - 1)) AS INT) + 1]"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A quantile of an expression, by one key or none; ``wide`` is its range where it is real.
+    """A quantile of an expression, grouped by at most one key; ``wide`` is the range of a float.
 
     Quantiles skip NULL, and so do the two rows that they lie between.
     """
@@ -34,14 +34,14 @@ class Question:
     wide: float = 0.0
 
     def sql(self) -> str:
-        """Return what the analyst asks."""
+        """Return the query in SQL."""
         shown = {0.5: f"MEDIAN({self.x})"}.get(self.level, f"QUANTILE_CONT({self.x}, {self.level})")
         grouped = "" if self.key == "1" else f" GROUP BY {self.key}"
         keys = "" if self.key == "1" else f"{self.key} AS k, "
         return f"SELECT {keys}{shown} AS q FROM {self.source}{grouped}"
 
     def bounds(self) -> str:
-        """Return what DuckDB is asked: the rows below and above."""
+        """Return the query for the rows below and above the quantile."""
         known = f"(SELECT * FROM {self.source}) WHERE {self.x} IS NOT NULL"
         low, high = (
             ROW_AT.format(x=self.x, end=end, level=self.level) for end in ("FLOOR", "CEIL")
@@ -73,7 +73,7 @@ QUESTIONS: Final = (
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.sql()[:60])
 def test_quantiles_lie_where_duckdb_finds_them(question: Question, accounting: str) -> None:
-    """Each quantile is between the rows around its rank, up to less than a hundredth of them."""
+    """Each quantile lies between the rows around its rank, up to less than 1% of them."""
     opened = open_world(question.maker, accounting)
     rows = opened.curator.sql(question.sql(), epsilon=opened.epsilon).rows
     found = {row.get("k", 1): row["q"] for row in rows}

@@ -1,4 +1,4 @@
-"""Quantiles from question to answer: right without noise, paid once, told the same again."""
+"""Quantiles from query to answer: correct without noise, charged once, and repeatable."""
 
 import math
 from fractions import Fraction
@@ -42,7 +42,7 @@ COLUMNS: Final[dict[str, Any]] = {
 
 
 def make_rows(count: int) -> dict[str, list[Any]]:
-    """Return awkward rows: NULL, NaN, infinities, ties and values beyond their bounds."""
+    """Return awkward rows: NULL, NaN, infinities, ties, and values beyond their bounds."""
     rng = np.random.default_rng(count)
     return {
         "pid": list(range(count)),
@@ -71,7 +71,7 @@ def open_curator(budget: cf.Budget, count: int = 400, **terms: Any) -> Curator:
 
 
 def clipped(count: int = 400) -> duckdb.DuckDBPyConnection:
-    """Return a plain connection with the rows as their declaration leaves them."""
+    """Return a plain connection with the rows clipped as declared."""
     rows = make_rows(count)
     cost = [
         None if one is None or math.isnan(one) else min(max(one, -40), 900) for one in rows["cost"]
@@ -102,7 +102,7 @@ ASKED: Final = (
 def test_without_noise_quantiles_lie_between_the_rows_that_sql_interpolates(
     argument: str, where: str, slack: float, accounting: str
 ) -> None:
-    """At epsilon 1e9 each quantile lies between two neighbouring rows, up to a cell's width."""
+    """At epsilon 1e9, each quantile lies between two adjacent rows, up to a cell's width."""
     curator, raw = open_curator(HUGE[accounting]), clipped()
     levels = (0.5, 0.9, 0.25, 0.01)
     asked = ", ".join(f"QUANTILE_CONT({argument}, {q}) AS q{i}" for i, q in enumerate(levels))
@@ -120,7 +120,7 @@ def test_without_noise_quantiles_lie_between_the_rows_that_sql_interpolates(
 
 
 def test_the_median_of_an_odd_number_of_values_is_exact() -> None:
-    """Counted by value, the middle one of 401 rows is what SQL gives, in all three spellings."""
+    """The median of 401 rows, counted by value, equals SQL's in all three syntaxes."""
     curator, raw = open_curator(HUGE["pure"], 401), clipped(401)
     spelled = "MEDIAN(step) AS a, QUANTILE_CONT(step, 0.5) AS b"
     within = "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY step) AS c"
@@ -132,7 +132,7 @@ def test_the_median_of_an_odd_number_of_values_is_exact() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_one_row_is_its_own_median(count: int) -> None:
-    """With one to three rows the median lies between the middle ones."""
+    """With one to three rows, the median lies between the middle ones."""
     (row,) = (
         open_curator(HUGE["pure"], count).sql("SELECT MEDIAN(age) AS m FROM t", epsilon=FREE).rows
     )
@@ -143,7 +143,7 @@ def test_one_row_is_its_own_median(count: int) -> None:
 
 
 def test_an_empty_table_and_an_empty_group_give_some_value_of_the_range() -> None:
-    """Whether a group is empty is private, so it gets a value like any other."""
+    """An empty group gets a value like any other, since emptiness is private."""
     curator = open_curator(HUGE["pure"], 0)
     rows = curator.sql("SELECT ward, MEDIAN(cost) AS m FROM t GROUP BY ward", epsilon=FREE).rows
 
@@ -152,7 +152,7 @@ def test_an_empty_table_and_an_empty_group_give_some_value_of_the_range() -> Non
 
 
 def test_quantiles_stand_beside_other_statistics_and_in_arithmetic() -> None:
-    """FILTER, HAVING, ORDER BY, arithmetic and other aggregates work as with any statistic."""
+    """FILTER, HAVING, ORDER BY, arithmetic, and other aggregates work as with any statistic."""
     curator, raw = open_curator(HUGE["pure"], 399), clipped(399)
     text = (
         "SELECT ward, COUNT(*) AS n, MEDIAN(age) FILTER (WHERE note = 'x') AS m, "
@@ -172,7 +172,7 @@ def test_quantiles_stand_beside_other_statistics_and_in_arithmetic() -> None:
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_units_with_several_rows_per_unit_subqueries_and_joins(neighbours: str) -> None:
-    """Quantiles of rows, of sums per unit and of joined rows all answer."""
+    """Quantiles of rows, of sums per unit, and of joined rows are all answered."""
     visits = pa.table(
         {"pid": [1, 1, 1, 2, 2, 3], "cost": [5, 9, 1, 4, 4, 7], "ward": list("AABBAB")}
     )
@@ -202,7 +202,7 @@ def test_units_with_several_rows_per_unit_subqueries_and_joins(neighbours: str) 
 
 
 def test_keys_that_nobody_declared_are_earned() -> None:
-    """Text keys that enough units share are named, each with its quantile."""
+    """String keys that enough units share are released, each with its quantile."""
     curator = open_curator(cf.Budget(1e6, 1e-6))
     rows = curator.sql("SELECT note, MEDIAN(age) AS m FROM t GROUP BY note", epsilon=1e3).rows
 
@@ -213,7 +213,7 @@ def test_keys_that_nobody_declared_are_earned() -> None:
 
 
 def test_whole_numbers_stay_whole() -> None:
-    """Quantiles of whole numbers are whole numbers within their range, at any cost."""
+    """Quantiles of integers are integers within their range, at any cost."""
     curator = open_curator(cf.Budget(100))
     for epsilon in ("0.001", "1"):
         asked = "SELECT ward, MEDIAN(age) AS m, QUANTILE_CONT(big, 0.9) AS b FROM t GROUP BY ward"
@@ -226,7 +226,7 @@ def test_whole_numbers_stay_whole() -> None:
 
 @pytest.mark.parametrize("accounting", ["pure", "gaussian", "renyi"])
 def test_the_same_question_is_answered_alike_and_paid_once(accounting: str) -> None:
-    """A repeat gives the same values and intervals for nothing, whatever the accounting."""
+    """A repeated query returns the same values and intervals for free, under any accounting."""
     delta = 0 if accounting == "pure" else 1e-6
     curator = open_curator(cf.Budget(10, delta, accounting=accounting))
     asked = "SELECT ward, MEDIAN(cost) AS m, COUNT(*) AS n FROM t GROUP BY ward"
@@ -243,7 +243,7 @@ def test_the_same_question_is_answered_alike_and_paid_once(accounting: str) -> N
 def test_an_answer_whose_cost_was_divided_otherwise_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A count next to a quantile has steps of 1 under any loss, so the quantile is compared too."""
+    """An answer whose cost was divided differently is refused, since its quantile noise differs."""
     curator = open_curator(cf.Budget(10))
     asked = "SELECT COUNT(*) AS n, QUANTILE_CONT(cost, 0.9) AS q FROM t"
     curator.sql(asked, share="1%")
@@ -253,7 +253,7 @@ def test_an_answer_whose_cost_was_divided_otherwise_is_not_shown(
 
 
 def test_a_quantile_without_any_accuracy_is_refused_before_the_charge() -> None:
-    """Noise that hides more rows than there are anywhere is too small a cost, as for counts."""
+    """Noise that hides more rows than any table has is refused as too small a cost."""
     curator = open_curator(cf.Budget("1e-330"))
     with pytest.raises(UnsupportedQuery, match="so small a cost"):
         curator.sql("SELECT MEDIAN(cost) AS m FROM t", share=1)
@@ -262,7 +262,7 @@ def test_a_quantile_without_any_accuracy_is_refused_before_the_charge() -> None:
 
 
 def test_previews_name_the_mechanism_and_errors_cannot_be_wished() -> None:
-    """Nobody knows a quantile's error beforehand; the refusal says what to write instead."""
+    """A quantile's error is unknown in advance; the refusal says what to write instead."""
     curator = open_curator(cf.Budget(10))
     preview = curator.preview("SELECT MEDIAN(age) AS m, COUNT(*) AS n FROM t", epsilon=1)
 
@@ -275,7 +275,7 @@ def test_previews_name_the_mechanism_and_errors_cannot_be_wished() -> None:
 
 
 def test_what_refusals_advise_can_be_asked() -> None:
-    """The quantile that the refusal of MAX names is answered; those of levels 0 and 1 are not."""
+    """The quantile that the refusal of MAX suggests is answered; levels 0 and 1 are refused."""
     curator = open_curator(cf.Budget(10))
     with pytest.raises(UnsupportedQuery, match=r"QUANTILE_CONT\(age, 0\.99\)"):
         curator.sql("SELECT MAX(age) FROM t", epsilon=1)
@@ -289,7 +289,7 @@ def test_what_refusals_advise_can_be_asked() -> None:
 
 
 def test_python_questions_are_the_same_questions() -> None:
-    """Medians and quantiles made in Python share stored answers with SQL."""
+    """Medians and quantiles built in Python share stored answers with SQL."""
     curator = open_curator(cf.Budget(10))
     asked = curator.table("t").agg(m=cf.median("age"), p=cf.quantile("age", 0.9))
     first = asked.ask(epsilon=1)
@@ -300,7 +300,7 @@ def test_python_questions_are_the_same_questions() -> None:
 
 
 def test_too_many_groups_are_refused_before_they_are_counted() -> None:
-    """Groups times cells are bounded by public numbers, and the refusal costs nothing."""
+    """The number of groups times cells is limited by public numbers; the refusal is free."""
     table = cf.Table(
         "t",
         pa.table({"pid": [1], "a": [1], "b": [1], "x": [1.0]}),
@@ -316,7 +316,7 @@ def test_too_many_groups_are_refused_before_they_are_counted() -> None:
 
 @pytest.mark.parametrize("widest", [1e-303, 1e-305, 5e-324])
 def test_the_narrowest_ranges_have_quantiles(widest: float) -> None:
-    """Ranges near the least double have one cell, and no number on the way overflows."""
+    """Ranges near the smallest double have one cell, and no intermediate result overflows."""
     declared = cf.Float(0, widest)
     rows = pa.table({"pid": range(9), "w": [0.0] * 9})
     table = cf.Table("t", rows, unit="pid", columns={"w": declared})
@@ -327,10 +327,10 @@ def test_the_narrowest_ranges_have_quantiles(widest: float) -> None:
 
 @pytest.mark.statistical
 def test_a_quantile_next_to_other_statistics_is_useful() -> None:
-    """In 300 groups of 2,000 rows, at most 60 of the 90% quantiles are off by a quarter or more.
+    """In 300 groups of 2,000 rows, at most 60 of the 90% quantiles are off by 25% or more.
 
-    A unit has five rows in three groups, and four statistics share the cost. About 8% are off so
-    far, and 60 or more in one of 10^11 runs; with equal parts for all columns it was a third.
+    A unit has five rows in three groups, and four statistics share the cost. About 8% are off by
+    that much, and 60 or more in one of 10^11 runs; with equal parts for all columns it was a third.
     """
     groups, size = 60, 2_000
     # Unit i has rows in groups i, i, i + 1, i + 1, and i + 2: none is dropped.

@@ -1,8 +1,8 @@
-"""With noise sent to nothing, answers are those of DuckDB on the same data, clipped and limited.
+"""With almost no noise, answers equal DuckDB's on the same data, clipped and limited.
 
-Here: one survey, and tables made by hand with every awkward value. Where a group is empty SQL says
-NULL and confide cannot, for whether it is empty is private: a sum is then 0 and a mean anywhere in
-its range.
+The data is one survey, and tables built by hand with every awkward value. For an empty group, SQL
+returns NULL but confide cannot, since emptiness is private: a sum is then 0, and a mean is anywhere
+in its range.
 """
 
 import math
@@ -28,7 +28,7 @@ from support.noiseless import (
 
 
 def visits() -> World:
-    """Return several visits a person, within the limits."""
+    """Return several visits per person, within the limits."""
     rows = [
         {
             "pid": person,
@@ -87,18 +87,18 @@ def one_row() -> World:
 
 
 def empty() -> World:
-    """Return nobody."""
+    """Return a table without rows."""
     return make_world([], {"x": Float(0, 9), "k": AB})
 
 
 def loners() -> World:
-    """Return a table in which every row is another person, some of them alike."""
+    """Return a table in which every row is another person, some of them equal."""
     rows = [{"x": float(place % 5), "k": "ab"[place % 2]} for place in range(50)]
     return make_world(rows, {"x": Float(0, 3), "k": AB}, unit=ROW)
 
 
 def vast() -> World:
-    """Return values near the ends of what can be declared, most of them negative."""
+    """Return values near the limits of what can be declared, most of them negative."""
     rows = [{"pid": place, "x": -1e12 * place, "n": -(2.0**50) + place} for place in range(40)]
     columns: dict[str, Column] = {"x": Float(-3e13, 1e12), "n": Int(-(2**50), 2**50)}
     return make_world(rows, columns)
@@ -232,7 +232,7 @@ CASES: Final = [(world, text) for world, texts in QUESTIONS.items() for text in 
     ("name", "text"), CASES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CASES)]
 )
 def test_answers_without_noise_are_those_of_sql(name: str, text: str, accounting: str) -> None:
-    """Each cell equals DuckDB's, and a hundredth off would not; groups not found are empty."""
+    """Each cell equals DuckDB's, and an error of 1% would be detected; missing groups are empty."""
     opened = open_world(WORLDS[name], accounting)
 
     assert [] == compare(opened, text)
@@ -242,7 +242,7 @@ def test_answers_without_noise_are_those_of_sql(name: str, text: str, accounting
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("off", ["0.99 *", "1.01 *", "0 *", "1 +"])
 def test_numbers_a_hundredth_off_are_noticed(off: str, accounting: str) -> None:
-    """The comparison has teeth: every count, sum, mean and deviation must be DuckDB's own."""
+    """An error of 1% in any count, sum, mean, or standard deviation is detected."""
     opened = open_world(visits, accounting)
     numbers = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "STDDEV(cost)")
     asked = "SELECT ward, {} FROM t WHERE ward <> 'E' GROUP BY ward"
@@ -266,7 +266,7 @@ def test_groups_left_out_are_noticed(accounting: str) -> None:
 
 @pytest.mark.parametrize("name", ["nhanes", "visits", "odd", "loners"])
 def test_the_bounds_do_clip(name: str) -> None:
-    """The comparison has teeth: without clipping, DuckDB itself gives other sums."""
+    """Without clipping, DuckDB gives other sums, so the comparison has power."""
     opened = open_world(WORLDS[name], "pure")
     column = {"nhanes": "weight_kg", "visits": "cost"}.get(name, "x")
     raw = duckdb.connect()
@@ -278,7 +278,7 @@ def test_the_bounds_do_clip(name: str) -> None:
 
 @pytest.mark.parametrize("text", SORTED)
 def test_having_order_and_limit_are_those_of_sql(text: str) -> None:
-    """Rows are kept, sorted and cut as DuckDB does it, when no empty group is in play."""
+    """Rows are filtered, sorted, and limited as in DuckDB if no group is empty."""
     opened = open_world(visits, "pure")
     expected = ask_oracle(opened.oracle, text)
     actual = opened.curator.sql(text, epsilon=1e9).rows

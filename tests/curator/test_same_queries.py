@@ -1,4 +1,4 @@
-"""Which queries count as the same, as docs/analyst.md describes it."""
+"""Equivalence of queries, as docs/analyst.md describes it."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Private selection: the most frequent keys, and the best of several questions.
+"""Private selection: the most frequent keys, and the best of several queries.
 
-Databases are tiny, so that the law of a choice can be written down; a statement is read once and
-chosen from many times.
+Databases are tiny, so that the distribution of a choice can be computed. A statement is read once
+and chosen from many times.
 """
 
 import math
@@ -56,7 +56,7 @@ WARDS: Final = ("A", "B", "C", "D", "E")
 def declare(
     counts: dict[str, int], *, rows: int = 1, each: int = 1, age: int | None = None
 ) -> Table:
-    """Return a table with so many rows in each ward, ``each`` of them about one person."""
+    """Return a table with the given counts of rows by ward, ``each`` of them about one person."""
     wards = [ward for ward, many in counts.items() for _ in range(many)]
     data = pa.table(
         {
@@ -102,7 +102,7 @@ COUNTS: Final = {"D": 40, "A": 25, "Z": 90, "C": 12, "B": 3}
 def test_without_noise_the_most_frequent_keys_come_first(
     budget: Budget, neighbours: Neighbours, most: int
 ) -> None:
-    """At a huge epsilon the answer is the true top k in order, of declared keys, empty ones too."""
+    """At a huge epsilon, the answer is the exact top k of the declared keys, in order."""
     curator = Curator([declare(COUNTS)], budget=budget, neighbours=neighbours)
     answer = curator.sql(BY_WARD.format(most), share="1/2")
 
@@ -112,7 +112,7 @@ def test_without_noise_the_most_frequent_keys_come_first(
 
 
 def test_without_noise_other_counts_and_keys_are_chosen_too() -> None:
-    """Units, filtered rows, several keys and questions in Python are chosen by their counts."""
+    """Units, filtered rows, several keys, and queries in Python are chosen by their counts."""
     table = declare({"A": 12, "B": 9, "C": 2}, rows=12, each=4)
     curator = Curator([table], budget=BUDGETS["pure"])
     visits = curator.table("visits").group_by("ward")
@@ -139,7 +139,7 @@ def test_without_noise_other_counts_and_keys_are_chosen_too() -> None:
 
 
 def flip_law(scores: Sequence[float], rate: float) -> list[float]:
-    """Return the law of permute-and-flip, by walking through every order of the candidates."""
+    """Return the distribution of permute-and-flip, by enumerating every order of the candidates."""
     heads = [math.exp(rate * (score - max(scores))) for score in scores]
     law = [0.0] * len(scores)
     orders = list(permutations(range(len(scores))))
@@ -152,7 +152,7 @@ def flip_law(scores: Sequence[float], rate: float) -> list[float]:
 
 
 def gumbel_law(scores: Sequence[float], rate: float) -> list[float]:
-    """Return the law of the exponential mechanism."""
+    """Return the distribution of the exponential mechanism."""
     weights = [math.exp(rate * (score - max(scores))) for score in scores]
     return [weight / sum(weights) for weight in weights]
 
@@ -160,7 +160,7 @@ def gumbel_law(scores: Sequence[float], rate: float) -> list[float]:
 def top_two_law(
     scores: Sequence[float], rate: float, one: Callable[[Sequence[float], float], list[float]]
 ) -> dict[int, float]:
-    """Return the law of two choices without replacement; the pair (i, j) is 10 i + j."""
+    """Return the distribution of two choices without replacement; the pair (i, j) is 10 i + j."""
     law: dict[int, float] = {}
     for i, first in enumerate(one(scores, rate)):
         rest = [j for j in range(len(scores)) if j != i]
@@ -172,7 +172,7 @@ def top_two_law(
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", SMALL)
 def test_two_keys_are_chosen_by_the_stated_law(accounting: str, entropy: SeededEntropy) -> None:
-    """Ordered pairs fit two rounds of the law, and would expose a rate 1.5 times off."""
+    """Ordered pairs fit two rounds of the distribution, and would expose a rate 1.5 times off."""
     curator = Curator([declare({"A": 9, "B": 6, "C": 2}, rows=3)], budget=SMALL[accounting])
     selection = selection_of(curator, BY_WARD.format(2), "1")
     sealed = read(curator, selection.plan)
@@ -189,7 +189,7 @@ def test_two_keys_are_chosen_by_the_stated_law(accounting: str, entropy: SeededE
 
 
 def spent_on(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> Fraction:
-    """Return what part of a grant so many uses take."""
+    """Return the fraction of a grant that ``rounds`` uses take."""
     match granted:
         case PureLoss(epsilon=epsilon):
             return rounds * loss.epsilon / epsilon
@@ -211,7 +211,7 @@ def spent_on(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> F
 def test_rounds_take_all_of_the_grant_and_no_more(
     granted: Loss, kind: type[PureLoss] | type[BoundedRangeLoss], rounds: int
 ) -> None:
-    """The epsilon of a round is rounded down, and by less than one part in 10^15."""
+    """The epsilon of a round is rounded down, by less than one part in 10^15."""
     taken = spent_on(kind(max_epsilon(granted, kind, rounds)), granted, rounds)
 
     assert taken <= 1
@@ -220,7 +220,7 @@ def test_rounds_take_all_of_the_grant_and_no_more(
 
 @pytest.mark.parametrize("accounting", SMALL)
 def test_the_cost_of_a_choice_is_its_share(accounting: str) -> None:
-    """All rounds of a selection cost at most the share charged, and the ledger shows that share."""
+    """All rounds of a selection cost at most the share charged, which the ledger shows."""
     curator = Curator([declare(COUNTS)], budget=SMALL[accounting])
     selection = selection_of(curator, BY_WARD.format(3), "1/7")
     granted = curator.ledger.filter.loss_of(Share.floor("1/7"))
@@ -234,7 +234,7 @@ def test_the_cost_of_a_choice_is_its_share(accounting: str) -> None:
 
 
 def test_mechanisms_follow_the_accounting() -> None:
-    """Permute-and-flip is used under pure accounting and the exponential mechanism elsewhere."""
+    """Pure accounting uses permute-and-flip, and other accounting the exponential mechanism."""
     kinds = {
         accounting: type(
             selection_of(Curator([declare(COUNTS)], budget=b), BY_WARD.format(1)).selector
@@ -258,7 +258,7 @@ def test_the_cost_does_not_grow_with_the_keys() -> None:
 
 
 def test_the_key_left_over_is_free() -> None:
-    """Asking for all five keys, or for more, pays four rounds and answers five."""
+    """A query for all five keys, or for more, pays for four rounds and returns five."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     four, five, nine = (selection_of(curator, BY_WARD.format(k)) for k in (4, 5, 9))
 
@@ -268,7 +268,7 @@ def test_the_key_left_over_is_free() -> None:
 
 
 def test_a_preview_tells_the_regret() -> None:
-    """A preview reads and spends nothing, and bounds how far a chosen count may fall short."""
+    """A preview reads and spends nothing, and bounds the regret of a chosen count."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     preview = curator.preview(BY_WARD.format(2), epsilon=1)
 
@@ -282,7 +282,7 @@ def test_a_preview_tells_the_regret() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", SMALL)
 def test_regret_is_seldom_larger_than_told(accounting: str, entropy: SeededEntropy) -> None:
-    """In at least 80 % of 1,000 selections no round falls short by the bound for 80 %."""
+    """In at least 80% of 1,000 selections, no round exceeds the 80% bound on regret."""
     curator = Curator([declare(COUNTS)], budget=SMALL[accounting])
     selection = selection_of(curator, BY_WARD.format(2), "1/4")
     sealed, bound = read(curator, selection.plan), selection.regret(0.8)
@@ -312,7 +312,7 @@ REFUSED: Final = {
 @pytest.mark.parametrize("budget", SMALL.values(), ids=SMALL)
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_refused_selection_spends_nothing(text: str, budget: Budget) -> None:
-    """Keys that nobody declared, or too many, are refused with advice and without a charge."""
+    """Undeclared keys, or too many keys, are refused with advice and without a charge."""
     curator = Curator([declare(COUNTS)], budget=budget)
     with pytest.raises(Refusal, match=REFUSED[text]):
         curator.sql(text, share="1/10")
@@ -323,7 +323,7 @@ def test_a_refused_selection_spends_nothing(text: str, budget: Budget) -> None:
 
 
 def test_a_selection_has_no_half_width_to_ask_for() -> None:
-    """error= is refused for keys and choices, and more than the budget holds is too."""
+    """error= is refused for keys and choices, and so is a cost beyond the budget."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     scores = {"A": "SELECT COUNT(*) FROM visits"}
     ask: list[Callable[[], object]] = [
@@ -353,7 +353,7 @@ def test_shares_of_one_kth_fit_and_nothing_after() -> None:
 
 
 def test_a_selection_is_charged_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine runs only after the ledger was charged, and the charge stays if it fails."""
+    """The engine runs only after the charge, and the charge stays if the engine fails."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     seen = []
 
@@ -372,7 +372,7 @@ def test_a_selection_is_charged_before_it_is_read(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_but_keys_is_kept() -> None:
-    """The ledger stores the chosen keys or the chosen place, and no count."""
+    """The ledger stores the chosen keys or the chosen index, and no count."""
     curator = Curator([declare(COUNTS)], budget=BUDGETS["pure"])
     keys = curator.sql(BY_WARD.format(2), share="1/4")
     place = curator.choose(["A", "D"], count_ward, share="1/4")
@@ -386,14 +386,14 @@ def test_nothing_but_keys_is_kept() -> None:
     assert (keys.receipt, place.receipt) == tuple(stored[0] for stored in kept if stored)
 
 
-# One unit more or less.
+# Neighboring datasets.
 
 
 MANY: Final = 2**13
 
 
 def narrow(selection: TopKeysPlan) -> TopKeysPlan:
-    """Return the selection among two keys alone, where the worst pair of neighbours is known."""
+    """Return the selection among two keys only, for which the worst neighboring pair is known."""
     groups = tuple(group for group in selection.groups if group[0] in ("A", "B"))
     return TopKeysPlan(selection.plan, groups, 1, selection.selector)
 
@@ -403,7 +403,7 @@ def neighbour_draws(
     neighbours: Neighbours,
     entropy: SeededEntropy,
 ) -> list[np.ndarray[Any, Any]]:
-    """Return which of two wards each database answers, over and over at epsilon 1."""
+    """Return the ward that each database chooses, over many runs at epsilon 1."""
     outputs = []
     for table in tables:
         curator = Curator([table], budget=Budget(1), neighbours=neighbours)
@@ -416,7 +416,7 @@ def neighbour_draws(
 
 @pytest.mark.statistical
 def test_adding_a_unit_gives_away_at_most_epsilon(entropy: SeededEntropy) -> None:
-    """A person with all their rows in one ward gives away at most epsilon, and much is seen.
+    """A person with all their rows in one ward reveals at most epsilon, and most of it is detected.
 
     The worst event has log-ratio 1; at this size the auditor proves 0.71 of it, give or take 0.04.
     """
@@ -430,9 +430,9 @@ def test_adding_a_unit_gives_away_at_most_epsilon(entropy: SeededEntropy) -> Non
 def test_two_rounds_give_away_at_most_epsilon(
     law: Callable[[Sequence[float], float], list[float]],
 ) -> None:
-    """Two rounds at half of epsilon each give away at most epsilon, and some pair over 0.9 of it.
+    """Two rounds at half of epsilon each reveal at most epsilon, and some pair more than 0.9 of it.
 
-    Tried are all units of at most two rows in each of three keys, beside few or many others.
+    The test tries all units of at most two rows in each of three keys, next to few or many others.
     """
     epsilon, rows = 1.0, 2
     rate = epsilon / 2 / rows
@@ -448,7 +448,7 @@ def test_two_rounds_give_away_at_most_epsilon(
 
 @pytest.mark.statistical
 def test_replacing_a_unit_needs_twice_the_noise(entropy: SeededEntropy) -> None:
-    """Replaced units give away at most epsilon; with the rate of monotone scores they would not.
+    """Replaced units reveal at most epsilon; with the rate of monotonic scores they would not.
 
     The worst log-ratio is ln(2 sqrt(e) - 1) = 0.83 at the right rate and ln(2 e - 1) = 1.49 at the
     other; the auditor falls short of each by about 0.25, give or take 0.04.
@@ -486,9 +486,9 @@ def rng(entropy: SeededEntropy) -> np.random.Generator:
 def test_no_unit_moves_a_score_further_than_planned(
     limits: Limits, neighbours: Neighbours, rng: np.random.Generator
 ) -> None:
-    """In 200 pairs of neighbours for each limit every score moves within its bounds.
+    """In 200 neighboring pairs for each limit, every score changes within its bounds.
 
-    Added units let no count and no sum of positive numbers fall.
+    Added units decrease no count and no sum of nonnegative numbers.
     """
     people = draw_worlds(rng, 200, limits)
     after = change_one(people, neighbours, limits, rng)
@@ -523,7 +523,7 @@ def test_no_unit_moves_a_score_further_than_planned(
     ],
 )
 def test_some_unit_moves_a_score_as_far_as_planned(statistic: str, low: int, high: int) -> None:
-    """The bounds are not too wide: a person of seven rows, all at an end, attains them."""
+    """The bounds are tight: a person with seven rows, all at a bound, attains them."""
     old = declare({"A": 7}, rows=3, each=7, age=99)
     text = f"SELECT ward, {statistic} AS n FROM visits GROUP BY ward"
     curator = Curator([old], budget=Budget(100))
@@ -538,7 +538,7 @@ def test_some_unit_moves_a_score_as_far_as_planned(statistic: str, low: int, hig
     assert [low - high, high - low] == [replaced.low, replaced.high]
 
 
-# The best of several questions.
+# The best of several queries.
 
 
 def count_ward(ward: str) -> str:
@@ -548,7 +548,7 @@ def count_ward(ward: str) -> str:
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 def test_without_noise_the_best_candidate_is_chosen(budget: Budget, neighbours: Neighbours) -> None:
-    """At a huge epsilon the candidate with the greatest count, or sum, is chosen."""
+    """At a huge epsilon, the candidate with the largest count or sum is chosen."""
     curator = Curator([declare(COUNTS)], budget=budget, neighbours=neighbours)
     visits = curator.table("visits")
     mixed: dict[str, Score] = {
@@ -564,7 +564,7 @@ def test_without_noise_the_best_candidate_is_chosen(budget: Budget, neighbours: 
 
 
 def test_a_choice_is_paid_once_and_then_free() -> None:
-    """Many candidates cost one share, in one ledger entry; the same choice again costs nothing."""
+    """Many candidates cost one share, in one ledger entry; the same choice again is free."""
     curator = Curator([declare(COUNTS)], budget=SMALL["gaussian"])
     first = curator.choose(list("ABCDE"), count_ward, share="1/8")
     again = curator.choose(list("ABCDE"), count_ward, share="1/8")
@@ -582,7 +582,7 @@ def test_a_choice_is_paid_once_and_then_free() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("accounting", SMALL)
 def test_a_candidate_is_chosen_by_the_stated_law(accounting: str, entropy: SeededEntropy) -> None:
-    """Choices fit the law for scores that one unit moves by 2, and expose a rate 1.5 times off."""
+    """Choices fit the distribution for sensitivity 2, and would expose a rate 1.5 times off."""
     curator = Curator([declare({"A": 9, "B": 7, "C": 5}, rows=2)], budget=SMALL[accounting])
     plans = [plan_of(curator, count_ward(ward)) for ward in "ABC"]
     granted = curator.ledger.filter.loss_of(Share.floor("1/2"))
@@ -598,7 +598,7 @@ def test_a_candidate_is_chosen_by_the_stated_law(accounting: str, entropy: Seede
 
 
 def test_scores_share_one_scale() -> None:
-    """A count and a sum of up to 99 a row are compared at the noise of the larger."""
+    """A count and a sum of up to 99 per row are compared with the noise of the larger."""
     curator = Curator([declare(COUNTS, rows=2)], budget=SMALL["pure"])
     plans = [plan_of(curator, f"SELECT {what} FROM visits") for what in ("COUNT(*)", "SUM(age)")]
     contest = plan_candidates(plans, Neighbours.ADD_REMOVE, PureLoss(1))
@@ -611,7 +611,7 @@ def test_scores_share_one_scale() -> None:
 
 
 def test_fine_sums_are_rounded_to_fit() -> None:
-    """Sums on a grid of 2^-40 are compared on steps of 2^-30 of what one unit can change."""
+    """Sums on a grid of 2^-40 are compared in steps of 2^-30 of one unit's largest change."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     plans = [plan_of(curator, "SELECT SUM(cost) FROM visits")]
     contest = plan_candidates(plans, Neighbours.ADD_REMOVE, PureLoss(1))
@@ -631,7 +631,7 @@ def test_fine_sums_are_rounded_to_fit() -> None:
 def test_rounding_keeps_moves_within_whole_steps(
     value: Fraction, step: Fraction, low: Fraction, high: Fraction, part: Fraction
 ) -> None:
-    """A value that moves within [low, high] moves, once rounded, within the next whole steps."""
+    """A value that changes within [low, high] changes within the next whole steps once rounded."""
     moved = value + low + part * (high - low)
     change = round_to_steps(moved, step) - round_to_steps(value, step)
 
@@ -657,7 +657,7 @@ BAD_CHOICES: Final[dict[str, tuple[Any, Any]]] = {
 
 @pytest.mark.parametrize("case", BAD_CHOICES)
 def test_a_refused_choice_spends_nothing(case: str) -> None:
-    """Candidates and scores that cannot be right are refused before anything is charged."""
+    """Invalid candidates and scores are refused before any charge."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     candidates, score = BAD_CHOICES[case]
     with pytest.raises((BadDeclaration, Refusal)):
@@ -668,7 +668,7 @@ def test_a_refused_choice_spends_nothing(case: str) -> None:
 
 @pytest.mark.statistical
 def test_a_choice_gives_away_at_most_epsilon(entropy: SeededEntropy) -> None:
-    """One person's rows move the choice by at most epsilon, and much of it is seen."""
+    """One person's rows change the choice by at most epsilon, and most of it is detected."""
     outputs = []
     for table in (declare({}, rows=3), declare({"A": 7}, rows=3, each=7)):
         curator = Curator([table], budget=Budget(1))

@@ -1,4 +1,4 @@
-"""Watching a threshold: a session that is paid for at its start and ends by itself."""
+"""Watches: a session is paid for when it opens and ends by itself."""
 
 import copy
 import pickle
@@ -52,7 +52,7 @@ def declare(people: int, *, rows: int = 1, each: int = 1) -> Table:
 
 
 def declare_ages(ages: list[int], *, rows: int) -> Table:
-    """Return a table with one row for each age; rows of one age are about one person."""
+    """Return a table with one row per age; rows of one age are about one person."""
     data = pa.table(
         {
             "pid": pa.array(ages, pa.int64()),
@@ -71,7 +71,7 @@ def younger(age: int) -> str:
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("budget", HUGE.values(), ids=HUGE)
 def test_without_noise_a_session_tells_the_truth(budget: Budget, neighbours: Neighbours) -> None:
-    """At a huge epsilon every count at the threshold or past it is above, every other below."""
+    """At a huge epsilon, every count at or past the threshold is above, every other below."""
     curator = Curator([declare(40)], budget=budget, neighbours=neighbours)
     session = curator.watch(20, above=3, share="1/2")
     answers = [session.ask(younger(age)) for age in (0, 19, 20, 18, 40, 21)]
@@ -81,7 +81,7 @@ def test_without_noise_a_session_tells_the_truth(budget: Budget, neighbours: Nei
 
 
 def test_a_session_ends_after_the_answers_it_was_opened_for() -> None:
-    """After B answers above, every question is refused and nothing is read."""
+    """After B answers above, every query is refused and nothing is read."""
     curator = Curator([declare(40)], budget=HUGE["pure"])
     session = curator.watch(5, above=2, share="1/2")
     before = [session.ask(younger(age)) for age in (30, 2, 30)]
@@ -94,7 +94,7 @@ def test_a_session_ends_after_the_answers_it_was_opened_for() -> None:
 
 
 def count_reads(curator: Curator) -> list[Share]:
-    """Return a list to which each later reading adds what the ledger shows as spent."""
+    """Return a list that collects the spent share at each later reading."""
     seen: list[Share] = []
     run = curator._engine.run
 
@@ -108,7 +108,7 @@ def count_reads(curator: Curator) -> list[Share]:
 
 @pytest.mark.parametrize("accounting", SMALL)
 def test_a_session_is_charged_once_before_it_reads(accounting: str) -> None:
-    """The whole share is spent at the start, in one entry; asking costs nothing more."""
+    """The whole share is spent when the session opens, in one entry; queries cost nothing more."""
     curator = Curator([declare(40)], budget=SMALL[accounting])
     reads = count_reads(curator)
     session = curator.watch(10**6, above=2, share="1/4")
@@ -125,7 +125,7 @@ def test_a_session_is_charged_once_before_it_reads(accounting: str) -> None:
 
 @pytest.mark.parametrize("accounting", SMALL)
 def test_the_price_of_a_session_is_within_its_share(accounting: str) -> None:
-    """Its epsilon, or the mu^2 or divergence of that, fits the share and uses nearly all of it."""
+    """A session's epsilon, mu^2, or divergence fits its share and uses almost all of it."""
     curator = Curator([declare(40)], budget=SMALL[accounting])
     session = curator.watch(20, share="1/3")
     price, failure = curator.ledger.filter.price(session._vector.loss)
@@ -136,7 +136,7 @@ def test_the_price_of_a_session_is_within_its_share(accounting: str) -> None:
 
 
 def test_epsilon_is_the_session_s_under_pure_accounting() -> None:
-    """With epsilon=0.5 the sparse vector gets exactly one half."""
+    """With epsilon=0.5, the sparse vector gets exactly one half."""
     curator = Curator([declare(40)], budget=SMALL["pure"])
     session = curator.watch(20, epsilon=0.5)
 
@@ -145,7 +145,7 @@ def test_epsilon_is_the_session_s_under_pure_accounting() -> None:
 
 
 def test_other_questions_may_come_in_between() -> None:
-    """Sessions side by side, and answers in between, spend the sum of their shares."""
+    """Concurrent sessions, and answers in between, spend the sum of their shares."""
     curator = Curator([declare(40)], budget=HUGE["gaussian"])
     one, other = (curator.watch(level, share="1/4") for level in (10, 30))
     first = one.ask(younger(20))
@@ -169,7 +169,7 @@ def test_sums_are_watched_in_their_own_unit() -> None:
 
 
 def test_signed_sums_need_a_signed_session() -> None:
-    """Values below zero are refused where the noise was drawn for rising values, else compared."""
+    """Negative values are refused if the noise assumes rising values, and compared otherwise."""
     curator = Curator([declare(41)], budget=HUGE["pure"])
     sums = "SELECT SUM(balance) AS s FROM visits WHERE age % 2 = {}"
     rising = curator.watch(0, share="1/4")
@@ -187,7 +187,7 @@ def noise_scale(curator: Curator, **more: Any) -> Fraction:
 
 
 def test_only_rising_values_get_the_smaller_noise() -> None:
-    """Signed sessions, and all sessions under replacement, have noise for values of both ways."""
+    """Signed sessions, and all sessions under replacement, get noise for both directions."""
     added = Curator([declare(9)], budget=SMALL["pure"])
     replaced = Curator([declare(9)], budget=SMALL["pure"], neighbours="replace")
 
@@ -208,7 +208,7 @@ REFUSED: Final = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_refused_question_leaves_the_session_as_it_was(text: str) -> None:
-    """What the session did not pay for is refused unread, and the session goes on."""
+    """A query that the session did not pay for is refused unread, and the session continues."""
     curator = Curator([declare(40, rows=3)], budget=HUGE["pure"])
     session = curator.watch(20, share="1/4")
     reads = count_reads(curator)
@@ -236,7 +236,7 @@ BAD: Final[dict[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_session_that_cannot_be_opened_costs_nothing(case: str) -> None:
-    """Wrong arguments and missing budget are refused before anything is charged."""
+    """Invalid arguments and a missing budget are refused before any charge."""
     curator = Curator([declare(40)], budget=SMALL["pure"])
     with pytest.raises((BadDeclaration, Refusal)):
         curator.watch(**{"threshold": 5, **BAD[case]})
@@ -273,14 +273,14 @@ def test_a_session_stays_charged_when_reading_fails(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("double", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_session_cannot_be_doubled(double: Callable[[object], object]) -> None:
-    """Two copies would answer twice on one charge, so there are none."""
+    """A copy of a session would answer twice on one charge, so copying fails."""
     session = Curator([declare(4)], budget=SMALL["pure"]).watch(5, share="1/3")
     with pytest.raises(TypeError, match="cannot be copied"):
         double(session)
 
 
 def test_threads_share_the_answers_that_are_left() -> None:
-    """Eight threads that ask at once get exactly as many answers above as were paid for."""
+    """Eight concurrent threads get exactly as many answers above as were paid for."""
     curator = Curator([declare(40)], budget=HUGE["pure"])
     session = curator.watch(5, above=3, share="1/4")
     answers: list[bool] = []
@@ -306,7 +306,7 @@ def plan_of(curator: Curator, text: str) -> Plan:
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_default_sensitivity_is_that_of_counts(rows: int) -> None:
-    """A person with more rows than allowed moves a count by the session's sensitivity, no more."""
+    """A person with too many rows changes a count by at most the session's sensitivity."""
     curator = Curator([declare(1, rows=rows, each=5)], budget=HUGE["pure"])
     plan = plan_of(curator, younger(50))
     session = curator.watch(rows, above=1, share="1/4")
@@ -335,7 +335,7 @@ def test_rounding_keeps_the_sensitivity(
 def transcripts(
     table: Table, sensitivity: int, size: int, entropy: SeededEntropy
 ) -> np.ndarray[Any, Any]:
-    """Return what sessions at epsilon 1 say to the same four questions, one row a session."""
+    """Return the outputs of sessions at epsilon 1 for four queries, one row per session."""
     curator = Curator([table], budget=Budget(1))
     threshold = Threshold.of(1, 1, sensitivity, Neighbours.ADD_REMOVE, signed=False)
     others = "SELECT COUNT(*) AS n FROM visits WHERE age BETWEEN 1 AND 3"
@@ -354,10 +354,10 @@ def transcripts(
 
 @pytest.mark.statistical
 def test_a_session_gives_away_at_most_epsilon(entropy: SeededEntropy) -> None:
-    """A person of six rows gives away at most epsilon; with noise for one row it would be more.
+    """A person with six rows reveals at most epsilon; with noise for one row, it would be more.
 
-    Three questions about this person and one about three others: "below, below, below, above" is
-    about 150 times likelier without the person when the noise is for one row.
+    Three queries are about this person and one about three others. With noise for one row, the
+    output "below, below, below, above" is about 150 times more likely without the person.
     """
     ages = {0: 6, 1: 1, 2: 1, 3: 1}
     tables = [
@@ -374,7 +374,7 @@ def test_a_session_gives_away_at_most_epsilon(entropy: SeededEntropy) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("side", [-1, 1])
 def test_values_beyond_the_half_width_are_told_rightly(side: int, entropy: SeededEntropy) -> None:
-    """A value just beyond the half-width for 80 % is told rightly in 80 % of sessions."""
+    """A value just beyond the half-width for 80% is reported correctly in 80% of sessions."""
     curator = Curator([declare(60)], budget=Budget(1))
     plan = plan_of(curator, younger(60))
     sealed = curator._engine.run(plan.measurement, Hold(0, SHARE))

@@ -1,4 +1,4 @@
-"""The page on TPC-H keeps its word, and other questions about customers are answered rightly."""
+"""The page on TPC-H is correct, and other queries on customers give DuckDB's answers."""
 
 import re
 from typing import Final
@@ -44,14 +44,14 @@ OTHERS: Final = (
     "SELECT QUARTER(l_shipdate) AS q, SUM(l_quantity * ps_supplycost) AS s FROM lineitem "
     "JOIN partsupp ON l_partkey = ps_partkey AND l_suppkey = ps_suppkey GROUP BY q",
 )
-# Chosen keys stand without numbers; DuckDB's must be the same ones, in any order.
+# Chosen keys come without numbers; DuckDB's must be the same ones, in any order.
 CHOSEN: Final = "ORDER BY COUNT(*) DESC"
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("text", [*ANSWERED, *OTHERS], ids=lambda text: " ".join(text.split())[:50])
 def test_customers_are_counted_as_by_duckdb(text: str, accounting: str) -> None:
-    """Without noise each statement gives DuckDB's own answer, which a hundredth more is not."""
+    """Without noise, each statement gives DuckDB's answer, and an error of 1% would be detected."""
     opened = open_world(tpch, accounting)
     found = ask_oracle(opened.oracle, text)
 
@@ -61,7 +61,7 @@ def test_customers_are_counted_as_by_duckdb(text: str, accounting: str) -> None:
 
 
 def test_order_and_limit_are_those_of_sql() -> None:
-    """Where the page sorts and cuts rows, they are DuckDB's, in its order."""
+    """Where the page sorts and limits rows, they are DuckDB's, in its order."""
     opened = open_world(tpch, "pure")
     for text in ANSWERED:
         if "LIMIT" not in text:
@@ -84,7 +84,7 @@ def test_what_the_page_calls_refused_is_refused(text: str) -> None:
 
 
 def test_every_question_has_its_place() -> None:
-    """Each of the 22 questions is judged on the page, once."""
+    """Each of the 22 queries is discussed on the page once."""
     heads = re.findall(r"^\*\*(.*?)\*\*", PAGE, re.MULTILINE | re.DOTALL)
     numbers = [int(number) for head in heads for number in re.findall(r"(\d+)\. ", head)]
 
@@ -92,7 +92,7 @@ def test_every_question_has_its_place() -> None:
 
 
 def test_a_single_row_is_noticed() -> None:
-    """The comparison has teeth: without one item of 60,175 no total would be called right."""
+    """Without one item of 60,175, every total differs, so the comparison has power."""
     opened = open_world(tpch, "pure")
     text = "SELECT COUNT(*) AS n, SUM(l_extendedprice) AS s, SUM(l_quantity) AS q FROM lineitem"
     one_less = text.replace("lineitem", "(SELECT * FROM lineitem LIMIT 60174)")

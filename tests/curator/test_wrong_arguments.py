@@ -1,4 +1,4 @@
-"""What is wrong with an argument of a question is told to the analyst, and costs nothing."""
+"""Invalid arguments of a query raise BadArgument for the analyst and cost nothing."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -48,7 +48,7 @@ def open_curator() -> cf.Curator:
 
 @pytest.mark.parametrize("want", AMOUNTS, ids=str)
 def test_a_wrong_amount_is_refused(want: dict[str, Any]) -> None:
-    """It is a refusal of the analyst's argument, by its name, and nothing is spent."""
+    """The refusal names the argument, and nothing is spent."""
     curator = open_curator()
     with pytest.raises(cf.BadArgument, match=r"\w+ (must|is)|exactly one"):
         curator.sql(COUNT, **want)
@@ -58,7 +58,7 @@ def test_a_wrong_amount_is_refused(want: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_other_arguments_are_refused_alike(name: str) -> None:
-    """Whatever an analyst asks by, a wrong argument is theirs, and nothing is spent."""
+    """In every method, an invalid argument raises BadArgument, and nothing is spent."""
     curator = open_curator()
     with pytest.raises(BadArgument):
         CALLS[name](curator)
@@ -68,7 +68,7 @@ def test_other_arguments_are_refused_alike(name: str) -> None:
 
 @pytest.mark.parametrize("error", [MissingPackage("x"), Fault("x"), cf.UnsupportedQuery("x")])
 def test_other_errors_stay_as_they_are(error: cf.ConfideError) -> None:
-    """What is missing here, what is our fault and what is refused already keeps its class."""
+    """Errors for missing packages, faults, and refusals keep their class."""
 
     @refusing
     def fail() -> None:
@@ -81,7 +81,7 @@ def test_other_errors_stay_as_they_are(error: cf.ConfideError) -> None:
 
 
 def test_confidences_of_what_was_answered_are_arguments_too() -> None:
-    """An estimate, an answer and a session tell of a wrong confidence in the same way."""
+    """Estimates, answers, and sessions reject an invalid confidence in the same way."""
     curator = open_curator()
     answered = [
         curator.sql(COUNT, epsilon=0.1).intervals,
@@ -94,7 +94,7 @@ def test_confidences_of_what_was_answered_are_arguments_too() -> None:
 
 
 def test_bounds_of_an_estimator_are_the_owners() -> None:
-    """Wrong bounds are told when an estimator is registered, not to whoever asks for it."""
+    """Invalid bounds are reported when an estimator is registered, not when it is used."""
     curator = open_curator()
     with pytest.raises(cf.BadDeclaration, match="low < high"):
         curator.register_estimator("mean", lambda rows: 0.0, columns=["x"], bounds=[(1, 0)])
