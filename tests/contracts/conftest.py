@@ -1,4 +1,4 @@
-"""Every ledger, one after the other."""
+"""Fixtures that provide each kind of ledger in turn."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from support.ledgers import KINDS, Home
 
 @pytest.fixture(params=KINDS)
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
-    """Return where ledgers of each kind live, in turn."""
+    """Return a location of ledgers of each kind, in turn."""
     needed = request.param == "postgresql"
     server = request.getfixturevalue("postgres") if needed else None
     home = Home(request.param, tmp_path, server)
@@ -20,7 +20,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture(params=KINDS[1:])
 def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
-    """Return where ledgers live that outlast their process, in turn."""
+    """Return a location of each kind of ledger that outlives its process, in turn."""
     server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
     home = Home(request.param, tmp_path, server)
     yield home

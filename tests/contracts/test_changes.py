@@ -1,7 +1,7 @@
-"""Changes that meet others between their look and their write, and connections cut in between.
+"""Changes that conflict with others between their read and their write, and cut connections.
 
-A clock that acts stands in for the others: a change asks for the time after its look and before its
-write. In SQLite nothing can come in between, so all of this is PostgreSQL's.
+A clock with a callback stands in for the others, since a change reads the time after its read and
+before its write. SQLite allows nothing in between, so all of this tests PostgreSQL.
 """
 
 import json
@@ -27,7 +27,7 @@ HALF: Final = Share.floor("1/2")
 
 @dataclass(slots=True)
 class Meeting:
-    """A clock that lets something happen the next time that it is asked."""
+    """A clock that runs a callback the next time that it is read."""
 
     acts: list[Callable[[], object]] = field(default_factory=list)
     clock: Clock = field(default_factory=Clock)
@@ -40,20 +40,20 @@ class Meeting:
 
 @pytest.fixture
 def meeting() -> Meeting:
-    """Return a clock with nothing to do yet."""
+    """Return a clock without a callback."""
     return Meeting()
 
 
 @pytest.fixture
 def home(tmp_path: Path, postgres: Postgres) -> Iterator[Home]:
-    """Return where ledgers in PostgreSQL live."""
+    """Return a location of ledgers in PostgreSQL."""
     home = Home("postgresql", tmp_path, postgres)
     yield home
     home.close()
 
 
 def open_two(home: Home, meeting: Meeting) -> tuple[SqlLedger, SqlLedger]:
-    """Return a ledger whose changes meet others, and the ledger of the others."""
+    """Return a ledger whose changes conflict with others, and the ledger of the others."""
     one = home.open(clock=meeting)
     other = home.again(clock=meeting.clock)
     assert isinstance(one, SqlLedger)
@@ -62,7 +62,7 @@ def open_two(home: Home, meeting: Meeting) -> tuple[SqlLedger, SqlLedger]:
 
 
 def test_a_charge_that_meets_another_goes_again(home: Home, meeting: Meeting) -> None:
-    """Both charges are in the ledger, each once, and the running totals are right."""
+    """After a conflict, both charges are in the ledger once, and the running totals are correct."""
     one, other = open_two(home, meeting)
     meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), TENTH))
     one.reserve(ask("SELECT 1"), TENTH)
@@ -102,7 +102,7 @@ def test_an_answer_that_meets_the_naming_of_an_anchor_is_refused(
 
 
 def test_two_that_meet_do_not_pass_the_budget(home: Home, meeting: Meeting) -> None:
-    """Each half fits by itself; the one that comes second is refused, not granted from the look."""
+    """If two halves fit only one by one, the second is refused after a conflict."""
     one, other = open_two(home, meeting)
     one.reserve(ask(), TENTH)
     meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), HALF))
@@ -114,7 +114,7 @@ def test_two_that_meet_do_not_pass_the_budget(home: Home, meeting: Meeting) -> N
 
 
 def test_two_answers_that_meet_are_one(home: Home, meeting: Meeting) -> None:
-    """The answer that comes second is not stored, though its look saw none."""
+    """The second of two concurrent answers is not stored, although its read saw none."""
     one, other = open_two(home, meeting)
     hold = one.reserve(ask(), TENTH, key="k")
     again = other.resume(ask(), "k")
@@ -129,7 +129,7 @@ def test_two_answers_that_meet_are_one(home: Home, meeting: Meeting) -> None:
 
 
 def test_a_key_that_was_given_away_meanwhile_charges_nothing(home: Home, meeting: Meeting) -> None:
-    """A key that came to stand for a free answer after the look stops the charge."""
+    """A key that was assigned to a free answer after the read stops the charge."""
     one, other = open_two(home, meeting)
     receipt = other.commit(other.reserve(ask(), TENTH), NOISY)
     meeting.acts.append(lambda: other.remember(ask(), "k", receipt))
@@ -141,7 +141,7 @@ def test_a_key_that_was_given_away_meanwhile_charges_nothing(home: Home, meeting
 
 
 def test_others_are_met_once_and_then_expected(home: Home, meeting: Meeting) -> None:
-    """After a meeting the head is locked first, so that nobody comes in between; in time, not."""
+    """After a conflict, the head is locked before reading for some time."""
     one, other = open_two(home, meeting)
     small = Share.floor("1/1000000")
     meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), TENTH))
@@ -169,7 +169,7 @@ def cut(postgres: Postgres, home: Home) -> None:
 
 
 def test_a_restart_of_the_server_refuses_no_charge(home: Home, postgres: Postgres) -> None:
-    """However many idle connections were cut, the next charge finds a new one."""
+    """The next charge finds a working connection, however many idle ones were cut."""
     ledger = home.open()
     assert isinstance(ledger, SqlLedger)
 
@@ -180,7 +180,7 @@ def test_a_restart_of_the_server_refuses_no_charge(home: Home, postgres: Postgre
     ledger.reserve(ask(), TENTH)
     name = home.address.split("/")[3].split("?")[0]
     with postgres.connect("postgres") as admin:
-        # Each is waited for: one that dies between a look and its write is another test's matter.
+        # Wait for each: a connection that dies between a read and its write is tested elsewhere.
         admin.execute(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s",
             (name,),
@@ -193,7 +193,7 @@ def test_a_restart_of_the_server_refuses_no_charge(home: Home, postgres: Postgre
 def test_a_write_that_may_have_lasted_is_not_repeated(
     home: Home, meeting: Meeting, postgres: Postgres
 ) -> None:
-    """A connection that is cut at the write is a fault; the key tells what became of it."""
+    """A connection that is cut during the write is a fault; the key finds the outcome."""
     one, _ = open_two(home, meeting)
     meeting.acts.append(lambda: cut(postgres, home))
     with pytest.raises(LedgerUnavailable, match="same key"):
@@ -206,7 +206,7 @@ def test_a_write_that_may_have_lasted_is_not_repeated(
 
 
 def test_a_look_that_was_cut_is_repeated(home: Home, meeting: Meeting, postgres: Postgres) -> None:
-    """A connection that was cut while it was idle costs nobody anything."""
+    """A connection that was cut while idle causes no error."""
     one, _ = open_two(home, meeting)
     one.reserve(ask(), TENTH)
     cut(postgres, home)
@@ -216,7 +216,7 @@ def test_a_look_that_was_cut_is_repeated(home: Home, meeting: Meeting, postgres:
 
 
 def test_a_hold_of_another_ledger_is_not_answered(home: Home, meeting: Meeting) -> None:
-    """An answer is kept only where its charge is."""
+    """An answer is stored only in the ledger that holds its charge."""
     one, _ = open_two(home, meeting)
     elsewhere = home.open()
     with pytest.raises(Fault):
@@ -230,5 +230,5 @@ PARTS: Final = st.lists(st.text() | st.integers() | st.none() | st.booleans())
 
 @given(PARTS)
 def test_parts_are_written_as_json(parts: list[Any]) -> None:
-    """A digest covers the same text as ever: what json.dumps writes for its parts."""
+    """A hash covers the text that json.dumps writes for its parts."""
     assert json.dumps(parts) == write_parts(parts)

@@ -1,4 +1,4 @@
-"""A request costs the same however long the history is: seen from the statements it runs."""
+"""The statements of a request are independent of the length of the history."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ Statement = tuple[str, Any]
 
 
 def answer_one(ledger: SqlLedger, key: str) -> None:
-    """Take one question through everything that a request asks of its ledger."""
+    """Run every ledger operation of one request."""
     ledger.resume(QUESTION, key)
     ledger.stored(replace(QUESTION, text=f"SELECT '{key}'"))
     hold = ledger.reserve(replace(QUESTION, text=f"SELECT '{key}'"), SMALL, key=key)
@@ -35,7 +35,7 @@ def answer_one(ledger: SqlLedger, key: str) -> None:
 
 
 def listen(ledger: SqlLedger, act: Callable[[], object]) -> list[Statement]:
-    """Return the statements that an act runs, through SQLAlchemy or on the driver itself."""
+    """Return the statements that a function runs, through SQLAlchemy or on the driver itself."""
     heard: list[Statement] = []
     run = PreparedStatement.run
 
@@ -59,11 +59,11 @@ def listen(ledger: SqlLedger, act: Callable[[], object]) -> list[Statement]:
 
 
 def explain(ledger: SqlLedger, statement: Statement) -> str:
-    """Return how the database carries out a statement."""
+    """Return the database's plan for a statement."""
     words, parameters = statement
     sqlite = ledger._database.is_sqlite
     with ledger._database._current().connect() as connection:
-        if not sqlite:  # a short table is read whole even where an index would do
+        if not sqlite:  # a short table is scanned even if an index exists
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
         prefix = "EXPLAIN QUERY PLAN " if sqlite else "EXPLAIN "
         found = connection.exec_driver_sql(prefix + words, parameters)
@@ -72,7 +72,7 @@ def explain(ledger: SqlLedger, statement: Statement) -> str:
 
 @pytest.fixture
 def ledger(lasting: Home) -> SqlLedger:
-    """Return a ledger with some history, of which the database has a picture."""
+    """Return a ledger with some history and up-to-date statistics in the database."""
     found = lasting.open(WHOLE, LIMITS, Clock())
     assert isinstance(found, SqlLedger)
     for number in range(30):
@@ -82,7 +82,7 @@ def ledger(lasting: Home) -> SqlLedger:
 
 
 def lengthen(ledger: SqlLedger) -> None:
-    """Add thousands of copies of old records, which no look-up should ever have to pass."""
+    """Add thousands of copies of old records, which no lookup should scan."""
     charges = "number + {0}, before, time - {0}, text, fingerprint, analyst, purpose, name, units"
     rest = "delta_units, readings, loss, spent, delta_spent, analyst_spent, purpose_spent, digest"
     answers = "entry + {0}, number + {0}, before, time - {0}, noisy, digest, asked, analyst"
@@ -104,7 +104,7 @@ def lengthen(ledger: SqlLedger) -> None:
 
 
 def test_every_look_up_is_one_step_into_an_index(ledger: SqlLedger) -> None:
-    """No statement of a request reads a table from end to end or sorts."""
+    """No statement of a request scans a table or sorts."""
     heard = listen(ledger, lambda: answer_one(ledger, "new"))
     selects = [one for one in heard if one[0].lstrip().startswith(("SELECT", "UPDATE", "WITH"))]
     plans = [explain(ledger, one) for one in selects]
@@ -123,7 +123,7 @@ def test_every_look_up_is_one_step_into_an_index(ledger: SqlLedger) -> None:
 
 
 def test_the_check_above_has_teeth(ledger: SqlLedger) -> None:
-    """A statement that needs the whole history is told from one that does not."""
+    """A statement that needs the whole history is detected, so the check above has power."""
     [whole] = listen(ledger, lambda: sum_up(ledger))[-1:]
     plan = explain(ledger, whole)
 

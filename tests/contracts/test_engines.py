@@ -1,4 +1,4 @@
-"""What every engine promises: DuckDB's integers, DuckDB's values, and faults that tell nothing."""
+"""The contract of every engine: DuckDB's integers, DuckDB's values, and faults without data."""
 
 import logging
 import math
@@ -69,13 +69,13 @@ ROUNDING: Final = 4e-16
 
 @pytest.fixture(scope="session", params=PLACES)
 def place(request: pytest.FixtureRequest) -> Place:
-    """Return where the rows of each engine live, in turn."""
+    """Return a place for the rows of each engine, in turn."""
     return find_place(request.param, request)
 
 
 @pytest.fixture(scope="session", params=OTHERS)
 def other(request: pytest.FixtureRequest) -> Place:
-    """Return the same for the engines that are not DuckDB."""
+    """Return a place for each engine other than DuckDB, in turn."""
     return find_place(request.param, request)
 
 
@@ -91,7 +91,7 @@ def rng(entropy: SeededEntropy) -> np.random.Generator:
 def test_every_question_gives_the_integers_of_duckdb(
     maker: Callable[[], World], text: str, other: Place, request: pytest.FixtureRequest
 ) -> None:
-    """For one plan and one salt, groups, totals and rows by cell are the very same integers."""
+    """For one plan and one salt, groups, totals, and rows by cell are the same integers."""
     pair = pair_world(maker, other)
     plan = pair.plan(text)
     expected, actual = read_exactly(pair.here, plan), read_exactly(pair.there, plan)
@@ -103,18 +103,18 @@ def test_every_question_gives_the_integers_of_duckdb(
 
 @pytest.mark.parametrize("question", REORDERED)
 def test_no_row_makes_whole_numbers_fail(question: str, other: Place) -> None:
-    """A question whose numbers might pass 64 bits on some rows reads all of them."""
+    """A query whose numbers could exceed 64 bits on some rows reads all of them."""
     read_both(question, other)
 
 
 @pytest.mark.parametrize("question", ROUNDED)
 def test_no_row_makes_powers_fail(question: str, request: pytest.FixtureRequest) -> None:
-    """So do powers of what doubles round; Spark plans these for minutes and is not asked."""
+    """Powers of rounded doubles fail on no row; Spark is left out, since it plans for minutes."""
     read_both(question, find_place("postgresql", request))
 
 
 def read_both(question: str, place: Place) -> None:
-    """See that a question is read with and without the rows that it is about, or refused."""
+    """Check that a query is read with and without the rows that it is about, or refused."""
     for high in (4, 9):
         pair = pair_tables([make_visits(high)], place)
         try:
@@ -126,12 +126,12 @@ def read_both(question: str, place: Place) -> None:
 
 
 def inexact_functions(request: pytest.FixtureRequest) -> frozenset[Function]:
-    """Return the functions whose last bit differs on the engine that is asked."""
+    """Return the functions whose last bit differs on the engine of a test."""
     return INEXACT_FUNCTIONS.get(request.node.callspec.params["other"], frozenset())
 
 
 def crowded() -> World:
-    """Return people with far more rows and groups than count, under ids that are texts."""
+    """Return people with far more rows and groups than count, whose identifiers are strings."""
     rows = [
         {
             "pid": f"{person}-ü" if person % 9 else None,
@@ -175,7 +175,7 @@ CUT: Final = (
 def test_every_family_is_answered_as_the_matrix_says(
     family: str, other: Place, request: pytest.FixtureRequest
 ) -> None:
-    """Each family of questions gives DuckDB's integers, except where the matrix says why not."""
+    """Each family of queries gives DuckDB's integers, except where the matrix says why not."""
     pair = pair_world(families, other)
     plan = pair.plan(FAMILIES[family])
     cell = family, request.node.callspec.params["other"]
@@ -189,7 +189,7 @@ def test_every_family_is_answered_as_the_matrix_says(
 def test_a_last_bit_differs_where_the_matrix_says_near(
     other: Place, request: pytest.FixtureRequest
 ) -> None:
-    """A question that magnifies a last bit is answered alike on all engines but those."""
+    """A query that magnifies a last bit has the same result on all engines but the listed ones."""
     pair = pair_world(families, other)
     plan = pair.plan(MAGNIFIED)
     is_same = read_exactly(pair.here, plan) == read_exactly(pair.there, plan)
@@ -198,7 +198,7 @@ def test_a_last_bit_differs_where_the_matrix_says_near(
 
 
 def test_the_matrix_has_every_family_and_engine() -> None:
-    """The page was written for the families and engines that the tests know."""
+    """The page covers the families and engines that the tests use."""
     page = (ROOT / "docs" / "engine-matrix.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
     said = {**EXPECTED, **NEAR}
@@ -212,7 +212,7 @@ def test_the_matrix_has_every_family_and_engine() -> None:
 
 @pytest.mark.parametrize("text", CUT)
 def test_a_unit_is_cut_to_the_same_rows(text: str, other: Place) -> None:
-    """Where limits cut, one salt keeps the same rows of each unit as on DuckDB."""
+    """With one salt, the same rows of each unit are kept as on DuckDB."""
     pair = pair_world(crowded, other)
     plan = pair.plan(text)
 
@@ -220,7 +220,7 @@ def test_a_unit_is_cut_to_the_same_rows(text: str, other: Place) -> None:
 
 
 def is_same(expected: Any, actual: Any) -> bool:
-    """Tell whether two values agree; functions of libraries may differ in their last bit."""
+    """Return whether two values agree up to the last bit of library functions."""
     if isinstance(expected, float) and isinstance(actual, float | int):
         return math.isclose(expected, actual, rel_tol=ROUNDING)
     return bool(expected == actual)
@@ -229,7 +229,7 @@ def is_same(expected: Any, actual: Any) -> bool:
 def test_expressions_have_the_values_of_duckdb(
     other: Place, rng: np.random.Generator, request: pytest.FixtureRequest
 ) -> None:
-    """Random expressions over every odd value fail on no row and give what DuckDB gives."""
+    """Random expressions over every odd value fail on no row and give DuckDB's values."""
     pair = pair_tables([without_zero(draw_table(rng))], other)
     drawer, emitter = Drawer(rng), Emitter(RANGES)
     count = EXPRESSIONS // (5 if request.node.callspec.params["other"] in SLOW_PLACES else 1)
@@ -254,7 +254,7 @@ def test_expressions_have_the_values_of_duckdb(
 
 
 def is_inexact(expression: Expression, rough: frozenset[Function]) -> bool:
-    """Tell whether an expression has a function that may differ; texts of doubles go with them."""
+    """Return whether an expression has an inexact function, or converts a double to a string."""
     return any(
         part.function in rough
         or (rough and part.function is Function.TO_TEXT and part.arguments[0].kind is Kind.FLOAT)
@@ -264,7 +264,7 @@ def is_inexact(expression: Expression, rough: frozenset[Function]) -> bool:
 
 
 def without_zero(declared: Table) -> Table:
-    """Return a table without the character that no text of PostgreSQL can have."""
+    """Return a table without the character that no PostgreSQL string can contain."""
     rows: pa.Table = declared.source
     for place, name in enumerate(rows.column_names):
         if rows.schema.field(name).type == pa.string():
@@ -282,7 +282,7 @@ def test_no_unit_moves_the_totals_further_than_planned(
     rng: np.random.Generator,
     request: pytest.FixtureRequest,
 ) -> None:
-    """In hundreds of pairs of neighbours no change of exact or rounded totals passes the plan."""
+    """In hundreds of neighboring pairs, no exact or rounded totals change by more than planned."""
     people = draw_worlds(rng, WORLDS, limits)
     changed = change_one(people, neighbours, limits, rng)
     before, after = (declare_worlds(some, limits, rng) for some in (people, changed))
@@ -302,7 +302,7 @@ def test_no_unit_moves_joined_totals_further_than_planned(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Joins and one row for each unit keep within the planned reach, as they do on DuckDB."""
+    """Joins and per-unit subqueries stay within the planned sensitivity, as on DuckDB."""
     monkeypatch.setattr(test_joined_sensitivity, "DuckDB", opener(other))
     is_slow = request.node.callspec.params["other"] in SLOW_PLACES
     for limits, neighbours in product(JOINED_LIMITS[: 1 if is_slow else None], Neighbours):
@@ -320,7 +320,7 @@ def test_no_unit_moves_a_choice_further_than_planned(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """No choice of a quantile spans more than its epsilon, as none does on DuckDB."""
+    """No choice of a quantile exceeds its epsilon, as on DuckDB."""
     monkeypatch.setattr(test_quantiles, "DuckDB", opener(other))
     is_slow = request.node.callspec.params["other"] in SLOW_PLACES
     for limits, neighbours in product(test_quantiles.LIMITS[1 : 2 if is_slow else 3], Neighbours):
@@ -345,7 +345,7 @@ ZONED: Final = [
 
 
 def test_points_in_time_are_days_in_utc(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A moment declared as a day is that day in UTC, whatever zone a process or a session has."""
+    """A timestamp declared as a date is that date in UTC, in any time zone."""
     monkeypatch.setenv("TZ", "America/New_York")
     monkeypatch.setenv("PGTZ", "Asia/Tokyo")
     moments = pa.array(ZONED * 2, pa.timestamp("us", tz="UTC"))
@@ -361,7 +361,7 @@ def test_points_in_time_are_days_in_utc(place: Place, monkeypatch: pytest.Monkey
 
 
 def test_decimals_are_read_like_numbers(place: Place) -> None:
-    """Numbers of fixed length are doubles, or whole numbers with halves away from zero."""
+    """Decimals are read as doubles, or as integers with halves rounded away from zero."""
     values = [Decimal(text) for text in ("2.50", "-2.50", "1.25", "99.99", "0.01", "7.00")]
     rows = pa.table(
         {"pid": range(6), "x": pa.array(values, pa.decimal128(10, 2)), "n": pa.array(values)}
@@ -407,7 +407,7 @@ def names_table() -> PublicTable:
 
 
 def test_public_tables_are_known_alike(other: Place) -> None:
-    """Types, ranges, values and uniqueness of public columns are those that DuckDB finds."""
+    """Types, ranges, values, and uniqueness of public columns are those that DuckDB finds."""
     private = make_world([{"pid": 1, "k": "a"}], {"k": Text()}).tables
     pair = pair_tables([*private, names_table()], other)
     here, there = pair.here.facts, pair.there.facts
@@ -455,7 +455,7 @@ UNFIT: Final = [
     *((stored, kind) for stored in DAYS for kind in ("int", "float", "bool")),
 ]
 UNREAD: Final = {("digits", "date"), *(("days", kind) for kind in ("int", "float", "bool"))}
-"""Texts of these are read as nothing, but other texts of the same column might be."""
+"""Strings in these columns are read as NULL, but other strings might not be."""
 
 READ: Final = {
     "int": "SUM({0})",
@@ -463,13 +463,13 @@ READ: Final = {
     "bool": "COUNT(*) FILTER (WHERE {0})",
     "date": "SUM(EXTRACT(DAY FROM {0}) + 31 * EXTRACT(MONTH FROM {0}))",
 }
-"""What tells values of a kind apart; the text of a number or of a moment is each engine's own."""
+"""Values that distinguish rows; the string of a float or a timestamp is specific to each engine."""
 ELSEWHERE: Final = {("local", "date")}
-"""A copy in Spark is a moment in the zone of its session, and so may be of another day."""
+"""A copy in Spark is a timestamp in its session's time zone, so its date may differ."""
 
 
 def test_what_can_never_be_read_as_declared_is_the_owner_to_mend(place: Place) -> None:
-    """A stored type of which every value would be NULL is refused, by its name and with advice."""
+    """A stored type whose values would all be NULL is refused, with its name and advice."""
     (there,) = place.move([PublicTable("t", pa.table({"pid": [1, 2], **STORED}))])
     for stored, kind in UNFIT:
         table = Table("t", there.source, unit="pid", columns={stored: KINDS[kind]})
@@ -481,7 +481,7 @@ def test_what_can_never_be_read_as_declared_is_the_owner_to_mend(place: Place) -
 
 
 def test_what_can_be_read_as_declared_is(place: Place) -> None:
-    """Of every other pair of stored type and declared kind values are read, as on DuckDB."""
+    """For every other pair of stored type and declared kind, values are read as on DuckDB."""
     pairs = [(s, k) for s in STORED for k in KINDS if (s, k) not in UNFIT]
     rows = pa.table({"pid": [1, 2], **{f"{s}_{k}": STORED[s] for s, k in pairs}})
     columns = {f"{s}_{k}": KINDS[k] for s, k in pairs}
@@ -500,7 +500,7 @@ def test_what_can_be_read_as_declared_is(place: Place) -> None:
 
 
 def test_units_that_are_not_unique_are_found(place: Place) -> None:
-    """What an owner vouches for is checked when the engine is opened."""
+    """A unit that is declared unique but repeats is refused when the engine is opened."""
     with pytest.raises(BadDeclaration, match="unique=True"):
         Curator(place.move([simple(unique=True)]), budget=Budget(1))
 
@@ -516,7 +516,7 @@ def test_a_hold_is_needed_before_any_row_is_read(place: Place) -> None:
 
 
 class Broken(RuntimeError):
-    """What a driver might raise, with a row in its words."""
+    """An error of a driver, with a row in its message."""
 
 
 @pytest.mark.parametrize("method", ["_rows", "_columns"])
@@ -526,7 +526,7 @@ def test_a_fault_tells_the_owner_what_and_the_analyst_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whatever a driver says stays in the owner's log; the charge stays and its key resumes it."""
+    """A driver's message stays in the owner's log; the charge stays and its key resumes it."""
     curator = Curator(place.move([simple()]), budget=Budget(10, 1e-6))
     statistic = "COUNT(*)" if method == "_rows" else "MEDIAN(x)"
     text = f"SELECT {statistic} AS n FROM t"
@@ -553,7 +553,7 @@ def test_a_fault_tells_the_owner_what_and_the_analyst_nothing(
 
 
 def test_engines_can_be_closed_and_opened_again(place: Place) -> None:
-    """After `close` another engine over the same tables gives the same integers."""
+    """After `close`, another engine over the same tables gives the same integers."""
     tables = place.move([simple()])
     curator = Curator(tables, budget=Budget(1))
     plan = pair_tables([simple()], place).plan("SELECT k, SUM(x) AS s FROM t GROUP BY k")

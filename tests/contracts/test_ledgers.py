@@ -1,4 +1,4 @@
-"""What every ledger must do: in memory, in a file, in PostgreSQL."""
+"""The contract of every ledger: in memory, in a file, and in PostgreSQL."""
 
 import pickle
 import threading
@@ -26,7 +26,7 @@ FILTERS: dict[str, Callable[[], Filter]] = {
 
 
 def test_a_reservation_is_spent_at_once(home: Home) -> None:
-    """The filter is charged by `reserve`, whether or not an answer follows."""
+    """`reserve` charges the filter, whether or not an answer follows."""
     ledger = home.open()
     ledger.reserve(ask(), TENTH)
 
@@ -35,7 +35,7 @@ def test_a_reservation_is_spent_at_once(home: Home) -> None:
 
 
 def test_a_hold_of_another_ledger_pays_for_nothing(home: Home) -> None:
-    """An answer is kept where its charge is, and nowhere else."""
+    """An answer is stored only in the ledger that holds its charge."""
     first, second = home.open(), home.open()
     hold = first.reserve(ask(), TENTH)
     second.reserve(ask(), Share.floor("1%"))
@@ -49,7 +49,7 @@ def test_a_hold_of_another_ledger_pays_for_nothing(home: Home) -> None:
 
 
 def test_a_copy_of_a_database_waits_as_long(tmp_path: Path) -> None:
-    """A ledger that is sent to another process gives up on a lock after the same time."""
+    """A ledger that is sent to another process keeps its lock timeout."""
     copy = pickle.loads(pickle.dumps(Database(tmp_path / "ledger.db", wait=1.5)))
     waits = copy.look(lambda line: line.exec_driver_sql("PRAGMA busy_timeout").scalar())
     copy.close()
@@ -58,7 +58,7 @@ def test_a_copy_of_a_database_waits_as_long(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_changes_nothing(home: Home) -> None:
-    """A refused charge leaves balance and history as they were."""
+    """A refused charge leaves the balance and the history unchanged."""
     ledger = home.open()
     ledger.reserve(ask(), Share.floor("95%"))
     before = (ledger.filter, tuple(ledger.entries()))
@@ -72,7 +72,7 @@ def test_what_does_not_fit_changes_nothing(home: Home) -> None:
 
 
 def test_delta_is_charged_too(home: Home) -> None:
-    """A failure's delta comes out of what was set aside, and never more than that."""
+    """A failure's delta is charged to the reserved delta, and never exceeds it."""
     opening = GaussianFilter(Fraction(1), Fraction(1, 10**6), Fraction(1, 10**7))
     ledger = home.open(opening)
     hold = ledger.reserve(ask(), TENTH, Fraction(1, 10**7))
@@ -85,7 +85,7 @@ def test_delta_is_charged_too(home: Home) -> None:
 
 
 def test_no_delta_is_granted_without_a_pot(home: Home) -> None:
-    """A pure budget refuses a charge with a delta, and is left as it was."""
+    """A pure budget refuses a charge with a delta, and stays unchanged."""
     ledger = home.open()
     with pytest.raises(BudgetExceeded):
         ledger.reserve(ask(), TENTH, Fraction(1, 10**12))
@@ -102,7 +102,7 @@ def test_no_delta_is_granted_without_a_pot(home: Home) -> None:
     deltas=st.lists(st.fractions(0, Fraction(1, 10**6), max_denominator=10**12), max_size=8),
 )
 def test_balances_are_exact(home: Home, parts: list[Fraction], deltas: list[Fraction]) -> None:
-    """What is spent is the sum of the fractions granted, to the last unit, after reopening too."""
+    """The spent share is the exact sum of the shares granted, also after reopening."""
     opening = PureFilter(Fraction(1), Fraction(1, 10**6))
     ledger, units, pot = home.open(opening), 0, Fraction(0)
     for part, delta in zip(parts, deltas, strict=False):
@@ -124,7 +124,7 @@ def test_balances_are_exact(home: Home, parts: list[Fraction], deltas: list[Frac
 
 @pytest.mark.parametrize("parts", [1, 3, 7, 22, 23, 41])
 def test_equal_parts_fill_the_budget(home: Home, parts: int) -> None:
-    """k requests of 1/k fit for every k, and after them nothing of that size does."""
+    """k requests of 1/k fit for every k, and no further request of that size does."""
     ledger = home.open()
     for _ in range(parts):
         ledger.reserve(ask(), Share.floor(Fraction(1, parts)))
@@ -136,7 +136,7 @@ def test_equal_parts_fill_the_budget(home: Home, parts: int) -> None:
 
 @pytest.mark.parametrize("kind", FILTERS)
 def test_a_ledger_keeps_the_terms_of_its_budget(home: Home, kind: str) -> None:
-    """Whatever the accounting, a ledger opened again prices a share as before."""
+    """Under any accounting, a reopened ledger prices a share as before."""
     opening = FILTERS[kind]()
     home.open(opening).reserve(ask(), TENTH)
     again = home.again(FILTERS[kind]())
@@ -147,7 +147,7 @@ def test_a_ledger_keeps_the_terms_of_its_budget(home: Home, kind: str) -> None:
 
 
 def test_an_answer_is_stored_with_its_charge(home: Home) -> None:
-    """After `commit` the same question over the same declaration finds answer and receipt."""
+    """After `commit`, the same query on the same declaration finds the answer and the receipt."""
     ledger = home.open()
     receipt = ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
 
@@ -158,7 +158,7 @@ def test_an_answer_is_stored_with_its_charge(home: Home) -> None:
 
 
 def test_an_answer_comes_back_as_it_was(home: Home) -> None:
-    """Whole numbers of any size, text, dates, truth and nothing come back the same."""
+    """Integers of any size, strings, dates, Booleans, and None are stored unchanged."""
     noisy = {"groups": [["Ω'\"\x00", None], [date(2024, 2, 29), True]], "steps": [[-(2**80), 0.1]]}
     ledger = home.open()
     ledger.commit(ledger.reserve(ask(), TENTH), noisy)
@@ -167,7 +167,7 @@ def test_an_answer_comes_back_as_it_was(home: Home) -> None:
 
 
 def test_an_answer_that_is_no_json_is_not_kept(home: Home) -> None:
-    """What cannot be written down is refused before the ledger changes, and the hold stays."""
+    """An answer that is not JSON is refused before the ledger changes, and the hold stays."""
     ledger = home.open()
     hold = ledger.reserve(ask(), TENTH)
     with pytest.raises(TypeError):
@@ -178,7 +178,7 @@ def test_an_answer_that_is_no_json_is_not_kept(home: Home) -> None:
 
 
 def test_only_the_same_question_finds_an_answer(home: Home) -> None:
-    """Another text, another declaration, another analyst or a mere reservation finds nothing."""
+    """Another query, declaration, or analyst, or an open reservation, finds no answer."""
     ledger = home.open()
     ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
     ledger.reserve(ask(OTHER), TENTH)
@@ -189,7 +189,7 @@ def test_only_the_same_question_finds_an_answer(home: Home) -> None:
 
 
 def test_the_newest_answer_is_found(home: Home) -> None:
-    """A fresh answer takes the place of an older one; all of them are kept in order."""
+    """The newest answer is found first, and all answers are kept in order."""
     ledger = home.open()
     older = ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
     newer = ledger.commit(ledger.reserve(ask(), TENTH), {"steps": [[9, 9]]})
@@ -213,7 +213,7 @@ def test_a_hold_is_answered_once(home: Home) -> None:
 
 
 def test_a_hold_is_used_once() -> None:
-    """The right to read is used up by one reading."""
+    """A reading uses up the right to read."""
     hold = Hold(0, TENTH)
     hold.use()
     with pytest.raises(Fault):
@@ -221,7 +221,7 @@ def test_a_hold_is_used_once() -> None:
 
 
 def test_a_key_stands_for_its_hold_and_then_for_its_answer(home: Home) -> None:
-    """After a crash the key finds the charge, and after the commit the answer; charged once."""
+    """A key finds its charge after a crash, and its answer after the commit; it is charged once."""
     ledger = home.open()
     assert ledger.resume(ask(), "k") is None
     made = ledger.reserve(ask(), TENTH, key="k", readings=3)
@@ -241,7 +241,7 @@ def test_a_key_stands_for_its_hold_and_then_for_its_answer(home: Home) -> None:
 
 
 def test_a_key_belongs_to_one_question(home: Home) -> None:
-    """The key of one question is refused for another; nothing is charged."""
+    """A query's key is refused for another query, without a charge."""
     ledger = home.open()
     ledger.reserve(ask(), TENTH, key="k")
     for other in (ask(OTHER), ask(fingerprint="v2")):
@@ -255,7 +255,7 @@ def test_a_key_belongs_to_one_question(home: Home) -> None:
 
 
 def test_each_analyst_has_keys_of_their_own(home: Home) -> None:
-    """Two analysts may use the same word as a key without meeting."""
+    """Two analysts can use the same key independently."""
     ledger = home.open()
     ledger.reserve(ask(), TENTH, key="k")
 
@@ -265,7 +265,7 @@ def test_each_analyst_has_keys_of_their_own(home: Home) -> None:
 
 
 def test_a_key_stands_for_a_free_answer_too(home: Home) -> None:
-    """A key that was given a stored answer gets the same one later, however new others are."""
+    """A key that got a stored answer gets the same one later, even after newer answers."""
     ledger = home.open()
     first = ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
     ledger.remember(ask(), "k", first)
@@ -278,7 +278,7 @@ def test_a_key_stands_for_a_free_answer_too(home: Home) -> None:
 
 
 def test_each_receipt_links_to_all_before_it(home: Home) -> None:
-    """The same charge has another digest after another history."""
+    """The same charge has another hash after another history."""
     one, other = home.open(), home.open()
     other.reserve(ask(OTHER), TENTH)
     first = one.commit(one.reserve(ask(), TENTH), NOISY)
@@ -288,7 +288,7 @@ def test_each_receipt_links_to_all_before_it(home: Home) -> None:
 
 
 def test_an_entry_tells_all_but_the_data(home: Home) -> None:
-    """An entry has question, analyst, exact loss, share, time, state, key and both links."""
+    """An entry has query, analyst, exact loss, share, time, state, key, and both hashes."""
     ledger = home.open(PureFilter(Fraction(3)), clock=Clock(1_700_000_000_000_000))
     ledger.reserve(ask(), TENTH, key="k")
     ledger.reserve(ask(OTHER), TENTH)
@@ -302,7 +302,7 @@ def test_an_entry_tells_all_but_the_data(home: Home) -> None:
 
 
 def test_an_honest_history_verifies(home: Home) -> None:
-    """Charges, refusals, answers, keys and holds left open pass the check."""
+    """Charges, refusals, answers, keys, and open holds pass verification."""
     ledger = home.open()
     ledger.verify()
     for place in range(5):
@@ -313,7 +313,7 @@ def test_an_honest_history_verifies(home: Home) -> None:
 
 
 def test_many_at_once_spend_no_more_than_the_budget(home: Home) -> None:
-    """Of forty threads that each want a twentieth of the budget, twenty get it."""
+    """Exactly twenty of forty threads that each request a twentieth of the budget get it."""
     ledger, outcomes = home.open(), list[bool]()
 
     def reserve() -> None:
@@ -336,7 +336,7 @@ def test_many_at_once_spend_no_more_than_the_budget(home: Home) -> None:
 
 
 def test_the_salt_stays(home: Home) -> None:
-    """A ledger opened again cuts units as before, and another ledger does not."""
+    """A reopened ledger has the same salt, and another ledger a different one."""
     ledger = home.open()
 
     assert ledger.salt == home.again().salt
@@ -345,7 +345,7 @@ def test_the_salt_stays(home: Home) -> None:
 
 
 def test_ledgers_are_ledgers(home: Home) -> None:
-    """Each kind has everything that the protocol names."""
+    """Each kind has every member of the protocol."""
     ledger: Ledger = home.open()
     named = [name for name in dir(Ledger) if not name.startswith("_")]
 

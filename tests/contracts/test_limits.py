@@ -1,4 +1,4 @@
-"""Limits below the budget: per analyst, per purpose, by the calendar."""
+"""Limits below the budget: per analyst, per purpose, and per calendar window."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ HUNDREDTH = Share.floor("1%")
 
 
 def grants(ledger: Ledger, question: QueryIdentity, share: Share, most: int = 200) -> int:
-    """Return how many charges of a share are granted before the first refusal."""
+    """Return the number of charges of a share that are granted before the first refusal."""
     for count in range(most):
         try:
             ledger.reserve(question, share)
@@ -32,7 +32,7 @@ def grants(ledger: Ledger, question: QueryIdentity, share: Share, most: int = 20
 
 
 def test_an_analyst_spends_no_more_than_their_limit(home: Home) -> None:
-    """Nobody passes their own limit, and what they may not spend is left to others."""
+    """No analyst exceeds their own limit, and the rest of the budget is left to others."""
     limits = Limits(analysts={"ana": "25%", "bob": 1})
     ledger = home.open(limits=limits)
 
@@ -42,7 +42,7 @@ def test_an_analyst_spends_no_more_than_their_limit(home: Home) -> None:
 
 
 def test_analysts_together_spend_no_more_than_the_budget(home: Home) -> None:
-    """Three analysts with half of the budget each get the whole, not one and a half."""
+    """Three analysts with half of the budget each spend at most the budget together."""
     names = ("ana", "bob", "eve")
     ledger = home.open(limits=Limits(analysts=dict.fromkeys(names, "50%")))
 
@@ -51,7 +51,7 @@ def test_analysts_together_spend_no_more_than_the_budget(home: Home) -> None:
 
 
 def test_a_purpose_has_its_limit_whoever_asks(home: Home) -> None:
-    """What several analysts spend for a purpose adds up."""
+    """The spending of several analysts for one purpose adds up."""
     ledger = home.open(limits=Limits(purposes={"planning": "12%", "research": 1}))
     planning = replace(ask(), purpose="planning")
 
@@ -61,7 +61,7 @@ def test_a_purpose_has_its_limit_whoever_asks(home: Home) -> None:
 
 
 def test_a_window_opens_again(home: Home) -> None:
-    """A limit for a day refuses for that day, and nothing of it is left over for the next."""
+    """A daily limit resets each day, and unused limits do not carry over."""
     clock = Clock()
     ledger = home.open(limits=Limits(analysts={"ana": Limit(day="5%")}), clock=clock)
 
@@ -74,7 +74,7 @@ def test_a_window_opens_again(home: Home) -> None:
 
 
 def test_a_window_of_the_budget_counts_everyone(home: Home) -> None:
-    """A limit for a month counts all analysts and those without a name."""
+    """A monthly limit counts all analysts and queries without an analyst."""
     ledger = home.open(limits=LIMITS, clock=Clock())
 
     assert 15 == grants(ledger, ask(), HUNDREDTH)
@@ -83,7 +83,7 @@ def test_a_window_of_the_budget_counts_everyone(home: Home) -> None:
 
 
 def test_a_limit_declared_later_counts_what_was_spent_before(home: Home) -> None:
-    """Limits look at the whole history, not at what was spent since they were declared."""
+    """A limit declared later counts all spending, including earlier charges."""
     clock = Clock()
     home.open(clock=clock).reserve(ask(), Share.floor("20%"))
     if home.kind == "memory":
@@ -95,7 +95,7 @@ def test_a_limit_declared_later_counts_what_was_spent_before(home: Home) -> None
 
 
 def test_a_refused_charge_changes_no_limit(home: Home) -> None:
-    """A refusal by one limit leaves all others as they were, and says whose it was."""
+    """A refusal by one limit changes no limit, and names the limit that refused."""
     ledger = home.open(limits=LIMITS, clock=Clock())
     before = ledger.allowance("ana", "planning")
     with pytest.raises(BudgetExceeded, match="purpose 'planning'"):
@@ -108,7 +108,7 @@ def test_a_refused_charge_changes_no_limit(home: Home) -> None:
 
 
 def test_an_allowance_is_what_can_be_spent(home: Home) -> None:
-    """Whatever was spent by whom, exactly what is said to be left is granted."""
+    """For any history, exactly the reported remaining budget is granted."""
     clock = Clock()
     ledger = home.open(limits=LIMITS, clock=clock)
     ledger.reserve(replace(ask(), purpose="planning"), Share.floor("7%"))
@@ -127,7 +127,7 @@ def test_an_allowance_is_what_can_be_spent(home: Home) -> None:
 
 
 def test_answers_of_others_are_free_if_the_owner_says_so(home: Home) -> None:
-    """Own answers are always found; those of others under reuse="all" alone."""
+    """Own answers are always found; those of others only under reuse="all"."""
     for reuse, found in (("own", 0), ("all", 1)):
         ledger = home.open(limits=Limits(reuse=reuse))
         ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
@@ -147,7 +147,7 @@ def test_answers_of_others_are_free_if_the_owner_says_so(home: Home) -> None:
     ],
 )
 def test_windows_begin_with_the_calendar(window: Window, start: datetime) -> None:
-    """Days begin at midnight in UTC, weeks on Monday, months and years on their first day."""
+    """Days begin at midnight in UTC, weeks on Monday, and months and years on their first day."""
     last = datetime(2026, 11, 16, 23, 59, 59, 999_999, tzinfo=UTC)
     first = int(start.timestamp()) * 10**6
 
@@ -174,14 +174,14 @@ def test_windows_begin_with_the_calendar(window: Window, start: datetime) -> Non
     ],
 )
 def test_wrong_limits_are_refused(said: str, make: object) -> None:
-    """A limit that cannot be meant is refused with what is allowed."""
+    """An invalid limit is refused with the allowed values."""
     assert callable(make)
     with pytest.raises(BadDeclaration, match=said):
         make()
 
 
 def test_the_budget_stands_above_all_limits(home: Home) -> None:
-    """Limits that add up to more than the budget grant no more than it."""
+    """Limits that add up to more than the budget grant no more than the budget."""
     ledger = home.open(WHOLE, Limits(analysts={"ana": 1, "bob": 1}))
     ledger.reserve(ask(), Share.floor("70%"))
 

@@ -1,4 +1,4 @@
-"""Every ledger against a model of thirty lines, step by step."""
+"""Every ledger compared with a model of thirty lines, step by step."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ from support.ledgers import WHOLE, Home
 STEPS: Final = int(os.environ.get("CONFIDE_MODEL_STEPS", "10000"))
 EACH: Final = 50
 LIMITS: Final = Limits(analysts={"ana": "3/4", "bob": "1/2"}, reuse="all")
-MOST: Final = {"ana": UNITS * 3 // 4, "bob": UNITS // 2}
+MAX_UNITS: Final = {"ana": UNITS * 3 // 4, "bob": UNITS // 2}
 
 
 class Model:
-    """What a ledger must do, with nothing but lists and dictionaries."""
+    """A model of a ledger, built only from lists and dictionaries."""
 
     def __init__(self) -> None:
         self.charges: list[tuple[str, str, int]] = []  # analyst, text, units
@@ -37,7 +37,7 @@ class Model:
     def reserve(self, analyst: str, text: str, units: int, key: str) -> str:
         if key and (analyst, key) in self.keys:
             return "key"
-        if self.spent() + units > UNITS or self.spent(analyst) + units > MOST[analyst]:
+        if self.spent() + units > UNITS or self.spent(analyst) + units > MAX_UNITS[analyst]:
             return "budget"
         self.charges.append((analyst, text, units))
         if key:
@@ -68,20 +68,20 @@ NAMES: Final = st.sampled_from(["", "", "j", "k"])
 
 @contextmanager
 def outcomes() -> Iterator[list[str]]:
-    """Note which refusal ended a block, if any."""
-    said: list[str] = []
+    """Record the refusal that ended a block, if any."""
+    result: list[str] = []
     try:
-        yield said
+        yield result
     except KeyUsed:
-        said[:] = ["key"]
+        result[:] = ["key"]
     except BudgetExceeded:
-        said[:] = ["budget"]
+        result[:] = ["budget"]
     except AnsweredAlready:
-        said[:] = ["answered"]
+        result[:] = ["answered"]
 
 
 class Comparison(RuleBasedStateMachine):
-    """Takes each step with the ledger and with the model."""
+    """Runs each step on the ledger and on the model."""
 
     home: Home
 
@@ -92,47 +92,47 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(who=ANALYSTS, text=TEXTS, part=st.integers(1, 16), key=NAMES, of=st.integers(1, 60))
     def reserve(self, who: str, text: str, part: int, key: str, of: int) -> None:
-        """Charge a fraction that is not a round number of units."""
+        """Charge a fraction that is not an integer number of units."""
         units = UNITS * part // (of * 7 + 1) + 1
-        with outcomes() as said:
+        with outcomes() as result:
             self.holds.append(
                 self.ledger.reserve(QueryIdentity(text, "v", who), Share(units), key=key)
             )
-            said[:] = ["granted"]
-        assert [self.model.reserve(who, text, units, key)] == said
+            result[:] = ["granted"]
+        assert [self.model.reserve(who, text, units, key)] == result
 
     @rule(place=st.integers(0, 10**6), value=st.integers())
     def commit(self, place: int, value: int) -> None:
-        """Answer one of the charges, perhaps again."""
+        """Answer one of the charges, perhaps a second time."""
         if not self.holds:
             return
         charge = place % len(self.holds)
-        with outcomes() as said:
+        with outcomes() as result:
             self.ledger.commit(self.holds[charge], {"value": value})
-            said[:] = ["kept"]
-        assert [self.model.commit(charge, value)] == said
+            result[:] = ["kept"]
+        assert [self.model.commit(charge, value)] == result
 
     @rule(who=ANALYSTS, text=TEXTS, key=st.sampled_from(["j", "k"]))
     def resume(self, who: str, text: str, key: str) -> None:
-        """Ask what a key stands for."""
+        """Resume a key."""
         found: Any = None
-        with outcomes() as said:
+        with outcomes() as result:
             found = self.ledger.resume(QueryIdentity(text, "v", who), key)
         if isinstance(found, StoredAnswer):
             found = found.noisy["value"]
         elif isinstance(found, Hold):
             found = "held"
-        assert self.model.resume(who, text, key) == (said[0] if said else found)
+        assert self.model.resume(who, text, key) == (result[0] if result else found)
 
     @rule(text=TEXTS, who=ANALYSTS)
     def find(self, text: str, who: str) -> None:
-        """Ask for the newest answer, whoever paid for it."""
+        """Look up the newest answer of any analyst."""
         found = self.ledger.stored(QueryIdentity(text, "v", who))
         assert self.model.stored(text) == (None if found is None else found.noisy["value"])
 
     @rule()
     def reopen(self) -> None:
-        """Go on with the ledger as another process finds it, after a check of the whole."""
+        """Reopen the ledger as another process would, and verify it."""
         with suppress(AttributeError):
             self.ledger.close()  # type: ignore[attr-defined]
         self.ledger = self.home.again(WHOLE, LIMITS)
@@ -140,7 +140,7 @@ class Comparison(RuleBasedStateMachine):
 
     @invariant()
     def the_balance_is_exact(self) -> None:
-        """What is spent is the sum of what was granted, of everyone and of each."""
+        """The spent share is the sum of the grants, in total and per analyst."""
         assert self.model.spent() == self.ledger.filter.spent.units
         for who in ("ana", "bob"):
             assert self.model.spent(who) == self.ledger.allowance(who).spent.units
@@ -159,7 +159,7 @@ SHARES: Final[dict[str, Callable[[], int]]] = {
 
 @pytest.mark.slow
 def test_a_ledger_does_what_the_model_does(home: Home, tmp_path: Path) -> None:
-    """Over 10,000 steps, shared out among the kinds, no ledger ever differs from the model."""
+    """Over 10,000 steps, divided among the kinds, no ledger differs from the model."""
     kind = type("Compared", (Comparison,), {"home": home})
     examples = max(1, SHARES[home.kind]() // EACH)
     run_state_machine_as_test(
@@ -168,6 +168,6 @@ def test_a_ledger_does_what_the_model_does(home: Home, tmp_path: Path) -> None:
             max_examples=examples,
             stateful_step_count=EACH,
             deadline=None,
-            phases=[Phase.generate],  # a failure is told as it was found: shrinking takes minutes
+            phases=[Phase.generate],  # report a failure as found: shrinking takes minutes
         ),
     )

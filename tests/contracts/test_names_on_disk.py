@@ -1,7 +1,7 @@
-"""Names that ledgers, tokens and sessions store: after a rename, stored ones could not be read.
+"""Names that ledgers, tokens, and sessions store; renaming them would make stored data unreadable.
 
-They are written out here once. Where a test fails because of a rename, keep the old name on disk,
-or write a migration.
+They are listed here once. If a test fails because of a rename, keep the old name on disk, or write
+a migration.
 """
 
 import json
@@ -165,7 +165,7 @@ STORED: Final = {
 
 
 def make_curator() -> cf.Curator:
-    """Return a curator whose ledger can be looked into."""
+    """Return a curator whose ledger the test can inspect."""
     rows = pa.table(
         {
             "p": range(40),
@@ -182,7 +182,7 @@ def make_curator() -> cf.Curator:
 
 
 def stored_by(name: str) -> tuple[list[str], list[str]]:
-    """Return the keys of what one operation stores: of its identity, and of its answer."""
+    """Return the keys that one operation stores: those of its identity, and of its answer."""
     curator = make_curator()
     count = "SELECT COUNT(*) AS n, MEDIAN(f) AS m FROM v"
     operations: dict[str, Any] = {
@@ -219,18 +219,18 @@ def stored_by(name: str) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 def test_records_keep_their_fields(kind: type) -> None:
-    """Links of the chain, marks and sessions are written field by field."""
+    """Records of the chain, marks, and sessions are stored field by field."""
     assert FIELDS[kind.__name__].split() == [field.name for field in fields(kind)]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_methods_of_the_holdout_keep_their_terms(method: Any) -> None:
-    """A session is found again by the name and the terms of its method."""
+    """A stored session is found by the name and the terms of its method."""
     assert METHOD_FIELDS[method.name].split() == [field.name for field in fields(method)]
 
 
 def test_databases_keep_tables_and_columns() -> None:
-    """Tables of the ledger, of anchors and of tokens, and the version of each."""
+    """Tables of the ledger, of anchors, and of tokens keep their columns and versions."""
     tables = [*TABLES.tables.values(), ANCHORS, TOKENS, TOKEN_LAYOUT]
 
     assert DATABASE == {table.name: " ".join(one.name for one in table.columns) for table in tables}
@@ -241,7 +241,7 @@ def test_databases_keep_tables_and_columns() -> None:
 
 @pytest.mark.parametrize(("accounting", "names"), tuple(FILTERS.items()))
 def test_filters_and_losses_keep_their_names(accounting: str, names: tuple[str, ...]) -> None:
-    """A ledger names the filter of its budget, and each charge the loss that it allows."""
+    """A ledger stores the name of its filter, and each charge the name of its loss."""
     opening = auto_filter(1, 0 if accounting == "pure" else 1e-6, accounting)
     written = json.loads(describe_filter(opening))
     loss = json.loads(_write_loss(opening, 1 << 40))
@@ -250,7 +250,7 @@ def test_filters_and_losses_keep_their_names(accounting: str, names: tuple[str, 
 
 
 def test_a_catalog_keeps_its_fingerprint() -> None:
-    """Column types enter it by their names and fields; another one would lose stored answers."""
+    """A fingerprint contains the names and fields of column types; a change would lose answers."""
     expected = "d8528db945cbfc1788e1bcfa5ca2c509f3e6bfa3588ef66c5eac73391053e1d2"
 
     assert expected == make_curator().catalog.fingerprint()
@@ -258,13 +258,13 @@ def test_a_catalog_keeps_its_fingerprint() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), tuple(zip(SQL, CANONICAL, strict=True)))
 def test_queries_keep_their_canonical_text(text: str, expected: str) -> None:
-    """By it a query finds its stored answer."""
+    """A query finds its stored answer by its canonical text."""
     assert expected == canonical(read_sql(text, make_curator().names))
 
 
 @pytest.mark.parametrize("name", STORED)
 def test_operations_keep_what_they_store(name: str) -> None:
-    """Keys of the identity, in order, and of the stored answer."""
+    """An operation stores the listed keys of the identity, in order, and of the answer."""
     identity, payload = stored_by(name)
 
     assert STORED[name] == (" ".join(identity), " ".join(payload))

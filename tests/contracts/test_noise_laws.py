@@ -1,7 +1,7 @@
-"""What every noise law says of itself is true of its draws.
+"""The contract of every noise distribution: its stated properties hold for its draws.
 
-A law that is new is one more line in `LAWS`. Each statistical bound is passed by a true law except
-once in 10^9 runs for each integer of a draw; a law whose variance or width is off by 3 % fails.
+To test a new one, add a line to `LAWS`. A correct distribution fails each statistical bound once in
+10^9 runs for each integer of a draw; one whose variance or width is off by 3% fails.
 """
 
 import math
@@ -29,12 +29,12 @@ RARE: Final = 1e-9
 
 @pytest.fixture(params=sorted(LAWS))
 def law(request: pytest.FixtureRequest) -> NoiseLaw:
-    """One law after the other."""
+    """Return each distribution in turn."""
     return LAWS[request.param]
 
 
 def test_a_draw_has_a_column_for_each_integer(law: NoiseLaw, entropy: SeededEntropy) -> None:
-    """Draws and points of the sample have the dimension of the law, and so has its variance."""
+    """Draws, points of the sample, and the variance have the dimension of the distribution."""
     points = spread_points(law.uniforms)
 
     assert (5, law.dimension) == law.draw(5, entropy).shape
@@ -43,7 +43,7 @@ def test_a_draw_has_a_column_for_each_integer(law: NoiseLaw, entropy: SeededEntr
 
 
 def test_draws_have_the_variance(law: NoiseLaw, entropy: SeededEntropy) -> None:
-    """The mean square is the variance within 6.2 standard errors; whole steps move it by 1/6."""
+    """The mean square is the variance within 6.2 standard errors; rounding changes it by 1/6."""
     squares = law.draw(DRAWS, entropy).astype(np.float64) ** 2
     errors = squares.std(axis=0) / math.sqrt(DRAWS)
     deviations = np.array([law.deviation(index) for index in range(law.dimension)])
@@ -53,7 +53,7 @@ def test_draws_have_the_variance(law: NoiseLaw, entropy: SeededEntropy) -> None:
 
 
 def test_the_sample_is_spread_like_draws(law: NoiseLaw, entropy: SeededEntropy) -> None:
-    """Distribution functions differ by what chance allows, and one in 200 for the few points."""
+    """Distribution functions of draws and sample differ by at most chance plus one in 200."""
     drawn, sample = law.draw(DRAWS, entropy), law.sample(spread_points(law.uniforms))
     allowed = math.sqrt(math.log(2 / RARE) / (2 * DRAWS)) + 0.005
 
@@ -67,7 +67,7 @@ def test_the_sample_is_spread_like_draws(law: NoiseLaw, entropy: SeededEntropy) 
 
 
 def test_draws_have_the_density(law: NoiseLaw, entropy: SeededEntropy) -> None:
-    """In each of four distances from zero lie as many draws as the density says."""
+    """The density predicts the number of draws within each of four distances from zero."""
     drawn = law.draw(DRAWS, entropy)
 
     for index in range(law.dimension):
@@ -80,5 +80,5 @@ def test_draws_have_the_density(law: NoiseLaw, entropy: SeededEntropy) -> None:
             chance = chances[reach - width : reach + width + 1].sum()
             seen = np.mean(np.abs(drawn[:, index]) <= width)
             error = math.sqrt(chance * (1 - chance) / DRAWS)
-            # Rounding moves a density within a step: by as much again as its curvature there.
+            # Rounding moves a density within a step, by up to its curvature there.
             assert abs(seen - chance) <= 6.2 * error + 0.1 / max(1.0, scale) ** 2

@@ -1,6 +1,6 @@
-"""What one charge can buy: every kind is charged before rows are read, stored, and found again.
+"""The contract of every payable: charged before rows are read, stored, and found again.
 
-A kind that is new is one more line in `KINDS`.
+To test a new kind, add a line to `KINDS`.
 """
 
 import json
@@ -28,12 +28,12 @@ PRICE: Final = Price(share="1%")
 
 
 def planner(curator: cf.Curator) -> Planner:
-    """Return what plans for a curator."""
+    """Return the planner of a curator."""
     return curator._planner
 
 
 def make_statistic(curator: cf.Curator) -> StatisticPayable[Any]:
-    """Return a statistic that adds up one total."""
+    """Return a statistic that releases one total."""
     asked = EstimateContext(curator._executor, PRICE, QueryOptions())
     query = planner(curator).read("SELECT COUNT(*) AS n FROM visits")
     return StatisticPayable(
@@ -56,7 +56,7 @@ KINDS: Final[dict[str, Callable[[cf.Curator], Payable[Any]]]] = {
     "statistic": make_statistic,
 }
 GRIDDED: Final = sorted(KINDS.keys() - {"choose"})
-"""Kinds whose answers mean nothing without their noise grid."""
+"""Kinds whose stored answers depend on their noise grid."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def curator() -> cf.Curator:
 def test_rows_are_read_after_the_charge(
     kind: str, curator: cf.Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the engine is first called, the whole share is spent; before, nothing is."""
+    """The whole share is spent when the engine is first called, and nothing before."""
     spent = []
     run = DuckDB.run
 
@@ -97,7 +97,7 @@ def test_rows_are_read_after_the_charge(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_stored_is_found_again(kind: str, curator: cf.Curator) -> None:
-    """The second time gives the same for free, and JSON loses nothing on the way."""
+    """A repeated operation returns the stored answer for free, and JSON preserves it."""
     payable, options = KINDS[kind](curator), QueryOptions()
     plan, noisy, first = curator._executor.execute(payable, PRICE, options)
     _, again, second = curator._executor.execute(KINDS[kind](curator), PRICE, options)
@@ -113,7 +113,7 @@ def test_what_is_stored_is_found_again(kind: str, curator: cf.Curator) -> None:
 def test_a_charge_that_a_crash_left_is_resumed(
     kind: str, curator: cf.Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a reading that failed, the same key pays nothing more and gets its answer."""
+    """After a failed reading, the same key pays nothing more and gets its answer."""
     options, payable = QueryOptions(key="k"), KINDS[kind](curator)
     with monkeypatch.context() as broken:
         broken.setattr(DuckDB, "run", fail)
@@ -126,13 +126,13 @@ def test_a_charge_that_a_crash_left_is_resumed(
 
 
 def fail(*_: Any) -> None:
-    """Break down, as an engine does."""
+    """Raise a Fault, as an engine does."""
     raise Fault("power cut")
 
 
 @pytest.mark.parametrize("kind", GRIDDED)
 def test_an_answer_on_another_grid_is_refused(kind: str, curator: cf.Curator) -> None:
-    """Stored numbers are read by the grid that they were written on, or not at all."""
+    """Stored numbers are refused under another noise grid than the one they were written on."""
     plan, _, settlement = curator._executor.execute(KINDS[kind](curator), PRICE, QueryOptions())
     other = {**settlement.payload, "sizes": ["1/7"]}
 

@@ -59,14 +59,14 @@ READ: Final[dict[str, dict[Any, int]]] = {
     "truth_codes": {0: 1, 1: 2},
     "truth_flag": {False: 1, True: 2},
 }
-"""How often each stored type is read as which value; all other cells are NULL."""
+"""The number of cells of each stored type that are read as each value; all others are NULL."""
 
 MANY: Final = max(map(len, CELLS.values())) + 1
 
 
 @pytest.fixture(scope="session", params=PLACES)
 def place(request: pytest.FixtureRequest) -> Place:
-    """Return the home of each engine's rows, in turn."""
+    """Return a place for each engine's rows, in turn."""
     return find_place(request.param, request)
 
 

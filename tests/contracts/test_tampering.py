@@ -1,4 +1,4 @@
-"""What was written stays written: changes behind a ledger's back are noticed."""
+"""Detection of changes that were made to a ledger's database directly."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -23,7 +23,7 @@ COLUMNS = [(table, f.name) for table, kind in WRITTEN.items() for f in fields(ki
 
 
 def keep_three(ledger: Ledger) -> Ledger:
-    """Write three charges: two answered, one left open."""
+    """Write three charges: two answered, one open."""
     for place in range(3):
         hold = ledger.reserve(ask(f"SELECT {place}"), TENTH, key=f"k{place}")
         if place < 2:
@@ -32,7 +32,7 @@ def keep_three(ledger: Ledger) -> Ledger:
 
 
 def change(home: Home, statement: str) -> int:
-    """Change the database as someone would who has its password; return how many rows."""
+    """Change the database as someone with its password could; return the number of rows."""
     engine = create_engine(read_address(home.address))
     try:
         with engine.begin() as connection:
@@ -43,7 +43,7 @@ def change(home: Home, statement: str) -> int:
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 def test_a_changed_column_is_noticed(lasting: Home, table: str, column: str) -> None:
-    """Whatever is changed in a record or in the head, `verify` says so."""
+    """`verify` detects a change in any column of a record or of the head."""
     ledger = keep_three(lasting.open())
     value = CHANGED.get(column, "x" if column in ("digest", "noisy") else 7)
     assert 1 == change(lasting, f"UPDATE {table} SET {column} = '{value}' WHERE {ONE[table]}")
@@ -53,7 +53,7 @@ def test_a_changed_column_is_noticed(lasting: Home, table: str, column: str) -> 
 
 @pytest.mark.parametrize("number", range(5))
 def test_a_missing_record_is_noticed(lasting: Home, number: int) -> None:
-    """A record cannot be taken out, not even the last, and one that is read is missed."""
+    """A deleted record is detected, even the last one."""
     ledger = keep_three(lasting.open())
     gone = [
         change(lasting, f"DELETE FROM {table} WHERE number = {number}")
@@ -66,7 +66,7 @@ def test_a_missing_record_is_noticed(lasting: Home, number: int) -> None:
 
 
 def test_the_newest_record_is_looked_at_when_a_ledger_is_opened(lasting: Home) -> None:
-    """A ledger whose last record is gone is not used, whether or not anyone verifies it."""
+    """A ledger whose last record is missing does not open, even without verification."""
     keep_three(lasting.open())
     change(lasting, "DELETE FROM confide_charges WHERE number = 4")
     with pytest.raises(LedgerDamaged):
@@ -74,7 +74,7 @@ def test_the_newest_record_is_looked_at_when_a_ledger_is_opened(lasting: Home) -
 
 
 def test_a_changed_balance_grants_nothing(lasting: Home) -> None:
-    """A head that shows less than was charged is noticed before the next charge."""
+    """A head that shows less than was charged is detected before the next charge."""
     ledger = keep_three(lasting.open())
     change(lasting, "UPDATE confide_head SET spent = 0")
     for used in (lambda: ledger.reserve(ask(), TENTH), lambda: ledger.filter, lasting.again):
@@ -83,7 +83,7 @@ def test_a_changed_balance_grants_nothing(lasting: Home) -> None:
 
 
 def test_a_changed_answer_is_not_given_out(lasting: Home) -> None:
-    """An answer that is not the one committed is a fault for whoever asks again."""
+    """An answer that differs from the committed one is a fault when it is requested again."""
     ledger = keep_three(lasting.open())
     change(lasting, "UPDATE confide_answers SET noisy = '{}'")
     with pytest.raises(LedgerDamaged):
@@ -93,7 +93,7 @@ def test_a_changed_answer_is_not_given_out(lasting: Home) -> None:
 
 
 def test_a_forgotten_answer_is_noticed(lasting: Home) -> None:
-    """An answered charge cannot be made to look like a hold that was left open."""
+    """An answered charge cannot be turned back into an open hold."""
     ledger = keep_three(lasting.open())
     change(lasting, "DELETE FROM confide_answers WHERE entry = 0")
     with pytest.raises(LedgerDamaged):
@@ -111,7 +111,7 @@ MEMORY: dict[str, Callable[[MemoryLedger], object]] = {
 
 @pytest.mark.parametrize("what", MEMORY)
 def test_memory_is_checked_alike(what: str) -> None:
-    """The ledger in memory notices the same changes."""
+    """The ledger in memory detects the same changes."""
     home = Home("memory", None, None)  # type: ignore[arg-type]
     ledger = keep_three(home.open())
     assert isinstance(ledger, MemoryLedger)
