@@ -1,4 +1,4 @@
-"""Places for ledgers that are about to be mistreated."""
+"""Folders for ledgers in crash tests."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ import pytest
 
 SHARED = Path("/dev/shm")
 ROOM = 2**28
-"""Bytes that these tests may need, and containers often do not have there."""
+"""The bytes that these tests may need, which containers often lack there."""
 
 
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
-    """Return a folder in memory where there is one: killing a process does not touch the disk."""
+    """Yield a folder, in memory if possible: killing a process does not affect the disk."""
     is_fit = os.access(SHARED, os.W_OK) and shutil.disk_usage(SHARED).free > ROOM
     place = str(SHARED) if is_fit else None
     folder = Path(tempfile.mkdtemp(prefix="confide-crash-", dir=place))

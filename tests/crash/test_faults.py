@@ -1,4 +1,4 @@
-"""Disks, files, locks and clocks that fail: a clear fault, no answer, nothing lost."""
+"""Failing disks, files, locks, and clocks: a clear fault, no answer, and no loss."""
 
 import os
 import random
@@ -33,14 +33,14 @@ from support.tree import ROOT
 SMALL: Final = Share.floor("1/1000000")
 PAGE: Final = 4096
 CHECKSUM: Final = 8
-"""Where a page of PostgreSQL holds its checksum, in bytes from its start."""
+"""The offset of the checksum in a PostgreSQL page, in bytes."""
 
 TENTH_OF_TENTH: Final = Share.floor("1/100")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """Return where a ledger in a file lives."""
+    """Return a location of ledgers in a file."""
     home = Home("sqlite", tmp_path, None)
     yield home
     home.close()
@@ -48,7 +48,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def any_home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
-    """Return where ledgers live that outlast their process, in turn."""
+    """Return a location of each kind of ledger that outlives its process, in turn."""
     server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
     home = Home(request.param, tmp_path, server)
     yield home
@@ -56,7 +56,7 @@ def any_home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
 
 
 def fill(ledger: SqlLedger, most: int = 500) -> int:
-    """Charge and answer until the ledger cannot; return how often it did both."""
+    """Charge and answer until the ledger cannot; return the number of answered charges."""
     for count in range(most):
         try:
             ledger.commit(ledger.reserve(ask("x" * 5_000), SMALL), NOISY)
@@ -66,7 +66,7 @@ def fill(ledger: SqlLedger, most: int = 500) -> int:
 
 
 def test_a_full_disk_is_a_fault(home: Home) -> None:
-    """When no page is left nothing is charged any more, and what was charged is all there."""
+    """On a full disk, nothing more is charged, and earlier charges are kept."""
     home.open()
     ledger = open_ledger(home.address, WHOLE)
     with ledger._database._current().connect() as connection:
@@ -102,7 +102,7 @@ for count in range(500):
 
 
 def run_program(program: str, *words: str) -> list[str]:
-    """Run a program on its own and return the words that it prints."""
+    """Run a program in a new interpreter and return the words that it prints."""
     done = subprocess.run(
         [sys.executable, "-c", program, *words],
         check=True,
@@ -115,7 +115,7 @@ def run_program(program: str, *words: str) -> list[str]:
 
 
 def test_a_file_that_cannot_grow_is_a_fault(home: Home) -> None:
-    """A write that the system refuses half-way leaves the ledger as it was before it."""
+    """A write that the system refuses halfway leaves the ledger unchanged."""
     home.open()
     count, code = run_program(FULL_PROGRAM, home.address)
     again = home.again()
@@ -144,7 +144,7 @@ except Fault as fault:
 
 
 def test_a_file_that_may_not_be_written_is_a_fault(tmp_path: Path, home: Home) -> None:
-    """Who may read the ledger but not write it is charged nothing and answered nothing."""
+    """A query fails without a charge if the ledger is read-only."""
     home.open().reserve(ask(), TENTH)
     home.close()
     folder = tmp_path / "closed"
@@ -165,7 +165,7 @@ def test_a_file_that_may_not_be_written_is_a_fault(tmp_path: Path, home: Home) -
 
 
 def test_a_server_that_may_not_be_written_is_a_fault(postgres: Postgres, tmp_path: Path) -> None:
-    """A replica, or a server set to reading alone, grants nothing."""
+    """A replica, or a server in read-only mode, grants nothing."""
     home = Home("postgresql", tmp_path, postgres)
     ledger = home.open()
     name = read_address(home.address).database
@@ -180,7 +180,7 @@ def test_a_server_that_may_not_be_written_is_a_fault(postgres: Postgres, tmp_pat
 
 
 def open_quietly(home: Home) -> SqlLedger | None:
-    """Return the ledger if it opens."""
+    """Return the ledger, or None if it does not open."""
     with suppress(Fault):
         found = home.again()
         assert isinstance(found, SqlLedger)
@@ -189,7 +189,7 @@ def open_quietly(home: Home) -> SqlLedger | None:
 
 
 def test_a_locked_ledger_is_a_fault(any_home: Home) -> None:
-    """Someone who holds the lock for too long costs an answer, and nothing else."""
+    """A lock that is held for too long makes a charge fail, and changes nothing else."""
     ledger = any_home.open()
     impatient = open_ledger(any_home.address, WHOLE, wait=0.2)
     engine = create_engine(read_address(any_home.address))
@@ -208,7 +208,7 @@ def test_a_locked_ledger_is_a_fault(any_home: Home) -> None:
 
 
 def test_a_corrupted_page_is_a_fault(home: Home) -> None:
-    """Whichever page is overwritten, the ledger faults or still says exactly what was spent."""
+    """With any page overwritten, the ledger faults or still reports the exact spent share."""
     for place in range(3):
         ledger = home.open()
         for number in range(20):
@@ -230,7 +230,7 @@ def test_a_corrupted_page_is_a_fault(home: Home) -> None:
 
 @pytest.mark.parametrize("part", [Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)])
 def test_a_truncated_file_is_no_new_budget(home: Home, part: Fraction) -> None:
-    """A file that was cut short is a fault; with its anchor even one that was cut to nothing."""
+    """A truncated file is a fault; with its anchor, even an empty file is one."""
     anchor = home.folder / "anchor.log"
     ledger = home.open(anchor=anchor)
     for number in range(20):
@@ -243,7 +243,7 @@ def test_a_truncated_file_is_no_new_budget(home: Home, part: Fraction) -> None:
 
 
 def test_a_file_that_is_no_ledger_is_left_alone(home: Home) -> None:
-    """A file of something else is a fault, and is not changed."""
+    """A file that is not a ledger is a fault, and stays unchanged."""
     path = home.folder / "letter.db"
     path.write_bytes(b"Dear owner, " * 1_000)
     with pytest.raises(LedgerDamaged):
@@ -270,7 +270,7 @@ def test_a_clock_that_goes_backwards_is_a_fault(any_home: Home) -> None:
 
 
 def test_a_ledger_of_a_newer_version_is_a_fault(any_home: Home) -> None:
-    """Records whose meaning this version cannot know are neither read nor added to."""
+    """Records of a newer version are neither read nor added to."""
     ledger = any_home.open()
     ledger.reserve(ask(), TENTH)
     engine = create_engine(read_address(any_home.address))
@@ -282,13 +282,13 @@ def test_a_ledger_of_a_newer_version_is_a_fault(any_home: Home) -> None:
 
 
 def test_a_missing_folder_is_a_fault(tmp_path: Path) -> None:
-    """A place that is not there is said to be missing."""
+    """A missing folder is reported as such."""
     with pytest.raises(LedgerUnavailable):
         open_ledger(tmp_path / "none" / "ledger.db", WHOLE)
 
 
 def test_a_server_that_is_gone_is_a_fault(tmp_path: Path) -> None:
-    """A server that cannot be reached is a fault whose words hold no password."""
+    """An unreachable server is a fault whose message contains no password."""
     with pytest.raises(LedgerUnavailable) as caught:
         open_ledger(f"postgresql://me:secret@/x?host={tmp_path}", WHOLE)
 
@@ -296,7 +296,7 @@ def test_a_server_that_is_gone_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_many_may_open_a_new_ledger_at_once(any_home: Home) -> None:
-    """Whoever comes first makes the tables; all others find the same ledger."""
+    """The first process creates the tables; all others find the same ledger."""
     if any_home.kind == "sqlite":
         address = str(any_home.folder / "new.db")
     else:
@@ -347,7 +347,7 @@ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $
 
 
 def test_a_full_disk_of_a_server_is_a_fault(postgres: Postgres, tmp_path: Path) -> None:
-    """A server that says that its disk is full charges nothing; a held charge can be resumed."""
+    """A server with a full disk charges nothing, and a held charge can be resumed."""
     home = Home("postgresql", tmp_path, postgres)
     ledger = home.open()
     hold = ledger.reserve(ask(), TENTH, key="k")
@@ -373,7 +373,7 @@ def test_a_full_disk_of_a_server_is_a_fault(postgres: Postgres, tmp_path: Path) 
 
 @pytest.mark.parametrize("table", ["confide_head", "confide_charges", "confide_answers"])
 def test_a_corrupted_page_of_a_server_is_a_fault(tmp_path: Path, table: str) -> None:
-    """A server finds a damaged page by its checksum; the ledger faults and answers nothing."""
+    """A server detects a damaged page by its checksum; the ledger faults and answers nothing."""
     with run_postgres() as server:
         home = Home("postgresql", tmp_path, server)
         ledger = home.open()
@@ -391,9 +391,9 @@ def test_a_corrupted_page_of_a_server_is_a_fault(tmp_path: Path, table: str) -> 
 
 
 def overwrite(path: Path) -> None:
-    """Change one bit of a file's first page, in the checksum that PostgreSQL keeps in its head.
+    """Flip one bit of the checksum in the header of a file's first page.
 
-    A change anywhere else is found in all but one of 65,536 cases, this one always.
+    A change anywhere else is detected in all but one of 65,536 cases; this one always is.
     """
     with path.open("r+b") as file:
         file.seek(CHECKSUM)

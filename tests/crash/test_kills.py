@@ -1,7 +1,7 @@
-"""kill -9 anywhere on the path of a question: nothing that was spent or shown is forgotten.
+"""Kills at any step of a query lose nothing that was spent or shown.
 
-Half of the kills hit the steps of the path one after the other, the others a random moment. So many
-are made as CONFIDE_KILLS says: 500, or 5,000 in `make soak`.
+Half of the kills hit the steps of the path in turn, and the others a random time. CONFIDE_KILLS
+sets their number: 500, or 5,000 in `make soak`.
 """
 
 import json
@@ -18,12 +18,12 @@ from support.postgres import Postgres
 from support.tree import ROOT
 
 KILLS: Final = int(os.environ.get("CONFIDE_KILLS", "500"))
-PATIENCE: Final = 60 + 4 * KILLS
+TIMEOUT: Final = 60 + 4 * KILLS
 Program = subprocess.Popen[str]
 
 
 def start(address: str, anchor: Path, seed: str, *words: str) -> Program:
-    """Begin to kill; the program is its own, so that both databases are tried side by side."""
+    """Start a program that kills; the programs for both databases run concurrently."""
     program = Path(victims.__file__)
     return subprocess.Popen(
         [sys.executable, program, address, "--anchor", anchor, "--seed", seed, *words],
@@ -35,8 +35,8 @@ def start(address: str, anchor: Path, seed: str, *words: str) -> Program:
 
 
 def finish(program: Program) -> dict[str, Any]:
-    """Return what a program found."""
-    output, _ = program.communicate(timeout=PATIENCE)
+    """Return the report of a program."""
+    output, _ = program.communicate(timeout=TIMEOUT)
     assert 0 == program.returncode
     report: dict[str, Any] = json.loads(output.splitlines()[-1])
     return report
@@ -46,7 +46,7 @@ def finish(program: Program) -> dict[str, Any]:
 def reports(
     request: pytest.FixtureRequest, scratch: Path, postgres: Postgres
 ) -> dict[str, dict[str, Any]]:
-    """Kill on both databases at the same time."""
+    """Return the reports of kills on both databases, run at the same time."""
     seed = os.environ.get("CONFIDE_TEST_SEED", "confide")
     parts = {"sqlite": KILLS * 3 // 5, "postgresql": KILLS - KILLS * 3 // 5}
     addresses = {"sqlite": str(scratch / "kills.db"), "postgresql": postgres.create()}
@@ -59,14 +59,14 @@ def reports(
 
 @pytest.mark.slow
 def test_nothing_is_lost_by_a_kill(reports: dict[str, dict[str, Any]]) -> None:
-    """After each kill the ledger verifies and has all that was told; a key is charged once."""
+    """After each kill, the ledger verifies and has all delivered answers; a key is charged once."""
     assert {"sqlite": [], "postgresql": []} == {name: r["wrong"] for name, r in reports.items()}
     assert KILLS == sum(report["kills"] for report in reports.values())
 
 
 @pytest.mark.slow
 def test_kills_fall_everywhere(reports: dict[str, dict[str, Any]]) -> None:
-    """Some hit between charge and answer, some after the answer, a third of them one step each."""
+    """Some kills hit between charge and answer, some after it, and a third hit distinct steps."""
     for report in reports.values():
         assert 0 < report["resumed"] < report["kills"]
         assert report["delivered"]
@@ -79,7 +79,7 @@ def test_kills_fall_everywhere(reports: dict[str, dict[str, Any]]) -> None:
     [("answer-first", "not committed"), ("no-keys", "not charged exactly once")],
 )
 def test_a_wrong_path_is_convicted(scratch: Path, mode: str, said: str) -> None:
-    """A path that tells before it commits, or forgets keys, does not survive forty kills."""
+    """A path that answers before it commits, or forgets keys, fails within forty kills."""
     words = ("--kills", "40", "--mode", mode)
     report = finish(start(str(scratch / f"{mode}.db"), scratch / f"{mode}.log", "teeth", *words))
 

@@ -1,4 +1,4 @@
-"""Many processes and one budget: what is granted adds up to the budget, exactly."""
+"""Many processes and one budget: the grants add up to exactly the budget."""
 
 import json
 import os
@@ -19,13 +19,13 @@ from support.postgres import Postgres, cut_connection
 from support.racers import SHARES
 from support.tree import ROOT
 
-PATIENCE: Final = 600
+TIMEOUT: Final = 600
 FORKS: Final = 200
 Told = list[dict[str, Any]]
 
 
 def start(address: str, *words: object) -> "subprocess.Popen[str]":
-    """Begin a race."""
+    """Start a race."""
     return subprocess.Popen(
         [sys.executable, racers.__file__, address, *map(str, words)],
         stdout=subprocess.PIPE,
@@ -36,15 +36,15 @@ def start(address: str, *words: object) -> "subprocess.Popen[str]":
 
 
 def finish(program: "subprocess.Popen[str]") -> Told:
-    """Return what each racer was granted."""
-    output, _ = program.communicate(timeout=PATIENCE)
+    """Return the grants of each racer."""
+    output, _ = program.communicate(timeout=TIMEOUT)
     assert 0 == program.returncode
     told: Told = json.loads(output)
     return told
 
 
 def check_exact(address: str, told: Told) -> None:
-    """See that all shares were granted, each once, and that the ledger says the same."""
+    """Check that all shares were granted exactly once, and that the ledger agrees."""
     granted = [entry for one in told for entry in one["granted"]]
     ledger = open_ledger(address, WHOLE)
     entries = list(ledger.entries())
@@ -58,7 +58,7 @@ def check_exact(address: str, told: Told) -> None:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def address(request: pytest.FixtureRequest, scratch: Path) -> str:
-    """Return where the budget is that all race for."""
+    """Return the URL of the budget that the racers share."""
     if request.param == "sqlite":
         return str(scratch / f"{request.node.name}.db")
     server: Postgres = request.getfixturevalue("postgres")
@@ -100,9 +100,9 @@ FOR EACH ROW EXECUTE FUNCTION keep_pace()
 
 @pytest.mark.slow
 def test_cut_connections_change_nothing(postgres: Postgres) -> None:
-    """With connections cut at random moments, keys still make each grant one grant.
+    """With connections cut at random times, keys still prevent duplicate grants.
 
-    However fast the machine is, there are at least 24 cuts while the 1,000 shares are granted.
+    On a machine of any speed, there are at least 24 cuts while the 1,000 shares are granted.
     """
     address = postgres.create()
     open_ledger(address, WHOLE).close()
@@ -113,7 +113,7 @@ def test_cut_connections_change_nothing(postgres: Postgres) -> None:
     with postgres.connect("postgres") as admin:
         while program.poll() is None:
             time.sleep(draw.uniform(0.005, 0.05))
-            cuts += cut_connection(admin, name, spared=4)  # a lone one would never get through
+            cuts += cut_connection(admin, name, spared=4)  # a lone one would never succeed
             with postgres.connect(name) as owner:
                 owner.execute("SELECT setval('cuts', %s)", (cuts,))
     told = finish(program)
@@ -124,7 +124,7 @@ def test_cut_connections_change_nothing(postgres: Postgres) -> None:
 
 @pytest.mark.slow
 def test_forks_share_neither_budget_nor_noise(address: str) -> None:
-    """Two hundred forks get a share each, and no two of them draw the same noise."""
+    """Two hundred forks get one share each, and no two of them draw the same noise."""
     told = finish(start(address, "--processes", FORKS, "--inherit"))
     granted = [entry for one in told for entry in one["granted"]]
 
