@@ -1,6 +1,6 @@
-"""Attacks on the budget through the public interface: names, refusals, refunds.
+"""Attacks on the budget through the public interface: names, refusals, and refunds.
 
-Crashes, races, tampering, clocks and full disks are tried in tests/crash and tests/contracts.
+tests/crash and tests/contracts cover crashes, races, tampering, clocks, and full disks.
 """
 
 from fractions import Fraction
@@ -23,9 +23,9 @@ def declare(name: str) -> Table:
 
 
 def test_a_second_name_is_no_second_budget() -> None:
-    """Rows that are declared twice under two names are paid from one budget.
+    """Rows that are declared under two names are paid from one budget.
 
-    Two curators with ledgers of their own, of which neither knows the other, pay twice as much.
+    Two curators with separate ledgers, of which neither knows the other, pay twice as much.
     """
     apart = [Curator([declare(name)], budget=Budget(1)) for name in ("first", "second")]
     for curator, name in zip(apart, ("first", "second"), strict=True):
@@ -40,7 +40,7 @@ def test_a_second_name_is_no_second_budget() -> None:
 
 
 def ask_until_refused(rows: list[dict[str, Any]]) -> list[str]:
-    """Return what is said in a session that spends too much, numbers left out."""
+    """Return the outputs of a session that overspends, without numbers."""
     curator, told = open_one(rows, {"x": Int(0, 9)}, budget=Budget(1)), []
     texts = (COUNT.format("p"), "SELECT SUM(x) AS s FROM p", "SELECT MAX(x) AS m FROM p")
     for share in ("1/2", "1/3", "1/5", "1/6"):
@@ -53,7 +53,7 @@ def ask_until_refused(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def refund_small(rows: list[dict[str, Any]]) -> list[str]:
-    """Return what a naive budget says that gives back whatever told of nobody."""
+    """Return the outputs of a naive budget that refunds empty answers."""
     left, told = Fraction(1), []
     for least in (39, 38, 37):
         fits = left >= Fraction(1, 2)
@@ -63,9 +63,9 @@ def refund_small(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_refusals_are_no_oracle() -> None:
-    """Two neighbours who are asked the same are refused the same, in the same words.
+    """Two neighboring curators refuse the same queries with the same messages.
 
-    Where empty answers are given back, the refusals tell who is there.
+    If empty answers are refunded, the refusals reveal who is in the data.
     """
     without = ROWS[:-1]
     assert refund_small(ROWS) != refund_small(without)

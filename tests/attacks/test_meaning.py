@@ -1,7 +1,7 @@
-"""Attacks by what answers mean: differences, averages, reconstruction, tracing, linkage.
+"""Attacks on the content of answers: differences, averages, reconstruction, tracing, and linkage.
 
-Each attack succeeds on exact answers, or on noise that is not accounted for, before it is tried on
-ours. Randomness of the attacker is seeded; that of answers is the system's.
+Each attack succeeds on exact answers, or on noise without accounting, before it is tried on
+confide. The attacker's randomness is seeded; that of answers is the system's.
 """
 
 from fractions import Fraction
@@ -33,7 +33,7 @@ def rng(entropy: SeededEntropy) -> np.random.Generator:
 
 
 def open_secrets(bits: np.ndarray, epsilon: float) -> Curator:
-    """Return a curator over people whose ``code`` anybody knows and whose ``ill`` nobody does."""
+    """Return a curator over people with a public ``code`` and a secret ``ill``."""
     rows = [{"who": i, "code": i, "ill": bool(bit)} for i, bit in enumerate(bits)]
     columns: dict[str, Column] = {"code": Int(0, len(bits) - 1), "ill": Bool()}
     return open_one(rows, columns, budget=Budget(epsilon), unique=True)
@@ -41,9 +41,9 @@ def open_secrets(bits: np.ndarray, epsilon: float) -> Curator:
 
 @pytest.mark.statistical
 def test_a_table_cannot_be_reconstructed(rng: np.random.Generator) -> None:
-    """200 exact counts give all 60 secrets away; at epsilon 1 for all, fewer than 55 are guessed.
+    """200 exact counts reveal all 60 secrets; at epsilon 1 for all, fewer than 55 are guessed.
 
-    A guesser who knows nothing is right about 55 or more of 60 bits with probability below 1e-10.
+    Random guessing is right about 55 or more of 60 bits with probability below 1e-10.
     """
     bits = rng.random(PEOPLE) < 0.5
     subsets = rng.random((200, PEOPLE)) < 0.5
@@ -64,16 +64,16 @@ def test_a_table_cannot_be_reconstructed(rng: np.random.Generator) -> None:
 
 
 def test_reconstruction_needs_an_answer_for_each_subset() -> None:
-    """Answers that fit no question are refused."""
+    """Answers that do not match the queries in number are refused."""
     with pytest.raises(BadDeclaration, match="answers"):
         reconstruct_bits(np.ones((3, 2), dtype=bool), [1.0])
 
 
 @pytest.mark.statistical
 def test_members_cannot_be_traced(rng: np.random.Generator) -> None:
-    """Exact means of 400 columns tell 20 members from 400 others; at epsilon 1 they do not.
+    """Exact means of 400 columns distinguish 20 members from 400 others; at epsilon 1 they do not.
 
-    A score without any information ranks so well, 0.9, with probability below 1e-9.
+    A score without any information ranks at 0.9 or more with probability below 1e-9.
     """
     columns, members, others = 400, 20, 400
     chances = rng.uniform(0.2, 0.8, columns)
@@ -97,13 +97,16 @@ def test_members_cannot_be_traced(rng: np.random.Generator) -> None:
 
 
 def ranking(scores: np.ndarray, members: int) -> float:
-    """Return how often a member's score is above that of somebody else."""
+    """Return the fraction of pairs in which a member's score is above a non-member's."""
     return float(np.mean(scores[:members, None] > scores[None, members:]))
 
 
 @pytest.mark.statistical
 def test_a_difference_of_two_counts_hides_the_one_left_out() -> None:
-    """All, and all but one: exact counts tell that one's secret, ours stay within epsilon."""
+    """Exact counts of everyone and of all but one reveal that person's secret; ours do not.
+
+    The auditor finds no evidence against epsilon.
+    """
     exact = [np.full(64, float(secret)) for secret in (0, 1)]
     assert weigh(exact[0], exact[1], Claim.epsilon(1)).is_disproof
 
@@ -126,9 +129,10 @@ def test_a_difference_of_two_counts_hides_the_one_left_out() -> None:
 
 @pytest.mark.statistical
 def test_asking_again_does_not_average_noise_away(entropy: SeededEntropy) -> None:
-    """Noise that is drawn for free averages out; ours comes back the same, or costs its share.
+    """Free noise averages out; ours comes back the same, or costs its share.
 
-    The naive mean of 20,000 is within 0.7 of the truth but for a probability below 1e-9.
+    The naive mean of 20,000 answers is within 0.7 of the true value except with probability below
+    1e-9.
     """
     naive = 30 + np.asarray(Laplace(1, 0.1).release(np.zeros(20_000, int), entropy=entropy))
     assert abs(naive.mean() - 30) < 0.7
@@ -151,7 +155,7 @@ def test_asking_again_does_not_average_noise_away(entropy: SeededEntropy) -> Non
 
 
 def test_rows_without_names_are_linked() -> None:
-    """Of 8,366 people without names most are found again by age, sex, weight and height alone."""
+    """Of 8,366 anonymous people, most are identified by age, sex, weight, and height alone."""
     sample = pq.read_table(files("confide.examples") / "nhanes.parquet").to_pylist()
     traits = [(row["age"], row["sex"], row["weight_kg"], row["height_cm"]) for row in sample]
     found = link_rows(traits, traits)
@@ -162,10 +166,10 @@ def test_rows_without_names_are_linked() -> None:
 
 @pytest.mark.statistical
 def test_noisy_tables_link_nobody() -> None:
-    """In a noisy table, cells with one person look like cells with none: half of each are above 0.
+    """In a noisy table, cells with one person look like empty cells: half of each are positive.
 
-    At epsilon 1/10 one person more makes that likelier by 0.05. The shares among 200 and among
-    7,900 cells differ by 0.3 with a probability below 1e-11.
+    At epsilon 1/10, one more person increases that probability by 0.05. The shares among 200 and
+    among 7,900 cells differ by 0.3 with a probability below 1e-11.
     """
     rows: list[dict[str, Any]] = [
         {"who": i, "age": 20 + i % 50, "sex": "FM"[i % 2], "weight": float(50 + i % 7)}

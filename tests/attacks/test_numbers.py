@@ -1,6 +1,6 @@
-"""Attacks on numbers: last digits, order of sums, overflow, odd values, no rows at all.
+"""Attacks on numbers: last digits, order of sums, overflow, odd values, and empty tables.
 
-Each first succeeds against what a naive program does with the same rows.
+Each attack first succeeds against a naive program on the same rows.
 """
 
 import gc
@@ -50,9 +50,9 @@ def naive_laplace(size: int, entropy: SeededEntropy) -> np.ndarray:
 
 @pytest.mark.statistical
 def test_last_digits_tell_nothing(entropy: SeededEntropy) -> None:
-    """Answers about 0 and about 2**-60 lie on one grid; naive doubles tell them apart at once.
+    """Answers near 0 and near 2**-60 lie on one grid; naive doubles are distinguished at once.
 
-    The auditor accuses a right mechanism with probability at most 1e-9.
+    The auditor rejects a correct mechanism with probability at most 1e-9.
     """
     size = 2_000
     naive = [x + naive_laplace(size, entropy) for x in (0.0, TINY * 3)]
@@ -77,7 +77,7 @@ def _pay(curator: Curator) -> Hold:
 
 
 def test_the_order_of_rows_moves_no_sum() -> None:
-    """A large value before or after many small ones: doubles differ by 1,000, our totals by 0."""
+    """If a large value precedes or follows small ones, doubles differ by 1,000, our totals by 0."""
     values = [2.0**53] + [1.0] * 1_000
     naive = [float(np.add.accumulate(np.array(order))[-1]) for order in (values, values[::-1])]
     assert 1_000 == naive[1] - naive[0]
@@ -108,7 +108,7 @@ def test_the_order_of_rows_moves_no_sum() -> None:
     ids=str,
 )
 def test_wide_values_neither_wrap_nor_fail(kind: Any, column: Any, value: Any) -> None:
-    """The largest value of a stored type moves the sum by at most one clipped row."""
+    """The largest value of a stored type changes the sum by at most one clipped row."""
     schema = pa.schema({"who": pa.int64(), "x": kind})
     rows = [{"who": i, "x": 1} for i in range(50)]
     before = open_one(rows, {"x": column}, schema=schema)
@@ -120,7 +120,7 @@ def test_wide_values_neither_wrap_nor_fail(kind: Any, column: Any, value: Any) -
 
 
 def test_naive_sums_of_small_types_wrap() -> None:
-    """What is guarded against: int8 sums wrap around, and float32 loses single rows."""
+    """The naive version is vulnerable: int8 sums wrap around, and float32 loses single rows."""
     with np.errstate(over="ignore"):
         assert np.array([127, 1], dtype=np.int8).sum(dtype=np.int8) < 0
     assert np.float32(2**24) + np.float32(1) == np.float32(2**24)
@@ -175,13 +175,13 @@ def test_the_least_number_of_64_bits_is_no_fault(text: str, least: str) -> None:
 
 
 def test_naive_clipping_lets_nan_through() -> None:
-    """What is guarded against: one NaN makes a clipped sum NaN."""
+    """The naive version is vulnerable: one NaN makes a clipped sum NaN."""
     assert math.isnan(np.clip(np.array([0.1, math.nan]), 0, 1).sum())
 
 
 @pytest.mark.parametrize("text", STATISTICS)
 def test_no_rows_are_answered_like_one(text: str) -> None:
-    """An empty table is answered, in the same shape as a table of one person."""
+    """An empty table is answered in the same shape as a table of one person."""
     schema = pa.schema({"who": pa.int64(), "x": pa.float64()})
     sides = [
         open_one(rows, {"x": Float(0, 1)}, schema=schema) for rows in ([], [{"who": 1, "x": 0.5}])
@@ -197,10 +197,10 @@ NAMES: Final = ("u", "#", "//", "--", ";", "'", "\t", "|", "\\", "%", "\ufeff")
 
 @pytest.mark.parametrize("mark", NAMES, ids=ascii)
 def test_no_line_of_a_file_changes_how_others_are_read(mark: str, tmp_path: Path) -> None:
-    """In a CSV file one more person adds one row, whatever their identifiers begin with.
+    """In a CSV file, one more person adds one row, whatever their identifiers begin with.
 
-    A reader that guesses its dialect takes lines that begin with # for comments, as soon as one
-    line begins otherwise: that one person then moves a count by all others.
+    A reader that guesses the dialect treats lines that begin with # as comments as soon as one line
+    begins differently. That one person then changes a count by all others.
     """
     lines = [f"{mark}{i},1,n\n" for i in range(40)]
     counts: list[int] = []
@@ -217,7 +217,7 @@ def test_no_line_of_a_file_changes_how_others_are_read(mark: str, tmp_path: Path
 
 
 def flip_coins(chance: float) -> Callable[[], int]:
-    """Return a naive sampler: a sign, and as many coins as it takes until one falls."""
+    """Return a naive sampler that flips coins until the first tail and adds a sign."""
 
     def draw() -> int:
         size = 0
@@ -229,7 +229,7 @@ def flip_coins(chance: float) -> Callable[[], int]:
 
 
 def list_steps(draw: Callable[[], Integer]) -> tuple[tuple[str, int], ...]:
-    """Return the instructions that one draw takes, in order."""
+    """Return the instructions of one draw, in order."""
     steps: list[tuple[str, int]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> Any:
@@ -240,7 +240,7 @@ def list_steps(draw: Callable[[], Integer]) -> tuple[tuple[str, int], ...]:
         return note
 
     before = sys.gettrace()
-    gc.disable()  # clearing away what other tests left behind would take steps of ours as well
+    gc.disable()  # collecting the garbage of other tests would add steps
     sys.settrace(note)
     try:
         draw()
@@ -255,10 +255,10 @@ LAWS: Final = (DiscreteLaplace(Fraction(20)), RoundedGaussian(Fraction(400)))
 
 @pytest.mark.statistical
 def test_steps_do_not_tell_the_noise() -> None:
-    """Every draw takes the same instructions, whatever its size; coins take more for more.
+    """Every draw runs the same instructions, whatever its size; coin flips take more for more.
 
-    Left out are draws that doubles cannot settle: which these are depends on digits far behind
-    those that make the size, and there is one in 10^8 or fewer.
+    Draws that doubles cannot decide are left out. They depend on digits far beyond those that
+    determine the size, and occur once in 10^8 draws or less.
     """
     assert 10 < len({list_steps(flip_coins(1 / 20)) for _ in range(300)})
     for law in LAWS:
@@ -267,7 +267,7 @@ def test_steps_do_not_tell_the_noise() -> None:
 
 
 def test_gaussian_noise_keeps_its_word_at_every_epsilon() -> None:
-    """At epsilon 20 the textbook's deviation breaks delta a hundredfold; ours keeps it exactly."""
+    """At epsilon 20, the textbook's standard deviation exceeds delta 100 times; ours is exact."""
     epsilon, delta = 20.0, 1e-5
     textbook = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     broken = Gaussian(1, mu=Fraction(1 / textbook).limit_denominator(10**6)).loss.delta(epsilon)
@@ -279,9 +279,9 @@ def test_gaussian_noise_keeps_its_word_at_every_epsilon() -> None:
 
 @pytest.mark.parametrize("name", PLACES)
 def test_no_engine_adds_in_small_floats(name: str, request: pytest.FixtureRequest) -> None:
-    """One row of 1 moves a sum of float32 by 1, however large the others are.
+    """One row of 1 changes a sum of float32 by 1, however large the others are.
 
-    In float32 it is lost beside 2^24, or moves the sum by 2: more than one row may.
+    In float32 it is lost next to 2^24, or changes the sum by 2, which is more than one row may.
     """
     many = [float(2**20)] * 16
     naive = [np.add.accumulate(np.array(x, dtype=np.float32))[-1] for x in (many, [*many, 1.0])]

@@ -1,4 +1,4 @@
-"""docs/attacks.md names the test of every attack, and no test that is not there."""
+"""The page docs/attacks.md names the test of every attack, and only existing tests."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_every_test_that_is_named_is_there() -> None:
 
 
 def test_every_attack_is_named() -> None:
-    """Each test of this folder, but for those of this file, stands on the page."""
+    """Each test of this folder, except those of this file, is on the page."""
     written = set().union(*map(list_tests, Path(__file__).parent.glob("test_*.py")))
     named = {name for name, _ in NAMED.findall(PAGE.read_text(encoding="utf-8"))}
 

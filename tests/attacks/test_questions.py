@@ -1,7 +1,7 @@
-"""Attacks by what is asked: failures, keys, shapes, amplification, statements.
+"""Attacks by queries: failures, keys, shapes, amplification, and statements.
 
-Every question is put to two curators that differ in one awkward person. Both must answer in the
-same shape, or refuse in the same words. A plain engine shows what would be seen otherwise.
+Every query runs on two curators that differ in one person with awkward values. Both must answer in
+the same shape, or refuse with the same message. A plain engine shows the leak.
 """
 
 from typing import Any, Final
@@ -33,7 +33,7 @@ PUBLIC: Final = PublicTable("q", pa.table({"k": [1, 2, 3], "name": ["a", "b", "c
 
 @pytest.fixture(scope="module")
 def sides() -> tuple[Curator, Curator]:
-    """Fifty usual people; and the same with one whose every value is awkward."""
+    """Return curators of fifty usual people, and of the same with one awkward person."""
     usual = [{"who": person, **USUAL} for person in range(50)]
     opened = [
         open_one(rows, COLUMNS, public=(PUBLIC,), max_rows_per_unit=2)
@@ -81,7 +81,7 @@ def bounded(expression: str) -> str:
 def test_no_value_of_one_person_makes_a_question_fail(
     expression: str, sides: tuple[Curator, Curator]
 ) -> None:
-    """In SELECT, WHERE, GROUP BY and JOIN, both sides answer alike or refuse alike."""
+    """In SELECT, WHERE, GROUP BY, and JOIN, both sides answer alike or refuse alike."""
     inside = bounded(expression)
     for text in (
         f"SELECT SUM({inside}) AS s FROM p",
@@ -97,7 +97,7 @@ def test_no_value_of_one_person_makes_a_question_fail(
 
 
 def test_a_plain_engine_fails_on_the_target_alone() -> None:
-    """What is guarded against: the same expressions tell in an engine who is in the data."""
+    """A plain engine is vulnerable: the same expressions reveal who is in the data."""
     telling = 0
     for expression in RISKY:
         seen = []
@@ -189,7 +189,7 @@ SHAPES: Final = (
 def test_questions_that_could_show_a_row_are_refused(
     text: str, sides: tuple[Curator, Curator]
 ) -> None:
-    """The question is refused on both sides in the same words, and nothing is spent."""
+    """The query is refused on both sides with the same message, and nothing is spent."""
     before = [side.budget.spent.share for side in sides]
     told = [outcome(side, text) for side in sides]
 
@@ -200,7 +200,7 @@ def test_questions_that_could_show_a_row_are_refused(
 
 
 def test_comments_and_quotes_are_no_way_out(sides: tuple[Curator, Curator]) -> None:
-    """What looks like a second statement inside a comment, a text or a name is just that."""
+    """A statement inside a comment, a string, or a name is not executed."""
     for text in (
         "SELECT COUNT(*) AS n FROM p -- ; DROP TABLE p",
         "SELECT COUNT(*) /* ; DROP TABLE p; */ AS n FROM p",
@@ -216,10 +216,10 @@ def test_comments_and_quotes_are_no_way_out(sides: tuple[Curator, Curator]) -> N
 
 @pytest.mark.statistical
 def test_having_and_order_look_at_noise_alone() -> None:
-    """Which groups HAVING keeps, and their order, tells no more than the counts that are shown.
+    """The groups that HAVING keeps, and their order, depend on noisy counts only.
 
-    An engine keeps the group only where the target is in it. Ours keeps it by a count with noise,
-    within epsilon; the auditor accuses that with probability at most 1e-9.
+    An engine keeps the group only if the target is in it. Ours keeps it by a noisy count, within
+    epsilon; the auditor rejects that with probability at most 1e-9.
     """
     text = "SELECT ward, COUNT(*) AS n FROM p GROUP BY ward HAVING COUNT(*) > 10 ORDER BY n DESC"
     usual = [{"who": person, **USUAL} for person in range(10)]
@@ -239,7 +239,7 @@ def test_having_and_order_look_at_noise_alone() -> None:
 
 
 def test_nobody_is_alone_in_the_group_of_null() -> None:
-    """NULL is a key that is earned like others, and a declared key where the owner lists it."""
+    """NULL needs partition selection like other keys, and is declared if the owner lists it."""
     rows: list[dict[str, Any]] = [{"who": person, **USUAL} for person in range(50)]
     rows.append({"who": 50, **USUAL, "t": None, "ward": None})
     curator = open_one(rows, COLUMNS, budget=Budget(10**4, 1e-9))
@@ -262,9 +262,9 @@ KEYS: Final = (
 
 @pytest.mark.parametrize("text", KEYS)
 def test_a_key_of_one_person_is_never_named(text: str) -> None:
-    """Whoever is alone with a key stays unnamed, at an epsilon at which counts are nearly exact.
+    """A key of one person is not released, even at an epsilon with nearly exact counts.
 
-    Naming has a probability below 1e-9 a question here, by the delta of the budget.
+    The probability of a release is below 1e-9 per query here, by the delta of the budget.
     """
     usual = [{"who": person, **USUAL} for person in range(50)]
     curator = open_one([*usual, {"who": 50, **TARGET}], COLUMNS, budget=Budget(10**4, 1e-9))
@@ -280,7 +280,7 @@ def test_a_key_of_one_person_is_never_named(text: str) -> None:
 
 
 def test_a_plain_histogram_names_everybody() -> None:
-    """What is guarded against: grouping in an engine lists the target's key."""
+    """A plain engine is vulnerable: grouping lists the target's key."""
     with duckdb.connect() as plain:
         plain.register("p", pa.Table.from_pylist([USUAL, TARGET]))
         keys = plain.execute("SELECT t, COUNT(*) FROM p GROUP BY t").fetchall()
@@ -302,7 +302,7 @@ AMPLIFIED: Final = (
 
 @pytest.mark.parametrize(("statistic", "most"), AMPLIFIED)
 def test_noise_grows_with_what_a_row_can_add(statistic: str, most: float) -> None:
-    """However a value is blown up, the half-width at 95 % is at least that of Laplace for it."""
+    """However a value is scaled, the half-width at 95% is at least that of Laplace for it."""
     curator = open_one([{"who": 1, **USUAL}], COLUMNS, budget=Budget(1))
     width = curator.preview(f"SELECT {statistic} AS s FROM p", epsilon=1).errors["s"]
 
@@ -311,7 +311,7 @@ def test_noise_grows_with_what_a_row_can_add(statistic: str, most: float) -> Non
 
 
 def test_a_column_made_anew_has_its_own_bounds() -> None:
-    """A subquery that calls a product by the name of its column gets noise for the product."""
+    """A subquery that gives a product the name of its column gets noise for the product."""
     curator = open_one([{"who": 1, **USUAL}], COLUMNS, budget=Budget(1))
     text = "SELECT SUM(x) AS s FROM (SELECT who, SUM({}) AS x FROM p GROUP BY who)"
     plain, made = (curator.preview(text.format(x), epsilon=1) for x in ("x", "x * 1000"))
@@ -321,7 +321,7 @@ def test_a_column_made_anew_has_its_own_bounds() -> None:
 
 
 def test_many_rows_and_groups_of_one_person_are_cut() -> None:
-    """A person with a thousand rows in all groups moves totals by what is declared, no more."""
+    """A person with a thousand rows in all groups changes totals by at most the declared limits."""
     usual = [{"who": person, **USUAL} for person in range(10)]
     heavy = [{"who": 99, **USUAL, "x": 100, "ward": "AB"[row % 2]} for row in range(1_000)]
     text = "SELECT ward, COUNT(*) AS n, SUM(x) AS s FROM p GROUP BY ward"
@@ -336,7 +336,7 @@ def test_many_rows_and_groups_of_one_person_are_cut() -> None:
 
 
 def test_the_order_of_groups_and_their_number_are_declared() -> None:
-    """Groups come in the declared order, all of them, wherever the rows are."""
+    """All groups come in the declared order, independently of the rows."""
     text = "SELECT ward, COUNT(*) AS n FROM p GROUP BY ward"
     schema = pa.schema({"who": pa.int64(), **dict.fromkeys(COLUMNS, pa.string())})
     blank = dict.fromkeys(COLUMNS)

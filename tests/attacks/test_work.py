@@ -1,7 +1,7 @@
-"""Attacks by work: a question that takes long only where one person is in the data.
+"""Attacks by work: a query that takes long only if one person is in the data.
 
-What can be asked takes an engine a few steps for each character of a value, whatever the value is:
-patterns are the one kind of expression that a naive engine goes over again and again.
+An allowed query takes an engine a few steps per character of a value, for any value. Patterns are
+the one kind of expression that a naive engine matches repeatedly.
 """
 
 import re
@@ -24,25 +24,25 @@ from support.places import PLACES, Place, find_place
 PATTERNS: Final = 16
 TEXTS: Final = 150
 LONG: Final = "a" * 2_000
-PATIENCE: Final = 300
-"""Seconds; a naive engine would need more steps than a year has nanoseconds."""
+TIMEOUT: Final = 300
+"""A timeout in seconds; a naive engine would need more steps than a year has nanoseconds."""
 
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> Place:
-    """Return where the rows of each engine live, in turn."""
+    """Return a place for the rows of each engine, in turn."""
     return find_place(request.param, request)
 
 
 def open_texts(texts: list[str], place: Place) -> Curator:
-    """Return a curator over people with one text each, in an engine."""
+    """Return a curator over people with one string each, in an engine."""
     rows = pa.table({"who": list(range(len(texts))), "t": texts})
     table = Table("p", rows, unit="who", columns={"t": Text()}, unique=True)
     return Curator(place.move([table]), budget=LARGE_BUDGET)
 
 
 def count_matches(patterns: list[str]) -> str:
-    """Return a question that counts the texts that match, for each pattern."""
+    """Return a query that counts the matching strings of each pattern."""
     counts = (
         f"COUNT(*) FILTER (WHERE t LIKE '{pattern}') AS n{place}"
         for place, pattern in enumerate(patterns)
@@ -51,13 +51,13 @@ def count_matches(patterns: list[str]) -> str:
 
 
 def match_plainly(pattern: str, text: str) -> bool:
-    """Tell whether a text matches, by the definition of LIKE."""
+    """Return whether a string matches, by the definition of LIKE."""
     spelled = {"%": ".*", "_": "."}
     return bool(re.fullmatch("".join(spelled.get(c, re.escape(c)) for c in pattern), text, re.S))
 
 
 def count_steps(pattern: str, text: str) -> int:
-    """Return in how many calls a matcher of the textbook finds out that a text does not match."""
+    """Return the number of calls in which a textbook matcher finds that a string does not match."""
     steps = count(1)
 
     def match(p: int, t: int) -> bool:
@@ -73,7 +73,7 @@ def count_steps(pattern: str, text: str) -> int:
 
 
 def test_patterns_mean_the_same_everywhere(place: Place, entropy: SeededEntropy) -> None:
-    """On every engine a LIKE counts the texts that its definition counts, line ends among them."""
+    """On every engine, a LIKE counts the strings that its definition counts, including newlines."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
 
     def draw(letters: str, most: int) -> str:
@@ -89,9 +89,9 @@ def test_patterns_mean_the_same_everywhere(place: Place, entropy: SeededEntropy)
 
 
 def test_no_text_keeps_an_engine_busy(place: Place) -> None:
-    """A pattern of twelve parts is soon done with a long text of one person that nearly fits.
+    """A pattern of twelve parts finishes soon on a long string of one person that nearly matches.
 
-    The textbook's matcher takes at least 2^11 times as many steps for a text twice as long.
+    The textbook's matcher takes at least 2^11 times as many steps for a string twice as long.
     """
     short = [count_steps("%a" * 3 + "%b", "a" * size) for size in (20, 40)]
     assert short[1] > 2**3 * short[0]
@@ -101,13 +101,13 @@ def test_no_text_keeps_an_engine_busy(place: Place) -> None:
     text = count_matches(["%a" * 12 + "%b", "%a_" * 12 + "%b", "a%" * 12 + "b"])
     asked = Thread(target=lambda: told.append(totals_of(curator, text)), daemon=True)
     asked.start()
-    asked.join(PATIENCE)
+    asked.join(TIMEOUT)
 
     assert [{(): (0, 0, 0)}] == told
 
 
 def count_comparisons(pattern: str, text: str) -> int:
-    """Return how many characters a matcher compares that tries each part at every position."""
+    """Return the number of comparisons of a matcher that tries each part at every position."""
     first, *parts = pattern.split("%")
     compared, start = len(first), len(first)
     for part in parts:
@@ -128,7 +128,7 @@ def count_comparisons(pattern: str, text: str) -> int:
 
 @pytest.mark.parametrize("pattern", ["%" + "_" * 11 + "b%", "%_%____b%", "_" * 11 + "%__b__%"])
 def test_wildcards_are_compared_once(pattern: str) -> None:
-    """A text that no pattern fits is gone over once for each part, however many _ there are."""
+    """A string that does not match is scanned once per part, for any number of underscores."""
     naive, ours = (count_comparisons(one, LONG) for one in (pattern, plain_pattern(pattern)))
 
     assert ours <= len(LONG) + len(pattern)
@@ -136,7 +136,7 @@ def test_wildcards_are_compared_once(pattern: str) -> None:
 
 
 def test_patterns_keep_their_meaning(entropy: SeededEntropy) -> None:
-    """A pattern as it is sent to engines matches the texts that the analyst's pattern matches."""
+    """A pattern as sent to engines matches the strings that the analyst's pattern matches."""
     rng = np.random.default_rng(int(entropy.words(1)[0]))
     texts = ["".join(rng.choice(list("ab"), size=int(rng.integers(0, 9)))) for _ in range(60)]
     for _ in range(300):
@@ -151,7 +151,7 @@ def test_patterns_keep_their_meaning(entropy: SeededEntropy) -> None:
 
 @pytest.mark.parametrize("pattern", ["%a_____b%", "%a_____", "%a_%a_____b"])
 def test_many_wildcards_within_a_part_are_refused(pattern: str) -> None:
-    """Five _ that a text would be compared with again and again are refused before a charge."""
+    """A part with five underscores, which would be compared repeatedly, is refused for free."""
     with pytest.raises(UnsupportedQuery, match="at most 4 _"):
         plain_pattern(pattern)
     assert pattern.replace("_____", "____").count("_") == plain_pattern(
@@ -164,7 +164,7 @@ SLEEPS: Final = ("SLEEP(5)", "PG_SLEEP(5)", "REPEAT(t, 1000000)", "REGEXP_MATCHE
 
 @pytest.mark.parametrize("expression", SLEEPS)
 def test_functions_that_only_take_time_are_refused(expression: str) -> None:
-    """What sleeps, blows up a text or matches expressions with a way back cannot be asked."""
+    """Functions that sleep, enlarge strings, or backtrack in regular expressions are refused."""
     curator = Curator(
         [Table("p", pa.table({"who": [1], "t": ["a"]}), unit="who", columns={"t": Text()})],
         budget=LARGE_BUDGET,
